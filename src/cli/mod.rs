@@ -54,6 +54,11 @@ enum Command {
     Skip(args::SkipArgs),
     /// Estimate from trace files, without Kafka.
     Replay(Box<args::ReplayArgs>),
+    /// Replay every single change of a configuration, and rank them.
+    #[command(after_help = args::TUNE_EXAMPLES)]
+    Tune(Box<args::TuneArgs>),
+    /// Show where prompts part, and what mending that would bring.
+    Prefixes(args::PrefixesArgs),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
     /// Compute the KV bytes a token costs from a model's config.json, formula shown.
@@ -88,6 +93,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::DeadLetters(args) => commands::dead_letters::run(&args),
         Command::Skip(args) => commands::skip::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Tune(args) => commands::tune::run(&args),
+        Command::Prefixes(args) => commands::prefixes::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Model(args) => commands::model::run(&args),
         Command::Config(args) => commands::config::run(&args),

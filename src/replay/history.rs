@@ -95,6 +95,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     };
     pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
     pool.asked.sections.splice(0..0, super::pointwise::sections(replay));
+    pool.asked.sections.extend(replay.worth.as_ref().map(super::worth::section));
     let page = Page { tokens: pool.page_size, bytes: pool.page_bytes };
     pool.asked.add(replay.measured.as_ref(), &replay.routing, page);
     pool

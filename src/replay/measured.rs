@@ -2,6 +2,7 @@
 
 use super::ReplayError;
 use super::below::Below;
+use crate::worth::{PrefillRate, Prices};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
@@ -35,8 +36,10 @@ pub struct Beside {
     pub optimal: bool,
     /// Attribution, with so many tenants told one by one.
     pub tenants: Option<usize>,
-    /// Tokens prefilled a second, to compare loading with.
-    pub prefill_rate: Option<f64>,
+    /// Tokens prefilled a second: what a cache is worth, and what loading compares with.
+    pub prefill_rate: Option<PrefillRate>,
+    /// What accelerators and memory cost.
+    pub prices: Prices,
     /// Splits by quota to price.
     pub quotas: Vec<Quota>,
     /// Tiers under the engine's own cache, from the fastest, and what their engines are told.

@@ -10,7 +10,9 @@ mod cache_writes;
 mod ceiling;
 mod history;
 mod lifetimes;
+mod log;
 mod measured;
+pub mod parallel;
 mod per_request;
 mod pointwise;
 mod reading;
@@ -18,8 +20,10 @@ mod run;
 mod search;
 mod traffic;
 mod windowed;
+mod worth;
 
 use crate::report::HistoryRecorder;
+use crate::worth::{WorthResult, WorthTooLarge};
 use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::PageMismatch;
@@ -46,6 +50,7 @@ pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
+pub use log::{LogEntry, LogFacts, PageSizeError, Path, Prompts, RequestLog, SegmentView};
 pub use measured::Beside;
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
@@ -176,6 +181,15 @@ pub enum ReplayError {
          --id-scope global"
     )]
     TooManyPools { most: usize },
+    /// A log is kept in memory to be replayed several times, and is too large for that.
+    #[error(
+        "the prompts have more than {most} different ids, which are kept in memory to be replayed several times: take a \
+         part of the trace, or one pool with --pool"
+    )]
+    TooManyIds { most: usize },
+    /// Times are kept of more requests and capacities than there is room for.
+    #[error(transparent)]
+    Worth(#[from] WorthTooLarge),
     /// The per-request file cannot be written.
     #[error("cannot write the per-request rows: {0}")]
     PerRequest(std::io::Error),
@@ -244,6 +258,8 @@ pub struct Replay {
     pub lifetimes: LifetimesResult,
     /// What passes between the planned tiers, where there are several.
     pub traffic: Option<TrafficResult>,
+    /// What the cache is worth, where it is known how fast prompts are computed.
+    pub worth: Option<WorthResult>,
     /// When the requests of the trace came.
     pub times: TimeFacts,
     /// What the reader had to assume about the trace.
@@ -347,10 +363,7 @@ fn replay_all(
     let known = Known::of(options)?;
     let (reading, findings) = Reading::read(options, known, engines, &start, per_request, progress)?;
     let Reading { pools, ledgers, .. } = reading;
-    if let Some(ledger) = ledgers.iter().find(|ledger| ledger.rejected > 0 && !options.skip_bad_rows) {
-        let (count, rows, first) = (ledger.rejected, ledger.rows, ledger.bad_rows.clone());
-        return Err(ReplayError::BadRows { count, rows, first });
-    }
+    ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;
     let (rejected, passed_over) =
         (ledgers.first().map_or(0, |ledger| ledger.rejected), &findings.passed_over);
     if ledgers.iter().all(|ledger| ledger.accepted == 0) && (rejected > 0 || !passed_over.is_empty()) {

@@ -17,7 +17,7 @@ use kvset_formats::trace::{self, Order, Progress, Together, TraceError, TraceIte
 use std::sync::Arc;
 
 /// Most pools of a trace.
-const MAX_POOLS: usize = 256;
+pub(super) const MAX_POOLS: usize = 256;
 
 /// What is known of a trace before it is replayed.
 #[derive(Debug, Clone, Copy)]

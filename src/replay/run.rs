@@ -12,6 +12,7 @@ use super::search::Sufficiency;
 use super::traffic::TrafficObserver;
 use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
 use crate::report::HistoryRecorder;
+use crate::worth::{PrefillRate, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::config::PoolConfig;
@@ -57,6 +58,18 @@ impl Ledger {
             self.bad_rows.push(BadRow { place: place(), reason: reason.to_string() });
         }
     }
+
+    /// Whether the rows can be counted on.
+    ///
+    /// # Errors
+    /// Some were passed over, and that is not allowed.
+    pub(super) fn check(&self, may_skip: bool) -> Result<(), ReplayError> {
+        match self.rejected {
+            0 => Ok(()),
+            _ if may_skip => Ok(()),
+            count => Err(ReplayError::BadRows { count, rows: self.rows, first: self.bad_rows.clone() }),
+        }
+    }
 }
 
 /// What runs have in common while rows are observed.
@@ -79,6 +92,9 @@ pub(super) struct Run {
     cache_writes: CacheWritesResult,
     lifetimes: LifetimesObserver,
     traffic: Option<TrafficObserver>,
+    /// What the cache is worth, where it is known how fast prompts are computed.
+    worth: Option<WorthTally>,
+    prices: Prices,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
@@ -147,7 +163,12 @@ impl Run {
             cache_writes: CacheWritesResult::default(),
             observer: Observer::new(&options.beside, pool)?,
             lifetimes: LifetimesObserver::new(&options.beside, pool)?,
-            traffic: TrafficObserver::new(pool, options.beside.prefill_rate),
+            traffic: TrafficObserver::new(
+                pool,
+                options.beside.prefill_rate.as_ref().map(PrefillRate::at_start),
+            ),
+            worth: options.beside.prefill_rate.clone().map(WorthTally::new),
+            prices: options.beside.prices,
             ceilings,
             below: Tiers::new(&options.beside.below, &options.beside.below_rules),
             sufficiency: None,
@@ -276,6 +297,23 @@ impl Run {
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
         self.traffic.iter_mut().for_each(|traffic| traffic.observe(event, outcome, counted));
+        if let Some(worth) = self.worth.as_mut().filter(|_| counted) {
+            let page = u64::from(page_size.get());
+            let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
+            let at = event.event_time.0;
+            let added = match pool.caches() {
+                Some(caches) => {
+                    let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
+                    let found = caches.last_hits().iter().map(|hits| hits * page);
+                    worth.add(at, prompt, unlimited * page, found)
+                }
+                None => {
+                    let found = curve.thresholds().iter().map(|pages| outcome.hits_at(*pages) * page);
+                    worth.add(at, prompt, outcome.reusable_prefix() * page, found)
+                }
+            };
+            added?;
+        }
         if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
             ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
         }
@@ -390,6 +428,12 @@ impl Run {
             measured,
             cache_writes: self.cache_writes.found(),
             routing,
+            worth: self.worth.as_ref().and_then(|tally| {
+                let whole = whole.as_ref()?;
+                let sizes: Vec<_> = whole.capacities.iter().map(|point| (point.pages, point.bytes)).collect();
+                let recommended = whole.recommendation().and_then(|found| found.pages);
+                WorthResult::of(tally, &sizes, self.prices, recommended)
+            }),
             traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
             lifetimes: self.lifetimes.result(
                 &self.config,

@@ -10,10 +10,12 @@ mod health;
 mod maintenance;
 mod model;
 mod parse;
+mod prefixes;
 mod replay;
 mod service;
 mod skip;
 mod snapshot;
+mod tune;
 
 pub use backfill::BackfillArgs;
 pub use counted::with_default_count;
@@ -23,10 +25,12 @@ pub use generate::GenerateArgs;
 pub use health::HealthArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
+pub use prefixes::PrefixesArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
 pub use service::{PrepareArgs, ProduceArgs, RunArgs, SendArgs, WatchArgs};
 pub use skip::SkipArgs;
 pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
+pub use tune::{TUNE_EXAMPLES, TuneArgs};
 
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -74,8 +78,10 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
         DemoArgs::augment_args(clap::Command::new("demo")),
         HealthArgs::augment_args(clap::Command::new("health")),
         ModelArgs::augment_args(clap::Command::new("model")),
+        PrefixesArgs::augment_args(clap::Command::new("prefixes")),
         ReplayArgs::augment_args(clap::Command::new("replay")),
         RunArgs::augment_args(clap::Command::new("run")),
+        TuneArgs::augment_args(clap::Command::new("tune")),
         PrepareArgs::augment_args(clap::Command::new("prepare")),
         ProduceArgs::augment_args(clap::Command::new("produce")),
         DeadLettersArgs::augment_args(clap::Command::new("dead-letters")),

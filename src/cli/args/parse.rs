@@ -64,6 +64,12 @@ pub fn token_cost(text: &str) -> Result<f64, String> {
     bytes.ok_or_else(|| "expected a number above 0, up to 1000000000".to_owned())
 }
 
+/// Reads a price.
+pub fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|price: &f64| *price >= 0.0 && *price <= 1e9);
+    price.ok_or_else(|| "expected a number from 0 to 1000000000".to_owned())
+}
+
 /// Reads a share that is not 0.
 pub fn share(text: &str) -> Result<Ratio, String> {
     let share = text.parse::<Ratio>().map_err(|error| error.to_string())?;

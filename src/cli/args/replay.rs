@@ -1,8 +1,9 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
 use super::engine::EngineArgs;
-use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
+use super::parse::{Model, choice, model, page_size, price, share, token_cost, warm_up};
 use crate::replay::{Below, Beside, WarmUp};
+use crate::worth::{PrefillRate, Prices};
 use clap::Args;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::engines::rules::EngineRules;
@@ -68,6 +69,13 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The engine whose prompts are made of chats: the one that is named, else the first modelled one that serves.
+    pub fn chat_engine_for(&self, engines: &[Profile]) -> ChatEngine {
+        let serves = |engine: &&Profile| matches!(engine, Profile::Vllm | Profile::Sglang);
+        let of_engine = engines.iter().find(serves).copied().map(ChatEngine::of_profile);
+        self.chat_engine.or(of_engine).unwrap_or_default()
+    }
+
     /// How the traces are to be read.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions {
@@ -102,6 +110,7 @@ Examples:
   kvset replay --engine lmcache,mooncake --chunk-tokens 512 --lease 10s --capacities 8192p trace.jsonl
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
+  kvset replay --kv-bytes-per-token 61464 --prefill-rate 12000 --gpu-price 2.5 --gib-price 0.003 trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
   kvset replay --request ai.request --response ai.response --model models/llama gateway.jsonl
   kvset replay --engine vllm --page-size 16 --measured --capacities 40000p trace.jsonl
@@ -139,9 +148,17 @@ pub struct ReplayArgs {
     /// hbm:0.95:80GiB:25000 for as many units of 80 GiB as cover 95 % of requests.
     #[arg(long = "tier", value_name = "TIER")]
     pub tiers: Vec<TierConfig>,
-    /// Tokens that one prefill worker computes a second: says from which bandwidth on loading from a tier is faster.
-    #[arg(long, value_name = "TOKENS", value_parser = token_cost, requires = "tiers", allow_negative_numbers = true)]
-    pub prefill_rate: Option<f64>,
+    /// Tokens that one prefill worker computes a second, or several of these by the context before the token, such as
+    /// 14000@0,9000@32768: what each capacity is worth in accelerator-hours and time to the first token, and from which
+    /// bandwidth on loading from a tier is faster.
+    #[arg(long, value_name = "N|N@CONTEXT,...", allow_negative_numbers = true)]
+    pub prefill_rate: Option<PrefillRate>,
+    /// Price of that worker for an hour, in any currency.
+    #[arg(long, value_name = "X", value_parser = price, requires = "prefill_rate", allow_negative_numbers = true)]
+    pub gpu_price: Option<f64>,
+    /// Price of a GiB of cache for an hour, in the same currency: where the next GiB costs more than it saves.
+    #[arg(long, value_name = "X", value_parser = price, requires = "gpu_price", allow_negative_numbers = true)]
+    pub gib_price: Option<f64>,
     /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
     #[arg(
         long = "engine",
@@ -165,7 +182,7 @@ pub struct ReplayArgs {
     /// mooncake:SIZE, at each of the --capacities. The first is asked for the whole prompt, as the engines' connectors do,
     /// each further one for what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
     /// device finds.
-    #[arg(long, value_name = "TIER:SIZE", requires = "capacities")]
+    #[arg(long, value_name = "TIER:SIZE")]
     pub below: Vec<Below>,
     /// Count a last page that is not full.
     #[arg(long)]
@@ -263,9 +280,7 @@ impl ReplayArgs {
     /// How the traces are to be read: chats as the engine whose cache is modelled makes prompts of them, unless the user
     /// names another.
     pub fn read_options(&self) -> ReadOptions {
-        let serves = |engine: &&Profile| matches!(engine, Profile::Vllm | Profile::Sglang);
-        let of_engine = self.engines.iter().find(serves).copied().map(ChatEngine::of_profile);
-        let chat_engine = self.trace.chat_engine.or(of_engine).unwrap_or_default();
+        let chat_engine = self.trace.chat_engine_for(&self.engines);
         ReadOptions { chat_engine, ..self.trace.read_options() }
     }
 
@@ -285,7 +300,8 @@ impl ReplayArgs {
             optimal: self.optimal,
             tenants: self.tenants.map(usize::from),
             quotas: self.quotas.clone(),
-            prefill_rate: self.prefill_rate,
+            prefill_rate: self.prefill_rate.clone(),
+            prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),
         })

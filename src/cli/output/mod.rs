@@ -15,6 +15,7 @@ mod table;
 pub mod tenants;
 mod terminal;
 pub mod traffic;
+pub mod worth;
 
 pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, trend_mark, window};
 pub use number::{bytes, capacity, decimal, known, percent, share_name, thousands};

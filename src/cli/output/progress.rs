@@ -15,6 +15,12 @@ const REQUESTS: [&str; 2] = [
     "{spinner} {human_pos} requests, {per_sec}, {elapsed}  {msg}",
 ];
 
+/// Replays of one log, with and without a known total.
+const REPLAYS: [&str; 2] = [
+    "{bar:30} {human_pos} of {human_len} replays, {eta} left  {msg}",
+    "{spinner} {human_pos} replays, {elapsed}  {msg}",
+];
+
 /// Offsets of a log, gaps counted too, with and without a known total.
 const OFFSETS: [&str; 2] = [
     "{bar:30} {human_pos} of {human_len} offsets, {per_sec}, {eta} left  {msg}",
@@ -45,6 +51,22 @@ impl Progress {
         // What others did tells nothing of how fast this goes.
         progress.bar.reset_eta();
         progress
+    }
+
+    /// Counts replays of one log.
+    pub fn replays() -> Self {
+        Self::new(None, REPLAYS)
+    }
+
+    /// How many are done, of so many.
+    pub fn advance_with(&mut self, done: u64, total: u64) {
+        if self.bar.length() != Some(total)
+            && let Ok(style) = ProgressStyle::with_template(REPLAYS[0])
+        {
+            self.bar.set_length(total);
+            self.bar.set_style(style);
+        }
+        self.bar.set_position(done);
     }
 
     fn new(total: Option<u64>, [with_total, without]: [&str; 2]) -> Self {
@@ -104,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_template_is_valid() {
-        for template in [BYTES, REQUESTS, OFFSETS].concat() {
+        for template in [BYTES, REQUESTS, REPLAYS, OFFSETS].concat() {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -40,22 +40,12 @@ use std::fs::File;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let model = FromModel::of(args)?;
-    args.check_engine_options(&model)?;
-    let options = ReplayOptions {
-        traces: args.trace.traces.clone(),
-        read: args.read_options(),
-        pool: args.pool_config(&model.costs, args.own_rules(&model)),
-        warm_up: args.warm_up,
-        pool_name: args.pool.clone(),
-        skip_bad_rows: args.trace.skip_bad_rows,
-        beside: args.beside().map_err(Failure::Usage)?,
-        provisioned: args.provisioned.clone(),
-        threads: args.threads.map_or_else(crate::replay::cores, usize::from),
-    };
-    check_provisioned(args, options.pool.kv_bytes_per_token)?;
-    check_search(args, &options)?;
-    check_below(args, &model, options.pool.kv_bytes_per_token)?;
+    if !args.below.is_empty() && args.capacities.is_empty() {
+        let reason =
+            "--below is modelled under each of the --capacities: name what the engine's own cache holds";
+        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+    }
+    let (model, options) = prepared(args)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options, &model);
     }
@@ -90,6 +80,30 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let asked = !args.capacities.is_empty();
     let text = if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) };
     print(&text)
+}
+
+/// What the arguments ask for, with what is taken from a model's config.
+///
+/// # Errors
+/// They cannot be had together, or the config cannot be read.
+pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), Failure> {
+    let model = FromModel::of(args)?;
+    args.check_engine_options(&model)?;
+    let options = ReplayOptions {
+        traces: args.trace.traces.clone(),
+        read: args.read_options(),
+        pool: args.pool_config(&model.costs, args.own_rules(&model)),
+        warm_up: args.warm_up,
+        pool_name: args.pool.clone(),
+        skip_bad_rows: args.trace.skip_bad_rows,
+        beside: args.beside().map_err(Failure::Usage)?,
+        provisioned: args.provisioned.clone(),
+        threads: args.threads.map_or_else(crate::replay::cores, usize::from),
+    };
+    check_provisioned(args, options.pool.kv_bytes_per_token)?;
+    check_search(args, &options)?;
+    check_below(args, &model, options.pool.kv_bytes_per_token)?;
+    Ok((model, options))
 }
 
 /// Tells the answers of several pools.
@@ -271,6 +285,7 @@ impl ReplayResult {
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
+        result.worth.clone_from(&done.worth);
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
         result.notes.clone_from(&done.notes);

@@ -9,7 +9,7 @@ use kvset_core::units::PageSize;
 
 /// What the config says, as far as the replay needs it.
 #[derive(Debug, Default)]
-pub(super) struct FromModel {
+pub(in crate::commands) struct FromModel {
     /// Bytes of KV state a token costs, or a block by the token where groups share a pool.
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
@@ -25,7 +25,7 @@ impl FromModel {
     ///
     /// # Errors
     /// It cannot be read or understood, or says what cannot be had with the other arguments.
-    pub fn of(args: &ReplayArgs) -> Result<Self, Failure> {
+    pub(super) fn of(args: &ReplayArgs) -> Result<Self, Failure> {
         let models = args.model_costs()?;
         let Some(first) = models.first() else {
             return Ok(Self { costs: args.kv_bytes_per_token.clone(), ..Self::default() });

@@ -12,6 +12,7 @@ use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::replay::{CacheWritesResult, SearchResult};
 use crate::report::{Headline, PoolReport, headline};
+use crate::worth::WorthResult;
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::recommendation::{Answer, Recommendation};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
@@ -70,6 +71,9 @@ pub struct ReplayResult {
     /// The sizes once more at each further cost a token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<CostResult>,
+    /// What the cache is worth, where it is known how fast prompts are computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worth: Option<WorthResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
     /// What a reader of the figures should know of how the trace was read.
@@ -239,6 +243,7 @@ impl ReplayResult {
             plan: whole.and_then(|all| all.plan.clone()),
             traffic: None,
             costs: Vec::new(),
+            worth: None,
             windows: windows.iter().map(WindowResult::from).collect(),
             notes: Vec::new(),
             with_answers: None,
@@ -268,6 +273,7 @@ impl ReplayResult {
         let capacities = self.capacities.len();
         self.with_answers.iter_mut().for_each(|upper| upper.capacities.truncate(capacities));
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
+        self.worth.iter_mut().for_each(|worth| worth.capacities.truncate(capacities));
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
         let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
         hits.for_each(|hits| hits.truncate(capacities));

@@ -3,10 +3,10 @@
 use super::output::{ReplayResult, TraceSummary};
 use crate::cli::output::plan::plan_table;
 use crate::cli::output::required::{CapacityResult, recommended_cell, required_table};
-use crate::cli::output::routing;
 use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
+use crate::cli::output::{routing, worth};
 use crate::replay::CacheWritesResult;
 use crate::report::words::{BY_TOKENS, hit_rate};
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
@@ -45,6 +45,12 @@ impl ReplayResult {
         self.with_answers.iter().for_each(|upper| text.push_str(&upper.render(lower, page_bytes, terminal)));
         if let Some(plan) = &self.plan {
             text.push_str(&plan_table(plan, terminal));
+        }
+        if let Some(found) = &self.worth {
+            let known: Vec<_> = self.capacities.iter().map(|result| &result.point).collect();
+            let shown = if asked { known } else { spread(telling(&known), MOST_ROWS) };
+            let shown: Vec<u64> = shown.iter().map(|point| point.pages).collect();
+            text.push_str(&worth::render(found, &shown, terminal));
         }
         text.push_str(&self.lifetimes(terminal));
         self.routing.iter().for_each(|routed| text.push_str(&routing::render(routed, terminal)));

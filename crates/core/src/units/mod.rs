@@ -85,6 +85,9 @@ impl fmt::Display for Bytes {
 pub struct PageSize(std::num::NonZeroU32);
 
 impl PageSize {
+    /// A page a token.
+    pub const ONE: Self = Self(std::num::NonZeroU32::MIN);
+
     /// `None` for zero: a page holds at least one token.
     pub const fn new(tokens: u32) -> Option<Self> {
         match std::num::NonZeroU32::new(tokens) {

@@ -7,6 +7,7 @@ use super::error::RowFault;
 use super::generated::Generated;
 use super::json::TOKEN_FIELDS;
 use super::options::{IdScope, ReadOptions};
+use super::paging::Paging;
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
@@ -20,7 +21,6 @@ use kvset_core::request::labels::{Label, Labels};
 #[cfg(feature = "tokenize")]
 use kvset_core::units::EventTime;
 use kvset_core::units::PageSize;
-use kvset_core::units::hashing::PageHasher;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(super) struct Log {
     reader: Arc<LogReader>,
     #[cfg(feature = "tokenize")]
     tokenizer: Option<RequestTokenizer>,
-    hasher: PageHasher,
+    paging: Paging,
     /// When the last request that says so came.
     moment: Moment,
     id_scope: IdScope,
@@ -48,7 +48,7 @@ impl Log {
             tokenizer: options.model.clone().map(|model| {
                 RequestTokenizer::new(model, limits).served_by(options.chat_engine).watching_partings()
             }),
-            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            paging: Paging::new(page_size, options),
             moment: Moment::default(),
             id_scope: options.id_scope.clone(),
         }
@@ -161,7 +161,7 @@ impl Log {
                 let start = batch.ids.len();
                 batch.ids.extend_from_slice(ids);
                 batch.drafts.push(Draft {
-                    page_size: page_size.or(Some(self.hasher.page_size())),
+                    page_size: page_size.or(Some(self.paging.page_size())),
                     ids: start..batch.ids.len(),
                     input_tokens: request.input_tokens,
                     ..Draft::default()
@@ -182,8 +182,8 @@ impl Log {
         let answer = if prompts.len() == 1 { answer.ids() } else { &[] };
         for tokens in prompts {
             carried.placeholders.note(tokens);
-            batch.file_prompt(&mut self.hasher, tokens);
-            batch.file_answer(&mut self.hasher, tokens, answer);
+            batch.file_prompt(&mut self.paging, tokens);
+            batch.file_answer(&mut self.paging, tokens, answer);
         }
         PromptForm::TokenIds
     }
@@ -208,8 +208,8 @@ impl Log {
             if form == PromptForm::TokenIds {
                 carried.placeholders.note(tokens);
             }
-            batch.file_prompt(&mut self.hasher, tokens);
-            batch.file_answer(&mut self.hasher, tokens, &answer);
+            batch.file_prompt(&mut self.paging, tokens);
+            batch.file_answer(&mut self.paging, tokens, &answer);
         }
         Ok(form)
     }

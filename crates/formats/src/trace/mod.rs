@@ -51,6 +51,7 @@ pub mod numbers;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;
+mod paging;
 mod parallel;
 mod reader;
 mod records;
@@ -70,6 +71,7 @@ pub use detect::format_of;
 pub use error::{RowError, RowFault, TraceError};
 pub use generated::Generated;
 pub use groups::Together;
+pub use options::page_size::DEFAULT as DEFAULT_PAGE_SIZE;
 pub use options::{Format, IdScope, Order, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
 pub use row::TraceRow;

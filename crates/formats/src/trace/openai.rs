@@ -9,6 +9,7 @@ use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
+use super::paging::Paging;
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use super::stated_time::StatedTime;
@@ -16,7 +17,6 @@ use crate::identity::NamedParts;
 use crate::stated::form_of;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::request::labels::{Label, Labels};
-use kvset_core::units::hashing::PageHasher;
 use kvset_core::units::{EventTime, PageSize};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use serde::de::MapAccess;
@@ -28,7 +28,7 @@ const FIELD_SESSION: &str = "session_id";
 /// Decodes requests.
 pub(super) struct Requests {
     tokenizer: RequestTokenizer,
-    hasher: PageHasher,
+    paging: Paging,
     numbers: Numbers,
     id_scope: IdScope,
 }
@@ -42,7 +42,7 @@ impl Requests {
             tokenizer: RequestTokenizer::new(model, limits)
                 .served_by(options.chat_engine)
                 .watching_partings(),
-            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            paging: Paging::new(page_size, options),
             numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
@@ -74,12 +74,13 @@ impl Decode for Requests {
             if !prompts.are_text() {
                 carried.placeholders.note(tokens);
             }
-            batch.file_prompt(&mut self.hasher, tokens);
-            batch.file_answer(&mut self.hasher, tokens, &generated);
+            batch.file_prompt(&mut self.paging, tokens);
+            batch.file_answer(&mut self.paging, tokens, &generated);
             let Some(filed) = batch.drafts.pop() else { continue };
             let mut draft = Draft {
                 page_size: filed.page_size,
                 ids: filed.ids,
+                are_tokens: filed.are_tokens,
                 output_ids: filed.output_ids,
                 ids_chained: filed.ids_chained,
                 input_tokens: filed.input_tokens,

@@ -116,6 +116,7 @@ pub(super) mod page_size {
     pub const MOONCAKE: PageSize = PageSize::new(512).unwrap();
     pub const QWEN: PageSize = PageSize::new(16).unwrap();
     pub const WEKA: PageSize = PageSize::new(64).unwrap();
+    /// Where the format has none of its own.
     pub const DEFAULT: PageSize = PageSize::new(64).unwrap();
 }
 
@@ -185,6 +186,8 @@ pub struct ReadOptions {
     pub weka_models_apart: bool,
     /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
+    /// Whether prompts of tokens come as pages of one token, whose ids are the tokens; such pages are not chained.
+    pub keeps_tokens: bool,
     /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
     /// memory, so this bounds what a session takes too.
     pub max_line_bytes: usize,
@@ -229,6 +232,7 @@ impl Default for ReadOptions {
             id_scope: IdScope::Auto,
             weka_models_apart: false,
             page_size: None,
+            keeps_tokens: false,
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]
             model: None,

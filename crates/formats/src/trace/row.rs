@@ -8,7 +8,6 @@ use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
 use kvset_core::request::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::request::labels::Labels;
-use kvset_core::units::hashing::PageHasher;
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
@@ -30,6 +29,8 @@ pub struct TraceRow<'a> {
     pub file: &'a str,
     /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
     pub line: u64,
+    /// Whether its page ids are tokens ([`super::ReadOptions::keeps_tokens`]).
+    pub are_tokens: bool,
 }
 
 impl TraceRow<'_> {
@@ -49,6 +50,8 @@ pub(crate) struct Draft {
     pub when: When,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
+    /// Whether the ids are tokens.
+    pub are_tokens: bool,
     /// The pages before them, where the trace names those in place of listing them.
     pub known_prefix: Option<KnownPrefix>,
     /// Whether the ids are known to be chained: the trace says so, or they were made here.
@@ -262,29 +265,8 @@ impl Batch {
             pool: draft.pool.clone().map(|pool| &self.text[pool]),
             file,
             line: draft.line,
+            are_tokens: draft.are_tokens,
         }
-    }
-
-    /// Files a prompt of token ids, hashed into pages.
-    pub fn file_prompt(&mut self, hasher: &mut PageHasher, tokens: &[u32]) {
-        let start = self.ids.len();
-        hasher.hash(Scope::GLOBAL, tokens, true, &mut self.ids);
-        self.drafts.push(Draft {
-            page_size: Some(hasher.page_size()),
-            ids: start..self.ids.len(),
-            ids_chained: true,
-            input_tokens: Some(tokens.len() as u64),
-            ..Draft::default()
-        });
-    }
-
-    /// Files the pages that the answer to the last prompt filed fills; none where it is empty.
-    pub fn file_answer(&mut self, hasher: &mut PageHasher, tokens: &[u32], answer: &[u32]) {
-        let Some(draft) = self.drafts.last_mut() else { return };
-        let mut ids = Vec::new();
-        hasher.hash_answer(Scope::GLOBAL, (tokens, &self.ids[draft.ids.clone()]), answer, &mut ids);
-        draft.output_ids = self.ids.len()..self.ids.len() + ids.len();
-        self.ids.extend(ids);
     }
 
     /// What keeps pages apart of which this is said: a draft that says nothing else.

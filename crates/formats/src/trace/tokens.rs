@@ -12,6 +12,7 @@ use super::error::RowFault;
 use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line};
 use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
+use super::paging::Paging;
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared};
 use super::stated_time::StatedTime;
@@ -21,7 +22,6 @@ use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
-use kvset_core::units::hashing::PageHasher;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
@@ -30,7 +30,7 @@ const FIELD_SESSION: &str = "session_id";
 
 /// Decodes prompts of token ids.
 pub(super) struct TokenIds {
-    hasher: PageHasher,
+    paging: Paging,
     tokens: Vec<u32>,
     last: Vec<u32>,
     numbers: Numbers,
@@ -41,7 +41,7 @@ impl TokenIds {
     /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
     pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
         Self {
-            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            paging: Paging::new(page_size, options),
             tokens: Vec::new(),
             last: Vec::new(),
             numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
@@ -66,7 +66,7 @@ impl Decode for TokenIds {
         let mut prompts = Prompts {
             batch,
             carried,
-            hasher: &mut self.hasher,
+            paging: &mut self.paging,
             tokens: &mut self.tokens,
             last: &mut self.last,
             scope_field,
@@ -103,7 +103,7 @@ impl Decode for TokenIds {
 struct Prompts<'s> {
     batch: &'s mut Batch,
     carried: &'s mut Carried,
-    hasher: &'s mut PageHasher,
+    paging: &'s mut Paging,
     /// Tokens of the prompt being read.
     tokens: &'s mut Vec<u32>,
     /// Those of the prompt read before.
@@ -119,7 +119,7 @@ impl Prompts<'_> {
     /// Files the tokens read so far as one prompt.
     fn file(&mut self) {
         self.carried.placeholders.note(self.tokens);
-        self.batch.file_prompt(self.hasher, self.tokens);
+        self.batch.file_prompt(self.paging, self.tokens);
         self.batch.drafts.last_mut().into_iter().for_each(|draft| draft.line = self.line);
         std::mem::swap(self.tokens, self.last);
         self.tokens.clear();
@@ -272,8 +272,8 @@ impl PromptObject<'_, '_> {
             draft.scope_name = self.scope_name.clone();
             (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
         }
-        let Prompts { batch, hasher, last, .. } = self.prompts;
-        batch.file_answer(hasher, last, self.answer.generated(prompts).ids());
+        let Prompts { batch, paging, last, .. } = self.prompts;
+        batch.file_answer(paging, last, self.answer.generated(prompts).ids());
         Ok(())
     }
 

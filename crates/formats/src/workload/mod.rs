@@ -47,6 +47,7 @@ impl GeneratedRequest {
     /// The request as the core and the trace writer take it.
     pub fn as_row(&self) -> TraceRow<'_> {
         TraceRow {
+            are_tokens: false,
             cache_writes: None,
             event: RequestEvent {
                 event_time: self.event_time,

@@ -1,0 +1,74 @@
+//! How prompts of tokens become pages: hashed, or a page a token for those who look at the tokens themselves.
+
+use super::options::ReadOptions;
+use super::row::{Batch, Draft};
+use kvset_core::units::PageSize;
+use kvset_core::units::hashing::PageHasher;
+use kvset_core::units::pages::Scope;
+
+/// What pages are made of the tokens of a prompt.
+pub(super) enum Paging {
+    /// Chained hashes of so many tokens each.
+    Hashed(PageHasher),
+    /// The tokens, each a page of its own whose id is the token's; page ids beside them are of pages of this size.
+    Tokens(PageSize),
+}
+
+impl Paging {
+    /// Pages of `page_size` tokens, unless the options say otherwise.
+    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+        let page_size = options.page_size.unwrap_or(page_size);
+        match options.keeps_tokens {
+            true => Self::Tokens(page_size),
+            false => Self::Hashed(PageHasher::new(page_size)),
+        }
+    }
+
+    /// Tokens a page of what comes as page ids.
+    pub fn page_size(&self) -> PageSize {
+        match self {
+            Self::Hashed(hasher) => hasher.page_size(),
+            Self::Tokens(page_size) => *page_size,
+        }
+    }
+}
+
+impl Batch {
+    /// Files a prompt of token ids.
+    pub(super) fn file_prompt(&mut self, paging: &mut Paging, tokens: &[u32]) {
+        let start = self.ids.len();
+        match paging {
+            Paging::Hashed(hasher) => hasher.hash(Scope::GLOBAL, tokens, true, &mut self.ids),
+            Paging::Tokens(_) => self.ids.extend(tokens.iter().map(|token| u64::from(*token))),
+        }
+        let are_tokens = matches!(paging, Paging::Tokens(_));
+        self.drafts.push(Draft {
+            page_size: Some(if are_tokens { PageSize::ONE } else { paging.page_size() }),
+            are_tokens,
+            ids: start..self.ids.len(),
+            ids_chained: true,
+            input_tokens: Some(tokens.len() as u64),
+            ..Draft::default()
+        });
+    }
+
+    /// Files the pages that the answer to the last prompt filed fills; none where it is empty.
+    pub(super) fn file_answer(&mut self, paging: &mut Paging, tokens: &[u32], answer: &[u32]) {
+        let Some(draft) = self.drafts.last_mut() else { return };
+        let start = self.ids.len();
+        match paging {
+            Paging::Hashed(hasher) => {
+                let mut ids = Vec::new();
+                let prompt = (tokens, &self.ids[draft.ids.clone()]);
+                hasher.hash_answer(Scope::GLOBAL, prompt, answer, &mut ids);
+                self.ids.extend(ids);
+            }
+            // Of the last token nothing was computed.
+            Paging::Tokens(_) => {
+                let stored = &answer[..answer.len().saturating_sub(1)];
+                self.ids.extend(stored.iter().map(|token| u64::from(*token)));
+            }
+        }
+        draft.output_ids = start..self.ids.len();
+    }
+}

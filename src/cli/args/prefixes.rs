@@ -1,0 +1,81 @@
+//! Arguments of `kvset prefixes`.
+
+use super::parse::{choice, token_cost};
+use super::replay::TraceArgs;
+use crate::replay::{Beside, ReplayOptions, WarmUp, cores};
+use clap::Args;
+use kvset_core::engines::profile::Profile;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use kvset_core::units::PageCount;
+use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::windows::window::WindowKind;
+use kvset_formats::trace::ReadOptions;
+
+/// Arguments of `kvset prefixes`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  kvset prefixes --format openai --model models/llama requests.jsonl
+  kvset prefixes --capacities 5000p tokens.jsonl
+  kvset prefixes --kv-bytes-per-token 131072 --capacities 80GiB --json trace.jsonl | jq .families
+  kvset prefixes --format openai --model models/llama --show-text requests.jsonl")]
+pub struct PrefixesArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// The model whose requests are looked at, where the trace names several.
+    #[arg(long, value_name = "MODEL")]
+    pub pool: Option<String>,
+    /// The engine whose cache is modelled.
+    #[arg(long, value_name = "ENGINE", value_parser = choice::<Profile>(), default_value = "paper")]
+    pub engine: Profile,
+    /// The capacity at which hits are counted, such as 80GiB or 5000p; unlimited where left out.
+    #[arg(long, value_name = "SIZE")]
+    pub capacities: Option<CapacitySpec>,
+    /// Bytes of KV state a token costs, for a capacity in bytes.
+    #[arg(long, value_name = "X", value_parser = token_cost)]
+    pub kv_bytes_per_token: Option<f64>,
+    /// Most families that are shown.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub top: u16,
+    /// Show what differs. It is a part of prompts, which appear nowhere else.
+    #[arg(long)]
+    pub show_text: bool,
+    /// Threads that read the trace and replay mended logs; the result is the same with any number [default: the cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Print the result as JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PrefixesArgs {
+    /// How the log is read and replayed.
+    pub fn replay_options(&self) -> ReplayOptions {
+        let chat_engine = self.trace.chat_engine_for(&[self.engine]);
+        ReplayOptions {
+            traces: self.trace.traces.clone(),
+            read: ReadOptions { chat_engine, ..self.trace.read_options() },
+            pool: PoolConfig {
+                profile: self.engine,
+                page_size: self.trace.page_size,
+                kv_bytes_per_token: self.kv_bytes_per_token,
+                capacities: self.capacities.iter().cloned().collect(),
+                windows: vec![WindowKind::All],
+                allowed_lateness_ms: 0,
+                max_lateness_ms: 0,
+                publish_every_ms: 0,
+                max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
+                max_pages_per_request: MAX_REQUEST_PAGES as u32,
+                ..PoolConfig::default()
+            },
+            warm_up: WarmUp::Requests(0),
+            pool_name: self.pool.clone(),
+            skip_bad_rows: self.trace.skip_bad_rows,
+            beside: Beside::default(),
+            provisioned: None,
+            threads: self.threads.map_or_else(cores, usize::from),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `kvset prefixes`: where prompts part, and what mending that would bring.
+
+mod printed;
+
+use crate::cli::Failure;
+use crate::cli::args::PrefixesArgs;
+use crate::cli::output::{Progress, Terminal, json, print};
+use crate::prefixes::{Search, find};
+use crate::replay::RequestLog;
+use kvset_core::units::capacity::CapacitySize;
+
+/// Runs `kvset prefixes`.
+pub fn run(args: &PrefixesArgs) -> Result<(), Failure> {
+    let in_bytes = args.capacities.as_ref().is_some_and(|held| matches!(held.size, CapacitySize::Bytes(_)));
+    if in_bytes && args.kv_bytes_per_token.is_none() {
+        let reason = "--capacities is a size in bytes: give --kv-bytes-per-token, or pages (5000p)";
+        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+    }
+    let options = args.replay_options();
+    let mut bar = Progress::bytes(None);
+    let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
+    log.notes().iter().for_each(|line| bar.note(&format!("note: {line}")));
+    let search = Search { most: usize::from(args.top), shows_text: args.show_text };
+    let found = find(&log, &options, search, &mut |step| bar.say(step))?;
+    bar.finish("looked through");
+    print(&if args.json { json(&found)? } else { printed::render(&found, &Terminal::of_stdout()) })
+}

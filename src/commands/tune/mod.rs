@@ -1,0 +1,65 @@
+//! `kvset tune`: every single change of the present configuration, replayed and ranked.
+
+mod printed;
+
+use crate::cli::Failure;
+use crate::cli::args::{ReplayArgs, TuneArgs};
+use crate::cli::output::{Progress, Terminal, json, print};
+use crate::commands::replay::prepared;
+use crate::replay::RequestLog;
+use crate::tune::{TuneError, tune};
+use kvset_core::windows::window::WindowKind;
+use std::sync::{Mutex, PoisonError};
+
+/// Runs `kvset tune`.
+pub fn run(args: &TuneArgs) -> Result<(), Failure> {
+    let args = &args.replay;
+    check(args)?;
+    let (model, options) = prepared(args)?;
+    let mut bar = Progress::bytes(None);
+    model.notes.iter().for_each(|line| bar.note(line));
+    let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
+    model.check_page(log.page_size(&options))?.iter().for_each(|line| bar.note(line));
+    log.notes().iter().for_each(|line| bar.note(&format!("note: {line}")));
+    bar.finish("read");
+    let bar = Mutex::new(Progress::replays());
+    let progress = |done: u64, total: u64| {
+        bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
+    };
+    let result = tune(&log, &options, &progress).map_err(|error| match error {
+        TuneError::Setup(error) => Failure::Usage(error.into()),
+        TuneError::Replay(error) => Failure::from(error),
+    })?;
+    bar.into_inner().unwrap_or_else(PoisonError::into_inner).finish("tried");
+    print(&if args.json { json(&result)? } else { printed::render(&result, &Terminal::of_stdout()) })
+}
+
+/// Refuses what is no part of one configuration.
+fn check(args: &ReplayArgs) -> Result<(), Failure> {
+    let reason = match () {
+        () if args.engines.len() > 1 => "--engine names several engines: one is tuned",
+        () if args.routers.len() > 1 => "--router names several routers: name the present one",
+        () if args.ttls.len() > 1 => "--ttl names several times: name the present one",
+        () if !args.routers.is_empty() && !args.ttls.is_empty() => {
+            "--router and --ttl are not modelled together: name one of them"
+        }
+        () if !args.below.is_empty() && (!args.routers.is_empty() || !args.ttls.is_empty()) => {
+            "--below is modelled with one cache that evicts by last use: leave --router and --ttl out"
+        }
+        () if args.capacities.len() > 1 => "--capacities names several sizes: name what the cache holds",
+        () if args.kv_bytes_per_token.len() > 1 || args.kv_dtypes.len() > 1 => {
+            "several costs a token are named: one configuration is tuned"
+        }
+        () if args.report.is_some() => "--report is of a replay: leave it out",
+        () if args.plot.is_some() => "--plot is of a replay: leave it out",
+        () if args.per_request.is_some() => "--per-request is of a replay: leave it out",
+        () if args.search => "--search is of a replay: leave it out",
+        () if args.windows != [WindowKind::All] => "--window is of a replay: leave it out",
+        () if !args.tiers.is_empty() => "--tier is of a replay: name tiers that are there with --below",
+        () if args.tenants.is_some() || !args.quotas.is_empty() => {
+            "--tenants and --quota are of a replay: leave them out"
+        }
+        () => return Ok(()),
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
+}

@@ -1,0 +1,93 @@
+//! The result of `kvset tune` for people.
+
+use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, thousands};
+use crate::tune::{Base, ChangeResult, TuneResult};
+
+/// Most changes that are shown in the table.
+const MOST_ROWS: usize = 30;
+
+/// The answer in words, then the changes.
+pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
+    let mut text: String = sentences(result).iter().map(|line| terminal.paragraph(line)).collect();
+    let possible: Vec<&ChangeResult> =
+        result.changes.iter().filter(|tried| tried.impossible.is_none()).collect();
+    if !possible.is_empty() {
+        text.push_str(&format!("\nsingle changes, the best first\n{}", sheet(&possible, terminal)));
+    }
+    let pairs: Vec<&ChangeResult> = result.pairs.iter().collect();
+    if !pairs.is_empty() {
+        text.push_str(&format!(
+            "\npairs that are better than any single change\n{}",
+            sheet(&pairs, terminal)
+        ));
+    }
+    for tried in &result.changes {
+        if let Some(why) = &tried.impossible {
+            text.push_str(&terminal.paragraph(&format!("not possible: {}: {why}", tried.change)));
+        }
+    }
+    text
+}
+
+fn sheet(tried: &[&ChangeResult], terminal: &Terminal) -> String {
+    let columns = [
+        Column::Text("change"),
+        Column::Number("points"),
+        Column::Number("hit pages"),
+        Column::Number("hit tokens"),
+        Column::Text("figures"),
+        Column::Text("memory"),
+    ];
+    let mut sheet = Sheet::new(&columns).spare(&["memory", "hit pages"]);
+    for tried in tried.iter().take(MOST_ROWS) {
+        sheet.row([
+            tried.change.clone(),
+            tried.points.map_or_else(String::new, |points| format!("{points:+.2}")),
+            tried.hit_pages.map_or_else(String::new, thousands),
+            tried.hit_tokens.map_or_else(String::new, thousands),
+            exactness(tried).to_owned(),
+            if tried.costs_memory { "more" } else { "" }.to_owned(),
+        ]);
+    }
+    sheet.render(terminal)
+}
+
+fn exactness(tried: &ChangeResult) -> &'static str {
+    match tried.exactness {
+        crate::tune::Exactness::Exact => "exact",
+        crate::tune::Exactness::Pointwise => "pointwise",
+        crate::tune::Exactness::Approximate => "approximate",
+    }
+}
+
+fn sentences(result: &TuneResult) -> Vec<String> {
+    let Base { engine, capacity_pages, hit_rate_tokens, requests, page_size, .. } = &result.base;
+    let page_bytes = result.base.capacity_bytes.map(|bytes| bytes / (*capacity_pages).max(1));
+    let now = format!(
+        "{engine} with {} finds {} of the tokens of {} requests at {page_size} tokens a page.",
+        capacity(*capacity_pages, page_bytes),
+        percent(*hit_rate_tokens),
+        thousands(*requests)
+    );
+    let gains = |tried: &&ChangeResult| tried.points.is_some_and(|points| points > 0.0);
+    let free = result.changes.iter().filter(gains).find(|tried| !tried.costs_memory);
+    let paid = result.changes.iter().filter(gains).find(|tried| tried.costs_memory);
+    let points = |tried: &ChangeResult| tried.points.unwrap_or(0.0);
+    let best = match (free, paid) {
+        (None, None) => "No change that was tried finds more.".to_owned(),
+        (Some(free), None) => format!("`{}` finds {:.2} points more.", free.change, points(free)),
+        (None, Some(paid)) => format!(
+            "At the same memory nothing finds more; with more, `{}` finds {:.2} points more.",
+            paid.change,
+            points(paid)
+        ),
+        (Some(free), Some(paid)) => format!(
+            "At the same memory, `{}` finds {:.2} points more; with more memory, `{}` {:.2} points.",
+            free.change,
+            points(free),
+            paid.change,
+            points(paid)
+        ),
+    };
+    vec![now, best]
+}

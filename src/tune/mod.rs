@@ -1,0 +1,208 @@
+//! Every single change of a configuration that makes sense, replayed; then the best of them in pairs.
+//!
+//! [`Setup`] is a configuration of a cache with what it finds of a log. [`changes`] lists what can be changed about one;
+//! a new option of an engine is a few lines there. The log is in memory, so a change costs a replay and no reading.
+
+mod changes;
+mod setup;
+
+pub use changes::{Change, Topic, changes};
+pub use setup::{Hits, Setup, SetupError};
+
+use crate::replay::{ReplayError, ReplayOptions, RequestLog, parallel};
+use kvset_core::units::capacity::CapacitySpec;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Best single changes that are tried in pairs.
+const PAIRED: usize = 6;
+
+/// How exact a figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exactness {
+    /// Equal to the engine's own, at any capacity.
+    Exact,
+    /// The same, by the engine's rules at this one capacity.
+    Pointwise,
+    /// The model is known to differ from the engine.
+    Approximate,
+}
+
+/// What the present configuration finds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Base {
+    /// The engine that is modelled.
+    pub engine: &'static str,
+    /// Tokens a page.
+    pub page_size: u32,
+    /// What the cache holds, of all replicas together.
+    pub capacity_pages: u64,
+    /// The same in bytes, where a cost a token is known.
+    pub capacity_bytes: Option<u64>,
+    /// Requests that count.
+    pub requests: u64,
+    /// Pages of their prompts, and tokens.
+    pub page_accesses: u64,
+    /// See `page_accesses`.
+    pub prompt_tokens: u64,
+    /// Pages that hit.
+    pub hit_pages: u64,
+    /// Their tokens.
+    pub hit_tokens: u64,
+    /// Their share of all tokens of the prompts.
+    pub hit_rate_tokens: f64,
+    /// How exact that is.
+    pub exactness: Exactness,
+}
+
+/// A change, and what it finds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChangeResult {
+    /// The change, in the words of the options.
+    pub change: String,
+    /// Pages that hit, of the changed size where that is changed; absent where it is impossible.
+    pub hit_pages: Option<u64>,
+    /// Their tokens.
+    pub hit_tokens: Option<u64>,
+    /// Hit rate by tokens gained, in points of a hundred.
+    pub points: Option<f64>,
+    /// How exact that is.
+    pub exactness: Exactness,
+    /// Whether it needs more memory than there is.
+    pub costs_memory: bool,
+    /// Why it cannot be had; absent where it can.
+    pub impossible: Option<String>,
+}
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TuneResult {
+    /// The present configuration.
+    pub base: Base,
+    /// Single changes, the best first, the impossible ones last.
+    pub changes: Vec<ChangeResult>,
+    /// The best changes two by two, the best first.
+    pub pairs: Vec<ChangeResult>,
+}
+
+/// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none where the
+/// recommended one is to be taken. `progress` is told how many replays of how many are done.
+///
+/// # Errors
+/// The present configuration itself cannot be replayed.
+pub fn tune(
+    log: &RequestLog,
+    options: &ReplayOptions,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<TuneResult, TuneError> {
+    let base = Setup::present(log, options)?;
+    let found = base.hits(log)?;
+    let all = changes(&base, log);
+    let (done, total) = (AtomicU64::new(0), all.len() as u64);
+    let run = |change: &Change| {
+        let tried = tried(&base, &found, log, std::slice::from_ref(&change));
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        tried
+    };
+    let singles = parallel::map(options.threads, &all, run);
+    let mut ranked: Vec<(usize, ChangeResult)> = singles.into_iter().enumerate().collect();
+    ranked.sort_by(|(_, one), (_, other)| rank(one, other));
+    let pairs = pairs(&all, &ranked);
+    let pairs = parallel::map(options.threads, &pairs, |pair| tried(&base, &found, log, pair));
+    let best = ranked.first().and_then(|(_, best)| best.hit_tokens).unwrap_or(0);
+    let mut pairs: Vec<ChangeResult> =
+        pairs.into_iter().filter(|pair| pair.hit_tokens.is_some_and(|tokens| tokens > best)).collect();
+    pairs.sort_by(rank);
+    Ok(TuneResult {
+        base: base.told(&found),
+        changes: ranked.into_iter().map(|(_, tried)| tried).collect(),
+        pairs,
+    })
+}
+
+/// Why nothing was tuned.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The present configuration cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// It is none that can be tuned.
+    #[error("{0}")]
+    Setup(#[from] SetupError),
+}
+
+/// The best changes two by two, where they are of two topics.
+fn pairs<'c>(all: &'c [Change], ranked: &[(usize, ChangeResult)]) -> Vec<[&'c Change; 2]> {
+    let mut best: Vec<&Change> = Vec::new();
+    for (at, tried) in ranked.iter().filter(|(_, tried)| tried.points.is_some_and(|points| points > 0.0)) {
+        let _ = tried;
+        // The best of each topic: another one of the same cannot be had with it.
+        if best.len() < PAIRED && best.iter().all(|known| known.topic != all[*at].topic) {
+            best.push(&all[*at]);
+        }
+    }
+    let with = |at: usize| best[at + 1..].iter().map(move |other| (at, *other));
+    (0..best.len()).flat_map(|at| with(at).map(|(at, other)| [best[at], other]).collect::<Vec<_>>()).collect()
+}
+
+/// The most tokens first; of equals those that cost nothing, then as they were listed.
+fn rank(one: &ChangeResult, other: &ChangeResult) -> std::cmp::Ordering {
+    let key = |tried: &ChangeResult| (std::cmp::Reverse(tried.hit_tokens), tried.costs_memory);
+    key(one).cmp(&key(other))
+}
+
+fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> ChangeResult {
+    let changed = changes.iter().try_fold(base.clone(), |mut setup, change| {
+        (change.apply)(&mut setup)?;
+        Ok(setup)
+    });
+    let hits = changed.and_then(|setup: Setup| {
+        let hits = setup.hits(log).map_err(|error| first_line(&error.to_string()))?;
+        Ok((setup.exactness(), hits))
+    });
+    let names: Vec<&str> = changes.iter().map(|change| change.name.as_str()).collect();
+    let (change, costs_memory) = (names.join(" and "), changes.iter().any(|change| change.costs_memory));
+    match hits {
+        Ok((exactness, hits)) => ChangeResult {
+            change,
+            hit_pages: Some(hits.pages),
+            hit_tokens: Some(hits.tokens),
+            points: Some(
+                (hits.tokens as f64 - found.tokens as f64) / found.prompt_tokens.max(1) as f64 * 100.0,
+            ),
+            exactness,
+            costs_memory,
+            impossible: None,
+        },
+        Err(why) => ChangeResult {
+            change,
+            hit_pages: None,
+            hit_tokens: None,
+            points: None,
+            exactness: base.exactness(),
+            costs_memory,
+            impossible: Some(why),
+        },
+    }
+}
+
+/// What an error says first; the rest lists rows.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A capacity times `numerator / denominator`, at least a page or byte.
+fn scaled(capacity: &CapacitySpec, numerator: u64, denominator: u64) -> CapacitySpec {
+    use kvset_core::units::capacity::CapacitySize;
+    use kvset_core::units::{Bytes, PageCount};
+    let scale = |size: u64| {
+        let scaled = u128::from(size) * u128::from(numerator) / u128::from(denominator);
+        u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
+    };
+    let size = match capacity.size {
+        CapacitySize::Pages(pages) => CapacitySize::Pages(PageCount(scale(pages.0))),
+        CapacitySize::Bytes(bytes) => CapacitySize::Bytes(Bytes(scale(bytes.0))),
+    };
+    CapacitySpec { label: None, size }
+}

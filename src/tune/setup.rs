@@ -1,0 +1,239 @@
+//! A configuration of a cache, and what it finds of a log.
+
+use super::{Base, Exactness, TuneError, scaled};
+use crate::replay::{Below, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
+use kvset_core::engines::below::Store;
+use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::vllm_offload::OffloadOptions;
+use kvset_core::questions::retention::RetentionKind;
+use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::{PageBytes, PageSize};
+use kvset_core::windows::window::WindowKind;
+
+/// A configuration of a cache.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// As a replay takes it, with one capacity.
+    pub options: ReplayOptions,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// That of the log, where its pages have ids; else pages of any size can be made.
+    pub logged_page_size: Option<PageSize>,
+}
+
+/// A configuration that cannot be tuned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// Nothing says how large the cache is, and the model does not either.
+    #[error(
+        "what the cache holds is not known, and engines modelled a capacity at a time recommend none: give --provisioned, \
+         such as 80GiB or 5000p"
+    )]
+    NoCapacity,
+    /// Its hits are beyond what is tracked.
+    #[error(
+        "the capacity is larger than the pages that are tracked: raise --max-tracked-pages, or name a smaller one"
+    )]
+    Beyond,
+    /// The log is empty.
+    #[error("the trace has no request that counts, so there is nothing to tune for")]
+    NoRequests,
+}
+
+/// What a configuration finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hits {
+    /// Pages, in all tiers.
+    pub pages: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Pages of all prompts.
+    pub page_accesses: u64,
+    /// Tokens of all prompts.
+    pub prompt_tokens: u64,
+    /// Requests that count.
+    pub requests: u64,
+}
+
+impl Setup {
+    /// The present configuration: the capacity is the provisioned one, else the first that is given, else the
+    /// recommended one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be replayed.
+    pub fn present(log: &RequestLog, options: &ReplayOptions) -> Result<Self, TuneError> {
+        let page_size = log.page_size(options).ok_or(SetupError::NoRequests)?;
+        let logged_page_size = (!log.has_tokens()).then_some(page_size);
+        let mut options = ReplayOptions { threads: 1, ..options.clone() };
+        options.pool.windows = vec![WindowKind::All];
+        let given = options.provisioned.take().or_else(|| options.pool.capacities.first().cloned());
+        let capacity = match given {
+            Some(capacity) => capacity,
+            None if options.pool.is_pointwise() => return Err(SetupError::NoCapacity.into()),
+            None => {
+                let whole = log.replay(&options, None, &|_, _| {})?.whole.ok_or(SetupError::NoRequests)?;
+                let recommended = whole.recommendation().and_then(|found| found.pages);
+                CapacitySpec::of_pages(recommended.unwrap_or(whole.accumulated_pages).max(1))
+            }
+        };
+        options.pool.capacities = vec![capacity];
+        Ok(Self { options, page_size, logged_page_size })
+    }
+
+    /// What the cache holds.
+    pub fn capacity(&self) -> CapacitySpec {
+        self.options.pool.capacities.first().cloned().unwrap_or_else(|| CapacitySpec::of_pages(1))
+    }
+
+    /// Makes the cache `numerator / denominator` times as large.
+    pub fn scale(&mut self, numerator: u64, denominator: u64) {
+        self.options.pool.capacities = vec![scaled(&self.capacity(), numerator, denominator)];
+    }
+
+    /// Changes a rule of the engine, and of the tiers below it.
+    pub fn set_rule(&mut self, set: impl Fn(&mut EngineRules)) {
+        set(&mut self.options.pool.rules);
+        set(&mut self.options.beside.below_rules);
+    }
+
+    /// Takes pages of another size, of the same memory.
+    ///
+    /// # Errors
+    /// The log does not show such pages.
+    pub fn set_page_size(&mut self, page_size: PageSize) -> Result<(), String> {
+        if let Some(logged) = self.logged_page_size {
+            PageSizeError::check(logged, page_size).map_err(|error| error.to_string())?;
+        }
+        let (old, new) = (u64::from(self.page_size.get()), u64::from(page_size.get()));
+        let same = |capacity: &CapacitySpec| match capacity.size {
+            CapacitySize::Pages(_) => scaled(capacity, old, new),
+            CapacitySize::Bytes(_) => capacity.clone(),
+        };
+        self.options.pool.capacities = vec![same(&self.capacity())];
+        self.each_below(same);
+        self.page_size = page_size;
+        Ok(())
+    }
+
+    /// How exact its figures are.
+    pub fn exactness(&self) -> Exactness {
+        let pool = &self.options.pool;
+        let below = self.options.beside.below.iter().filter_map(|below| below.tier.store());
+        let mut engines = below.filter_map(Store::profile).chain([pool.profile]);
+        match () {
+            () if engines.any(|engine| engine.approximation().is_some()) => Exactness::Approximate,
+            () if pool.is_pointwise() || !self.options.beside.below.is_empty() => Exactness::Pointwise,
+            () => Exactness::Exact,
+        }
+    }
+
+    /// What it finds of a log.
+    ///
+    /// # Errors
+    /// It cannot be replayed.
+    pub fn hits(&self, log: &RequestLog) -> Result<Hits, TuneError> {
+        let done = log.replay(&self.options, Some(self.page_size), &|_, _| {})?;
+        if done.whole.is_none() {
+            return Err(SetupError::NoRequests.into());
+        }
+        let pages = self.own(&done).ok_or(SetupError::Beyond)? + self.below(&done);
+        let whole = done.whole.as_ref();
+        Ok(Hits {
+            pages,
+            tokens: pages * u64::from(self.page_size.get()),
+            page_accesses: whole.map_or(0, |whole| whole.page_accesses),
+            prompt_tokens: whole.map_or(0, |whole| whole.prompts().all),
+            requests: done.requests - done.warm_up_requests,
+        })
+    }
+
+    /// Pages that the engine's own caches find.
+    fn own(&self, done: &Replay) -> Option<u64> {
+        if let Some(router) = done.routing.first() {
+            return router.capacities.first()?.prefix_hits;
+        }
+        if let Some(retention) = &done.lifetimes.retention {
+            let mut sliding = retention.points.iter().filter(|point| point.kind == RetentionKind::Sliding);
+            return sliding.next()?.capacities.first()?.page_hits;
+        }
+        done.whole.as_ref()?.capacities.first()?.prefix_hits
+    }
+
+    /// Pages that the tiers below find in addition.
+    fn below(&self, done: &Replay) -> u64 {
+        done.below.first().into_iter().flatten().map(|tier| tier.page_hits).sum()
+    }
+
+    /// The setup with what it finds, to be told.
+    pub fn told(&self, hits: &Hits) -> Base {
+        let page_bytes = self.page_bytes();
+        let capacity = self.capacity();
+        Base {
+            engine: self.options.pool.profile.name(),
+            page_size: self.page_size.get(),
+            capacity_pages: capacity.pages(page_bytes).map_or(0, |pages| pages.0),
+            capacity_bytes: capacity.bytes(page_bytes).map(|bytes| bytes.0),
+            requests: hits.requests,
+            page_accesses: hits.page_accesses,
+            prompt_tokens: hits.prompt_tokens,
+            hit_pages: hits.pages,
+            hit_tokens: hits.tokens,
+            hit_rate_tokens: kvset_core::estimate::curve::share(hits.tokens, hits.prompt_tokens),
+            exactness: self.exactness(),
+        }
+    }
+
+    /// Bytes a page, where a cost a token is known.
+    pub fn page_bytes(&self) -> Option<PageBytes> {
+        let cost = self.options.pool.kv_bytes_per_token?;
+        PageBytes::from_token_cost(cost, self.page_size)
+    }
+}
+
+impl Setup {
+    /// Keeps two pages where there was one, in every tier: as elements of half the size do.
+    pub fn double_pages(&mut self) {
+        if let Some(cost) = &mut self.options.pool.kv_bytes_per_token {
+            *cost /= 2.0;
+        }
+        let double = |capacity: &CapacitySpec| match capacity.size {
+            CapacitySize::Pages(_) => scaled(capacity, 2, 1),
+            CapacitySize::Bytes(_) => capacity.clone(),
+        };
+        self.options.pool.capacities = vec![double(&self.capacity())];
+        self.each_below(double);
+    }
+
+    /// Makes the tiers below `numerator / denominator` times as large.
+    pub fn scale_below(&mut self, numerator: u64, denominator: u64) {
+        self.each_below(|capacity| scaled(capacity, numerator, denominator));
+    }
+
+    /// Changes the options of vLLM's own tier.
+    pub fn set_offload(&mut self, set: impl Fn(&mut OffloadOptions)) {
+        for below in &mut self.options.beside.below {
+            if let TierBelow::Store(Store::VllmOffload(options)) = &mut below.tier {
+                set(options);
+            }
+        }
+    }
+
+    /// Puts a tier under the engine, `times` as large as its cache.
+    ///
+    /// # Errors
+    /// There is no such tier.
+    pub fn add_tier(&mut self, name: &str, times: u64) -> Result<(), String> {
+        let below: Below = format!("{name}:{}", scaled(&self.capacity(), times, 1)).parse()?;
+        if below.tier == TierBelow::Hicache {
+            self.options.pool.rules.hicache = Some(below.capacity.clone());
+        }
+        self.options.beside.below = vec![below];
+        Ok(())
+    }
+
+    fn each_below(&mut self, change: impl Fn(&CapacitySpec) -> CapacitySpec) {
+        self.options.beside.below.iter_mut().for_each(|below| below.capacity = change(&below.capacity));
+        let host = self.options.pool.rules.hicache.as_ref().map(&change);
+        self.options.pool.rules.hicache = host;
+    }
+}
