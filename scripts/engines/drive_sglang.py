@@ -32,7 +32,7 @@ VERSION = sglang.__version__
 MAX_CONTEXT = 65_536
 
 
-def cache(page_size, capacity):
+def cache(page_size, capacity, drafts=False):
     """A tree over `capacity` usable pages; the allocator's padding page 0 comes on top."""
     rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
     allocator = PagedTokenToKVPoolAllocator(
@@ -49,6 +49,7 @@ def cache(page_size, capacity):
             req_to_token_pool=rows,
             token_to_kv_pool_allocator=allocator,
             page_size=page_size,
+            is_eagle=drafts,
             tree_components=(ComponentType.FULL,),
         )
     )
@@ -118,7 +119,7 @@ def drive(requests, settings, capacity):
 
         return drive_hicache.drive(requests, settings, capacity)
     set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
-    tree = cache(requests[0].page_size, capacity)
+    tree = cache(requests[0].page_size, capacity, "draft_tokens" in settings)
     cached = settings["outputs"] == "cached"
     with torch.inference_mode():
         return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

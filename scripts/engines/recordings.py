@@ -78,6 +78,9 @@ OFFLOADS = [
 # record it as well, name it here.
 SGLANG = ("agents-16", "short-turns-16")
 
+# With a head that drafts in the same cache.
+SGLANG_DRAFTS = [("agents-16", "ignored"), ("short-turns-16", "cached")]
+
 # SGLang's HiCache, which is a part of its tree: pages of the device and of the host. Pages of 4 tokens, since less than
 # 10 tokens are not loaded back.
 WRITES = ("write_through", "write_through_selective", "write_back")
@@ -157,6 +160,10 @@ def recordings(engine):
         for outputs in OUTPUTS
     ]
     if engine == "sglang":
-        return plain + [hicache(*each, write) for each in HICACHES for write in WRITES]
+        drafts = [
+            Recording(engine, workload, f"{engine}_draft_{workload}_{outputs}", {"outputs": outputs, "draft_tokens": 1})
+            for workload, outputs in SGLANG_DRAFTS
+        ]
+        return plain + drafts + [hicache(*each, write) for each in HICACHES for write in WRITES]
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts]

@@ -37,12 +37,19 @@ pub(super) struct Ceilings {
     /// Without the draft head, where there is one.
     headless: Option<HybridCache>,
     found: Ceiling,
+    is_counting: bool,
     last_draft_head: Option<u64>,
 }
 
 impl Ceilings {
     /// Takes a request in that the pool has taken.
     pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
+        let these_rules = request.caches.last_ceiling().unwrap_or(0);
+        if config.profile == Profile::Sglang {
+            // Without a head its tree finds, without limit, what the stack does.
+            let reusable = request.outcome.reusable_prefix();
+            return self.count(request.counted, [reusable, these_rules, these_rules], Some(reusable));
+        }
         if self.dense.is_none() {
             let rules = config.rules.hybrid(request.page_size, config.outputs);
             if rules.draft_tokens > 0 {
@@ -55,10 +62,17 @@ impl Ceilings {
         }
         let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
         let headless = self.headless.as_mut().map(|headless| headless.request(request.event).hits);
-        let these_rules = request.caches.last_ceiling().unwrap_or(0);
+        let full = request.outcome.reusable_prefix();
+        self.count(request.counted, [full, these_rules, dense], headless);
+    }
+
+    /// Takes hits in: if every layer had full attention, by the rules modelled, with dense retention, and without a draft head
+    /// where there is one.
+    fn count(&mut self, counted: bool, [full, these_rules, dense]: [u64; 3], headless: Option<u64>) {
         self.last_draft_head = headless.map(|headless| headless.saturating_sub(these_rules));
-        if request.counted {
-            self.found.full_attention += request.outcome.reusable_prefix();
+        if counted {
+            self.is_counting = true;
+            self.found.full_attention += full;
             self.found.these_rules += these_rules;
             self.found.dense_retention += dense;
             if let Some(headless) = headless {
@@ -74,13 +88,14 @@ impl Ceilings {
 
     /// What was found; none where the engine has no groups.
     pub(super) fn found(&self) -> Option<Ceiling> {
-        self.dense.is_some().then_some(self.found)
+        (self.dense.is_some() || self.is_counting).then_some(self.found)
     }
 }
 
-/// Whether a pool has a ceiling of its own rules that dense retention could lift.
+/// Whether a pool has a ceiling of its own rules that dense retention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
-    config.profile == Profile::Vllm && config.is_pointwise()
+    let has_head = config.profile == Profile::Sglang && config.rules.draft_tokens > 0;
+    has_head || (config.profile == Profile::Vllm && config.is_pointwise())
 }
 
 /// A request that the pool has taken.

@@ -14,6 +14,7 @@ mod operations;
 mod page_lru;
 mod prefixes;
 mod replay_compact;
+mod replay_draft_head;
 mod replay_empty;
 mod replay_engines;
 mod replay_hicache;

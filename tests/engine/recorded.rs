@@ -318,7 +318,7 @@ fn requests_equal_lmcache_as_a_process_of_its_own() {
 
 #[test]
 fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
-    compare("sglang", 4);
+    compare("sglang", 6);
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 65);
+    assert_eq!(recordings.len(), 67);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -147,7 +147,7 @@ sections! {
         /// "vllm" with several groups or a draft head: most tokens of a prompt that one step computes; 8192 where it is left out.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
-        /// "vllm": a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so that each hit
+        /// "vllm" and "sglang": a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so that each hit
         /// loses its last page; none where it is left out. Capacities are then modelled as those of several groups are.
         [results]
         draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
@@ -536,7 +536,7 @@ sections! {
         /// "vllm" with several groups: most tokens of a prompt that one step computes.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
-        /// "vllm": tokens that a head of the model's own drafts at a time in the same cache.
+        /// "vllm" and "sglang": tokens that a head of the model's own drafts at a time in the same cache.
         [results]
         draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
         /// How long a request may take and still be taken in the order of arrivals.

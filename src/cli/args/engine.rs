@@ -41,7 +41,7 @@ pub struct EngineArgs {
     /// as the device evicts them [default: write-through].
     #[arg(long, value_name = "POLICY", value_parser = choice::<WritePolicy>())]
     pub hicache_write: Option<WritePolicy>,
-    /// With vllm: a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses
+    /// With vllm and sglang: a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses
     /// its last page; 1 where no number is given. Capacities are then modelled one by one.
     #[arg(
         long,
@@ -99,7 +99,7 @@ impl EngineArgs {
             ("--lease", &[Profile::Mooncake], self.lease.is_some()),
             ("--watermark", BATCHES, self.watermark.is_some()),
             ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
-            ("--draft-head", &[Profile::Vllm], self.draft_head.is_some()),
+            ("--draft-head", &[Profile::Vllm, Profile::Sglang], self.draft_head.is_some()),
             ("--overlap", &[Profile::LeafFirst, Profile::Vllm], self.overlap.is_some()),
         ];
         let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));

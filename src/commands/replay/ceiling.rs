@@ -54,8 +54,11 @@ impl DraftHeadResult {
     }
 }
 
-/// Points with one decimal, none where that is 0.
+/// Points with one decimal, none where that is 0, and with two where they are fewer than that shows.
 fn points(points: f64) -> String {
+    if points < 0.1 {
+        return format!("{points:.2}");
+    }
     let text = format!("{points:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }

@@ -216,6 +216,9 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         2.. if offloads => {
             "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"
         }
+        _ if args.hicache().is_some() && args.options.draft_head.is_some() => {
+            "hicache below a model with a draft head is not modelled: leave one of them out"
+        }
         MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
         _ if args.capacities.len() > 64 => {
             "--below has a chain of tiers for each of the --capacities: give at most 64"

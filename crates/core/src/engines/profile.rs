@@ -133,7 +133,8 @@ impl Profile {
                 "Mooncake evicts in batches when its clock says so, so more capacity can lose hits"
             }
             _ => {
-                "Groups of layers share one pool of blocks and evict each other, so more capacity can lose hits"
+                "Groups of layers that share one pool of blocks evict each other, and a page that a draft head loses is computed \
+                 into a second copy, so more capacity can lose hits"
             }
         }
     }

@@ -51,7 +51,7 @@ pub struct EngineRules {
     /// `sglang` with a host tier: when it is written.
     #[serde(skip_serializing_if = "is_write_through")]
     pub hicache_write: WritePolicy,
-    /// `vllm`: tokens that a head of the model's own drafts at a time in the same cache; 0 where none does.
+    /// `vllm`, and `sglang` without a host tier: tokens that a head of the model's own drafts at a time in the same cache; 0 where none does.
     #[serde(skip_serializing_if = "is_zero")]
     pub draft_tokens: u32,
     /// `leaf-first`, and `vllm` with one group of layers and no draft head: whether requests that overlap are modelled.
@@ -162,6 +162,8 @@ const BY_GROUPS: &str = "vllm with several groups of attention or a draft head";
 
 const WITH_RELEASES: &str = "leaf-first or vllm with full attention and no draft head";
 
+const WITH_HEAD: &str = "vllm, or sglang without a host tier";
+
 const WITH_HOST: &str = "sglang with a host tier (hicache)";
 
 impl EngineRules {
@@ -205,7 +207,8 @@ impl EngineRules {
             Profile::Sglang if own.hicache.is_some() => {
                 Self { hicache: own.hicache, hicache_write: own.hicache_write, ..default }
             }
-            Profile::Paper | Profile::Sglang => default,
+            Profile::Sglang => Self { draft_tokens: own.draft_tokens, ..default },
+            Profile::Paper => default,
         }
     }
 
@@ -239,6 +242,7 @@ impl EngineRules {
                     ("hicache", host.to_string()),
                     ("hicache_write", self.hicache_write.name().to_owned()),
                 ],
+                None if self.draft_tokens > 0 => vec![("draft_head", self.draft_tokens.to_string())],
                 None => Vec::new(),
             },
             Profile::LeafFirst | Profile::Vllm => vec![("overlap", self.overlap.name().to_owned())],
@@ -291,7 +295,7 @@ impl EngineRules {
             ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
             ("hicache", "sglang", own.hicache == self.hicache),
             ("hicache_write", WITH_HOST, own.hicache_write == self.hicache_write),
-            ("draft_head", "vllm", own.draft_tokens == self.draft_tokens),
+            ("draft_head", WITH_HEAD, own.draft_tokens == self.draft_tokens),
             ("overlap", WITH_RELEASES, own.overlap == self.overlap),
         ];
         match options.into_iter().find(|(_, _, is_own)| !is_own) {

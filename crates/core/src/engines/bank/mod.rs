@@ -50,7 +50,8 @@ enum Caches {
     Mooncake(Vec<MooncakeCache>),
     LmcacheMp(Vec<LmcacheMpCache>),
     Hicache(Vec<HicacheCache>),
-    Drafting(Drafting),
+    DraftHybrids(DraftHybrids),
+    DraftSglang(DraftSglang),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -63,24 +64,46 @@ struct Hybrids {
 
 /// The same of a model with a draft head, saved with what that drafts.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDrafting")]
-struct Drafting {
+#[serde(from = "SavedDraftHybrids")]
+struct DraftHybrids {
     draft_tokens: u32,
     hybrids: Hybrids,
 }
 
 #[derive(Debug, Deserialize)]
-struct SavedDrafting {
+struct SavedDraftHybrids {
     draft_tokens: u32,
     hybrids: Hybrids,
 }
 
-impl From<SavedDrafting> for Drafting {
-    fn from(SavedDrafting { draft_tokens, hybrids }: SavedDrafting) -> Self {
+impl From<SavedDraftHybrids> for DraftHybrids {
+    fn from(SavedDraftHybrids { draft_tokens, hybrids }: SavedDraftHybrids) -> Self {
         let Hybrids { caches, ceiling } = hybrids;
         let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
         let ceiling = Box::new(ceiling.drafting(draft_tokens));
         Self { draft_tokens, hybrids: Hybrids { caches, ceiling } }
+    }
+}
+
+/// SGLang's caches of a model with a draft head, and one as large as the tracked bound: what the head loses there is lost at
+/// any size.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedDraftSglang")]
+struct DraftSglang {
+    caches: Vec<SglangCache>,
+    ceiling: Box<SglangCache>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SavedDraftSglang {
+    caches: Vec<SglangCache>,
+    ceiling: Box<SglangCache>,
+}
+
+impl From<SavedDraftSglang> for DraftSglang {
+    fn from(SavedDraftSglang { caches, ceiling }: SavedDraftSglang) -> Self {
+        let caches = caches.into_iter().map(SglangCache::drafting).collect();
+        Self { caches, ceiling: Box::new(ceiling.drafting()) }
     }
 }
 
@@ -91,10 +114,14 @@ impl Caches {
             Self::None => {}
             Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::DraftSglang(DraftSglang { caches, ceiling }) => {
+                caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut **ceiling);
+            }
             Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::Hybrid(hybrids) | Self::Drafting(Drafting { hybrids, .. }) => {
+            Self::Hybrid(hybrids) | Self::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 hybrids.caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut *hybrids.ceiling);
             }
@@ -264,6 +291,12 @@ impl CacheBank {
             Profile::Sglang if let Some(rules) = config.hicache(page_size) => {
                 Caches::Hicache(pages().map(|p| HicacheCache::new(p, rules)).collect::<Result<_, _>>()?)
             }
+            Profile::Sglang if rules.draft_tokens > 0 => {
+                let cache = |p| SglangCache::new(p, page_size, config.outputs).map(SglangCache::drafting);
+                let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                let ceiling = Box::new(cache(config.max_tracked_pages)?);
+                Caches::DraftSglang(DraftSglang { caches, ceiling })
+            }
             // Cannot fail: capacities lie within the tracked bound.
             Profile::Sglang => Caches::Sglang(
                 pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
@@ -288,7 +321,7 @@ impl CacheBank {
                 let hybrids = Hybrids { caches, ceiling };
                 match config.rules.draft_tokens {
                     0 => Caches::Hybrid(hybrids),
-                    draft_tokens => Caches::Drafting(Drafting { draft_tokens, hybrids }),
+                    draft_tokens => Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }),
                 }
             }
             Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,
@@ -311,7 +344,14 @@ impl CacheBank {
         match (&self.caches, config.profile) {
             (Caches::None, _) => !config.is_pointwise(),
             (Caches::Sglang(caches), Profile::Sglang) => {
-                config.rules.hicache.is_none() && all(caches, capacities, config, page_size)
+                let is_plain = config.rules.hicache.is_none() && config.rules.draft_tokens == 0;
+                is_plain && all(caches, capacities, config, page_size)
+            }
+            (Caches::DraftSglang(DraftSglang { caches, ceiling }), Profile::Sglang) => {
+                config.rules.draft_tokens > 0
+                    && all(caches, capacities, config, page_size)
+                    && ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&**ceiling, config, page_size)
             }
             (Caches::Hicache(caches), Profile::Sglang) => {
                 config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
@@ -319,7 +359,7 @@ impl CacheBank {
             (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
             (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
             (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
-            (Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }), Profile::Vllm) => {
+            (Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }), Profile::Vllm) => {
                 all(&hybrids.caches, capacities, config, page_size)
                     && hybrids.ceiling.never_evicts()
                     && hybrids.ceiling.capacity() == config.max_tracked_pages
@@ -355,7 +395,7 @@ impl CacheBank {
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(_) | Caches::Drafting(_) => self.last_hits.pop(),
+            Caches::Hybrid(_) | Caches::DraftHybrids(_) | Caches::DraftSglang(_) => self.last_hits.pop(),
         };
     }
 
@@ -402,7 +442,10 @@ impl CacheBank {
             Caches::None => Vec::new(),
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
-            Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }) => all(&hybrids.caches),
+            Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
+            Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
+                all(&hybrids.caches)
+            }
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
@@ -418,7 +461,8 @@ impl CacheBank {
             Caches::None => 0,
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
-            Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }) => {
+            Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }
             Caches::Lmcache(caches) => all(caches),

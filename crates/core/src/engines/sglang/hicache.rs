@@ -144,7 +144,7 @@ impl HicacheCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> HicacheHits {
-        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs);
+        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs, false);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
             return HicacheHits { refused: true, ..HicacheHits::default() };

@@ -51,6 +51,8 @@ pub struct SglangCache {
     capacity: u64,
     page_size: PageSize,
     outputs: Outputs,
+    /// Whether a head drafts in the same cache; not saved.
+    drafts: bool,
     /// Requests turned away since the start.
     refused: u64,
     tree: Tree,
@@ -73,11 +75,17 @@ impl SglangCache {
             capacity: capacity.0,
             page_size,
             outputs,
+            drafts: false,
             refused: 0,
             tree: Tree::new(),
             ids: Vec::new(),
             path: Vec::new(),
         })
+    }
+
+    /// The same cache of a model with a draft head, which a saved state does not say.
+    pub fn drafting(self) -> Self {
+        Self { drafts: true, ..self }
     }
 
     /// The modelled capacity.
@@ -110,12 +118,16 @@ impl SglangCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
-        let shape = Shape::of(event, self.page_size, self.outputs);
+        let shape = Shape::of(event, self.page_size, self.outputs, self.drafts);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
             return SglangHits { hits: 0, refused: true };
         }
-        shape.take_ids(event, &mut self.ids);
+        match self.drafts {
+            // Every request that is served advances the clock.
+            true => shape.take_keyed_ids(event, self.page_size, self.tree.clock(), &mut self.ids),
+            false => shape.take_ids(event, &mut self.ids),
+        }
         let hits = self.prefill(&shape);
         if self.outputs == Outputs::Cached {
             self.decode(&shape);

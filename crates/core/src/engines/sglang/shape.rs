@@ -3,6 +3,7 @@
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A request in pages. A *slot* is a page of memory, whether its tokens fill it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,10 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(event: &RequestEvent<'_>, page_size: PageSize, outputs: Outputs) -> Self {
+    /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token that is there
+    /// belongs to no page.
+    pub(super) fn of(event: &RequestEvent<'_>, page_size: PageSize, outputs: Outputs, drafts: bool) -> Self {
+        let behind = u64::from(drafts);
         let page = u64::from(page_size.get());
         let covered = (event.page_ids.len() as u64).saturating_mul(page);
         // A log may leave the partial last page out.
@@ -35,14 +39,17 @@ impl Shape {
             Outputs::Ignored => 0,
         };
         let stored = input.saturating_add(sampled.saturating_sub(1));
-        let output_pages = stored / page - input / page;
-        let known_outputs = (event.output_page_ids.len() as u64).min(output_pages);
+        let keyed = |tokens: u64| tokens.saturating_sub(behind) / page;
+        // A prompt that ends at a page's edge may lack the token behind its last page, which the output brings.
+        let late = input / page - keyed(input);
+        let output_pages = keyed(stored) - keyed(input);
+        let known_outputs = (event.output_page_ids.len() as u64 + late).min(output_pages);
         // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
         let looked_up = if event.input_tokens.is_none() { input } else { input.saturating_sub(1) };
         Self {
             // Both are at most the number of ids, so they fit.
-            prompt_pages: (input / page) as usize,
-            hit_limit: (looked_up / page) as usize,
+            prompt_pages: keyed(input) as usize,
+            hit_limit: keyed(looked_up) as usize,
             prompt_slots: input.div_ceil(page),
             all_slots: stored.div_ceil(page),
             decodes_on: stored > input && !(stored - 1).is_multiple_of(page),
@@ -59,6 +66,32 @@ impl Shape {
         if let Some(first) = ids.first_mut() {
             *first = event.scope.first_page(*first);
         }
+    }
+
+    /// The same with a draft head, each page keyed with the one behind it, which has the token that counts. Where that is not
+    /// known, `unshared` stands for it, which no other request has.
+    pub(super) fn take_keyed_ids(
+        &self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        unshared: u64,
+        ids: &mut Vec<u64>,
+    ) {
+        let page = u64::from(page_size.get());
+        let full =
+            event.input_tokens.map_or(u64::MAX, |tokens| tokens / page).min(event.page_ids.len() as u64);
+        ids.clear();
+        ids.extend(event.page_ids.first(full as usize).iter());
+        ids.extend(event.output_page_ids.iter());
+        if let Some(first) = ids.first_mut() {
+            *first = event.scope.first_page(*first);
+        }
+        ids.truncate(self.prompt_pages + self.known_outputs + 1);
+        ids.push(unshared);
+        for at in 0..ids.len() - 1 {
+            ids[at] = xxh3_64_with_seed(&ids[at].to_le_bytes(), ids[at + 1]);
+        }
+        ids.truncate(self.prompt_pages + self.known_outputs);
     }
 
     /// The smallest cache the request can run in alone: prefill asks for one page more than the
@@ -81,7 +114,7 @@ mod tests {
             output_tokens: output,
             ..RequestEvent::default()
         };
-        Shape::of(&event, PageSize::new(16).expect("not zero"), outputs)
+        Shape::of(&event, PageSize::new(16).expect("not zero"), outputs, false)
     }
 
     #[test]

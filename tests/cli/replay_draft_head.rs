@@ -1,0 +1,102 @@
+//! `kvset replay --draft-head` and vLLM's own tier below it: what is said, and what is refused.
+
+use crate::support::program::kvset;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn generated(directory: &Path) -> PathBuf {
+    let trace = directory.join("trace.jsonl");
+    kvset(&["generate", "--requests", "400", "--page-size", "16", "--output"]).arg(&trace).assert().success();
+    trace
+}
+
+fn printed(trace: &Path, args: &[&str]) -> String {
+    let output = kvset(&["replay"]).args(args).arg(trace).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("UTF-8")
+}
+
+fn json(trace: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&printed(trace, &[args, &["--json"]].concat())).expect("JSON")
+}
+
+#[test]
+fn what_a_draft_head_costs_at_any_size_is_said_first_and_by_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (trace, rows) = (generated(directory.path()), directory.path().join("rows.jsonl"));
+    let unlimited = |args: &[&str]| {
+        let result = json(&trace, args);
+        result["theoretical"]["prefix_hits"].as_u64().expect("a count")
+    };
+    for groups in ["full", "full+window:64", "full+2*mamba"] {
+        let engine = ["--engine", "vllm", "--attention", groups, "--capacities", "9000p"];
+        let with = [&engine[..], &["--draft-head"]].concat();
+        let lost = unlimited(&engine) - unlimited(&with);
+        let result = json(&trace, &[&with[..], &["--per-request", rows.to_str().expect("UTF-8")]].concat());
+        assert_eq!(result["draft_head"]["lost_page_hits"], lost, "{groups}");
+        let text = std::fs::read_to_string(&rows).expect("the rows");
+        let of_row =
+            |row: &str| serde_json::from_str::<Value>(row).expect("a row")["draft_head_pages"].as_u64();
+        assert_eq!(text.lines().filter_map(of_row).sum::<u64>(), lost, "{groups}");
+        let accesses = result["trace"]["page_accesses"].as_u64().expect("a count");
+        let points = lost as f64 * 100.0 / accesses as f64;
+        assert!(points > 0.0 && points < 0.1, "{groups}: {points}, told with two decimals");
+        let text = printed(&trace, &with);
+        let first: Vec<&str> = text.lines().take(4).collect();
+        let said = format!("draft head: {points:.2} points. With unlimited capacity");
+        assert!(first.iter().any(|line| line.starts_with(&said)), "{groups}: {said} in {first:?}");
+        assert_eq!(result["ceiling"].is_null(), groups == "full", "{groups}");
+    }
+    assert!(json(&trace, &["--engine", "vllm"])["draft_head"].is_null());
+}
+
+#[test]
+fn vllms_own_tier_is_told_its_options_behind_its_size() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let hits = |tier: &str| {
+        let result = json(&trace, &["--engine", "vllm", "--capacities", "600p", "--below", tier]);
+        let below = &result["capacities"][0]["below"][0];
+        (below["tier"].as_str().expect("a name").to_owned(), below["page_hits"].as_u64().expect("a count"))
+    };
+    let plain = hits("vllm-offload:1500p");
+    assert_eq!(hits("vllm-offload:1500p:policy=lru,store_threshold=0"), plain);
+    for options in ["policy=arc", "store_threshold=2", "blocks_per_chunk=4"] {
+        let (name, found) = hits(&format!("vllm-offload:1500p:{options}"));
+        assert_eq!(name, format!("vllm-offload:1500p:{options}"));
+        assert!(found > 0 && found != plain.1, "{options}: {found}");
+        assert_eq!(hits(&format!("vllm-offload:1500p,{options}")).1, found);
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_the_cure() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let below = ["--capacities", "9p", "--below", "vllm-offload:9p"];
+    for (args, expected) in [
+        (&["--engine", "lmcache", "--draft-head"][..], "--draft-head is an option of vllm and sglang"),
+        (
+            &["--engine", "sglang", "--draft-head", "--capacities", "99p", "--below", "hicache:9p"],
+            "hicache below a model with a draft head",
+        ),
+        (&["--engine", "vllm", "--draft-head=0"], "0 is not in 1..=64"),
+        (&["--engine", "vllm", "--draft-head", "--overlap", "on"], "no draft head"),
+        (&["--engine", "vllm", "--prefill-chunk", "512"], "--below vllm-offload"),
+        (
+            &["--engine", "vllm", "--retention-interval", "0", "--draft-head"],
+            "--retention-interval is of vllm",
+        ),
+        (&[&["--engine", "sglang"], &below[..]].concat(), "choose --engine vllm"),
+        (&[&["--engine", "vllm", "--draft-head"], &below[..]].concat(), "leave one of them out"),
+        (&[&["--engine", "vllm", "--attention", "full+mamba"], &below[..]].concat(), "--attention full"),
+        (&[&["--engine", "vllm", "--below", "mooncake:9p"], &below[..]].concat(), "name it alone"),
+        (
+            &["--engine", "vllm", "--capacities", "9p", "--below", "vllm-offload:9p:policy=fifo"],
+            "expected policy=lru or policy=arc",
+        ),
+    ] {
+        let output = kvset(&["replay"]).args(args).arg(&trace).assert().code(2).get_output().stderr.clone();
+        let text = String::from_utf8(output).expect("UTF-8");
+        assert!(text.contains(expected), "{args:?}: {text}");
+    }
+}
