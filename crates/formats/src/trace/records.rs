@@ -7,7 +7,7 @@ use super::json::{Object, Trouble, read_line};
 use super::options::{Format, IdScope, ReadOptions, page_size};
 use super::row::{Batch, BatchMark, Declared};
 use super::rows::RowRecords;
-use super::subagents::{Evidence, SubagentTimes};
+use super::subagents::{Evidence, SubagentTimes, may_have_subagents};
 use super::text::{Line, LineWalk};
 use super::timeline::{TimeFacts, Timeline};
 use crate::logs::{Place, Places};
@@ -298,10 +298,16 @@ impl Records {
         let (mut batch, mut walk, mut found) = (Batch::default(), LineWalk::default(), Evidence::default());
         while let Some(line) = walk.step(text, limit) {
             let Line::Whole(line) = line else { continue };
+            if !may_have_subagents(&text[line.clone()]) {
+                continue;
+            }
             batch.clear();
             // What cannot be read is refused where it is read for good.
             if reader.read(&text[line], walk.number, &mut batch).is_ok() {
                 found.add(batch.subagents);
+            }
+            if found.is_plenty() {
+                break;
             }
         }
         found

@@ -5,11 +5,14 @@
 //! file count alike, so the first lines decide for all of it.
 
 use crate::time::Moment;
+use memchr::memmem;
 use std::fmt;
 use std::time::Duration;
 
 /// How far times may be off: they are rounded.
 const SLACK: Duration = Duration::from_secs(1);
+/// Sub-agents that decide for a file, where so many can be only one of the two: further ones are not looked at.
+const PLENTY: u64 = 64;
 
 /// From where the requests of sub-agents count their times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +29,11 @@ pub(crate) enum SubagentTimes {
 pub(crate) struct Evidence {
     pub relative: u64,
     pub absolute: u64,
+}
+
+/// Whether a session's line can hold sub-agents: one has requests of its own. Tells without parsing the line.
+pub(crate) fn may_have_subagents(line: &[u8]) -> bool {
+    memmem::find_iter(line, br#""requests""#).nth(1).is_some()
 }
 
 impl Evidence {
@@ -46,6 +54,11 @@ impl Evidence {
     pub fn add(&mut self, other: Self) {
         self.relative += other.relative;
         self.absolute += other.absolute;
+    }
+
+    /// Whether further sub-agents need not be looked at.
+    pub fn is_plenty(self) -> bool {
+        self.relative + self.absolute >= PLENTY
     }
 
     /// What the most of them show.
@@ -83,6 +96,12 @@ mod tests {
             evidence.note(at(*time), Duration::from_secs(*duration), at(*first), at(*last));
         }
         (evidence.relative, evidence.absolute)
+    }
+
+    #[test]
+    fn a_line_with_requests_of_a_request_may_have_subagents() {
+        assert!(may_have_subagents(br#"{"requests": [{"t": 1, "requests": [{"t": 0, "hash_ids": [1]}]}]}"#));
+        assert!(!may_have_subagents(br#"{"requests": [{"t": 1, "hash_ids": [1], "type": "n"}]}"#));
     }
 
     #[test]
