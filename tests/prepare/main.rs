@@ -13,6 +13,7 @@ mod registry_support;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod apis;
 mod cli;
 mod compact;
