@@ -112,8 +112,6 @@ pub(super) struct Run {
     /// Rows that were passed over.
     rejected: u64,
     closed: Vec<Estimate>,
-    /// All ids of a compact event; kept to reuse its memory.
-    ids: Vec<u64>,
     wanted: Vec<WindowKind>,
 }
 
@@ -180,7 +178,6 @@ impl Run {
             merged: 0,
             rejected: 0,
             closed: Vec::new(),
-            ids: Vec::new(),
             wanted,
         })
     }
@@ -225,27 +222,6 @@ impl Run {
     }
 
     fn observe(&mut self, row: &TraceRow<'_>, with: &mut Surroundings<'_, '_>) -> Result<(), ReplayError> {
-        if row.event.known_prefix.is_none() {
-            return self.observe_whole(row, with);
-        }
-        let mut ids = std::mem::take(&mut self.ids);
-        let observed = match self.pools.complete(POOL, &row.event, &mut ids) {
-            Ok(event) => self.observe_whole(&TraceRow { event, ..*row }, with),
-            Err(refusal) => {
-                self.refuse(row, &refusal, with.ledger);
-                Ok(())
-            }
-        };
-        self.ids = ids;
-        observed
-    }
-
-    /// Observes a request whose pages are all listed.
-    fn observe_whole(
-        &mut self,
-        row: &TraceRow<'_>,
-        with: &mut Surroundings<'_, '_>,
-    ) -> Result<(), ReplayError> {
         let event = &row.event;
         let counted = with.ledger.accepted >= with.warm_up;
         let offset = Offset(self.rows as i64);

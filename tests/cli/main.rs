@@ -13,7 +13,6 @@ mod model_figures;
 mod operations;
 mod page_lru;
 mod prefixes;
-mod replay_compact;
 mod replay_draft_head;
 mod replay_empty;
 mod replay_engines;

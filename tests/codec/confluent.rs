@@ -95,8 +95,7 @@ fn message() -> RequestMessage<'static> {
         cached_tokens: Some(128),
         cached_tokens_left_out: false,
         labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
-        prefix_last_id: None,
-        prefix_pages: None,
+        names_prefix: false,
     }
 }
 
@@ -172,23 +171,19 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
 
 /// As it lies, and resolved from a schema with a field of its own.
 #[test]
-fn the_prefix_of_a_compact_event_is_read_from_framed_records() {
-    let compact = RequestMessage {
-        prefix_last_id: Some(u64::MAX),
-        prefix_pages: Some(2),
-        input_tokens: Some(330),
-        ..message()
-    };
+fn a_framed_event_that_names_a_prefix_is_refused() {
     let mut record = Vec::new();
-    encode_request(&compact, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    // The reserved fields and the flag behind them: a last id and a length in place of two nulls.
+    assert_eq!(record.split_off(record.len() - 3), [0, 0, 0]);
+    record.extend([2, 1, 2, 4, 0]);
     let of_another =
         schema::REQUEST_EVENT.replace(r#""fields": ["#, r#""fields": [{"name": "x", "type": "null"},"#);
     for text in [schema::REQUEST_EVENT, &of_another] {
         let mut decoder = decoder(Known::of(&[(7, text)]));
         decoder.look_up(&record).expect("known");
-        let event = decoder.decode(None, &record).expect("reads").event;
-        let prefix = event.known_prefix.expect("a prefix");
-        assert_eq!((prefix.last_id, prefix.pages.get(), event.page_ids.len()), (u64::MAX, 2, 3));
+        let error = decoder.decode(None, &record).expect_err("two pages are not listed");
+        assert_eq!(error.code(), ErrorCode::InvalidField, "{error}");
     }
 }
 

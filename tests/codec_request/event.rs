@@ -81,8 +81,6 @@ pub struct Event {
     pub cached_tokens_left_out: bool,
     pub replica: Option<String>,
     pub tenant: Option<String>,
-    /// Id of the last page and length of the known prefix.
-    pub prefix: Option<(u64, u32)>,
 }
 
 impl Event {
@@ -106,8 +104,7 @@ impl Event {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels(),
-            prefix_last_id: self.prefix.map(|(last_id, _)| last_id),
-            prefix_pages: self.prefix.map(|(_, pages)| i64::from(pages)),
+            names_prefix: false,
             cached_tokens_left_out: self.cached_tokens_left_out,
         }
     }
@@ -122,8 +119,7 @@ impl Event {
     pub fn at(self, version: Version) -> Self {
         let ids_chained = self.ids_chained && version != Version::V1;
         let cached_tokens_left_out = self.cached_tokens_left_out && version >= Version::V5;
-        let prefix = self.prefix.filter(|_| version >= Version::V4);
-        let event = Self { ids_chained, prefix, cached_tokens_left_out, ..self };
+        let event = Self { ids_chained, cached_tokens_left_out, ..self };
         match version {
             Version::V1 | Version::V2 => Self { cached_tokens: None, replica: None, tenant: None, ..event },
             _ => event,
@@ -156,8 +152,8 @@ impl Event {
             field("cached_tokens", long(self.cached_tokens)),
             field("replica", text(&self.replica)),
             field("tenant", text(&self.tenant)),
-            field("prefix_last_id", long(self.prefix.map(|(last_id, _)| last_id as i64))),
-            field("prefix_pages", long(self.prefix.map(|(_, pages)| i64::from(pages)))),
+            field("prefix_last_id", long(None)),
+            field("prefix_pages", long(None)),
             field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
         ];
         fields.truncate(version.fields());
@@ -190,7 +186,7 @@ impl Event {
         };
         let text = |value| if let Value::String(text) = value { Some(text) } else { None };
         let since_v3 = version >= Version::V3;
-        Some(Self {
+        let read = Self {
             event_time: long(next())?,
             ids: ids(next())?,
             pool: text(next()),
@@ -205,14 +201,13 @@ impl Event {
             cached_tokens: since_v3.then(|| long(next())).flatten(),
             replica: since_v3.then(|| text(next())).flatten(),
             tenant: since_v3.then(|| text(next())).flatten(),
-            prefix: (version >= Version::V4)
-                .then(|| {
-                    let (last_id, pages) = (long(next()), long(next()));
-                    Some((last_id? as u64, u32::try_from(pages?).ok()?))
-                })
-                .flatten(),
-            cached_tokens_left_out: version >= Version::V5 && next() == Value::Boolean(true),
-        })
+            cached_tokens_left_out: false,
+        };
+        // The two reserved fields.
+        let names_prefix =
+            version >= Version::V4 && [next(), next()].iter().any(|value| *value != Value::Null);
+        let cached_tokens_left_out = version >= Version::V5 && next() == Value::Boolean(true);
+        (!names_prefix).then_some(Self { cached_tokens_left_out, ..read })
     }
 
     pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
@@ -231,7 +226,6 @@ impl Event {
         assert_eq!(event.cached_tokens.stated().map(|n| n as i64), self.cached_tokens);
         assert_eq!(event.cached_tokens == CachedTokens::LeftOut, self.cached_tokens_left_out);
         assert_eq!(event.labels, self.labels());
-        assert_eq!(event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())), self.prefix);
     }
 }
 
@@ -276,21 +270,12 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (
-            prop::option::of(0i64..=100),
-            names(),
-            names(),
-            prop::option::of((any::<u64>(), 1u32..1000)),
-            any::<bool>(),
-        ),
+        (prop::option::of(0i64..=100), names(), names(), any::<bool>()),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant, prefix, left_out) = beside;
-        let prefix = prefix.filter(|_| ids_chained);
-        // A version that has no prefix would have other pages.
-        let page_size = page_size.filter(|_| prefix.is_none());
+        let (cached_percent, replica, tenant, left_out) = beside;
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -316,7 +301,6 @@ pub fn events() -> impl Strategy<Value = Event> {
             cached_tokens_left_out: left_out && cached_tokens.is_none(),
             replica,
             tenant,
-            prefix,
         }
     })
 }

@@ -69,7 +69,6 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
-        prefix: event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())),
     })
 }
 
@@ -114,11 +113,7 @@ proptest! {
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
         // The oldest version that has all of it is read by the most readers.
-        let version = match (event.cached_tokens_left_out, event.prefix) {
-            (true, _) => Version::V5,
-            (false, Some(_)) => Version::V4,
-            (false, None) => Version::V3,
-        };
+        let version = if event.cached_tokens_left_out { Version::V5 } else { Version::V3 };
         prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
     }
 
@@ -223,8 +218,7 @@ proptest! {
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
             "replica": event.replica, "tenant": event.tenant,
-            "prefix_last_id": event.prefix.map(|(id, _)| if signed { json!(id as i64) } else { json!(id) }),
-            "prefix_pages": event.prefix.map(|(_, pages)| pages),
+            "prefix_last_id": null, "prefix_pages": null,
             "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
@@ -252,7 +246,6 @@ fn sample() -> Event {
         cached_tokens_left_out: false,
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
-        prefix: None,
     }
 }
 
@@ -558,68 +551,16 @@ fn errors_quote_nothing_of_the_record() {
     );
 }
 
-/// A compact event of 2 and 3 pages, with these members.
-fn compact_with(members: &str) -> String {
-    line_with(&format!(r#""page_size": 16, {members}"#))
-}
-
+/// Whatever stands in a reserved field, the event lists less than its prompt; null says nothing.
 #[test]
-fn the_known_prefix_counts_as_pages_and_must_be_whole() {
-    let good = r#""prefix_last_id": 7, "prefix_pages": 2, "ids_chained": true"#;
-    let mut decoder = RequestDecoder::default();
-    for (tokens, fits) in [(80, true), (95, true), (79, true), (48, false), (97, false)] {
-        let line = compact_with(&format!(r#"{good}, "input_tokens": {tokens}, "cached_tokens": 47"#));
-        let decoded =
-            decoder.decode(Some(b"pool"), line.as_bytes()).map(|decoded| decoded.event.prompt_pages());
-        assert_eq!(decoded.ok(), fits.then_some(5), "{tokens} tokens in 5 pages of 16");
+fn an_event_that_names_a_prefix_is_refused() {
+    for member in
+        [r#""prefix_last_id": 7"#, r#""prefix_pages": 2"#, r#""prefix_last_id": "7", "prefix_pages": 0"#]
+    {
+        assert_eq!(code(line_with(member)), ErrorCode::InvalidField, "{member}");
     }
-    let limits = |most| DecodeLimits { max_pages_per_request: most, ..DecodeLimits::default() };
-    assert_eq!(code_with(limits(4), compact_with(good)), ErrorCode::TooManyPages);
-    assert!(
-        RequestDecoder::new(Encoding::Auto, limits(5))
-            .decode(Some(b"p"), compact_with(good).as_bytes())
-            .is_ok()
-    );
-    let cached = |tokens| compact_with(&format!(r#"{good}, "cached_tokens": {tokens}"#));
-    assert!(decoder.decode(Some(b"p"), cached(80).as_bytes()).is_ok(), "five pages have room for them");
-    assert_eq!(code(cached(81)), ErrorCode::InvalidCachedTokens);
-}
-
-#[test]
-fn half_a_prefix_and_one_that_cannot_be_are_refused() {
-    let refused = [
-        (r#""prefix_last_id": 7, "ids_chained": true"#, ErrorCode::MissingField, "prefix_pages is missing"),
-        (r#""prefix_pages": 7, "ids_chained": true"#, ErrorCode::MissingField, "prefix_last_id is missing"),
-        (r#""prefix_last_id": 7, "prefix_pages": 2"#, ErrorCode::InvalidField, "ids_chained must be true"),
-        (
-            r#""prefix_last_id": 7, "prefix_pages": 0, "ids_chained": true"#,
-            ErrorCode::InvalidNumber,
-            "within 1 to",
-        ),
-        (
-            r#""prefix_last_id": 7, "prefix_pages": -1, "ids_chained": true"#,
-            ErrorCode::InvalidNumber,
-            "within 1 to",
-        ),
-        (
-            r#""prefix_last_id": 7, "prefix_pages": 4294967295, "ids_chained": true"#,
-            ErrorCode::TooManyPages,
-            "max_pages_per_request",
-        ),
-        (
-            r#""prefix_last_id": 7.5, "prefix_pages": 2, "ids_chained": true"#,
-            ErrorCode::InvalidNumber,
-            "prefix_last_id",
-        ),
-        (r#""prefix_last_id": "7", "prefix_pages": 2"#, ErrorCode::Undecodable, "wrong type"),
-    ];
-    for (members, expected, says) in refused {
-        let record = line_with(members);
-        let mut decoder = RequestDecoder::default();
-        let error = decoder.decode(Some(b"pool"), record.as_bytes()).expect_err("refused");
-        assert_eq!(error.code(), expected, "{members}");
-        assert!(error.detail().contains(says), "{members}: {error}");
-    }
+    let nulls = line_with(r#""prefix_last_id": null, "prefix_pages": null"#);
+    assert!(RequestDecoder::default().decode(Some(b"pool"), nulls.as_bytes()).is_ok());
 }
 
 /// What takes long to read is repacked, and nothing else: packed ids are read where they lie, and a record in Confluent's

@@ -18,7 +18,6 @@ mod registry_support;
 
 mod backfill;
 #[cfg(feature = "tokenize")]
-mod compact;
 mod compression;
 mod group;
 mod hanging;

@@ -97,10 +97,10 @@ fn poison(is_real: bool) -> Vec<Poison> {
         event("ids that fit no tokens", now, r#""page_ids":[1,2,3],"input_tokens":16"#, PageCountMismatch),
         event("more cached than there is", now, r#""page_ids":[1],"cached_tokens":99"#, InvalidCachedTokens),
         event(
-            "a prefix nobody knows",
+            "a prefix that is named, not listed",
             now,
             r#""ids_chained":true,"prefix_last_id":7,"prefix_pages":3,"page_ids":[1]"#,
-            UnknownPrefix,
+            InvalidField,
         ),
         keyed(
             "a page of no tokens",

@@ -16,7 +16,6 @@ mod support;
 mod answers;
 mod apis;
 mod cli;
-mod compact;
 mod dry_run;
 mod logs;
 mod python;

@@ -96,18 +96,3 @@ fn pools_share_a_cache_only_where_that_is_said() {
     assert_eq!(pools(IdScope::Auto), [Some("a".to_owned()), Some("b".to_owned()), None]);
     assert_eq!(pools(IdScope::Global), [None, None, None]);
 }
-
-#[test]
-fn compact_events_keep_their_prefix() {
-    let compact = r#"{"event_time": 1, "page_size": 4, "ids_chained": true, "page_ids": [1, 2, 3]}
-{"event_time": 2, "page_size": 4, "ids_chained": true, "prefix_last_id": 3, "prefix_pages": 3, "page_ids": [4]}
-"#;
-    let mut reader = open(compact, &ReadOptions::default());
-    let mut found = Vec::new();
-    while let Some(item) = reader.next_item().expect("whole") {
-        let TraceItem::Request(row) = item else { panic!("a row was refused") };
-        let message = message_of(&row);
-        found.push((message.page_ids.len(), message.prefix_last_id, message.prefix_pages));
-    }
-    assert_eq!(found, [(3, None, None), (1, Some(3), Some(3))]);
-}

@@ -152,17 +152,12 @@ pub(super) fn push_pages(
         (ids, output_ids) = (keyed(message.page_ids), keyed(message.output_page_ids));
         message.page_ids = PageIds::from_slice(&ids);
         message.output_page_ids = PageIds::from_slice(&output_ids);
-        message.prefix_last_id = message.prefix_last_id.map(|id| key.id(id));
     }
     let limits = &recipe.limits.decode;
     let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
     out.tokens += event.input_tokens.unwrap_or(0);
     let mut followed = Vec::new();
     if rules.sample_rate != Ratio::ONE {
-        if event.known_prefix.is_some() {
-            let detail = "prefix_last_id names pages that a sample would leave out: write full events";
-            return Err(DecodeError::new(ErrorCode::UnknownPrefix, detail));
-        }
         let page_size = event.page_size.unwrap_or(rules.page_size);
         let full = full_pages(&event, page_size, rules.include_partial_page)
             .map_err(|error| DecodeError::new(ErrorCode::PageCountMismatch, error.to_string()))?;

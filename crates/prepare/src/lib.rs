@@ -12,8 +12,6 @@
 //!
 //! Avro is in single-object encoding, or in Confluent's wire format with schemas from a registry.
 //!
-//! A [`Compactor`] makes events compact where that is asked for; it is given them in their order.
-//!
 //! Token ids become page ids as [`kvset_core::units::hashing`] says. No error quotes a record, and what goes
 //! out holds page ids, counts and the names that templates make.
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
@@ -22,7 +20,6 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
-mod compact;
 mod events;
 mod field_lookup;
 mod fields;
@@ -34,7 +31,6 @@ mod records;
 pub mod template;
 mod tokens;
 
-pub use compact::{CompactRules, Compactor};
 pub use kvset_formats::logs::{FieldPath, Places, Preset};
 pub use kvset_formats::time::Unit;
 #[cfg(feature = "tokenize")]

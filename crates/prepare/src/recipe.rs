@@ -1,6 +1,5 @@
 //! What shapes prepared events, put together once for all threads.
 
-use super::compact::CompactRules;
 use super::template::{Part, Place, Template};
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
@@ -98,8 +97,6 @@ pub struct Recipe {
     pub other_pools: PageRules,
     /// What one record may ask for.
     pub limits: PrepareLimits,
-    /// How far back events may refer, where they are to be compact.
-    pub compact: Option<CompactRules>,
     /// What a dead letter holds of its record.
     pub letters: LetterContent,
     /// Largest dead letter; a larger one goes without the bytes of its record.

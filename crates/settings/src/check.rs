@@ -9,7 +9,6 @@ use kvset_core::questions::enabled::AskedError;
 use kvset_core::questions::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
-use kvset_core::units::ratio::Ratio;
 use kvset_prepare::template::Part;
 use std::collections::BTreeSet;
 
@@ -144,12 +143,6 @@ impl Settings {
         }
         if let Some(Err(reason)) = prepare.hash_key.literal().map(str::parse::<HashKey>) {
             notes.add("prepare.hash_key", prepare.hash_key.toml(), reason.to_string());
-        }
-        let rates = self.pools.iter().map(|pool| pool.sample_rate.unwrap_or(self.estimate.sample_rate));
-        if prepare.compact && rates.chain([self.estimate.sample_rate]).any(|rate| rate != Ratio::ONE) {
-            let reason = "pools that follow a sample of the pages refuse compact events: leave sample_rate at 1, or \
-                          write full events";
-            notes.add("prepare.compact", prepare.compact.toml(), reason);
         }
         let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
         if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {

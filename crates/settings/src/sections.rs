@@ -373,15 +373,6 @@ sections! {
         /// Whether to leave out the pages that a pool's sample_rate does not follow, which makes its events
         /// smaller. The service must then have the same sample rates.
         sample: bool = false;
-        /// Whether events name the prefix that earlier events of their pool have listed and list new page ids only, which
-        /// makes a log of long sessions many times smaller. Whoever reads them must read them in order, from before.
-        compact: bool = false;
-        /// Memory for the page ids that compact events may refer to, each partition of the raw log; when it is used up,
-        /// events list all their pages again.
-        compact_memory: Size = Size::from_mib(64), in Size::from_mib(1)..=Size::from_mib(65_536);
-        /// After how much event time compact events list all their pages again: whoever begins to read then, or lost a
-        /// part, knows after so long all that is referred to.
-        compact_refresh: Span = Span::from_mins(10), in Span::from_secs(1)..=Span::from_days(366);
         /// Largest record that is decoded; larger ones become dead letters.
         max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
         /// Most prompt tokens a record may have; records with more become dead letters.

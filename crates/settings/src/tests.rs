@@ -337,15 +337,6 @@ fn what_the_engine_refuses_is_refused_here() {
 }
 
 #[test]
-fn compact_events_are_not_written_for_pools_that_follow_a_sample() {
-    for sampled in ["[estimate]\nsample_rate = 0.5", "[[pools]]\nname = \"a\"\nsample_rate = 0.5"] {
-        let said = problems(&format!("[prepare]\ncompact = true\n{sampled}"), &[]);
-        assert!(said[0].starts_with("prepare.compact = true: pools that follow a sample"), "{said:?}");
-    }
-    assert!(load("[prepare]\ncompact = true", &[]).is_ok());
-}
-
-#[test]
 fn hostile_files_are_refused_and_quote_no_secret() {
     for text in ["[kafka", "a = ", "[kafka.properties]\n\"sasl.password\" = \"hunter2", "\u{0}"] {
         let error = load(text, &[]).expect_err(text);

@@ -292,8 +292,7 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         ids_chained: event.ids_chained,
         cached_tokens: number(event.cached_tokens.stated()),
         labels: event.labels,
-        prefix_last_id: event.known_prefix.map(|prefix| prefix.last_id),
-        prefix_pages: event.known_prefix.map(|prefix| i64::from(prefix.pages.get())),
+        names_prefix: false,
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
     }
 }

@@ -14,7 +14,7 @@ use super::reading::{MAX_POOLS, UNNAMED, listed};
 use super::run::{Ledger, Run, Surroundings};
 use super::{Findings, Replay, ReplayError, ReplayOptions, WarmUp};
 use kvset_core::pool::config::PoolConfig;
-use kvset_core::request::event::{CachedTokens, KnownPrefix, RequestEvent};
+use kvset_core::request::event::{CachedTokens, RequestEvent};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -57,7 +57,6 @@ pub struct LogEntry {
     labels: Labels<u32>,
     event_time: EventTime,
     page_size: Option<PageSize>,
-    known_prefix: Option<KnownPrefix>,
     ids_chained: bool,
     are_tokens: bool,
     outputs: Range<usize>,
@@ -180,7 +179,6 @@ impl RequestLog {
             labels: event.labels.map(&mut name),
             event_time: event.event_time,
             page_size: event.page_size,
-            known_prefix: event.known_prefix,
             ids_chained: event.ids_chained,
             are_tokens: row.are_tokens,
             outputs: from..self.outputs.len(),
@@ -308,7 +306,6 @@ impl RequestLog {
             page_size: paged.page_size,
             scope: request.scope,
             page_ids: PageIds::from_slice(paged.ids),
-            known_prefix: request.known_prefix,
             ids_chained: paged.ids_chained,
             output_page_ids: PageIds::from_slice(paged.outputs),
             input_tokens: request.input_tokens,

@@ -6,14 +6,14 @@ mod range;
 pub use range::{EngineRange, RangeEngine};
 
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
-use crate::request::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
+use crate::request::event::{PageCountMismatch, RequestEvent, full_pages};
 use crate::request::outcome::Outcome;
 use crate::request::sample::Sample;
 use crate::stack::{
     Access, ChainCheck, ChainPolicy, ChainViolation, Follower, Growth, Lookup, MAX_REQUEST_PAGES, Stack,
-    StackConfig, UnknownPrefix, Upcoming,
+    StackConfig, Upcoming,
 };
-use crate::units::pages::{PageIds, Scope};
+use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize};
 use range::Waiting;
@@ -271,21 +271,8 @@ impl Engine {
     /// The request that [`Engine::observe`] is about to make of the stack, to be looked ahead at; none where
     /// that would not pay, or where other pages are followed than the event's own.
     pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
-        let follows_these = self.config.sample_rate == Ratio::ONE && event.known_prefix.is_none();
+        let follows_these = self.config.sample_rate == Ratio::ONE;
         follows_these.then(|| self.stack.upcoming(event.scope, event.page_ids, event.ids_chained))?
-    }
-
-    /// Writes the ids of a prefix that a compact event names into `ids` ([`Stack::resolve`]).
-    ///
-    /// # Errors
-    /// [`UnknownPrefix`]; `ids` may have changed then, and nothing else.
-    pub fn resolve(
-        &mut self,
-        scope: Scope,
-        prefix: KnownPrefix,
-        ids: &mut Vec<u64>,
-    ) -> Result<(), UnknownPrefix> {
-        self.stack.resolve(scope, prefix, ids)
     }
 
     /// Whether a request of so many pages may make the engine forget pages, which replicas that follow it rule out.

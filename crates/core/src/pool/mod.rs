@@ -3,7 +3,6 @@ pub mod config;
 pub mod set;
 
 mod aside;
-mod compact;
 mod kind;
 mod live;
 mod range;
@@ -12,7 +11,6 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compact::Room;
 pub use kind::PoolKind;
 pub use range::{PoolRange, RangePool};
 pub use refusal::{Refusal, RestoreError};
@@ -198,24 +196,11 @@ impl Pool {
     /// # Errors
     /// A refused request is counted, and changes nothing else.
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<PoolAccess, Refusal> {
-        self.observe_in(event, arrival, &mut Room::default())
+        self.observe_in(event, arrival, &mut RequestSummary::default())
     }
 
-    /// The same with room to read the request in, which many pools can share.
+    /// The same with room to sum the request up in, which many pools can share.
     pub(crate) fn observe_in(
-        &mut self,
-        event: &RequestEvent<'_>,
-        arrival: Arrival,
-        room: &mut Room,
-    ) -> Result<PoolAccess, Refusal> {
-        match event.known_prefix {
-            None => self.observe_whole(event, arrival, &mut room.summary),
-            Some(_) => self.observe_compact(event, arrival, room),
-        }
-    }
-
-    /// The same for an event that lists all pages of its prompt.
-    fn observe_whole(
         &mut self,
         event: &RequestEvent<'_>,
         arrival: Arrival,
@@ -287,9 +272,8 @@ impl Pool {
 
     /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`] takes
     /// them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
-    /// requests, in this order; those that will be refused are left out here, and a compact event ends them, since its
-    /// pages are known only at its turn. Nothing is done, and nothing has to be, where requests served earlier still
-    /// wait, where the profile has a stack, before the first accepted request, and where requests are refused for what
+    /// requests, in this order; those that will be refused are left out here. Nothing is done, and nothing has to be, where
+    /// requests served earlier still wait, where the profile has a stack, before the first accepted request, and where requests are refused for what
     /// the stack knows of them.
     pub fn serve_ahead<'a>(
         &mut self,
@@ -307,8 +291,7 @@ impl Pool {
         let is_taken = |event: &RequestEvent<'_>| {
             identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok()
         };
-        let whole = events.take_while(|event| event.known_prefix.is_none());
-        let taken: Vec<RequestEvent<'a>> = whole.filter(|event| is_taken(event)).copied().collect();
+        let taken: Vec<RequestEvent<'a>> = events.filter(|event| is_taken(event)).copied().collect();
         if !taken.is_empty() {
             live.cache.caches.serve_ahead(&taken, serve);
         }

@@ -53,9 +53,6 @@ impl RangePool {
     /// # Errors
     /// [`InOrder`]: the range has not taken it, and can be dropped.
     pub fn observe(&mut self, event: &RequestEvent<'_>) -> Result<(), InOrder> {
-        if event.known_prefix.is_some() {
-            return Err(InOrder::Compact);
-        }
         let page_size = self.page_size.or(event.page_size).ok_or(InOrder::Refused)?;
         let has_another = event.page_size.is_some_and(|found| found != page_size);
         let is_sound = !has_another

@@ -4,7 +4,7 @@ use crate::engines::one_pass::EngineRefusal;
 use crate::engines::rules::PageMismatch;
 use crate::pool::config::PoolConfigError;
 use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
-use crate::stack::{ChainViolation, UnknownPrefix};
+use crate::stack::ChainViolation;
 use crate::units::PageSize;
 
 /// Why a request was refused. The pool's stack and windows are as they were before it.
@@ -34,9 +34,6 @@ pub enum Refusal {
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
-    /// A compact event names a prefix whose ids its pool cannot tell.
-    #[error(transparent)]
-    UnknownPrefix(#[from] UnknownPrefix),
 }
 
 impl From<EngineRefusal> for Refusal {
@@ -60,7 +57,6 @@ impl Refusal {
             Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::CachedTokens(_) => "invalid_cached_tokens",
             Self::Chain(_) => "chain_violation",
-            Self::UnknownPrefix(_) => "unknown_prefix",
         }
     }
 }

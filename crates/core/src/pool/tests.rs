@@ -1,7 +1,6 @@
 //! Pools against worked cases, and against a recomputation from the list of all requests.
 
 mod cases;
-mod compact;
 mod declared;
 mod evidence;
 mod model;

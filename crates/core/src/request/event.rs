@@ -4,16 +4,6 @@ use crate::request::labels::Labels;
 use crate::units::pages::{PageIds, Scope};
 use crate::units::{EventTime, PageSize};
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU32;
-
-/// The leading pages of a compact event's prompt, which its pool has seen: named, not listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownPrefix {
-    /// Id of the prefix's last page. It tells of all before it, which only chained ids do.
-    pub last_id: u64,
-    /// Length in pages.
-    pub pages: NonZeroU32,
-}
 
 /// What a log says of a prompt's tokens that came from the serving engine's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -70,9 +60,6 @@ pub struct RequestEvent<'a> {
     /// Prefix-chained ids of the prompt's pages; the last one may be a partial page, which shows in
     /// `input_tokens` not being a multiple of the page size.
     pub page_ids: PageIds<'a>,
-    /// In a compact event, the prompt's pages before `page_ids`, which then lists those after them. Its pool completes
-    /// the ids before anything else reads them.
-    pub known_prefix: Option<KnownPrefix>,
     /// Whether who made the ids declares them chained, so that a right one tells of all before it.
     pub ids_chained: bool,
     /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
@@ -90,10 +77,9 @@ pub struct RequestEvent<'a> {
 }
 
 impl RequestEvent<'_> {
-    /// Pages of the prompt that have ids, listed or named.
+    /// Pages of the prompt that have ids.
     pub fn prompt_pages(&self) -> u64 {
-        let named = self.known_prefix.map_or(0, |prefix| u64::from(prefix.pages.get()));
-        named + self.page_ids.len() as u64
+        self.page_ids.len() as u64
     }
 }
 
@@ -234,28 +220,6 @@ mod tests {
         assert_eq!(pages(&[1, 2, 3], None, false), Ok(vec![1, 2, 3]), "unknown tokens cut nothing");
         assert_eq!(pages(&[9], Some(3), false), Ok(vec![]), "a prompt shorter than a page");
         assert_eq!(pages(&[], Some(0), false), Ok(vec![]));
-    }
-
-    #[test]
-    fn a_prefix_that_is_named_counts_and_is_not_listed() {
-        let pages = NonZeroU32::new(2).expect("two");
-        let event = |ids: &[u64], tokens, include_partial| {
-            let known_prefix = Some(KnownPrefix { last_id: 2, pages });
-            let page_ids = PageIds::from_slice(ids);
-            let event = RequestEvent {
-                page_ids,
-                known_prefix,
-                input_tokens: Some(tokens),
-                ..RequestEvent::default()
-            };
-            let page_size = PageSize::new(16).expect("not zero");
-            full_pages(&event, page_size, include_partial).map(|ids| ids.len()).map_err(|error| error.ids)
-        };
-        assert_eq!(event(&[3, 4], 64, false), Ok(2));
-        assert_eq!(event(&[3, 4], 50, false), Ok(1), "the fourth is partial");
-        assert_eq!(event(&[3, 4], 50, true), Ok(2));
-        assert_eq!(event(&[], 40, false), Ok(0), "all of them are named");
-        assert_eq!(event(&[3, 4], 32, false), Err(4));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl TryFrom<Image> for Stack {
             }
         }
         let (path, slot_runs) = (Vec::new(), Vec::new());
-        let (disproved, prefixes, merging) = (false, None, None);
+        let (disproved, merging) = (false, None);
         Ok(Self {
             config,
             tree,
@@ -147,7 +147,6 @@ impl TryFrom<Image> for Stack {
             requests,
             accumulated,
             disproved,
-            prefixes,
             merging,
             flight,
             path,

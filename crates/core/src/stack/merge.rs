@@ -40,7 +40,7 @@ impl Stack {
         if self.follows_flights() {
             return Err(InOrder::Overlap);
         }
-        if range.config != self.config || self.prefixes.is_some() || self.is_merging() {
+        if range.config != self.config || self.is_merging() {
             return Err(InOrder::Unfit);
         }
         if !range.steps.is_empty() {

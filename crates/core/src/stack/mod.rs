@@ -30,11 +30,9 @@ mod look_ahead;
 mod look_up;
 mod merge;
 mod prefetch;
-mod prefixes;
 mod range;
 mod regions;
 mod renumbering;
-mod resolve;
 mod segment_labels;
 mod slots;
 mod stretches;
@@ -54,7 +52,6 @@ use flight::{Flight, HELD};
 use ghosts::Ghosts;
 use ids::{Place, ROOT, SegmentId, Slot, TOP};
 use merge::Merging;
-use prefixes::Prefixes;
 use serde::{Deserialize, Serialize};
 use slots::{Slots, Taken};
 use tree::Tree;
@@ -65,7 +62,6 @@ pub use flight::{Growth, MAX_IN_FLIGHT, Others, Stay};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use range::{InOrder, Range, RangeStack};
-pub use resolve::UnknownPrefix;
 
 /// The order in which a request's pages enter the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,8 +147,6 @@ pub struct Stack {
     accumulated: u64,
     /// Whether a page was found to break the chain, so that nobody's word for it counts any more.
     disproved: bool,
-    /// From the first [`Stack::resolve`] on.
-    prefixes: Option<Box<Prefixes>>,
     /// A range whose requests are being taken.
     merging: Option<Box<Merging>>,
     /// Requests in flight, once those are followed.
@@ -175,7 +169,6 @@ impl Stack {
             requests: 0,
             accumulated: 0,
             disproved: false,
-            prefixes: None,
             merging: None,
             flight: None,
             path: Vec::new(),
@@ -291,9 +284,8 @@ impl Stack {
     pub fn memory_bytes(&self) -> u64 {
         let own =
             self.path.capacity() * size_of::<Place>() + self.slot_runs.capacity() * size_of::<SlotRun>();
-        let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.memory_bytes());
         let flight = self.flight.as_ref().map_or(0, |flight| flight.memory_bytes());
-        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + prefixes + flight) as u64
+        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + flight) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
 
@@ -379,7 +371,6 @@ impl Stack {
     fn take_over(&mut self, access: &Access<'_>, known: usize) -> SegmentId {
         let tail = self.hang(access, known, self.slots.next_slot());
         self.push_slot(tail, access);
-        self.index_new_pages(None, tail, access, known);
         tail
     }
 
@@ -475,7 +466,6 @@ impl Stack {
                 ROOT => self.chain.remove_path_start(scope, ids),
                 _ => self.chain.remove(scope, ids),
             }
-            self.unindex_pages(part);
             self.tree.remove_deepest(part.segment);
         }
         self.slots.clear(slot);

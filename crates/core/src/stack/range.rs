@@ -25,9 +25,6 @@ pub enum InOrder {
     /// A sample of output pages, which have no ids, goes on where the request before left it.
     #[error("output pages are sampled, each request from where the one before left off")]
     SampledOutputs,
-    /// A request's pages before those it lists are known to its stack alone.
-    #[error("a compact event names pages by what its pool holds")]
-    Compact,
     /// A request is refused, or would be; its pool says why, and counts it.
     #[error("a request does not fit its pool")]
     Refused,

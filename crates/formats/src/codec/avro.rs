@@ -95,8 +95,7 @@ fn read_fields<'a>(
         },
         cached_tokens: since_v3(version, &mut cursor, Cursor::long)?,
         labels: labels(version, &mut cursor)?,
-        prefix_last_id: since_v4(version, &mut cursor)?.map(|id| id as u64),
-        prefix_pages: since_v4(version, &mut cursor)?,
+        names_prefix: names_prefix(version, &mut cursor)?,
         cached_tokens_left_out: version >= EventVersion::V5 && cursor.boolean()?,
     };
     match cursor.remaining() {
@@ -123,9 +122,13 @@ fn since_v3<'a, T>(
     if version >= EventVersion::V3 { cursor.nullable(read) } else { Ok(None) }
 }
 
-/// A nullable number that version 4 added.
-fn since_v4(version: EventVersion, cursor: &mut Cursor<'_>) -> Result<Option<i64>, DecodeError> {
-    if version >= EventVersion::V4 { cursor.nullable(Cursor::long) } else { Ok(None) }
+/// Whether one of the two fields that version 4 added and that are reserved now is not null.
+fn names_prefix(version: EventVersion, cursor: &mut Cursor<'_>) -> Result<bool, DecodeError> {
+    if version < EventVersion::V4 {
+        return Ok(false);
+    }
+    let (last_id, pages) = (cursor.nullable(Cursor::long)?, cursor.nullable(Cursor::long)?);
+    Ok(last_id.is_some() || pages.is_some())
 }
 
 fn read_ids<'a>(
@@ -173,14 +176,11 @@ pub(super) enum IdForm {
     Longs,
 }
 
-/// Appends a message in single-object encoding: of the oldest version from 3 on that has all it says, which the most
-/// readers know.
+/// Appends a message in single-object encoding: of version 3, which the most readers know, where that has all it says.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    let is_compact = message.prefix_last_id.is_some() || message.prefix_pages.is_some();
-    let (fingerprint, version) = match (message.cached_tokens_left_out, is_compact) {
-        (true, _) => (schema::REQUEST_EVENT_V5, EventVersion::V5),
-        (false, true) => (schema::REQUEST_EVENT_V4, EventVersion::V4),
-        (false, false) => (schema::REQUEST_EVENT_V3, EventVersion::V3),
+    let (fingerprint, version) = match message.cached_tokens_left_out {
+        true => (schema::REQUEST_EVENT_V5, EventVersion::V5),
+        false => (schema::REQUEST_EVENT_V3, EventVersion::V3),
     };
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
     out.extend_from_slice(&fingerprint);
@@ -192,7 +192,7 @@ pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut 
     write_fields(EventVersion::V5, message, form, out);
 }
 
-/// Appends the fields of a version, 3 at least.
+/// Appends the fields of version 3 or 5.
 fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
@@ -209,11 +209,9 @@ fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdFor
     for label in Label::ALL {
         put_nullable(out, message.labels.get(label).copied(), put_text);
     }
-    if version >= EventVersion::V4 {
-        put_nullable(out, message.prefix_last_id.map(|id| id as i64), put_long);
-        put_nullable(out, message.prefix_pages, put_long);
-    }
-    if version >= EventVersion::V5 {
+    if version == EventVersion::V5 {
+        // The two reserved fields.
+        (0..2).for_each(|_| put_nullable(out, None, put_long));
         out.push(u8::from(message.cached_tokens_left_out));
     }
 }

@@ -45,8 +45,6 @@ pub enum ErrorCode {
     TooManyPools,
     /// Page ids are known under another prefix and the policy is to refuse that.
     ChainViolation,
-    /// A compact event names a prefix that its pool does not hold, or that it cannot tell.
-    UnknownPrefix,
     /// A request's body is not JSON, or a known field has the wrong type.
     InvalidBody,
     /// Images, audio, video, files or another content that is not text.
@@ -81,7 +79,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 33] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -101,7 +99,6 @@ impl ErrorCode {
         Self::UnknownPageSize,
         Self::TooManyPools,
         Self::ChainViolation,
-        Self::UnknownPrefix,
         Self::InvalidBody,
         Self::UnsupportedContent,
         Self::UnsupportedField,
@@ -140,7 +137,6 @@ impl ErrorCode {
             Self::UnknownPageSize => "unknown_page_size",
             Self::TooManyPools => "too_many_pools",
             Self::ChainViolation => "chain_violation",
-            Self::UnknownPrefix => "unknown_prefix",
             Self::InvalidBody => "invalid_body",
             Self::UnsupportedContent => "unsupported_content",
             Self::UnsupportedField => "unsupported_field",

@@ -2,14 +2,11 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
-use kvset_core::request::event::{
-    CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens, check_numbers,
-};
+use kvset_core::request::event::{CachedTokens, RequestEvent, check_cached_tokens, check_numbers};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
-use std::num::NonZeroU32;
 
 /// What one record may ask for. Everything beyond goes to the dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +105,12 @@ impl DecodeLimits {
         key: Option<&'a [u8]>,
         message: RequestMessage<'a>,
     ) -> Result<Decoded<'a>, DecodeError> {
-        let known_prefix = known_prefix(&message)?;
-        let prefix_pages = known_prefix.map_or(0, |prefix| prefix.pages.get() as usize);
-        let listed = message.page_ids.len().saturating_add(message.output_page_ids.len());
-        self.check_pages(listed.saturating_add(prefix_pages))?;
+        if message.names_prefix {
+            let detail =
+                "prefix_last_id and prefix_pages are reserved: list the ids of all pages in page_ids";
+            return Err(DecodeError::new(ErrorCode::InvalidField, detail));
+        }
+        self.check_pages(message.page_ids.len().saturating_add(message.output_page_ids.len()))?;
         let event_time = self.event_time(message.event_time)?;
         let page_size = message.page_size.map(|tokens| self.page_size(tokens)).transpose()?;
         let event = RequestEvent {
@@ -119,7 +118,6 @@ impl DecodeLimits {
             page_size,
             scope: message.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes())),
             page_ids: message.page_ids,
-            known_prefix,
             ids_chained: message.ids_chained,
             output_page_ids: message.output_page_ids,
             input_tokens: count("input_tokens", message.input_tokens)?,
@@ -207,27 +205,6 @@ fn count(field: &'static str, value: Option<i64>) -> Result<Option<u64>, DecodeE
         .map(u64::try_from)
         .transpose()
         .map_err(|_| DecodeError::new(ErrorCode::InvalidNumber, format!("{field} is negative")))
-}
-
-/// The prefix that a compact event names.
-fn known_prefix(message: &RequestMessage<'_>) -> Result<Option<KnownPrefix>, DecodeError> {
-    let missing = |detail| Err(DecodeError::new(ErrorCode::MissingField, detail));
-    let (last_id, pages) = match (message.prefix_last_id, message.prefix_pages) {
-        (None, None) => return Ok(None),
-        (Some(last_id), Some(pages)) => (last_id, pages),
-        (Some(_), None) => return missing("prefix_pages is missing or null beside prefix_last_id"),
-        (None, Some(_)) => return missing("prefix_last_id is missing or null beside prefix_pages"),
-    };
-    let Some(pages) = u32::try_from(pages).ok().and_then(NonZeroU32::new) else {
-        let detail = format!("prefix_pages is not within 1 to {}", u32::MAX);
-        return Err(DecodeError::new(ErrorCode::InvalidNumber, detail));
-    };
-    if !message.ids_chained {
-        let detail = "prefix_last_id stands for all pages before it, which only chained ids do: \
-                      ids_chained must be true";
-        return Err(DecodeError::new(ErrorCode::InvalidField, detail));
-    }
-    Ok(Some(KnownPrefix { last_id, pages }))
 }
 
 /// The cached tokens; no more than the prompt's where those are stated.

@@ -37,10 +37,8 @@ pub struct RequestMessage<'a> {
     pub cached_tokens: Option<i64>,
     /// Which cache served the request, on whose behalf.
     pub labels: Labels<&'a str>,
-    /// In a compact event, the id of the last page of a known prefix, after which `page_ids` begins.
-    pub prefix_last_id: Option<u64>,
-    /// Pages of that prefix.
-    pub prefix_pages: Option<i64>,
+    /// Whether the event names a prefix in place of listing it, by a reserved field. Such an event is refused.
+    pub names_prefix: bool,
     /// Whether the log has a usage that leaves the cached tokens out.
     pub cached_tokens_left_out: bool,
 }
@@ -58,7 +56,6 @@ impl fmt::Debug for RequestMessage<'_> {
         f.debug_struct("RequestMessage")
             .field("event_time", &self.event_time)
             .field("pages", &self.page_ids.len())
-            .field("prefix_pages", &self.prefix_pages)
             .field("output_pages", &self.output_page_ids.len())
             .field("page_size", &self.page_size)
             .field("input_tokens", &self.input_tokens)

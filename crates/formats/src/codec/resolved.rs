@@ -25,8 +25,7 @@ pub(super) struct ResolvedEvent {
     ids_chained: bool,
     cached_tokens: Option<i64>,
     labels: Labels<String>,
-    prefix_last_id: Option<i64>,
-    prefix_pages: Option<i64>,
+    names_prefix: bool,
     cached_tokens_left_out: bool,
 }
 
@@ -57,8 +56,7 @@ impl ResolvedEvent {
                 "scope" => owned.scope = text(value)?,
                 "ids_chained" => owned.ids_chained = flag(value)?,
                 "cached_tokens" => owned.cached_tokens = long(value)?,
-                "prefix_last_id" => owned.prefix_last_id = long(value)?,
-                "prefix_pages" => owned.prefix_pages = long(value)?,
+                "prefix_last_id" | "prefix_pages" => owned.names_prefix |= long(value)?.is_some(),
                 "cached_tokens_left_out" => owned.cached_tokens_left_out = flag(value)?,
                 field => {
                     if let Some(label) = Label::of_field(field) {
@@ -86,8 +84,7 @@ impl ResolvedEvent {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels.each_ref().map(String::as_str),
-            prefix_last_id: self.prefix_last_id.map(|id| id as u64),
-            prefix_pages: self.prefix_pages,
+            names_prefix: self.names_prefix,
             cached_tokens_left_out: self.cached_tokens_left_out,
         })
     }

@@ -11,10 +11,9 @@ pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc")
 pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
 /// `schemas/history/request_event.v2.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V2: &str = include_str!("../../schemas/history/request_event.v2.avsc");
-/// `schemas/history/request_event.v3.avsc`: read, and written where an event lists all its pages and says no more than
-/// this version can.
+/// `schemas/history/request_event.v3.avsc`: read, and written where an event says no more than this version can.
 pub const REQUEST_EVENT_OF_V3: &str = include_str!("../../schemas/history/request_event.v3.avsc");
-/// `schemas/history/request_event.v4.avsc`: read, and written where a compact event says no more than this version can.
+/// `schemas/history/request_event.v4.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V4: &str = include_str!("../../schemas/history/request_event.v4.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
@@ -59,7 +58,7 @@ pub const REQUEST_EVENT_V3: [u8; 8] = [0xd9, 0x57, 0xbc, 0x29, 0xe4, 0xd6, 0x99,
 /// Version 3 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V3_RUST: [u8; 8] = [0xba, 0xf8, 0x02, 0xa2, 0xe4, 0x64, 0x7b, 0xab];
 
-/// The fingerprint of version 4 of the request event, which adds the known prefix of compact events.
+/// The fingerprint of version 4 of the request event, which adds two fields that are reserved now.
 pub const REQUEST_EVENT_V4: [u8; 8] = [0xf9, 0xdb, 0xa4, 0x2f, 0x68, 0xd8, 0xc0, 0xf0];
 
 /// Version 4 as apache-avro for Rust fingerprints it.

@@ -7,7 +7,7 @@ use super::error::RowFault;
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Draft};
-use crate::codec::{DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, RequestDecoder};
+use crate::codec::{DecodeLimits, Decoded, Encoding, RequestDecoder};
 use crate::time::Time;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageSize;
@@ -62,22 +62,11 @@ impl EventFiler {
     /// Appends the request of an event to `batch`; it stands in line (or is event) `line`.
     pub fn file(&self, decoded: &Decoded<'_>, line: u64, batch: &mut Batch) -> Result<(), RowFault> {
         let scope = scope(decoded, &self.id_scope)?;
-        check_prefix(decoded, scope)?;
         let mut draft = draft(decoded, scope, self.page_size, line, batch);
         draft.pool = draft.pool.filter(|_| self.id_scope.keeps_pools_apart());
         batch.drafts.push(draft);
         Ok(())
     }
-}
-
-/// Refuses a compact event whose prefix would be looked for among ids that need not be chained with it.
-fn check_prefix(decoded: &Decoded<'_>, scope: Scope) -> Result<(), RowFault> {
-    let Decoded { event, .. } = decoded;
-    if event.known_prefix.is_none() || is_chained_within(event, scope) {
-        return Ok(());
-    }
-    let detail = "prefix_last_id stands for pages of the event's own scope: read the file without --id-scope";
-    Err(DecodeError::new(ErrorCode::InvalidField, detail).into())
 }
 
 /// Ids that are chained within a scope need not be outside of it.
@@ -115,7 +104,6 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
     let mut draft = Draft {
         page_size: Some(event.page_size.unwrap_or(page_size)),
         ids: file(event.page_ids),
-        known_prefix: event.known_prefix,
         ids_chained: is_chained_within(event, scope),
         output_ids: file(event.output_page_ids),
         input_tokens: event.input_tokens,

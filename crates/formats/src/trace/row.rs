@@ -6,7 +6,7 @@ use super::options::IdScope;
 use super::subagents::Evidence;
 use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
-use kvset_core::request::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
+use kvset_core::request::event::{CachedTokens, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -52,8 +52,6 @@ pub(crate) struct Draft {
     pub ids: Range<usize>,
     /// Whether the ids are tokens.
     pub are_tokens: bool,
-    /// The pages before them, where the trace names those in place of listing them.
-    pub known_prefix: Option<KnownPrefix>,
     /// Whether the ids are known to be chained: the trace says so, or they were made here.
     pub ids_chained: bool,
     /// Pages that the output filled; empty where unknown.
@@ -251,7 +249,6 @@ impl Batch {
                 page_size: draft.page_size,
                 scope: draft.scope,
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
-                known_prefix: draft.known_prefix,
                 ids_chained: draft.ids_chained,
                 output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
                 input_tokens: draft.input_tokens,

@@ -156,11 +156,6 @@ impl Arrivals {
         self.queue.memory_bytes()
     }
 
-    /// The records of a pool that wait, in no order.
-    pub(super) fn records_of(&self, pool: &str) -> impl Iterator<Item = &DelayedRecord> {
-        self.queue.records_of(pool)
-    }
-
     /// Records that wait.
     pub(super) fn records(&self) -> usize {
         self.queue.len()
@@ -267,17 +262,7 @@ impl PartitionTask {
         }
         let record =
             PoolRecord::in_order(pool, event, Offset(record.offset), self.counts_in_windows(record.offset));
-        Ok(Receipt::Taken(self.take(record, delay)?))
-    }
-
-    /// Gives a record to its pool, completed where it is compact.
-    fn take(&mut self, record: PoolRecord<'_>, delay: Delay) -> Result<Result<(), DecodeError>, TaskError> {
-        if self.arrivals.is_none() || record.event.known_prefix.is_none() {
-            return self.observe(record, delay);
-        }
-        let mut ids = Vec::new();
-        let event = self.completed(&record, &mut ids);
-        self.observe(PoolRecord { event: &event, ..record }, delay)
+        Ok(Receipt::Taken(self.observe(record, delay)?))
     }
 
     /// Gives the records that still wait to their pools: nothing follows before `end`, where the run over the log ends.
@@ -333,7 +318,7 @@ impl PartitionTask {
             counted: self.counts_in_windows(offset),
         };
         let delay = Delay { is_early: *is_early, ..Delay::default() };
-        let observed = self.take(record, delay)?;
+        let observed = self.observe(record, delay)?;
         let config = Arc::clone(&self.config);
         self.settle(&delayed.source(&config.topic, partition), observed, at, out)
     }

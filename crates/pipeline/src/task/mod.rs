@@ -29,7 +29,6 @@ mod ahead;
 mod arrivals;
 mod image;
 mod latest;
-mod prefixes;
 
 use ahead::ReadRecord;
 use arrivals::{Arrivals, Delay, Receipt};
@@ -590,7 +589,6 @@ fn refused(refusal: &Refusal) -> DecodeError {
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
         Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,
         Refusal::Chain(_) => ErrorCode::ChainViolation,
-        Refusal::UnknownPrefix(_) => ErrorCode::UnknownPrefix,
     };
     DecodeError::new(code, refusal.to_string())
 }

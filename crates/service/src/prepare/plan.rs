@@ -14,7 +14,7 @@ use kvset_kafka::kafka::topics::Cleanup;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_prepare::template::{Part, Place};
-use kvset_prepare::{CompactRules, PageRules, Places, PrepareLimits, Preparer, Recipe, Tokenizers};
+use kvset_prepare::{PageRules, Places, PrepareLimits, Preparer, Recipe, Tokenizers};
 use kvset_settings::{ModelDirectory, Settings};
 use std::sync::Arc;
 
@@ -145,10 +145,6 @@ pub fn recipe(settings: &Settings) -> Recipe {
             max_prompts: MAX_PROMPTS,
             max_event_bytes: usize::try_from(prepare.max_event_bytes.0).unwrap_or(usize::MAX),
         },
-        compact: prepare.compact.then(|| CompactRules {
-            memory: prepare.compact_memory.0,
-            refresh_ms: prepare.compact_refresh.as_ms(),
-        }),
         max_letter_bytes: max_letter_bytes(settings),
         letters: prepare.dead_letters,
         version: env!("CARGO_PKG_VERSION").to_owned(),

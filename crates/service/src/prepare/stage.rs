@@ -7,7 +7,6 @@ use crate::events::{Observer, PrepareCounts, ServiceEvent};
 use crate::poll_loop::refusals::{RefusalLog, refusals};
 use crate::poll_loop::stage::{Known, Stage};
 use kvset_formats::codec::{LookupError, Provenance, SourceRecord};
-use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_kafka::kafka::source::{Record, Source};
@@ -18,7 +17,7 @@ use kvset_pipeline::ordered::{Ordered, Ready};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;
 use kvset_pipeline::worker::Report;
-use kvset_prepare::{Compactor, Prepared};
+use kvset_prepare::Prepared;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -39,8 +38,6 @@ struct Held {
     epoch: Epoch,
     policy: DeadLetterPolicy,
     next: NextOffset,
-    /// What this partition's events have listed since it was taken up.
-    compactor: Option<Compactor>,
     /// Offsets that cannot be read and are to be passed.
     gaps: OffsetGaps,
     /// Too many records were refused, or the schema of one cannot be known: nothing further of it may go out.
@@ -92,17 +89,11 @@ impl Held {
                 counts.pass(gap);
             }
             counts.add(&prepared, offset, bytes, took);
-            outputs.extend(prepared.outputs.into_iter().map(|output| self.compacted(output)));
+            outputs.extend(prepared.outputs);
             self.next = NextOffset::after(offset);
         }
         let progress = Progress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
         Report { progress, summary: counts, failure }
-    }
-
-    /// The record as it goes out: a partition's outputs are published in this order, however often that is tried.
-    fn compacted(&mut self, mut output: OutputRecord) -> OutputRecord {
-        self.compactor.iter_mut().for_each(|compactor| compactor.compact(&mut output));
-        output
     }
 
     /// Gives the record back if its partition may go on, else why not: being told to stop is no failure, the
@@ -146,9 +137,8 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
         let resume =
             decide_stateless(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
         let policy = DeadLetterPolicy::new(self.plan.dead_letters);
-        let compactor = self.plan.recipe.compact.map(Compactor::new);
         let next = resume.replay_from;
-        self.held.insert(partition, Held { epoch, policy, next, compactor, gaps, failed: false });
+        self.held.insert(partition, Held { epoch, policy, next, gaps, failed: false });
         self.ordered.open(partition, epoch);
         Ok(resume)
     }

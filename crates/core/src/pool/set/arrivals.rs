@@ -330,12 +330,6 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         }
     }
 
-    /// The records of a pool that wait, in no order.
-    pub fn records_of(&self, pool: &str) -> impl Iterator<Item = &T> {
-        let own = self.pools.get(pool).map(|index| &self.arrivals[*index]);
-        own.into_iter().flat_map(|own| own.waiting.iter().map(|Reverse(waiting)| &waiting.record))
-    }
-
     /// The records that wait, in no order.
     pub fn records(&self) -> impl Iterator<Item = &T> {
         self.arrivals.iter().flat_map(|own| own.waiting.iter().map(|Reverse(waiting)| &waiting.record))

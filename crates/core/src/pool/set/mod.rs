@@ -27,11 +27,11 @@ pub use timeline::Timeline;
 use crate::engines::bank::Lane;
 use crate::estimate::Estimate;
 use crate::pool::config::PoolConfig;
-use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, Room};
-use crate::request::event::{KnownPrefix, RequestEvent};
-use crate::stack::{InOrder, UnknownPrefix, Upcoming};
-use crate::units::pages::Scope;
+use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool};
+use crate::request::event::RequestEvent;
+use crate::stack::{InOrder, Upcoming};
 use crate::units::{EventTime, Offset};
+use crate::windows::tally::RequestSummary;
 use deadlines::Deadlines;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -205,7 +205,7 @@ pub struct PoolSet {
     /// Pools forgotten and not yet taken note of: their index and name.
     forgotten: Vec<(usize, Box<str>)>,
     /// Kept to reuse its memory.
-    room: Room,
+    summary: RequestSummary,
 }
 
 impl PoolSet {
@@ -222,7 +222,7 @@ impl PoolSet {
             none_forgotten_before: LogTime::default(),
             created: Vec::new(),
             forgotten: Vec::new(),
-            room: Room::default(),
+            summary: RequestSummary::default(),
         }
     }
 
@@ -317,7 +317,7 @@ impl PoolSet {
         let timeline = &mut self.timelines[index];
         let watermark = timeline.watermark();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
-        let access = self.pools[index].observe_in(record.event, arrival, &mut self.room)?;
+        let access = self.pools[index].observe_in(record.event, arrival, &mut self.summary)?;
         let rules = clock_rules(&self.config, &self.pools[index]);
         self.log.now = timeline.observe(event_time, record.counted, &rules, self.log.now);
         self.close_due(index, next_offset, closed);
@@ -330,42 +330,6 @@ impl PoolSet {
             page_accesses: access.pages,
             late_by_ms: behind.filter(|_| access.is_late),
         })
-    }
-
-    /// The event that a compact one stands for ([`Pool::complete`]), for whoever asks more of it than
-    /// [`PoolSet::observe`] does.
-    ///
-    /// # Errors
-    /// As for [`PoolSet::observe`], with which the refusal is counted.
-    pub fn complete<'e>(
-        &mut self,
-        pool: &str,
-        event: &RequestEvent<'e>,
-        ids: &'e mut Vec<u64>,
-    ) -> Result<RequestEvent<'e>, ObserveError> {
-        let index = match self.names.get(pool) {
-            Some(index) => *index,
-            None => self.create(pool)?,
-        };
-        self.take_back(index)?;
-        Ok(self.pools[index].complete(event, ids)?)
-    }
-
-    /// Writes the ids of a prefix that a compact event of this scope names, where its pool can tell; counts nothing.
-    ///
-    /// # Errors
-    /// [`UnknownPrefix`]; so where there is no such pool.
-    pub fn resolve(
-        &mut self,
-        pool: &str,
-        scope: Scope,
-        prefix: KnownPrefix,
-        ids: &mut Vec<u64>,
-    ) -> Result<(), UnknownPrefix> {
-        let unknown = UnknownPrefix::NotHeld { pages: prefix.pages.get() };
-        let index = *self.names.get(pool).ok_or(unknown)?;
-        self.take_back(index).map_err(|_| unknown)?;
-        self.pools[index].resolve(scope, prefix, ids)
     }
 
     /// A place for a pool that is seen for the first time. In a full set that of a pool that has died.

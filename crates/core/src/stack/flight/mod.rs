@@ -413,7 +413,7 @@ impl Stack {
         let number = self.requests;
         self.requests += 1;
         let prompt = access.prompt_pages.min(access.pages.len());
-        let tail = self.hang(access, known, HELD);
+        self.hang(access, known, HELD);
         let new = access.pages.len() - known;
         let new_outputs = access.pages.len() - prompt.max(known);
         let new_prompt = new - new_outputs;
@@ -423,7 +423,6 @@ impl Stack {
             let reach = Reach { pages: place.pages, number };
             flight.holds_of(place.segment, access.scope).hold(reach);
         }
-        self.index_new_pages(Some(flight), tail, access, known);
         // Output pages that were known already are held from the start.
         let known_outputs = access.pages.len() - prompt - new_outputs;
         let growth = stay.growth.skip(u32::try_from(known_outputs).unwrap_or(u32::MAX));

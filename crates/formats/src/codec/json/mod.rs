@@ -34,8 +34,8 @@ enum Member {
     IdsChained,
     CachedTokens,
     CachedTokensLeftOut,
-    PrefixLastId,
-    PrefixPages,
+    /// A field that must be null.
+    Reserved,
     Label(Label),
     Unknown,
 }
@@ -56,13 +56,12 @@ impl Member {
             "ids_chained" => Self::IdsChained,
             "cached_tokens" => Self::CachedTokens,
             "cached_tokens_left_out" => Self::CachedTokensLeftOut,
-            "prefix_last_id" => Self::PrefixLastId,
-            "prefix_pages" => Self::PrefixPages,
+            "prefix_last_id" | "prefix_pages" => Self::Reserved,
             _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
         }
     }
 
-    /// Whether this is seen for the first time; what is not known may come again.
+    /// Whether this is seen for the first time; what is not read may come again.
     fn is_first(self, seen: &mut u32) -> bool {
         let place = match self {
             Self::EventTime => 0,
@@ -77,11 +76,9 @@ impl Member {
             Self::RequestId => 9,
             Self::IdsChained => 10,
             Self::CachedTokens => 11,
-            Self::PrefixLastId => 12,
-            Self::PrefixPages => 13,
-            Self::CachedTokensLeftOut => 14,
-            Self::Label(label) => 15 + label as u32,
-            Self::Unknown => return true,
+            Self::CachedTokensLeftOut => 12,
+            Self::Label(label) => 13 + label as u32,
+            Self::Reserved | Self::Unknown => return true,
         };
         let before = *seen;
         *seen |= 1 << place;
@@ -128,8 +125,7 @@ struct Found<'a> {
     cached_tokens: Option<Lenient>,
     cached_tokens_left_out: Option<bool>,
     labels: Labels<Cow<'a, str>>,
-    prefix_last_id: Option<Number>,
-    prefix_pages: Option<Number>,
+    names_prefix: bool,
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
@@ -279,8 +275,7 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::IdsChained => found.ids_chained = map.next_value()?,
                 Member::CachedTokens => found.cached_tokens = map.next_value()?,
                 Member::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
-                Member::PrefixLastId => found.prefix_last_id = map.next_value()?,
-                Member::PrefixPages => found.prefix_pages = map.next_value()?,
+                Member::Reserved => found.names_prefix |= map.next_value::<Option<IgnoredAny>>()?.is_some(),
                 Member::Label(label) => found.labels.set(label, map.next_value()?),
                 Member::Unknown => {
                     map.next_value::<IgnoredAny>()?;
@@ -420,16 +415,9 @@ pub(super) fn read<'a>(
         ids_chained: found.ids_chained.unwrap_or(false),
         cached_tokens: cached_tokens.transpose()?,
         labels: kept(found.labels, labels),
-        prefix_last_id: found.prefix_last_id.map(prefix_last_id).transpose()?,
-        prefix_pages: whole("prefix_pages", found.prefix_pages)?,
+        names_prefix: found.names_prefix,
         cached_tokens_left_out: found.cached_tokens_left_out.unwrap_or(false),
     })
-}
-
-fn prefix_last_id(number: Number) -> Result<u64, DecodeError> {
-    number
-        .page_id()
-        .ok_or_else(|| DecodeError::new(ErrorCode::InvalidNumber, "prefix_last_id is no integer of 64 bits"))
 }
 
 /// The labels where they lie, or in the buffer where they are written with escapes.
@@ -503,10 +491,6 @@ struct Written<'a> {
     cached_tokens: Option<i64>,
     #[serde(flatten, serialize_with = "write_labels")]
     labels: Labels<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefix_last_id: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefix_pages: Option<i64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cached_tokens_left_out: bool,
 }
@@ -539,8 +523,6 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         ids_chained: message.ids_chained,
         cached_tokens: message.cached_tokens,
         labels: message.labels,
-        prefix_last_id: message.prefix_last_id,
-        prefix_pages: message.prefix_pages,
         cached_tokens_left_out: message.cached_tokens_left_out,
     };
     serde_json::to_writer(out, &written)

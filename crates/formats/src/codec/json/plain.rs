@@ -42,8 +42,7 @@ pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuf
             Member::IdsChained => found.ids_chained = value(&mut rest)?,
             Member::CachedTokens => found.cached_tokens = value(&mut rest)?,
             Member::CachedTokensLeftOut => found.cached_tokens_left_out = value(&mut rest)?,
-            Member::PrefixLastId => found.prefix_last_id = value(&mut rest)?,
-            Member::PrefixPages => found.prefix_pages = value(&mut rest)?,
+            Member::Reserved => found.names_prefix |= value::<Option<IgnoredAny>>(&mut rest)?.is_some(),
             Member::Label(label) => found.labels.set(label, value(&mut rest)?),
             Member::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;

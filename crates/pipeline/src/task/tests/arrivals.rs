@@ -82,34 +82,6 @@ fn a_waiting_record_that_its_pool_refuses_is_a_dead_letter_of_the_record_that_le
     assert_eq!((counts.pools[0].1.requests, counts.waiting), (2, 1));
 }
 
-/// What a compact event names was listed by an earlier record of the log, whose request arrived later.
-#[test]
-fn compact_events_are_completed_from_records_that_wait() {
-    let full = [vec![1, 2, 3], vec![1, 2, 3, 4], vec![1, 2, 9], vec![1, 2, 3, 4, 5], vec![1, 2, 3, 4]];
-    let compact = ["[1,2,3]", "[4]", "[9]", "[5]", "[]"];
-    let named = [None, Some((3, 3)), Some((2, 2)), Some((4, 4)), Some((4, 4))];
-    let event = |at: usize, arrival: i64, is_compact: bool| {
-        let (pages, prefix) = match named[at].filter(|_| is_compact) {
-            Some((last, pages)) => {
-                (compact[at].to_owned(), format!(r#","prefix_last_id":{last},"prefix_pages":{pages}"#))
-            }
-            None => (format!("{:?}", full[at]), String::new()),
-        };
-        let end = format!(r#""duration_ms":500,"ids_chained":true,"page_ids":{pages}{prefix}}}"#);
-        ("a", format!(r#"{{"event_time":{arrival},{end}"#))
-    };
-    let outcome = |is_compact: bool| {
-        let config = Arc::new(held(BOUND));
-        let log: Vec<_> = (0..5).map(|at| event(at, 500 - 100 * at as i64, is_compact)).collect();
-        let mut task = task_of(&config, 0);
-        let mut outputs = process(&mut task, &log).expect("within limits");
-        task.finish(NextOffset(5), &mut outputs).expect("within limits");
-        (since_start(&task).expect("requests"), outputs.len())
-    };
-    let (compact, full) = (outcome(true), outcome(false));
-    assert_eq!((full.0.requests, &compact), (5, &full));
-}
-
 #[test]
 fn requests_that_took_longer_than_the_bound_are_counted_with_how_far_they_are_behind() {
     let log = [timed("a", 1000, 1, &[1]), timed("a", 2500, 1, &[1]), timed("a", 300, 2300, &[1])];
