@@ -1,14 +1,13 @@
-//! What brokers say of topics and groups through librdkafka's admin calls that the Rust client does not wrap.
-//!
-//! Every call goes through [`ask`], which owns the queue, the options and the answer; what is read from an answer is
-//! copied before the answer goes.
+//! What brokers say of topics and groups: a topic's id, through an admin call that the Rust client does not wrap, and the
+//! partitions that members have.
 
-#![expect(unsafe_code, reason = "rdkafka wraps neither DescribeTopics nor DescribeConsumerGroups")]
+#![expect(unsafe_code, reason = "rdkafka does not wrap DescribeTopics")]
 
 use super::member::TopicId;
 use rdkafka::bindings as raw;
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::error::KafkaError;
+use rdkafka::groups::GroupMemberInfo;
 use rdkafka::metadata::MetadataBroker;
 use rdkafka::types::{RDKafkaAdminOp, RDKafkaErrorCode as Code};
 use std::collections::BTreeSet;
@@ -76,7 +75,7 @@ fn topic_id<C: ClientContext>(
         }
     };
     let operation = RDKafkaAdminOp::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
-    ask(client, (operation, Some(broker)), timeout, send, |answer| {
+    ask(client, (operation, broker), timeout, send, |answer| {
         // SAFETY: the answer lives until this function returns, and what it lists with it.
         unsafe {
             let result = raw::rd_kafka_event_DescribeTopics_result(answer);
@@ -99,72 +98,59 @@ fn topic_id<C: ClientContext>(
     })
 }
 
-/// Partitions of a topic that some member of the group has.
+/// Partitions of a topic that some member of the group has; `None` where brokers do not tell, which they do of members
+/// that speak "classic" only.
+///
+/// DescribeConsumerGroups would tell of all members. librdkafka (2.12) aborts the process where the coordinator comes back
+/// after that call timed out: `rd_kafka_coord_req_fsm` answers for a request that is gone already.
 ///
 /// # Errors
-/// The group's coordinator does not answer within `timeout`, or refuses.
+/// A broker does not answer within `timeout`, or refuses.
 pub(super) fn assigned<C: ClientContext>(
     client: &Client<C>,
     group: &str,
     topic: &str,
     timeout: Duration,
-) -> Result<BTreeSet<i32>, KafkaError> {
-    let name = CString::new(group).map_err(KafkaError::Nul)?;
-    let topic = CString::new(topic).map_err(KafkaError::Nul)?;
-    let mut names = [name.as_ptr()];
-    let send = |options, queue| {
-        // SAFETY: the names outlive the call, which copies them.
-        unsafe {
-            raw::rd_kafka_DescribeConsumerGroups(
-                client.native_ptr(),
-                names.as_mut_ptr(),
-                names.len(),
-                options,
-                queue,
-            );
-        }
+) -> Result<Option<BTreeSet<i32>>, KafkaError> {
+    let groups = client.fetch_group_list(Some(group), timeout)?;
+    let described = groups.groups().iter().find(|found| found.name() == group);
+    let Some(described) = described.filter(|found| found.protocol_type() == CONSUMERS) else {
+        return Ok(None);
     };
-    let operation = RDKafkaAdminOp::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
-    ask(client, (operation, None), timeout, send, |answer| {
-        // SAFETY: the answer lives until this function returns, and what it lists with it; lists are as long as they say.
-        unsafe {
-            let result = raw::rd_kafka_event_DescribeConsumerGroups_result(answer);
-            if result.is_null() {
-                return Err(KafkaError::GroupListFetch(Code::BadMessage));
-            }
-            let mut count = 0;
-            let groups = raw::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
-            if count == 0 {
-                return Err(KafkaError::GroupListFetch(Code::BadMessage));
-            }
-            let group = *groups;
-            let error = raw::rd_kafka_ConsumerGroupDescription_error(group);
-            let mut found = BTreeSet::new();
-            if !error.is_null() {
-                return match check(raw::rd_kafka_error_code(error)) {
-                    // A group that is none has no members.
-                    Err(KafkaError::MetadataFetch(Code::GroupIdNotFound)) => Ok(found),
-                    refused => refused.map(|()| found),
-                };
-            }
-            for member in 0..raw::rd_kafka_ConsumerGroupDescription_member_count(group) {
-                let member = raw::rd_kafka_ConsumerGroupDescription_member(group, member);
-                let assignment = raw::rd_kafka_MemberDescription_assignment(member);
-                let list = raw::rd_kafka_MemberAssignment_partitions(assignment);
-                if list.is_null() {
-                    continue;
-                }
-                let count = usize::try_from((*list).cnt).unwrap_or(0);
-                for element in 0..count {
-                    let element = &*(*list).elems.add(element);
-                    if CStr::from_ptr(element.topic) == topic.as_c_str() {
-                        found.insert(element.partition);
-                    }
-                }
-            }
-            Ok(found)
+    let mut partitions = BTreeSet::new();
+    for assignment in described.members().iter().filter_map(GroupMemberInfo::assignment) {
+        let read = assigned_partitions(assignment, topic);
+        partitions.extend(read.ok_or(KafkaError::GroupListFetch(Code::BadMessage))?);
+    }
+    Ok(Some(partitions))
+}
+
+/// What groups of consumers call their protocol; brokers leave it empty where they do not tell of the members.
+const CONSUMERS: &str = "consumer";
+
+/// The partitions of a topic in a member's assignment as the consumer protocol writes it: a version, then topics, each
+/// with its partitions.
+fn assigned_partitions(mut assignment: &[u8], topic: &str) -> Option<Vec<i32>> {
+    let rest = &mut assignment;
+    let _version = take::<2>(rest)?;
+    let mut found = Vec::new();
+    for _ in 0..i32::from_be_bytes(take(rest)?) {
+        let length = usize::try_from(i16::from_be_bytes(take(rest)?)).ok()?;
+        let (name, behind) = rest.split_at_checked(length)?;
+        *rest = behind;
+        for _ in 0..i32::from_be_bytes(take(rest)?) {
+            let partition = i32::from_be_bytes(take(rest)?);
+            found.extend((name == topic.as_bytes()).then_some(partition));
         }
-    })
+    }
+    Some(found)
+}
+
+/// Takes so many bytes off the front.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*taken)
 }
 
 fn check(code: raw::rd_kafka_resp_err_t) -> Result<(), KafkaError> {
@@ -174,10 +160,10 @@ fn check(code: raw::rd_kafka_resp_err_t) -> Result<(), KafkaError> {
     }
 }
 
-/// Sends one question, to this broker where one is named, waits for the answer at a queue of its own, and reads it.
+/// Sends one question to a broker, waits for the answer at a queue of its own, and reads it; what is read must be copied.
 fn ask<C: ClientContext, T>(
     client: &Client<C>,
-    (operation, broker): (RDKafkaAdminOp, Option<i32>),
+    (operation, broker): (RDKafkaAdminOp, i32),
     timeout: Duration,
     send: impl FnOnce(*const raw::rd_kafka_AdminOptions_t, *mut raw::rd_kafka_queue_t),
     read: impl FnOnce(*mut raw::rd_kafka_event_t) -> Result<T, KafkaError>,
@@ -189,9 +175,7 @@ fn ask<C: ClientContext, T>(
         let queue = raw::rd_kafka_queue_new(client.native_ptr());
         let options = raw::rd_kafka_AdminOptions_new(client.native_ptr(), operation);
         raw::rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, std::ptr::null_mut(), 0);
-        if let Some(broker) = broker {
-            raw::rd_kafka_AdminOptions_set_broker(options, broker, std::ptr::null_mut(), 0);
-        }
+        raw::rd_kafka_AdminOptions_set_broker(options, broker, std::ptr::null_mut(), 0);
         send(options, queue);
         raw::rd_kafka_AdminOptions_destroy(options);
         let answer = raw::rd_kafka_queue_poll(queue, timeout_ms);
@@ -202,5 +186,30 @@ fn ask<C: ClientContext, T>(
         let read = check(raw::rd_kafka_event_error(answer)).and_then(|()| read(answer));
         raw::rd_kafka_event_destroy(answer);
         read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_to_its_end_or_not_at_all() {
+        let topic = |name: &str, partitions: &[i32]| {
+            let mut bytes = (name.len() as i16).to_be_bytes().to_vec();
+            bytes.extend(name.as_bytes());
+            bytes.extend((partitions.len() as i32).to_be_bytes());
+            partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
+            bytes
+        };
+        let head = [&[0, 1][..], &2i32.to_be_bytes()].concat();
+        let whole = [head, topic("other", &[7]), topic("requests", &[0, 3])].concat();
+        // User data follows.
+        let with_data = [&whole[..], &(-1i32).to_be_bytes()].concat();
+        assert_eq!(assigned_partitions(&with_data, "requests"), Some(vec![0, 3]));
+        assert_eq!(assigned_partitions(&with_data, "none"), Some(vec![]));
+        for cut in 0..whole.len() {
+            assert_eq!(assigned_partitions(&whole[..cut], "requests"), None, "cut at {cut}");
+        }
     }
 }

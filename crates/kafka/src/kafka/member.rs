@@ -145,7 +145,7 @@ pub trait Member {
     /// No broker answers within `timeout`, or none knows the topic now, which are passing troubles; or they refuse.
     fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure>;
 
-    /// Partitions of the topic that no member of the group has; none of a reader of its own.
+    /// Partitions of the topic that no member of the group has; none of a reader of its own, nor where brokers do not tell.
     ///
     /// # Errors
     /// The brokers do not answer within `timeout`, or refuse to say.

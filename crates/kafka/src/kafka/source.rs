@@ -335,6 +335,7 @@ impl Member for Source {
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let assigned =
             assigned(self.consumer.client(), &self.group, &self.topic, timeout).map_err(failure)?;
+        let Some(assigned) = assigned else { return Ok(Vec::new()) };
         let partitions = topic.iter().flat_map(|topic| topic.partitions()).map(MetadataPartition::id);
         Ok(partitions.filter(|partition| !assigned.contains(partition)).map(Partition).collect())
     }
