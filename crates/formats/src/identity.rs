@@ -160,6 +160,21 @@ impl NamedParts {
         self.values.iter().map(|part| (part.place, part.value.clone()))
     }
 
+    /// The model, where it is all that is named, as of nearly every row.
+    pub fn only_model(&self) -> Option<Range<usize>> {
+        match self.values.as_slice() {
+            [NamedPart { place, value, .. }] if FIELDS[*place].1 == Part::Model && !value.is_empty() => {
+                Some(value.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is named.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// What follows of the values, which are ranges of `text`.
     pub fn identity<'t>(&self, text: &'t str) -> Identity<'t> {
         let mut values = [None; COUNT];

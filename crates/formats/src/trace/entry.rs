@@ -156,13 +156,21 @@ impl<'a, 's> Entry<'a, 's> {
         if own.is_none() && self.found.nested.is_none() {
             return Err(RowFault::missing("hash_ids"));
         }
+        if let Some(nested) = self.found.nested.clone() {
+            self.time_nested(time, nested);
+        }
+        self.sink.batch.drafts.extend(own);
+        Ok(())
+    }
+
+    /// Gives the requests of a sub-agent that ended at `time` their times on the session's clock.
+    fn time_nested(&mut self, time: Time, nested: Range<usize>) {
         let kept = self.sink.batch.kept_apart(&self.found.parts);
         let duration = self.found.duration.unwrap_or_default();
         let start = match self.sink.subagents {
             SubagentTimes::Relative => time.before(duration).moment,
             SubagentTimes::Absolute => Moment::default(),
         };
-        let nested = self.found.nested.unwrap_or_default();
         let moments = self.sink.batch.drafts[nested.clone()].iter().map(|draft| draft.moment);
         if let Some((first, last)) = moments.clone().min().zip(moments.max()) {
             self.sink.batch.subagents.note(time.moment, duration, first, last);
@@ -173,8 +181,6 @@ impl<'a, 's> Entry<'a, 's> {
             draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
             draft.inherit_identity(&kept);
         }
-        self.sink.batch.drafts.extend(own);
-        Ok(())
     }
 
     /// Reads the value of the field that scopes ids; it may be the session's name too.

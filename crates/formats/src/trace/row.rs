@@ -268,6 +268,10 @@ impl Batch {
 
     /// What keeps pages apart of which this is said: a draft that says nothing else.
     pub fn kept_apart(&mut self, parts: &NamedParts) -> Draft {
+        let only_model = parts.only_model();
+        if only_model.is_some() || parts.is_empty() {
+            return Draft { pool: only_model, ..Draft::default() };
+        }
         let Identity { model, scope } = parts.identity(&self.text);
         let names = [model.map(Cow::Borrowed), scope].map(|name| name.map(Cow::into_owned));
         let [pool, apart] = names.map(|name| {
