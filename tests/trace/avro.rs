@@ -2,7 +2,6 @@
 
 use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
-use kvset::codec::schema;
 use kvset::commands::produce::producing::message_of;
 use kvset::core::units::pages::Scope;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader, write_row};

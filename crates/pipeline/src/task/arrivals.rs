@@ -81,11 +81,6 @@ impl DelayedRecord {
             schema_header: self.schema_header.as_ref().map(|Bytes(header)| &header[..]),
         }
     }
-
-    /// Where it stands in the log.
-    pub(super) fn offset(&self) -> i64 {
-        self.offset
-    }
 }
 
 impl MemoryBytes for DelayedRecord {
