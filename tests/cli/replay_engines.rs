@@ -470,7 +470,7 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
             "an option of mooncake and lmcache-mp: leave it out, or choose --engine mooncake or",
         ),
         (&["--engine", "vllm", "--retention-interval", "none"], "vllm with several groups"),
-        (&["--engine", "vllm,sglang", "--prefill-chunk", "512"], "give --attention"),
+        (&["--engine", "vllm,sglang", "--prefill-chunk", "512"], "such as --attention"),
         (&["--engine", "vllm", "--attention", "window:128"], "no group is `full`"),
         (&["--engine", "lmcache", "--chunk-tokens", "100"], "not made of whole pages"),
         (&["--engine", "mooncake", "--watermark", "0"], "`watermark` is 0"),

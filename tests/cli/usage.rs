@@ -26,6 +26,8 @@ const COMMANDS: &[&[&str]] = &[
     &["config", "check"],
     &["config", "show"],
     &["generate"],
+    &["tune"],
+    &["prefixes"],
     &["model"],
     &["completions"],
     &["man"],
