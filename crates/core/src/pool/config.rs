@@ -51,7 +51,7 @@ pub struct PoolConfig {
     pub max_lateness_ms: u64,
     /// How long whoever reads a log in the order of finishes holds its records back for requests that arrived earlier, in
     /// milliseconds; 0 for not at all. See [`PoolConfig::hold_back_ms`].
-    #[serde(skip_serializing_if = "super::kind::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub hold_back_ms: u64,
     /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
     /// but at the end of a trace.

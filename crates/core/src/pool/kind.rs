@@ -73,8 +73,3 @@ impl PoolConfig {
         Some(self.hold_back_ms).filter(|ms| *ms > 0 && self.models_overlap())
     }
 }
-
-/// Whether a number is left out of what is hashed.
-pub(super) fn is_zero(value: &u64) -> bool {
-    *value == 0
-}

@@ -16,6 +16,11 @@ pub fn is_countable(count: u64) -> bool {
     count <= 1 << 56
 }
 
+/// Whether a number is zero, to be left out of what is written.
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A number of pages; the unit every capacity is computed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
