@@ -3,6 +3,7 @@ mod fingerprint;
 
 use super::*;
 use kvset_core::engines::profile::{OverlapMode, Profile};
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::units::ratio::Ratio;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -458,7 +459,9 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     let texts = |told: Vec<(&str, String)>| told.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(texts(told("any")), ["full+window:128", "none", "2048"]);
     assert_eq!(texts(told("next")), ["full+3*mamba", "512", "4096"]);
-    assert!(settings.pool_config("plain").rules.is_default(), "one group retains nothing apart");
+    let plain = settings.pool_config("plain").rules;
+    let overlaps = EngineRules { overlap: settings.estimate.overlap, ..EngineRules::default() };
+    assert_eq!(plain, overlaps, "one group retains nothing apart");
     let stores = load(
         "[estimate]\nengine = \"mooncake\"\nlease = \"5s\"\nwatermark = 0.95\neviction_ratio = 0.1\n",
         &[],

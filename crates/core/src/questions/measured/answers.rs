@@ -33,6 +33,8 @@ pub(super) struct Answers {
 struct NamedCaches {
     engine: Engine,
     bank: CacheBank,
+    /// Whether a page was found to break the chain, which the engine's stack leaves to others to keep.
+    disproved: bool,
     #[serde(skip)]
     outcome: Outcome,
 }
@@ -80,10 +82,11 @@ impl Answers {
             |prompt: &RequestEvent<'_>| caches.engine.known_pages(prompt, page_size, &mut caches.outcome);
         pages.follow(request.event, page_size, config.sample_rate, known);
         let event = pages.named(request.event);
-        let NamedCaches { engine, bank, outcome } = &mut **caches;
+        let NamedCaches { engine, bank, disproved, outcome } = &mut **caches;
         // The pool has accepted it: its ids fit its tokens, and violations of the chain are counted only.
         let taken = engine.observe(&event, page_size, outcome);
         debug_assert!(taken.is_ok(), "accepted before");
+        *disproved |= outcome.chain_violations > 0;
         if !bank.is_none() {
             bank.request(&event, outcome.reusable_prefix(), config, page_size);
         }
@@ -103,6 +106,9 @@ impl Answers {
         self.pages.iter().all(|pages| pages.is_like(&fresh))
             && self.caches.is_some() == has_caches
             && self.caches.iter_mut().all(|caches| {
+                if caches.disproved {
+                    caches.engine.disprove_chains();
+                }
                 caches.engine.resume(&engine_config(config))
                     && caches.bank.are_sound(capacities, page_size, config)
             })
@@ -119,7 +125,12 @@ impl Answers {
 
 impl NamedCaches {
     fn new(config: &PoolConfig, bank: CacheBank) -> Self {
-        Self { engine: Engine::new(engine_config(config)), bank, outcome: Outcome::default() }
+        Self {
+            engine: Engine::new(engine_config(config)),
+            bank,
+            disproved: false,
+            outcome: Outcome::default(),
+        }
     }
 }
 
