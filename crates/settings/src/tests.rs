@@ -460,7 +460,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     assert_eq!(texts(told("any")), ["full+window:128", "none", "2048"]);
     assert_eq!(texts(told("next")), ["full+3*mamba", "512", "4096"]);
     let plain = settings.pool_config("plain").rules;
-    let overlaps = EngineRules { overlap: settings.estimate.overlap, ..EngineRules::default() };
+    let overlaps = EngineRules { overlap: OverlapMode::On, ..EngineRules::default() };
     assert_eq!(plain, overlaps, "one group retains nothing apart");
     let stores = load(
         "[estimate]\nengine = \"mooncake\"\nlease = \"5s\"\nwatermark = 0.95\neviction_ratio = 0.1\n",

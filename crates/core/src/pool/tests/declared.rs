@@ -3,8 +3,6 @@
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::engines::profile::Profile;
-use crate::questions::enabled::Asked;
-use crate::request::event::CachedTokens;
 use crate::stack::ChainCheck;
 use crate::units::PageCount;
 use crate::units::pages::{PageIds, Scope};
@@ -99,30 +97,4 @@ fn a_restored_pool_takes_no_word_for_chained_ids_that_it_had_ceased_to_take() {
         restored.last_request().expect("observed").0.reusable_prefix()
     };
     assert_eq!((known(&[21, 22, 23]), known(&[21, 99, 23])), (0, 1));
-}
-
-/// The caches that name answers keep by themselves that ids were found not to be chained.
-#[test]
-fn nor_do_the_caches_that_what_was_found_is_compared_with() {
-    let asked = Asked { measured: true, ..Asked::default() };
-    let config = PoolConfig { asked, ..config(Profile::Vllm, 100) };
-    let mut kept = Pool::new("p", 0, Arc::new(config)).expect("usable");
-    for ids in [[1, watched_id(), 2], [3, watched_id(), 2]] {
-        let found = RequestEvent { cached_tokens: CachedTokens::Stated(0), ..event(0, &ids) };
-        kept.observe(&found, arrival(0)).expect("reported only");
-    }
-    let mut moved = restored(&kept);
-    let [of_kept, of_moved] = [&mut kept, &mut moved].map(|pool| {
-        for ids in [[21, 22, 23, 24], [21, 99, 23, 24]] {
-            let cached_tokens = CachedTokens::Stated(u64::from(PAGE_SIZE));
-            let declared = RequestEvent { ids_chained: true, cached_tokens, ..event(0, &ids) };
-            pool.observe(&declared, arrival(2)).expect("reported only");
-        }
-        let mut closed = Vec::new();
-        pool.finish(Offset(99), &mut closed);
-        closed
-    });
-    let measured = of_kept[0].measured.as_ref().expect("enabled");
-    assert_eq!(measured.ledger.unlimited_pages, 1, "21 alone");
-    assert_eq!(of_kept, of_moved);
 }

@@ -17,8 +17,9 @@ use crate::questions::tiers::{Inclusion, TierConfig};
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::Outcome;
+use crate::stack::ChainCheck;
 use crate::stack::naive::chained_requests;
-use crate::units::pages::PageIds;
+use crate::units::pages::{PageIds, Scope};
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, Offset, PageSize};
 use crate::windows::window::WindowKind;
@@ -461,4 +462,35 @@ fn requests_of_too_many_replicas_are_left_out_and_counted() {
     assert_eq!((measured.requests, measured.requests_left_out, measured.replicas), (1024, 76, 1024));
     assert_eq!(estimates[0].routing[0].required[0].requests, 1024);
     assert_eq!(estimates[0].requests, 1100);
+}
+
+/// The caches that have answers once were read back without what they knew of ids, and took an event's word for them.
+#[test]
+fn restored_caches_of_answers_take_no_word_that_they_had_ceased_to_take() {
+    let watched = (1..).find(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).expect("one in 256");
+    let config = PoolConfig {
+        windows: vec![WindowKind::All],
+        tiers: Vec::new(),
+        asked: asked(&[], true),
+        ..config(None, Ratio::ONE)
+    };
+    let request = |set: &mut PoolSet, index: usize, ids: [u64; 4], ids_chained: bool| {
+        let page_ids = PageIds::from_slice(&ids);
+        let cached_tokens = Some(0).into();
+        let event = RequestEvent { page_ids, ids_chained, cached_tokens, ..RequestEvent::default() };
+        observe(set, index, &event);
+    };
+    let mut set = PoolSet::new(set_config(&config), History::Whole);
+    request(&mut set, 0, [1, watched, 2, 5], false);
+    request(&mut set, 3, [3, watched, 2, 5], false);
+    let restored = restore(&config, &bytes(&set)).expect("the same configuration");
+    let unlimited = [set, restored].map(|mut set| {
+        request(&mut set, 6, [21, 22, 23, 24], true);
+        request(&mut set, 9, [21, 99, 23, 24], true);
+        let estimates = set.provisional(Offset(0));
+        estimates.iter().map(|found| found.measured.as_ref().map(|all| all.ledger.unlimited_pages)).collect()
+    });
+    let [set, restored]: [Vec<_>; 2] = unlimited;
+    assert_eq!(set, [Some(1)], "21 alone");
+    assert_eq!(restored, set);
 }
