@@ -58,7 +58,7 @@ class Connector(OffloadingConnector):
 
 
 def transfer(settings):
-    """What the connector is told."""
+    """The settings of the connector."""
     chunks = settings["below_pages"] // settings["blocks_per_chunk"]
     extra = {"cpu_bytes_to_use": chunks * CHUNK_BYTES, "eviction_policy": settings["policy"]}
     extra["blocks_per_chunk"] = settings["blocks_per_chunk"]

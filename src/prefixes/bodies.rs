@@ -31,7 +31,7 @@ struct Part {
     /// Its list, and its place there.
     list: &'static str,
     place: Option<usize>,
-    /// As it stands in the body; what differs is told in it.
+    /// As it stands in the body; what differs is named within it.
     text: String,
     role: Role,
 }

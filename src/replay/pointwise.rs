@@ -1,4 +1,4 @@
-//! What is told of engines that are modelled a capacity at a time, as the sections of a report: what their rules lose
+//! What is reported of engines that are modelled a capacity at a time, as the sections of a report: what their rules lose
 //! at any size, what tiers below find, and capacities that were searched.
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};

@@ -115,7 +115,7 @@ pub fn tune(
         pairs.into_iter().filter(|pair| pair.hit_tokens.is_some_and(|tokens| tokens > best)).collect();
     pairs.sort_by(rank);
     Ok(TuneResult {
-        base: base.told(&found),
+        base: base.summary(&found),
         changes: ranked.into_iter().map(|(_, tried)| tried).collect(),
         pairs,
     })

@@ -164,8 +164,8 @@ impl Setup {
         done.below.first().into_iter().flatten().map(|tier| tier.page_hits).sum()
     }
 
-    /// The setup with what it finds, to be told.
-    pub fn told(&self, hits: &Hits) -> Base {
+    /// The setup with what it finds, as the result reports it.
+    pub fn summary(&self, hits: &Hits) -> Base {
         let page_bytes = self.page_bytes();
         let capacity = self.capacity();
         Base {

@@ -1,4 +1,4 @@
-//! What is told of engines that are modelled a capacity at a time: the ceiling of their rules, and capacities that
+//! What is reported of engines that are modelled a capacity at a time: the ceiling of their rules, and capacities that
 //! were searched.
 
 use super::output::ReplayResult;

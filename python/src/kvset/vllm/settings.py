@@ -1,4 +1,4 @@
-"""What the connector is told in `kv_connector_extra_config`, checked when the engine starts."""
+"""The settings of the connector in `kv_connector_extra_config`, checked when the engine starts."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _TENANT = re.compile(r"cache_salt|vllm_xargs:[A-Za-z0-9_.-]{1,64}")
 
 
 class SettingsError(ValueError):
-    """The connector is told something that it cannot do. The message names the setting and the cure, never a secret."""
+    """A setting asks for what the connector cannot do. The message names the setting and the cure, never a secret."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class KafkaSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All the connector is told."""
+    """All settings of the connector."""
 
     pool: str
     replica: str

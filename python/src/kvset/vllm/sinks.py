@@ -137,7 +137,7 @@ def _producer(properties: Mapping[str, Any]) -> Any:
         "linger.ms": 100,
         "message.max.bytes": 16 << 20,
         "queue.buffering.max.kbytes": 64 << 10,
-        # The client would log each attempt to reach a broker that is away; what is lost is told of all the same.
+        # The client would log each attempt to reach a broker that is away; what is lost is reported all the same.
         "log_level": 2,
     }
     try:

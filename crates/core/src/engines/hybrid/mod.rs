@@ -3,7 +3,7 @@
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
 //! [`HybridCache`] answers for one capacity. One request at a time is modelled, as everywhere in the core.
-//! Not modelled: matches below a page, asynchronous scheduling, preemption, connectors.
+//! Not modelled: matches shorter than a page, asynchronous scheduling, preemption, connectors.
 
 mod attention;
 mod ceiling;

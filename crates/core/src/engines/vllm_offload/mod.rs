@@ -26,7 +26,7 @@ use residents::Residents;
 /// What decides a tier's answers beside its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadRules {
-    /// What it is told.
+    /// Its configuration.
     pub options: OffloadOptions,
     /// Tokens a page of the log.
     pub page_size: PageSize,

@@ -1,4 +1,4 @@
-//! What vLLM's tier in host memory is told, as it is written behind its size.
+//! The options of vLLM's tier in host memory, as they are written behind its size.
 
 use std::fmt;
 use std::str::FromStr;
