@@ -342,11 +342,13 @@ fn prompts_below_a_page_are_counted() {
 }
 
 #[test]
-fn a_capacity_in_bytes_needs_a_cost_and_an_empty_log_is_told_as_such() {
+fn a_capacity_in_bytes_needs_a_cost_and_an_empty_log_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = write(directory.path(), &[]);
     kvset(&["prefixes", "--capacities", "1GiB"]).arg(&trace).assert().code(2);
-    kvset(&["prefixes", "--format", "token-ids"]).arg(&trace).assert().success();
+    let empty =
+        kvset(&["prefixes", "--format", "token-ids"]).arg(&trace).assert().success().get_output().clone();
+    assert!(String::from_utf8_lossy(&empty.stdout).starts_with("The trace has no request"));
 }
 
 /// Prompts of tokens of which sessions grow; `make` is given the turn, the session and its history, and makes the prompt.

@@ -46,6 +46,9 @@ pub(super) fn render(found: &Findings, terminal: &Terminal) -> String {
 }
 
 fn sentences(found: &Findings) -> Vec<String> {
+    if found.requests == 0 {
+        return vec!["The trace has no request, so no prompts part: look into the trace.".to_owned()];
+    }
     let mut all: Vec<String> = found
         .families
         .iter()
