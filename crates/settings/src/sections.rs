@@ -289,7 +289,7 @@ sections! {
         /// Tokens that one worker prefills a second, to say at which bandwidth loading is as fast; for `traffic`.
         [results]
         prefill_rate: Option<u64> = None, in 1..=1 << 40, like Some(10_000);
-        /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
+        /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
         max_tracked_pages: u64 = 1 << 26, in 1..=MAX_TRACKED_PAGES;

@@ -2,7 +2,7 @@
 
 use super::text::{Line, LineWalk, Text, Texts};
 use std::io::{self, BufRead};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,20 +70,13 @@ impl Lines {
         Ok(step)
     }
 
-    /// Shows `look` the lines to come, so many bytes or some more; they are still to come then.
-    ///
-    /// # Errors
-    /// The stream cannot be read.
-    pub fn look_ahead<T>(&mut self, bytes: usize, look: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
+    /// Shows `look` the lines to come, until it breaks or has seen so many bytes or some more; they are still to come then.
+    pub fn look_ahead(&mut self, bytes: usize, look: impl FnMut(&[u8]) -> ControlFlow<()>) {
         let limit = self.limit();
         let lines = std::mem::replace(self, Self::new(Box::new(io::empty()), limit));
         let (mut texts, before) = lines.into_texts();
-        let mut text = Text::default();
-        let read = texts.read(&mut text, bytes);
-        let seen = look(text.as_bytes());
-        texts.give_back(text.as_bytes());
+        texts.look_ahead(bytes, look);
         *self = Self { before, ..Self::of(texts) };
-        read.map(|_| seen)
     }
 
     /// Goes to the next line that is not blank.

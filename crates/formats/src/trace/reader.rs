@@ -19,6 +19,7 @@ use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, RefusedRow, TraceRow};
 use super::rows::{self, Opener, RowRecords, Rows};
+use super::subagents::Evidence;
 use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
@@ -336,8 +337,10 @@ impl TraceReader {
         if reads_records {
             let mut decoder = Records::of_format(detected.format, &self.options);
             if detected.format == Format::Weka {
-                let evidence = lines.look_ahead(LOOKED_AT_BYTES, |text| decoder.evidence(text, lines_limit));
-                let evidence = evidence.map_err(|source| unreadable(name, source))?;
+                let mut evidence = Evidence::default();
+                lines.look_ahead(LOOKED_AT_BYTES, |text| {
+                    decoder.seek_evidence(text, lines_limit, &mut evidence)
+                });
                 decoder.subagents = evidence.times();
                 detected.subagents = evidence;
             }

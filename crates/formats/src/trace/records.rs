@@ -20,7 +20,7 @@ use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::ChatRemarks;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// What one step through a file gave.
@@ -292,10 +292,10 @@ impl Records {
         self.read_json(line, number, batch, None).inspect_err(|_| batch.go_back(mark))
     }
 
-    /// What the sub-agents of these lines show.
-    pub(super) fn evidence(&self, text: &[u8], limit: usize) -> Evidence {
+    /// Adds what the sub-agents of these lines show, until that is plenty.
+    pub(super) fn seek_evidence(&self, text: &[u8], limit: usize, found: &mut Evidence) -> ControlFlow<()> {
         let mut reader = Self { subagents: SubagentTimes::Absolute, ..self.clone() };
-        let (mut batch, mut walk, mut found) = (Batch::default(), LineWalk::default(), Evidence::default());
+        let (mut batch, mut walk) = (Batch::default(), LineWalk::default());
         while let Some(line) = walk.step(text, limit) {
             let Line::Whole(line) = line else { continue };
             if !may_have_subagents(&text[line.clone()]) {
@@ -307,10 +307,10 @@ impl Records {
                 found.add(batch.subagents);
             }
             if found.is_plenty() {
-                break;
+                return ControlFlow::Break(());
             }
         }
-        found
+        ControlFlow::Continue(())
     }
 
     /// The field that scopes ids, where one is named.

@@ -1,8 +1,9 @@
 //! Text of whole lines, read many at a time.
 
 use memchr::{memchr, memrchr};
+use std::collections::VecDeque;
 use std::io::{self, BufRead};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// The byte-order mark that some editors put in front of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -10,6 +11,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const END_BYTES: usize = 2;
 /// Bytes asked of the input at once: so many that a buffered one reads them straight into the text.
 const READ_BYTES: usize = 256 * 1024;
+/// Bytes of a text that is looked at before it is read: a processor's cache holds it.
+const LOOK_BYTES: usize = if cfg!(test) { 8 } else { 1 << 20 };
 
 /// Whether a file that begins so is text in UTF-16: by its byte-order mark, or, as tools leave that out on little-endian
 /// machines, by a zero behind each of two letters.
@@ -57,7 +60,9 @@ impl Text {
 /// Reads a stream as texts, one after the other.
 pub(super) struct Texts {
     input: Box<dyn BufRead + Send>,
-    /// What was read behind the last text: the begin of a line, or lines that were [given back](Self::give_back).
+    /// Texts to be read before all others: those that were looked at or [given back](Self::give_back).
+    ahead: VecDeque<Text>,
+    /// What was read behind the last text that came from the input: the begin of a line.
     rest: Vec<u8>,
     limit: usize,
     /// Whether what comes next is still of a line that is too long.
@@ -70,7 +75,8 @@ pub(super) struct Texts {
 impl Texts {
     /// Texts with lines of at most `limit` bytes, ends not counted. Of a longer one they have no more than shows that.
     pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
-        Self { input, rest: Vec::new(), limit, skips: false, begun: false, ended: None }
+        let (ahead, rest) = (VecDeque::new(), Vec::new());
+        Self { input, ahead, rest, limit, skips: false, begun: false, ended: None }
     }
 
     /// Reads on through another stream, which begins where this one's is.
@@ -90,16 +96,48 @@ impl Texts {
 
     /// Has the last text's lines from there on read once more.
     pub fn give_back(&mut self, lines: &[u8]) {
-        let behind = std::mem::take(&mut self.rest);
-        self.rest = [lines, &behind].concat();
+        if !lines.is_empty() {
+            let mut text = Text::default();
+            text.set(lines);
+            self.ahead.push_front(text);
+        }
     }
 
-    /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too long;
-    /// false where none is left.
+    /// Shows `look` the texts to come, until it breaks or has seen so many bytes; they are still to come then, as they lie.
+    pub fn look_ahead(&mut self, bytes: usize, mut look: impl FnMut(&[u8]) -> ControlFlow<()>) {
+        let (mut seen, mut ahead) = (0, VecDeque::new());
+        while seen < bytes {
+            let mut text = Text::default();
+            match self.read(&mut text, LOOK_BYTES) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Whoever reads up to there meets it.
+                Err(error) => {
+                    self.ended = Some(Err(error));
+                    break;
+                }
+            }
+            seen += text.filled;
+            let flow = look(text.as_bytes());
+            ahead.push_back(text);
+            if flow.is_break() {
+                break;
+            }
+        }
+        ahead.append(&mut self.ahead);
+        self.ahead = ahead;
+    }
+
+    /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too long, or
+    /// where they were looked at before; false where none is left.
     ///
     /// # Errors
     /// The stream cannot be read on. All whole lines before that were read, and there are none after it.
     pub fn read(&mut self, text: &mut Text, bytes: usize) -> io::Result<bool> {
+        if let Some(ahead) = self.ahead.pop_front() {
+            *text = ahead;
+            return Ok(true);
+        }
         text.set(&self.rest);
         self.rest.clear();
         let (mut lines, mut searched) = (0, 0);
@@ -301,9 +339,12 @@ mod tests {
             at_once in 1usize..20,
             at_least in 0usize..30,
             limit in 1usize..12,
+            looked_at in 0usize..80,
             breaks: bool,
         ) {
-            let (found, broke) = lines(texts(bytes.as_bytes(), at_once, limit, breaks), at_least);
+            let mut texts = texts(bytes.as_bytes(), at_once, limit, breaks);
+            texts.look_ahead(looked_at, |_| ControlFlow::Continue(()));
+            let (found, broke) = lines(texts, at_least);
             prop_assert_eq!(broke, breaks);
             prop_assert_eq!(found, expected(bytes.as_bytes(), limit, breaks));
         }
@@ -325,8 +366,11 @@ mod tests {
         let mut text = Text::default();
         assert!(texts.read(&mut text, 0).expect("memory"));
         texts.give_back(&text.as_bytes()[4..]);
-        assert!(texts.read(&mut text, 100).expect("memory"));
-        assert_eq!(text.as_bytes(), b"two\nthree");
+        for line in [&b"two\n"[..], b"three"] {
+            assert!(texts.read(&mut text, 100).expect("memory"));
+            assert_eq!(text.as_bytes(), line);
+        }
+        assert!(!texts.read(&mut text, 100).expect("memory"));
     }
 
     #[test]

@@ -73,7 +73,12 @@ pub(crate) fn take_up(
             task.pass(known.gaps);
             return Ok(TakenUp { resume, task, restored: None, failures });
         };
-        let Some(candidate) = candidates.get_mut(index) else { continue };
+        let Some(candidate) = candidates.get_mut(index) else {
+            // A decision for a snapshot that is not there is made again without any: none is decided for then.
+            candidates.clear();
+            failures += 1;
+            continue;
+        };
         if candidate.last_record.is_none() {
             candidate.last_record = Some(compare(&candidate.generation, known.log, look_up)?);
             continue;

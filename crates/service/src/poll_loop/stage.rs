@@ -68,7 +68,7 @@ pub trait Stage<'c, M: Member> {
     /// Asks for the states that are to be written, and has those written that are committed.
     fn checkpoint(
         &mut self,
-        _lanes: &Assignment,
+        _assignment: &Assignment,
         _partitions: &[Partition],
         _occasion: Occasion,
     ) -> Result<(), ServiceError> {
@@ -81,7 +81,7 @@ pub trait Stage<'c, M: Member> {
     }
 
     /// Has the states written that are committed.
-    fn keep(&mut self, _lanes: &Assignment) {}
+    fn keep(&mut self, _assignment: &Assignment) {}
 
     /// The process stops: what waits for others waits no longer.
     fn stop_waiting(&mut self) {}
