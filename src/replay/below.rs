@@ -1,12 +1,13 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
+use crate::worth::TierWorth;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::rules::{EngineRules, PageMismatch};
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
 use kvset_core::request::event::RequestEvent;
-use kvset_core::units::PageCount;
-use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::{Bytes, PageBytes, PageCount};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -38,13 +39,54 @@ impl TierBelow {
 /// How SGLang's host tier is written.
 const HICACHE: &str = "hicache";
 
-/// A tier that is asked for, such as `lmcache:500GiB`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A tier below, such as `lmcache:500GiB:bandwidth=20GiB,price=0.0004`.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Below {
     /// Whose rules it keeps to.
     pub tier: TierBelow,
     /// How large it is.
     pub capacity: CapacitySpec,
+    /// Bytes that are loaded from it in a second.
+    pub bandwidth: Option<Bytes>,
+    /// Price of a GiB of it for an hour.
+    pub gib_hour: Option<f64>,
+}
+
+/// The options of a tier that say what it is worth, and no word of what it finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Costs {
+    bandwidth: Option<Bytes>,
+    gib_hour: Option<f64>,
+}
+
+impl Costs {
+    /// Takes its own options out of those of a tier, which are separated by commas; gives the others.
+    fn take<'a>(&mut self, options: &'a str) -> Result<Vec<&'a str>, String> {
+        let mut others = Vec::new();
+        for option in options.split(',') {
+            match option.split_once('=') {
+                Some(("bandwidth", rate)) => {
+                    let rate = rate.strip_suffix("/s").unwrap_or(rate);
+                    let rate = rate.parse::<CapacitySpec>().map_err(|error| format!("bandwidth: {error}"))?;
+                    match rate.size {
+                        CapacitySize::Bytes(bytes) => self.bandwidth = Some(bytes),
+                        CapacitySize::Pages(_) => {
+                            return Err("bandwidth is bytes a second, such as 20GiB".to_owned());
+                        }
+                    }
+                }
+                Some(("price", price)) => {
+                    let price: Option<f64> = price.parse().ok();
+                    let price = price.filter(|price| (0.0..=1e9).contains(price));
+                    let price =
+                        price.ok_or("price is a number from 0 to 1000000000, of a GiB for an hour")?;
+                    self.gib_hour = Some(price);
+                }
+                _ => others.push(option),
+            }
+        }
+        Ok(others)
+    }
 }
 
 impl FromStr for Below {
@@ -59,22 +101,28 @@ impl FromStr for Below {
         };
         let said = |error: &dyn fmt::Display| format!("{text}: {error}");
         let (name, rest) = text.split_once(':').ok_or_else(expected)?;
-        let mut size = rest;
+        // Options follow the size behind a colon, or a comma as that between options.
+        let (size, options) =
+            rest.split_once([':', ',']).map_or((rest, None), |(size, all)| (size, Some(all)));
+        let mut costs = Costs::default();
+        let own = options.map(|options| costs.take(options)).transpose().map_err(|error| said(&error))?;
+        let own = own.unwrap_or_default();
         let tier = match Store::named(name) {
             None if name == HICACHE => TierBelow::Hicache,
             None => return Err(expected()),
-            Some(Store::VllmOffload(default)) => {
-                // Options follow the size behind a colon, or a comma as that between options.
-                let (own, options) =
-                    rest.split_once([':', ',']).map_or((rest, None), |(own, options)| (own, Some(options)));
-                size = own;
-                let options =
-                    options.map_or(Ok(default), str::parse).map_err(|error: String| said(&error))?;
+            Some(Store::VllmOffload(_)) if !own.is_empty() => {
+                let options = own.join(",").parse().map_err(|error: String| said(&error))?;
                 TierBelow::Store(Store::VllmOffload(options))
             }
             Some(store) => TierBelow::Store(store),
         };
-        Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))? })
+        if let Some(unknown) = own.first().filter(|_| !tier.is_vllm_offload()) {
+            return Err(format!(
+                "{text}: `{unknown}` is no option of {name}: expected bandwidth=SIZE or price=X"
+            ));
+        }
+        let Costs { bandwidth, gib_hour } = costs;
+        Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))?, bandwidth, gib_hour })
     }
 }
 
@@ -109,6 +157,9 @@ pub(super) struct Tiers {
     rules: EngineRules,
     /// In pages, once a page's bytes are known.
     pages: Vec<u64>,
+    /// Seconds that loading a page from each takes; none where its bandwidth is not given.
+    page_seconds: Vec<f64>,
+    page_bytes: Option<PageBytes>,
     /// The stores among them, one chain a capacity of the engine.
     chains: Vec<Chain>,
     /// What each tier found of the last request, by capacity.
@@ -124,6 +175,8 @@ impl Tiers {
             asked: asked.to_vec(),
             rules: rules.clone(),
             pages: Vec::new(),
+            page_seconds: Vec::new(),
+            page_bytes: None,
             chains: Vec::new(),
             last: Vec::new(),
             found: Vec::new(),
@@ -142,8 +195,12 @@ impl Tiers {
         };
         if self.pages.is_empty() {
             let page_bytes = pool.page_bytes();
+            self.page_bytes = page_bytes;
             let pages = |below: &Below| below.capacity.pages(page_bytes).map_or(0, |pages| pages.0);
             self.pages = self.asked.iter().map(pages).collect();
+            let bytes = page_bytes.map_or(0.0, |bytes| bytes.0 as f64);
+            let seconds = |below: &Below| below.bandwidth.map_or(0.0, |rate| bytes / rate.0 as f64);
+            self.page_seconds = self.asked.iter().map(seconds).collect();
             let stores = self.asked.iter().zip(&self.pages);
             let stores = stores.filter_map(|(below, pages)| Some((below.tier.store()?, PageCount(*pages))));
             let stores: Vec<_> = stores.collect();
@@ -178,6 +235,29 @@ impl Tiers {
     /// What the tiers found of the last request, by capacity of the engine.
     pub(super) fn last_hits(&self) -> impl Iterator<Item = &[u64]> {
         self.last.iter().map(Vec::as_slice)
+    }
+
+    /// What the tiers gave the last request under one capacity of the engine: pages, and the seconds that it takes to load
+    /// them.
+    pub(super) fn served(&self, at: usize) -> (u64, f64) {
+        let hits = self.last.get(at).into_iter().flatten();
+        let each = hits.zip(&self.page_seconds).map(|(pages, seconds)| (*pages, *pages as f64 * seconds));
+        each.fold((0, 0.0), |(all, time), (pages, seconds)| (all + pages, time + seconds))
+    }
+
+    /// What each is worth.
+    pub(super) fn worth(&self) -> Vec<TierWorth> {
+        let bytes = |below: &Below| match below.capacity.size {
+            CapacitySize::Bytes(bytes) => Some(bytes.0),
+            CapacitySize::Pages(pages) => self.page_bytes.map(|bytes| bytes.0 * pages.0),
+        };
+        let of = |below: &Below| TierWorth {
+            tier: below.to_string(),
+            bytes: bytes(below),
+            bandwidth: below.bandwidth.map(|rate| rate.0),
+            gib_hour: below.gib_hour,
+        };
+        self.asked.iter().map(of).collect()
     }
 
     /// What they found in all, by capacity of the engine.

@@ -12,7 +12,7 @@ use super::search::Sufficiency;
 use super::traffic::TrafficObserver;
 use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
 use crate::report::HistoryRecorder;
-use crate::worth::{PrefillRate, Prices, WorthResult, WorthTally};
+use crate::worth::{FoundTokens, PrefillRate, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::config::PoolConfig;
@@ -273,23 +273,6 @@ impl Run {
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
         self.traffic.iter_mut().for_each(|traffic| traffic.observe(event, outcome, counted));
-        if let Some(worth) = self.worth.as_mut().filter(|_| counted) {
-            let page = u64::from(page_size.get());
-            let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
-            let at = event.event_time.0;
-            let added = match pool.caches() {
-                Some(caches) => {
-                    let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
-                    let found = caches.last_hits().iter().map(|hits| hits * page);
-                    worth.add(at, prompt, unlimited * page, found)
-                }
-                None => {
-                    let found = curve.thresholds().iter().map(|pages| outcome.hits_at(*pages) * page);
-                    worth.add(at, prompt, outcome.reusable_prefix() * page, found)
-                }
-            };
-            added?;
-        }
         if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
             ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
         }
@@ -298,6 +281,27 @@ impl Run {
                 let place = format!("{}, line {}", row.file, row.line);
                 ReplayError::Page { place, source }
             })?;
+        }
+        if let Some(worth) = self.worth.as_mut().filter(|_| counted) {
+            let page = u64::from(page_size.get());
+            let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
+            let at = event.event_time.0;
+            let below = self.below.as_ref();
+            let found = |(at, hits): (usize, u64)| {
+                let (pages, load_seconds) = below.map_or((0, 0.0), |below| below.served(at));
+                FoundTokens { tokens: (hits + pages) * page, load_seconds }
+            };
+            match pool.caches() {
+                Some(caches) => {
+                    let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
+                    let hits = caches.last_hits().iter().copied();
+                    worth.add(at, prompt, unlimited * page, hits.enumerate().map(found))
+                }
+                None => {
+                    let hits = curve.thresholds().iter().map(|pages| outcome.hits_at(*pages));
+                    worth.add(at, prompt, outcome.reusable_prefix() * page, hits.enumerate().map(found))
+                }
+            }?;
         }
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
@@ -408,7 +412,8 @@ impl Run {
                 let whole = whole.as_ref()?;
                 let sizes: Vec<_> = whole.capacities.iter().map(|point| (point.pages, point.bytes)).collect();
                 let recommended = whole.recommendation().and_then(|found| found.pages);
-                WorthResult::of(tally, &sizes, self.prices, recommended)
+                let tiers = self.below.as_ref().map(Tiers::worth).unwrap_or_default();
+                WorthResult::of(tally, &sizes, self.prices, tiers, recommended)
             }),
             traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
             lifetimes: self.lifetimes.result(

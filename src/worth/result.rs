@@ -1,4 +1,4 @@
-//! What a cache is worth, as it is told.
+//! What a cache is worth, as it is reported.
 
 use super::tally::WorthTally;
 use serde::Serialize;
@@ -21,7 +21,20 @@ pub struct Prices {
     pub gib_hour: Option<f64>,
 }
 
-/// Time to the first token, without queueing: to compute what is missing.
+/// A tier below the cache, at every capacity of that.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TierWorth {
+    /// The tier, as it was written.
+    pub tier: String,
+    /// How large it is, where that is known in bytes.
+    pub bytes: Option<u64>,
+    /// Bytes loaded from it in a second. Without it loading is counted as taking no time.
+    pub bandwidth: Option<u64>,
+    /// Of a GiB of it for an hour. Without it the tier is counted as free.
+    pub gib_hour: Option<f64>,
+}
+
+/// Time to the first token, without queueing: to load what tiers below have, and to compute what is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TimeToFirstToken {
     /// The median, in milliseconds.
@@ -47,7 +60,7 @@ pub struct WorthAt {
     pub money_a_day: Option<f64>,
     /// What is saved a day, compared with no cache.
     pub saved_a_day: Option<f64>,
-    /// What the cache itself costs a day.
+    /// What the cache itself costs a day, tiers below included.
     pub memory_a_day: Option<f64>,
     /// What a GiB of the step from the next smaller size earns a day.
     pub step_earns_a_gib_day: Option<f64>,
@@ -62,6 +75,9 @@ pub struct WorthResult {
     pub prefill_rate: String,
     /// Prices, as given.
     pub prices: Prices,
+    /// Tiers below, from the fastest, as given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierWorth>,
     /// Days from the first to the last request.
     pub days: f64,
     /// Without a cache.
@@ -82,12 +98,15 @@ impl WorthResult {
         tally: &WorthTally,
         sizes: &[(u64, Option<u64>)],
         prices: Prices,
+        tiers: Vec<TierWorth>,
         recommended_pages: Option<u64>,
     ) -> Option<Self> {
         if tally.requests() == 0 {
             return None;
         }
         let days = tally.span_ms() as f64 / MS_A_DAY;
+        let price = |bytes: u64, gib_hour: f64| bytes as f64 / GIB * gib_hour * HOURS_A_DAY;
+        let below: f64 = tiers.iter().filter_map(|tier| Some(price(tier.bytes?, tier.gib_hour?))).sum();
         let seconds: Vec<f64> = tally.seconds().collect();
         let hours = |column: usize| seconds.get(column).copied().unwrap_or(0.0) / SECONDS_AN_HOUR;
         let a_day = |amount: f64| (days > 0.0).then(|| amount / days);
@@ -105,7 +124,7 @@ impl WorthResult {
                 saved_a_day: money(0).zip(money(column)).map(|(without, with)| without - with),
                 memory_a_day: bytes
                     .zip(prices.gib_hour)
-                    .map(|(bytes, price)| bytes as f64 / GIB * price * HOURS_A_DAY),
+                    .map(|(bytes, gib_hour)| price(bytes, gib_hour) + below),
                 step_earns_a_gib_day: None,
                 time_to_first_token: TimeToFirstToken { p50_ms, p95_ms, p99_ms },
             }
@@ -134,31 +153,57 @@ impl WorthResult {
             prefill_rate: tally.rate().to_string(),
             prices,
             days,
-            without_cache: at(0, Some((0, Some(0)))),
+            without_cache: WorthAt {
+                memory_a_day: prices.gib_hour.map(|_| 0.0),
+                ..at(0, Some((0, Some(0))))
+            },
             unlimited: at(1, None),
             recommended: recommended_pages.and_then(enough),
             best: best.map(|(_, point)| point),
             capacities,
+            tiers,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::FoundTokens;
     use super::*;
     use proptest::prelude::*;
 
     fn result(requests: &[(u64, u64, u64)], prices: Prices) -> WorthResult {
         let mut tally = WorthTally::new("1000".parse().expect("a rate"));
         for (at, (prompt, less, more)) in requests.iter().enumerate() {
-            let found = [*less, *more].map(|tokens| tokens.min(*prompt));
+            let found =
+                [*less, *more].map(|tokens| FoundTokens { tokens: tokens.min(*prompt), load_seconds: 0.0 });
             tally.add(at as i64 * 43_200_000, *prompt, *prompt, found.into_iter()).expect("few");
         }
-        WorthResult::of(&tally, &[(1, Some(1 << 30)), (3, Some(3 << 30))], prices, Some(2)).expect("requests")
+        WorthResult::of(&tally, &[(1, Some(1 << 30)), (3, Some(3 << 30))], prices, Vec::new(), Some(2))
+            .expect("requests")
     }
 
     #[test]
-    fn figures_are_those_reckoned_by_hand() {
+    fn what_a_tier_has_is_loaded_and_its_memory_is_paid() {
+        let mut tally = WorthTally::new("1000".parse().expect("a rate"));
+        // Of 1000 tokens 200 lie on the device and 500 below, which are loaded in 0.1 s; 300 are computed in 0.3 s.
+        let found = FoundTokens { tokens: 700, load_seconds: 0.1 };
+        tally.add(0, 1000, 1000, [found].into_iter()).expect("few");
+        tally.add(86_400_000, 1000, 1000, [found].into_iter()).expect("few");
+        let tier =
+            TierWorth { tier: "t".to_owned(), bytes: Some(8 << 30), bandwidth: Some(1), gib_hour: Some(0.5) };
+        let prices = Prices { accelerator_hour: Some(3600.0), gib_hour: Some(1.0) };
+        let worth =
+            WorthResult::of(&tally, &[(1, Some(2 << 30))], prices, vec![tier], None).expect("requests");
+        let at = worth.capacities[0];
+        assert!((at.accelerator_hours - 0.6 / 3600.0).abs() < 1e-9);
+        assert!((at.time_to_first_token.p50_ms - 400.0).abs() < 0.01);
+        assert!((at.memory_a_day.expect("a price") - (2.0 + 8.0 * 0.5) * 24.0).abs() < 1e-9);
+        assert!((at.saved_a_day.expect("a price") - 1.4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn figures_are_those_computed_by_hand() {
         let prices = Prices { accelerator_hour: Some(3.6), gib_hour: Some(0.01) };
         // One day from the first to the last of three requests; 1 ms and 0.001 of the currency a token.
         let found = result(&[(1000, 0, 0), (2000, 0, 1000), (3000, 1000, 2000)], prices);
@@ -187,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_in_money_without_a_price() {
+    fn nothing_is_reported_in_money_without_a_price() {
         let found = result(&[(1000, 0, 0), (2000, 0, 1000)], Prices::default());
         assert_eq!((found.without_cache.money_a_day, found.best), (None, None));
         assert!(found.without_cache.accelerator_hours_a_day.is_some());

@@ -13,6 +13,15 @@ const MOST_TIMES: usize = 1 << 27;
 )]
 pub struct WorthTooLarge;
 
+/// What a request finds at one capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct FoundTokens {
+    /// Tokens of its prompt that are not computed.
+    pub tokens: u64,
+    /// Seconds that loading those takes which lie in tiers below.
+    pub load_seconds: f64,
+}
+
 /// Seconds of prefill, by capacity.
 #[derive(Debug, Clone)]
 pub struct WorthTally {
@@ -26,8 +35,9 @@ pub struct WorthTally {
 
 #[derive(Debug, Clone, Default)]
 struct Column {
+    /// Of computing.
     seconds: f64,
-    /// Of each request.
+    /// Of each request, to load and to compute.
     times: Vec<f32>,
 }
 
@@ -52,7 +62,7 @@ impl WorthTally {
         self.span.map_or(0, |(first, last)| last.saturating_sub(first).max(0).unsigned_abs())
     }
 
-    /// Adds a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity so many.
+    /// Adds a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found.
     ///
     /// # Errors
     /// [`WorthTooLarge`].
@@ -61,19 +71,21 @@ impl WorthTally {
         arrival_ms: i64,
         prompt: u64,
         unlimited: u64,
-        found: impl Iterator<Item = u64>,
+        found: impl Iterator<Item = FoundTokens>,
     ) -> Result<(), WorthTooLarge> {
         self.requests += 1;
         let (first, last) = self.span.unwrap_or((arrival_ms, arrival_ms));
         self.span = Some((first.min(arrival_ms), last.max(arrival_ms)));
-        for (at, tokens) in [0, unlimited].into_iter().chain(found).enumerate() {
+        let on_device = |tokens| FoundTokens { tokens, load_seconds: 0.0 };
+        let ends = [0, unlimited].map(on_device).into_iter();
+        for (at, FoundTokens { tokens, load_seconds }) in ends.chain(found).enumerate() {
             if self.columns.len() <= at {
                 self.columns.push(Column::default());
             }
             let seconds = self.rate.seconds(tokens.min(prompt), prompt);
             let column = &mut self.columns[at];
             column.seconds += seconds;
-            column.times.push(seconds as f32);
+            column.times.push((load_seconds + seconds) as f32);
         }
         match self.columns.len().saturating_mul(self.requests as usize) > MOST_TIMES {
             true => Err(WorthTooLarge),

@@ -1,11 +1,11 @@
 //! What a cache is worth, in sentences.
 
-use super::result::{Prices, WorthAt, WorthResult};
+use super::result::{Prices, TierWorth, WorthAt, WorthResult};
 use crate::report::words;
 
-/// Why the figures are times and no throughput; told wherever they are.
-pub const WHAT_IS_COUNTED: &str = "Times are those of computing what is missing at the prefill rate, one request alone: \
-                                   without queueing, batching and decoding, so they are no throughput.";
+/// Why the figures are times and no throughput; said wherever they are.
+const WHAT_IS_COUNTED: &str = "Times are those of computing what is missing at the prefill rate, one request alone: \
+                               without queueing, batching and decoding, so they are no throughput.";
 
 /// An amount of money: two places, or four of a small one.
 pub fn money(amount: f64) -> String {
@@ -34,20 +34,21 @@ pub fn size(at: &WorthAt) -> String {
 /// The answer, the most important first.
 pub fn sentences(worth: &WorthResult) -> Vec<String> {
     let mut all = Vec::new();
-    let a_day = |at: &WorthAt| match at.accelerator_hours_a_day {
+    let hours_of = |at: &WorthAt| match at.accelerator_hours_a_day {
         Some(found) => format!("{} accelerator-hours of prefill a day", hours(found)),
         None => format!("{} accelerator-hours of prefill in all", hours(at.accelerator_hours)),
     };
-    let costs =
-        |at: &WorthAt| at.money_a_day.map_or_else(String::new, |found| format!(" ({} a day)", money(found)));
+    let costs = |at: &WorthAt| {
+        at.money_a_day.map_or_else(String::new, |found| format!(", which cost {}", money(found)))
+    };
     let named = worth.recommended.as_ref().map(|at| (format!("with {}", size(at)), at));
     let (name, at) = named.unwrap_or_else(|| ("with an unlimited one".to_owned(), &worth.unlimited));
-    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} a day saved", money(found)));
+    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved a day", money(found)));
     all.push(format!(
-        "Without a cache this traffic needs {}{}, {name} {}{}{saved}.",
-        a_day(&worth.without_cache),
+        "Without a cache this traffic needs {}{}; {name} it needs {}{}{saved}.",
+        hours_of(&worth.without_cache),
         costs(&worth.without_cache),
-        a_day(at),
+        hours_of(at),
         costs(at)
     ));
     all.extend(crossing(worth));
@@ -58,10 +59,31 @@ pub fn sentences(worth: &WorthResult) -> Vec<String> {
         ttft(at)
     ));
     all.push(WHAT_IS_COUNTED.to_owned());
+    all.extend(assumed(worth));
     all
 }
 
-/// "Up to 30 GiB memory saves more than it costs; the next step, to 36 GiB, earns 0.04 a GiB and day, and costs 0.07."
+/// What is taken of tiers below for want of a figure.
+fn assumed(worth: &WorthResult) -> Vec<String> {
+    let tiers = &worth.tiers;
+    let said = |is_missing: fn(&TierWorth) -> bool, what: &str, option: &str| {
+        let names: Vec<_> =
+            tiers.iter().filter(|tier| is_missing(tier)).map(|tier| tier.tier.as_str()).collect();
+        let first = names.first()?;
+        Some(format!("{} {what}: say it as in {first}:{option}.", names.join(" and ")))
+    };
+    let loading = said(
+        |tier| tier.bandwidth.is_none(),
+        "is counted as loaded in no time, as its bandwidth is not given",
+        "bandwidth=20GiB",
+    );
+    let memory = worth.prices.gib_hour.and_then(|_| {
+        said(|tier| tier.gib_hour.is_none(), "is counted as free, as its price is not given", "price=0.0004")
+    });
+    [loading, memory].into_iter().flatten().collect()
+}
+
+/// "30 GiB save the most beyond what they cost; the next step, to 36 GiB, earns 0.04 a GiB and day, and costs 0.07."
 fn crossing(worth: &WorthResult) -> Option<String> {
     let Prices { gib_hour, .. } = worth.prices;
     let a_gib_day = gib_hour? * 24.0;

@@ -7,6 +7,7 @@ mod config;
 mod generate;
 mod health;
 mod measured_week;
+mod memory_split;
 mod model;
 mod model_cost;
 mod model_figures;

@@ -112,3 +112,59 @@ fn prices_belong_to_a_rate_and_nothing_is_told_without_one() {
     assert!(worth["without_cache"]["money_a_day"].is_null() && worth["best"].is_null(), "{worth}");
     assert!(number(&worth["without_cache"]["accelerator_hours_a_day"]) > 0.0);
 }
+
+/// What a tier below has is not computed, and takes its bytes by the tier's bandwidth.
+#[test]
+fn tiers_below_are_loaded_at_their_bandwidth_and_paid() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (trace, rows) = (directory.path().join("trace.jsonl"), directory.path().join("rows.jsonl"));
+    kvset(&["generate", "--requests", "400", "--output"]).arg(&trace).assert().success();
+    let below = "lmcache:9000p:bandwidth=1GiB/s,price=0.002";
+    let mut args = vec!["--engine", "vllm", "--overlap", "off", "--capacities", "500p", "--below", below];
+    args.extend(["--kv-bytes-per-token", "100000", "--prefill-rate", "4000", "--gpu-price", "2"]);
+    args.extend(["--gib-price", "0.01", "--json", "--per-request"]);
+    let run = kvset(&["replay"]).args(args).arg(&rows).arg(&trace).assert().success().get_output().clone();
+    let result: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let page = number(&result["trace"]["page_size"]);
+    let read = |path: &std::path::Path| -> Vec<Value> {
+        let text = std::fs::read_to_string(path).expect("rows");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let (mut computed, mut times) = (0.0, Vec::new());
+    for (row, request) in read(&rows).iter().zip(read(&trace)) {
+        let prompt = number(&request["input_length"]);
+        let (own, tier) = (number(&row["prefix_hits"][0]), number(&row["below_hits"][0][0]));
+        let seconds = (prompt - (own + tier) * page).max(0.0) / 4000.0;
+        computed += seconds;
+        times.push(seconds + tier * page * 100_000.0 / f64::from(1 << 30));
+    }
+    times.sort_by(f64::total_cmp);
+    let at = &result["worth"]["capacities"][0];
+    assert!(near(number(&at["accelerator_hours"]), computed / 3600.0));
+    let median = times[times.len().div_ceil(2) - 1] * 1000.0;
+    assert!((number(&at["time_to_first_token"]["p50_ms"]) - median).abs() < 0.1, "{median}");
+    let gib = |pages: f64| pages * page * 100_000.0 / f64::from(1 << 30);
+    let memory = (gib(500.0) * 0.01 + gib(9000.0) * 0.002) * 24.0;
+    assert!(near(number(&at["memory_a_day"]), memory), "{memory}");
+    assert_eq!(result["worth"]["tiers"][0]["bandwidth"], 1 << 30);
+}
+
+#[test]
+fn what_a_tier_costs_is_refused_where_it_means_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    kvset(&["generate", "--requests", "20", "--output"]).arg(&trace).assert().success();
+    let engine = ["replay", "--engine", "vllm", "--capacities", "50p", "--below"];
+    for (below, more, reason) in [
+        ("lmcache:90p:bandwidth=1GiB", &[][..], "give --prefill-rate"),
+        ("lmcache:90p:bandwidth=1GiB", &["--prefill-rate", "9"][..], "give --kv-bytes-per-token"),
+        ("lmcache:90p:bandwidth=5p", &[][..], "bytes a second"),
+        ("lmcache:90p:price=-1", &[][..], "price is a number"),
+        ("lmcache:90p:policy=arc", &[][..], "`policy=arc` is no option of lmcache"),
+        ("vllm-offload:90p:policy=x,price=1", &[][..], "policy"),
+    ] {
+        let run = kvset(&engine).arg(below).args(more).arg(&trace).assert().code(2).get_output().clone();
+        let said = String::from_utf8(run.stderr).expect("UTF-8");
+        assert!(said.contains(reason), "{below} {more:?}: {said}");
+    }
+}

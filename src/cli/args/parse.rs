@@ -64,6 +64,12 @@ pub fn token_cost(text: &str) -> Result<f64, String> {
     bytes.ok_or_else(|| "expected a number above 0, up to 1000000000".to_owned())
 }
 
+/// Reads what a token of a model costs, `MODEL=X`.
+pub fn pool_cost(text: &str) -> Result<(String, f64), String> {
+    let (model, cost) = text.rsplit_once('=').ok_or("expected MODEL=X, such as llama-70b=327680")?;
+    Ok((model.to_owned(), token_cost(cost)?))
+}
+
 /// Reads a price.
 pub fn price(text: &str) -> Result<f64, String> {
     let price = text.parse().ok().filter(|price: &f64| *price >= 0.0 && *price <= 1e9);

@@ -1,7 +1,7 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
 use super::engine::EngineArgs;
-use super::parse::{Model, choice, model, page_size, price, share, token_cost, warm_up};
+use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
 use crate::replay::{Below, Beside, WarmUp};
 use crate::worth::{PrefillRate, Prices};
 use clap::Args;
@@ -17,7 +17,7 @@ use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::units::{PageCount, PageSize};
+use kvset_core::units::{Bytes, PageCount, PageSize};
 use kvset_core::windows::window::WindowKind;
 use kvset_formats::logs::{FieldPath, Places, Preset};
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
@@ -179,10 +179,11 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub search: bool,
     /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
-    /// mooncake:SIZE, at each of the --capacities. The first is asked for the whole prompt, as the engines' connectors do,
-    /// each further one for what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
-    /// device finds.
-    #[arg(long, value_name = "TIER:SIZE")]
+    /// mooncake:SIZE, at each of the --capacities. The first looks up the whole prompt, as the engines' connectors do,
+    /// each further one what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
+    /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004 says
+    /// how many bytes are loaded from it in a second, and what a GiB of it costs an hour.
+    #[arg(long, value_name = "TIER:SIZE[:OPTIONS]")]
     pub below: Vec<Below>,
     /// Count a last page that is not full.
     #[arg(long)]
@@ -252,6 +253,13 @@ pub struct ReplayArgs {
     /// What the cache holds today, such as 500GiB: the result says first whether that is enough.
     #[arg(long, value_name = "SIZE")]
     pub provisioned: Option<CapacitySpec>,
+    /// One memory for all models that the trace names, such as 640GiB: the parts in which the model that is covered least is
+    /// covered best.
+    #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with_all = ["pool", "per_request"])]
+    pub plan: Option<Bytes>,
+    /// With --plan, bytes of KV state that a token of this model costs (repeatable), where it is not --kv-bytes-per-token.
+    #[arg(long = "pool-cost", value_name = "MODEL=X", value_parser = pool_cost, requires = "plan")]
+    pub pool_costs: Vec<(String, f64)>,
     /// Write the hit-rate curve as an SVG here.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,

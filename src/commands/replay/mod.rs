@@ -57,12 +57,18 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     model.notes.iter().for_each(|line| bar.note(line));
     let rows = per_request.as_mut().map(|file| file as &mut dyn RowSink);
     let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
-    let mut pools = replay_pools(&options, rows, args.report.is_some(), &mut progress)?;
+    let mut pools =
+        replay_pools(&options, rows, args.report.is_some() || args.plan.is_some(), &mut progress)?;
     for pool in &pools {
         model.check_page(pool.replay.page_size)?.iter().for_each(|line| bar.note(line));
     }
     if pools.len() > 1 {
         return several(args, &options, pools, bar);
+    }
+    if args.plan.is_some() {
+        let reason = "--plan splits one memory among the models of a trace, and this one has one pool: --provisioned compares \
+                      that with a size";
+        return Err(Failure::Usage(anyhow::anyhow!(reason)));
     }
     let Some(PoolReplay { replay: mut done, history, .. }) = pools.pop() else {
         return Err(anyhow::anyhow!("the replay gave no result").into());
@@ -122,6 +128,8 @@ fn several(
         notes.extend(pool_notes(&pool.replay).iter().map(|line| format!("{}: {line}", pools::name(pool))));
     }
     notes.iter().for_each(|line| bar.note(line));
+    let split = args.plan.map(|bytes| pools::split(&pools, bytes, &args.pool_costs)).transpose();
+    let split = split.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
     bar.finish("replayed");
     if let Some(path) = &args.report {
         let histories: Vec<_> = pools.iter_mut().map(|pool| std::mem::take(&mut pool.history)).collect();
@@ -133,9 +141,10 @@ fn several(
         pool: pools::name(pool).to_owned(),
         result: args.result_of(&pool.replay),
     };
-    let Some(result) = PoolsResult::new(pools.iter().map(result).collect(), rejected, notes) else {
+    let Some(mut result) = PoolsResult::new(pools.iter().map(result).collect(), rejected, notes) else {
         return Ok(());
     };
+    result.memory_split = split;
     let asked = !args.capacities.is_empty();
     print(&if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) })
 }
@@ -188,6 +197,7 @@ impl ReplayArgs {
 
 /// Refuses tiers below that cannot be told.
 fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
+    let has_costs = args.below.iter().any(|below| below.bandwidth.is_some() || below.gib_hour.is_some());
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
     let is_hicache = |below: &Below| below.tier == TierBelow::Hicache;
     let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
@@ -224,6 +234,12 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
             "--below has a chain of tiers for each of the --capacities: give at most 64"
         }
         _ if args.sample_rate != Ratio::ONE => "--below needs every page: leave --sample-rate at 1",
+        _ if has_costs && args.prefill_rate.is_none() => {
+            "bandwidth and price of --below say what a tier is worth: give --prefill-rate, or leave them out"
+        }
+        _ if has_costs && kv_bytes_per_token.is_none() => {
+            "bandwidth and price of --below are by bytes: give --kv-bytes-per-token or --model-config"
+        }
         _ if in_bytes && kv_bytes_per_token.is_none() => {
             "--below has a size in bytes: give --kv-bytes-per-token or --model-config, or pages (5000p)"
         }

@@ -1,10 +1,12 @@
 //! A trace of several models: an answer for each, and the sums of what was read.
 
 use super::output::{ReplayResult, TraceSummary};
-use crate::cli::output::Terminal;
-use crate::replay::PoolReplay;
+use crate::cli::output::{Column, Sheet, Terminal, known, percent, share_name, thousands};
+use crate::replay::{Demand, MemorySplit, PoolReplay};
+use crate::report::words;
 use kvset_core::estimate::TheoreticalHits;
 use kvset_core::estimate::curve::share;
+use kvset_core::units::{Bytes, PageBytes};
 use serde::Serialize;
 
 /// What a pool is called whose requests name no model.
@@ -19,6 +21,9 @@ pub struct PoolsResult {
     pub theoretical: TheoreticalHits,
     /// What a reader of the results should know about the trace.
     pub notes: Vec<String>,
+    /// One memory for all of them, where `--plan` names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_split: Option<MemorySplit>,
     /// The answer of each pool, in the order in which the trace names them.
     pub pools: Vec<PoolResult>,
 }
@@ -91,7 +96,7 @@ impl PoolsResult {
             prefix_hit_rate: rate(prefix_hits),
             hit_rate_tokens: Some(share(hit_tokens.sum(), prompt_tokens)),
         };
-        Some(Self { trace, theoretical, notes, pools })
+        Some(Self { trace, theoretical, notes, memory_split: None, pools })
     }
 
     /// The results as people read them, each under the name of its pool.
@@ -100,6 +105,75 @@ impl PoolsResult {
             let rule = "═".repeat(pool.pool.chars().count());
             format!("{}\n{rule}\n{}", pool.pool, pool.result.render(asked, terminal))
         });
-        each.collect::<Vec<_>>().join("\n")
+        let split = self.memory_split.as_ref().map(|split| render_split(split, terminal));
+        each.chain(split).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// The parts of one memory, and what it takes to cover the same share of each pool's requests.
+fn render_split(split: &MemorySplit, terminal: &Terminal) -> String {
+    let columns =
+        [Column::Text("model"), Column::Number("part"), Column::Number("pages"), Column::Number("covered")];
+    let mut parts = Sheet::new(&columns);
+    for part in &split.pools {
+        parts.row([
+            part.pool.clone(),
+            words::bytes_round(part.bytes),
+            thousands(part.pages),
+            percent(part.coverage),
+        ]);
+    }
+    let mut sums = Sheet::new(&[Column::Text("coverage"), Column::Number("all together")]);
+    for sum in &split.together {
+        sums.row([share_name(sum.coverage), known(sum.bytes, words::bytes_round, true)]);
+    }
+    let left = words::bytes_round(split.left_bytes);
+    format!(
+        "{} split among {} models, so that the least covered one is covered best; {left} are left\n{}\nto cover the same \
+         share of each model's requests\n{}",
+        words::bytes_round(split.bytes),
+        split.pools.len(),
+        parts.render(terminal),
+        sums.render(terminal)
+    )
+}
+
+/// Splits a memory among pools.
+///
+/// # Errors
+/// It cannot be told what a page of one of them costs, or what its requests require.
+pub(super) fn split(
+    pools: &[PoolReplay],
+    bytes: Bytes,
+    costs: &[(String, f64)],
+) -> Result<MemorySplit, String> {
+    if let Some((model, _)) = costs.iter().find(|(model, _)| pools.iter().all(|pool| name(pool) != model)) {
+        return Err(format!("--pool-cost {model}: the trace names no such model"));
+    }
+    let demands = pools.iter().map(|pool| {
+        let replay = &pool.replay;
+        if replay.config.is_pointwise() {
+            let engine = replay.config.profile;
+            return Err(format!(
+                "--plan needs an engine with one curve, which {engine} has not here: choose another --engine, or with vllm \
+                 --attention full"
+            ));
+        }
+        let own = costs.iter().find(|(model, _)| model == name(pool)).map(|(_, cost)| *cost);
+        let cost = own.or(replay.config.kv_bytes_per_token).ok_or_else(|| {
+            let model = name(pool);
+            format!("--plan needs what a token of {model} costs: give --pool-cost {model}=X or --kv-bytes-per-token")
+        })?;
+        let page = replay.page_size.and_then(|size| PageBytes::from_token_cost(cost, size));
+        let room = replay.whole.as_ref().and_then(|whole| whole.recommendation()?.in_flight_pages);
+        Ok(Demand {
+            pool: name(pool).to_owned(),
+            page_bytes: page.map_or(0, |bytes| bytes.0),
+            room_pages: room.unwrap_or(0),
+            requirements: &pool.history.distribution,
+        })
+    });
+    let demands = demands.collect::<Result<Vec<_>, String>>()?;
+    let coverages = pools.first().map(|pool| pool.replay.config.coverages.clone()).unwrap_or_default();
+    Ok(MemorySplit::of(&demands, bytes.0, &coverages))
 }
