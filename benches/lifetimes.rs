@@ -1,22 +1,22 @@
-//! `cargo bench --bench lifetimes`: what it costs to follow retention, eviction ages and tier traffic beside the
-//! engine, and what the offline optimum costs beside the engine's own pass. Prints ratios; needs the shared traces.
+//! `cargo bench --bench lifetimes`: what it costs a pool to follow retention, eviction ages and tier traffic of a log that
+//! ends, and what the offline optimum costs. Prints ratios; needs the shared traces.
 
 #[path = "../tests/support/shared.rs"]
 #[allow(dead_code)]
 mod shared;
 
-use kvset::core::engines::one_pass::{Engine, EngineConfig};
-use kvset::core::questions::lifetimes::{Arrival, Backlog, Lifetimes};
-use kvset::core::questions::optimum::ReuseLog;
-use kvset::core::questions::retention::{Retention, RetentionConfig, RetentionResult, RetentionTally, Ttl};
-use kvset::core::questions::tiers::{Inclusion, TierSpan, TrafficLog};
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::{Arrival, Pool};
+use kvset::core::questions::enabled::{Asked, Horizon};
+use kvset::core::questions::tiers::{Inclusion, TierConfig};
 use kvset::core::request::event::RequestEvent;
-use kvset::core::request::outcome::Outcome;
+use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::pages::{PageIds, Scope};
-use kvset::core::units::ratio::Ratio;
-use kvset::core::units::{EventTime, PageCount, PageSize};
+use kvset::core::units::{EventTime, Offset, PageSize};
+use kvset::core::windows::window::WindowKind;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Each is timed so often, in turns, and the median told.
@@ -50,15 +50,14 @@ impl Load {
         })
     }
 
-    /// The engine's pass, each outcome handed on.
-    fn engine(&self, mut each: impl FnMut(EventTime, &Outcome)) -> Engine {
-        let mut engine = Engine::new(EngineConfig::default());
-        let (page_size, mut outcome) = (PageSize::new(64).expect("not zero"), Outcome::default());
-        for event in self.events() {
-            engine.observe(&event, page_size, &mut outcome).expect("accepted");
-            each(event.event_time, &outcome);
+    /// The pass of a pool that is asked these questions of a log that ends.
+    fn pass(&self, config: &Arc<PoolConfig>) -> Pool {
+        let mut pool = Pool::new("bench", 0, Arc::clone(config)).expect("a pool");
+        for (at, event) in self.events().enumerate() {
+            let arrival = Arrival { offset: Offset(at as i64), counted: true, watermark: None };
+            pool.observe(&event, arrival).expect("accepted");
         }
-        engine
+        pool
     }
 }
 
@@ -86,35 +85,31 @@ fn capacities(count: u32, most: u64) -> Vec<u64> {
     (1..=count).map(|at| (most as f64).powf(f64::from(at) / f64::from(count)).round() as u64).collect()
 }
 
-fn config(distinct: u64) -> RetentionConfig {
-    let ttls = ["10s", "1m", "5m", "15m", "1h", "4h", "1d", "3d"];
-    RetentionConfig {
-        ttls: ttls.map(|ttl| ttl.parse::<Ttl>().expect("a time")).into(),
-        capacities: capacities(32, distinct),
-        targets: vec![Ratio::per_mille(990)],
-        most_ages: kvset::core::questions::retention::MOST_AGES,
+fn tier(name: &str, coverage: &str) -> TierConfig {
+    TierConfig {
+        name: name.to_owned(),
+        coverage: coverage.parse().expect("a share"),
+        inclusion: Inclusion::Exclusive,
+        unit: CapacitySpec::of_pages(8192),
+        unit_price: None,
     }
 }
 
-fn follow(load: &Load, rules: &RetentionConfig) {
-    let bound = PageCount(1 << 31);
-    let mut lifetimes = Lifetimes::new(bound, Some(Retention::new(rules.clone())), None);
-    let (mut tally, mut traffic) = (RetentionTally::new(rules.shape()), TrafficLog::default());
-    let mut backlog = Backlog::default();
-    let mut observe = |arrival: &Arrival<'_>, outcome: &Outcome| {
-        lifetimes.observe(arrival, outcome);
-        tally.add(lifetimes.retention().expect("asked for").followed());
-    };
-    load.engine(|event_time, outcome| {
-        traffic.observe(event_time, outcome);
-        if backlog.push(&Arrival { event_time, tenant: None, counted: true }, outcome) {
-            backlog.drain(&mut observe);
-        }
-    });
-    backlog.drain(&mut observe);
-    let coverages = [500, 900, 950, 990, 999].map(Ratio::per_mille);
-    black_box(RetentionResult::of(&tally, rules, &coverages, Ratio::ONE));
-    black_box(traffic.traffic(TierSpan { above: 8192, own: 8192, inclusion: Inclusion::Exclusive }, 0));
+fn config(capacities: &[u64], asked: Asked) -> Arc<PoolConfig> {
+    Arc::new(PoolConfig {
+        page_size: PageSize::new(64),
+        capacities: capacities.iter().copied().map(CapacitySpec::of_pages).collect(),
+        windows: vec![WindowKind::All],
+        tiers: vec![tier("device", "0.9"), tier("host", "0.99")],
+        asked: Asked { horizon: Horizon::Finite, ..asked },
+        ..PoolConfig::default()
+    })
+}
+
+fn finish(mut pool: Pool) {
+    let mut estimates = Vec::new();
+    pool.finish(Offset(i64::MAX), &mut estimates);
+    black_box(estimates);
 }
 
 fn report(name: &str, [one, other]: [Duration; 2]) {
@@ -129,33 +124,20 @@ fn main() {
         ("710 coding sessions", "traces/weka_claude_code_sessions.jsonl.zst"),
     ] {
         let Some(load) = Load::read(file) else { continue };
-        let (mut reuse, mut runs) = (ReuseLog::default(), 0);
-        let engine = load.engine(|_, outcome| {
-            reuse.observe(outcome);
-            runs += outcome.runs.len();
-        });
-        let distinct = engine.stack().accumulated_pages().0;
-        println!("{name}: {} requests, {runs} runs, {distinct} distinct pages", load.requests.len());
-        let alone = || drop(black_box(load.engine(|_, _| ())));
-        let rules = config(distinct);
-        let times = medians(alone, || follow(&load, &rules));
-        report("the engine; with 8 times to live, 32 ages and tier traffic", times);
+        let nothing = config(&[], Asked::default());
+        let distinct = load.pass(&nothing).accumulated_pages().0;
+        println!("{name}: {} requests, {distinct} distinct pages", load.requests.len());
+        let alone = || finish(load.pass(&nothing));
+        let ttls = ["10s", "1m", "5m", "15m", "1h", "4h", "1d", "3d"];
+        let ttls = ttls.map(|ttl| ttl.parse().expect("a time")).into();
+        let times = config(&capacities(32, distinct), Asked { ttls, traffic: true, ..Asked::default() });
+        let lived = || finish(load.pass(&times));
+        report("the pool; with 8 times to live, 32 ages and tier traffic", medians(alone, lived));
         let sizes = capacities(64, distinct);
-        let optimum = || {
-            let mut reuse = ReuseLog::default();
-            load.engine(|_, outcome| reuse.observe(outcome));
-            let logged = Instant::now();
-            black_box(reuse.future(0..reuse.requests()).curve(&sizes, 0));
-            logged.elapsed()
-        };
-        let mut own: Vec<Duration> = (0..RUNS).map(|_| optimum()).collect();
-        own.sort_unstable();
-        let [engine, logged] = medians(alone, || {
-            let mut reuse = ReuseLog::default();
-            load.engine(|_, outcome| reuse.observe(outcome));
-            black_box(reuse);
-        });
-        report("the engine; with its runs kept", [engine, logged]);
-        report("the engine; the optimum at 64 capacities after it", [engine, own[RUNS / 2]]);
+        let foresight = config(&sizes, Asked { optimal: true, ..Asked::default() });
+        let kept = || drop(black_box(load.pass(&foresight)));
+        report("the pool; with its runs kept", medians(alone, kept));
+        let optimum = || finish(load.pass(&foresight));
+        report("the pool; with its runs kept and the optimum at 64 capacities", medians(alone, optimum));
     }
 }

@@ -1,14 +1,14 @@
 //! From a replay to its report.
 
 use super::Replay;
-use super::asked::AskedOf;
 use crate::report::{
-    Asked, Caveats, Distribution, History, HistoryRecorder, OtherEnd, Page, PoolReport, ReportInput,
-    WindowRow,
+    Asked, Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, ReportInput, Section,
+    WindowRow, questions, words,
 };
-use kvset_core::estimate::recommendation::Recommendation;
+use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
+use kvset_core::questions::tenants::QuotaResult;
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Offset, PageSize};
 use kvset_core::windows::window::WindowKind;
@@ -38,8 +38,7 @@ impl ReplayHistory {
 
 /// The estimate over the last requests, as it stands after `rows` rows.
 pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
-    let estimates = pool.provisional(Offset(i64::try_from(rows).unwrap_or(i64::MAX)));
-    estimates.into_iter().find(|estimate| estimate.window == HISTORY_WINDOW)
+    pool.provisional_of(HISTORY_WINDOW, Offset(i64::try_from(rows).unwrap_or(i64::MAX)))
 }
 
 /// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had
@@ -86,19 +85,27 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         recommendation: found.estimate.recommendation().cloned(),
     });
     let whole = replay.whole.as_ref();
-    let about = AskedOf {
-        capacities: whole.map(|all| all.capacities.as_slice()).unwrap_or_default(),
-        page_accesses: pool.page_accesses,
-        page_size: pool.page_size,
-        page_bytes: pool.page_bytes,
-        recommended_pages: pool.recommendation().and_then(Recommendation::so_far),
-    };
-    pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
-    pool.asked.sections.splice(0..0, super::pointwise::sections(replay));
+    let optimum = replay.optimal.as_ref().map(|found| questions::optimum(found, pool.page_bytes));
+    let before = super::pointwise::sections(replay).into_iter().chain(optimum);
+    pool.asked.sections.splice(0..0, before);
+    pool.asked.sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
     pool.asked.sections.extend(replay.worth.as_ref().map(super::worth::section));
-    let page = Page { tokens: pool.page_size, bytes: pool.page_bytes };
-    pool.asked.add(replay.measured.as_ref(), &replay.routing, page);
     pool
+}
+
+/// What splits by quota cost at the recommended capacity.
+fn quotas(quotas: &[QuotaResult], whole: &Estimate) -> Option<Section> {
+    let at = questions::recommended_place(whole).filter(|_| !quotas.is_empty())?;
+    let rate = |hits: u64| share(hits, whole.page_accesses);
+    let sentence = |quota: &QuotaResult| {
+        let (split, shared) = (quota.capacities.get(at)?, &whole.capacities[at]);
+        let points = (rate(shared.page_hits?) - rate(split.page_hits?)) * 100.0;
+        let change = if points < 0.0 { "gain" } else { "lose" };
+        let (size, points) = (words::capacity(shared.pages, whole.page_bytes), points.abs());
+        Some(format!("Split by quota {}, {size} {change} {points:.1} points of hit rate.", quota.quota))
+    };
+    let sentences = quotas.iter().filter_map(sentence).collect();
+    Some(Section { title: "Splits by quota".to_owned(), sentences, tables: Vec::new() })
 }
 
 /// A trace of which no request counts.

@@ -4,34 +4,32 @@
 
 mod ahead;
 mod answer_reuse;
-mod asked;
 mod below;
 mod cache_writes;
 mod ceiling;
 mod history;
-mod lifetimes;
 mod log;
-mod measured;
 mod memory_split;
 pub mod parallel;
 mod per_request;
 mod pointwise;
+mod questions;
 mod reading;
 mod run;
 mod search;
-mod traffic;
-mod windowed;
 mod worth;
 
 use crate::report::HistoryRecorder;
-use crate::worth::{WorthResult, WorthTooLarge};
+use crate::worth::{PrefillRate, Prices, WorthResult, WorthTooLarge};
 use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
-use kvset_core::engines::rules::PageMismatch;
+use kvset_core::engines::rules::{EngineRules, PageMismatch};
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::pool::config::{PoolConfig, PoolConfigError};
-use kvset_core::questions::measured::{MeasuredEstimate, PointError};
-use kvset_core::questions::routing::{RouterEstimate, RoutingError, SpecError};
+use kvset_core::questions::observers::QuestionError;
+use kvset_core::questions::optimum::OptimalCapacity;
+use kvset_core::questions::routing::SpecError;
+use kvset_core::questions::tenants::{Quota, QuotaResult};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
@@ -45,18 +43,14 @@ use std::sync::Arc;
 
 pub use ahead::cores;
 pub use answer_reuse::WithAnswers;
-pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use below::{Below, BelowHits, TierBelow};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
-pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
 pub use log::{LogEntry, LogFacts, PageSizeError, Path, Prompts, RequestLog, SegmentView};
-pub use measured::Beside;
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
-pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +68,7 @@ pub struct ReplayOptions {
     pub traces: Vec<PathBuf>,
     /// How to read them.
     pub read: ReadOptions,
-    /// How to estimate. `windows` are those the caller asked for.
+    /// How to estimate, and what to ask alongside. `windows` are those the caller asked for.
     pub pool: PoolConfig,
     /// What does not count.
     pub warm_up: WarmUp,
@@ -82,13 +76,28 @@ pub struct ReplayOptions {
     pub pool_name: Option<String>,
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
-    /// What to measure and to route beside the estimates.
+    /// What to follow besides the pool.
     pub beside: Beside,
     /// What the cache holds today, to compare with.
     pub provisioned: Option<CapacitySpec>,
     /// Threads that read lines, take ranges of the requests, and serve the capacities of an engine that is modelled a
     /// capacity at a time. The result is the same with any number of them.
     pub threads: usize,
+}
+
+/// What a replay follows besides its pool.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Tokens prefilled a second: what a cache is worth, and what loading compares with.
+    pub prefill_rate: Option<PrefillRate>,
+    /// What accelerators and memory cost.
+    pub prices: Prices,
+    /// Splits by quota to price.
+    pub quotas: Vec<Quota>,
+    /// Tiers under the engine's own cache, from the fastest, and what their engines are told.
+    pub below: Vec<Below>,
+    /// See `below`.
+    pub below_rules: EngineRules,
 }
 
 impl ReplayOptions {
@@ -162,12 +171,9 @@ pub enum ReplayError {
     /// A tenant's part of a split refuses a request.
     #[error("{place}: {source}")]
     Quota { place: String, source: EngineRefusal },
-    /// A request cannot be routed.
+    /// A request cannot be followed for a question.
     #[error("{place}: {source}")]
-    Routing { place: String, source: RoutingError },
-    /// A request cannot be held against the caches of its replica.
-    #[error("{place}: {source}")]
-    Points { place: String, source: PointError },
+    Question { place: String, source: QuestionError },
     /// What is asked of one pool is asked of several.
     #[error(
         "{asked} is of one pool, and the trace names several models, each with a cache of its own: {names}; choose one with \
@@ -250,16 +256,12 @@ pub struct Replay {
     pub turned_away: Vec<u64>,
     /// The figures if prompts bring answers back, where they differ from those of the windows.
     pub with_answers: Option<WithAnswers>,
-    /// What the log's cached tokens say, where it has any.
-    pub measured: Option<MeasuredEstimate>,
     /// What the log says was written to a provider's cache, where it counts that.
     pub cache_writes: Option<CacheWritesResult>,
-    /// What each router gives, in the order asked for, at every capacity of the curve.
-    pub routing: Vec<RouterEstimate>,
-    /// What was asked about time, tenants and the optimum.
-    pub lifetimes: LifetimesResult,
-    /// What passes between the planned tiers, where there are several.
-    pub traffic: Option<TrafficResult>,
+    /// The recommended capacity beside the one that perfect foresight would need, where that was asked for.
+    pub optimal: Option<OptimalCapacity>,
+    /// What splits by quota give, at every capacity of the curve.
+    pub quotas: Vec<QuotaResult>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     pub worth: Option<WorthResult>,
     /// When the requests of the trace came.

@@ -5,14 +5,12 @@ use super::answer_reuse::UpperEnd;
 use super::below::Tiers;
 use super::ceiling::{Ceilings, Followed, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
-use super::lifetimes::{LifetimesObserver, Lived};
-use super::measured::{Ended, Observer};
 use super::per_request::PerRequest;
+use super::questions::{self, Names};
 use super::search::Sufficiency;
-use super::traffic::TrafficObserver;
 use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
 use crate::report::HistoryRecorder;
-use crate::worth::{FoundTokens, PrefillRate, Prices, WorthResult, WorthTally};
+use crate::worth::{FoundTokens, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::config::PoolConfig;
@@ -20,7 +18,7 @@ use kvset_core::pool::set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
 use kvset_core::pool::{Pool, PoolRange, Refusal};
-use kvset_core::questions::measured::Accepted;
+use kvset_core::questions::tenants::QuotaRun;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::{Offset, PageCount};
@@ -86,12 +84,11 @@ pub(super) struct Run {
     pools: PoolSet,
     config: Arc<PoolConfig>,
     recorder: Option<HistoryRecorder>,
-    observer: Observer,
+    names: Names,
     /// The upper end, where the engine keeps what it generates.
     upper: Option<UpperEnd>,
     cache_writes: CacheWritesResult,
-    lifetimes: LifetimesObserver,
-    traffic: Option<TrafficObserver>,
+    quotas: Vec<QuotaRun>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     worth: Option<WorthTally>,
     prices: Prices,
@@ -139,6 +136,8 @@ impl Run {
         config.publish_every_ms = 0;
         // The whole log is what there is to act on.
         config.act_on = Some(WindowKind::All);
+        questions::check(&config, &options.beside)?;
+        config.asked = questions::of_finite_log(&config, options);
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
@@ -159,12 +158,8 @@ impl Run {
             config,
             recorder,
             cache_writes: CacheWritesResult::default(),
-            observer: Observer::new(&options.beside, pool)?,
-            lifetimes: LifetimesObserver::new(&options.beside, pool)?,
-            traffic: TrafficObserver::new(
-                pool,
-                options.beside.prefill_rate.as_ref().map(PrefillRate::at_start),
-            ),
+            names: Names::default(),
+            quotas: options.beside.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
             worth: options.beside.prefill_rate.clone().map(WorthTally::new),
             prices: options.beside.prices,
             ceilings,
@@ -228,8 +223,7 @@ impl Run {
         if is_reading_due(self.counted) {
             self.pools.take_reading(offset);
         }
-        let record = PoolRecord::in_order(POOL, event, offset, counted);
-        let closed = self.closed.len();
+        let record = PoolRecord::in_order(POOL, event, offset, counted).of_session(row.session);
         match self.pools.observe(record, &mut self.closed) {
             Ok(_) => {}
             Err(ObserveError::Refused(Refusal::UnfitPage(source))) => {
@@ -242,7 +236,7 @@ impl Run {
             }
         }
         (self.rows, with.ledger.rows) = (self.rows + 1, with.ledger.rows + 1);
-        self.lifetimes.close(&self.closed[closed..], &self.config);
+        self.names.note(row);
         if let (Some(upper), Some(pool)) = (&mut self.upper, self.pools.get(POOL)) {
             upper.observe(event, self.requests, pool, counted);
         }
@@ -266,21 +260,20 @@ impl Run {
 
     fn observe_beside(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
-        let (Some(page_size), Some((outcome, curve)), Some(engine)) =
-            (pool.page_size(), pool.last_request(), pool.engine())
-        else {
+        let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
         };
-        let (event, session, index) = (&row.event, row.session, self.requests);
-        self.traffic.iter_mut().for_each(|traffic| traffic.observe(event, outcome, counted));
+        let place = || format!("{}, line {}", row.file, row.line);
+        if let Some(source) = pool.question_refusal().cloned() {
+            return Err(ReplayError::Question { place: place(), source });
+        }
+        let event = &row.event;
         if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
             ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
         }
         if let Some(below) = &mut self.below {
-            below.observe(pool, event, counted).map_err(|source| {
-                let place = format!("{}, line {}", row.file, row.line);
-                ReplayError::Page { place, source }
-            })?;
+            let observed = below.observe(pool, event, counted);
+            observed.map_err(|source| ReplayError::Page { place: place(), source })?;
         }
         if let Some(worth) = self.worth.as_mut().filter(|_| counted) {
             let page = u64::from(page_size.get());
@@ -306,24 +299,11 @@ impl Run {
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
         }
-        let lived = Lived { event, outcome, page_size, thresholds: curve.thresholds(), counted };
-        self.lifetimes.observe(&lived, &self.config).map_err(|source| {
-            let place = format!("{}, line {}", row.file, row.line);
-            ReplayError::Quota { place, source }
-        })?;
-        let generated = None;
-        let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
-        let place = || format!("{}, line {}", row.file, row.line);
-        match pool.caches() {
-            Some(caches) => self
-                .observer
-                .observe_points(&request, caches, curve.thresholds(), &self.config)
-                .map_err(|source| ReplayError::Points { place: place(), source }),
-            None => self
-                .observer
-                .observe(&request, &self.config)
-                .map_err(|source| ReplayError::Routing { place: place(), source }),
+        for run in &mut self.quotas {
+            let observed = run.observe(event, page_size, counted);
+            observed.map_err(|source| ReplayError::Quota { place: place(), source })?;
         }
+        Ok(())
     }
 
     fn write_request(&self, name: Option<&str>, per_request: &mut PerRequest<'_>) -> std::io::Result<()> {
@@ -366,10 +346,7 @@ impl Run {
             (Some(pool), Some(recorder)) => ReplayHistory::of(pool, recorder, self.rows, self.requests),
             _ => ReplayHistory::default(),
         };
-        let closed = self.closed.len();
         self.pools.finish(end, &mut self.closed);
-        self.lifetimes.follow();
-        self.lifetimes.close(&self.closed[closed..], &self.config);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let with_answers = self.upper.as_ref().zip(self.pool());
         let with_answers = with_answers.and_then(|(upper, pool)| upper.result(pool, end));
@@ -380,15 +357,11 @@ impl Run {
         let caches = pool.and_then(Pool::caches);
         let page_size = pool.map_or(self.config.page_size, Pool::page_size);
         let page_bytes = pool.and_then(Pool::page_bytes);
-        let ended = Ended {
-            config: &self.config,
-            page_size,
-            page_bytes,
-            provisioned: self.provisioned.as_ref(),
-            whole: whole.as_ref(),
-        };
-        let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended)?);
-        let notes = findings.notes.iter().cloned().chain(self.observer.never_stated()).collect();
+        self.names.check(&self.config.asked.routers)?;
+        let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
+        let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
+        let never_stated = pool.and_then(questions::never_stated);
+        let notes = findings.notes.iter().cloned().chain(never_stated).collect();
         let replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,
@@ -405,9 +378,7 @@ impl Run {
             searched: None,
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             with_answers,
-            measured,
             cache_writes: self.cache_writes.found(),
-            routing,
             worth: self.worth.as_ref().and_then(|tally| {
                 let whole = whole.as_ref()?;
                 let sizes: Vec<_> = whole.capacities.iter().map(|point| (point.pages, point.bytes)).collect();
@@ -415,12 +386,10 @@ impl Run {
                 let tiers = self.below.as_ref().map(Tiers::worth).unwrap_or_default();
                 WorthResult::of(tally, &sizes, self.prices, tiers, recommended)
             }),
-            traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
-            lifetimes: self.lifetimes.result(
-                &self.config,
-                whole.as_ref(),
-                pool.and_then(Pool::found_since_start),
-            ),
+            optimal: pool
+                .zip(whole.as_ref())
+                .and_then(|(pool, whole)| pool.optimal_capacity(whole.recommendation()?.so_far()?)),
+            quotas: self.quotas.iter().map(|run| run.result(&totals, &self.config)).collect(),
             config: self.config,
             whole,
             provisioned: self.provisioned,

@@ -1,7 +1,7 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 use super::asked::Asked;
-use super::lived;
+use super::questions;
 use super::section::Page;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::estimate::curve::share;
@@ -244,7 +244,7 @@ fn asked_of(estimate: &Estimate) -> Asked {
     let found =
         |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
     asked.foresight = estimate.capacities.iter().filter_map(found).collect();
-    asked.sections = lived::sections(estimate);
+    asked.sections = questions::sections(estimate);
     let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
     asked.add(estimate.measured.as_ref(), &estimate.routing, page);
     asked

@@ -253,15 +253,15 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
 }
 
 fn times_to_live(base: &Setup) -> Vec<Change> {
-    let Some(present) = base.options.beside.ttls.first().copied() else { return Vec::new() };
+    let Some(present) = base.options.pool.asked.ttls.first().copied() else { return Vec::new() };
     let mut all = vec![Change::new(Topic::TimeToLive, "no --ttl (kept until evicted)", |setup| {
-        setup.options.beside.ttls.clear();
+        setup.options.pool.asked.ttls.clear();
         Ok(())
     })];
     let times = ["1m", "5m", "10m", "1h", "24h"].into_iter().filter_map(|time| time.parse::<Ttl>().ok());
     for ttl in times.filter(|ttl| *ttl != present) {
         all.push(Change::new(Topic::TimeToLive, format!("--ttl {ttl}"), move |setup| {
-            setup.options.beside.ttls = vec![ttl];
+            setup.options.pool.asked.ttls = vec![ttl];
             Ok(())
         }));
     }
@@ -269,7 +269,7 @@ fn times_to_live(base: &Setup) -> Vec<Change> {
 }
 
 fn routers(base: &Setup, facts: LogFacts) -> Vec<Change> {
-    let Some(present) = base.options.beside.routers.first().copied() else {
+    let Some(present) = base.options.pool.asked.routers.first().copied() else {
         let why = "there is one cache: name the present router with --router, such as --router round-robin:4";
         return vec![Change::new(Topic::Router, "--router", move |_| Err(why.to_owned()))];
     };
@@ -300,7 +300,7 @@ fn routers(base: &Setup, facts: LogFacts) -> Vec<Change> {
                 true => format!("{text}:at={}", setup.capacity()),
                 false => text.clone(),
             };
-            setup.options.beside.routers = vec![text.parse().map_err(|error| format!("{error}"))?];
+            setup.options.pool.asked.routers = vec![text.parse().map_err(|error| format!("{error}"))?];
             Ok(())
         })
     };

@@ -5,7 +5,6 @@ use crate::replay::{Below, PageSizeError, Replay, ReplayOptions, RequestLog, Tie
 use kvset_core::engines::below::Store;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
-use kvset_core::questions::retention::RetentionKind;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::{PageBytes, PageSize};
 use kvset_core::windows::window::WindowKind;
@@ -149,12 +148,12 @@ impl Setup {
 
     /// Pages that the engine's own caches find.
     fn own(&self, done: &Replay) -> Option<u64> {
-        if let Some(router) = done.routing.first() {
+        if let Some(router) = done.whole.as_ref().and_then(|all| all.routing.first()) {
             return router.capacities.first()?.prefix_hits;
         }
-        if let Some(retention) = &done.lifetimes.retention {
-            let mut sliding = retention.points.iter().filter(|point| point.kind == RetentionKind::Sliding);
-            return sliding.next()?.capacities.first()?.page_hits;
+        let retention = done.whole.iter().flat_map(|all| &all.retention);
+        if let Some(sliding) = retention.clone().find(|point| !point.kind.is_fixed()) {
+            return sliding.capacities.first()?.page_hits;
         }
         done.whole.as_ref()?.capacities.first()?.prefix_hits
     }

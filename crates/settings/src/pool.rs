@@ -110,6 +110,7 @@ impl Settings {
             traffic,
             // Without traffic there is nothing to hold it against.
             prefill_rate: general.prefill_rate.filter(|_| traffic).map(|rate| rate as f64),
+            ..Asked::default()
         }
     }
 

@@ -292,27 +292,34 @@ impl ReplayArgs {
         ReadOptions { chat_engine, ..self.trace.read_options() }
     }
 
-    /// What to follow beside the estimates.
+    /// What to ask of the pool alongside its estimates.
     ///
     /// # Errors
     /// Too many times to live.
-    pub fn beside(&self) -> anyhow::Result<Beside> {
+    pub fn questions(&self) -> anyhow::Result<Asked> {
         let mut ttls = self.ttls.clone();
         ttls.sort_unstable();
         ttls.dedup();
         anyhow::ensure!(ttls.len() <= MAX_TTLS, "--ttl has {} times: at most {MAX_TTLS}", ttls.len());
-        Ok(Beside {
+        Ok(Asked {
             measured: self.measured,
             routers: self.routers.clone(),
             ttls,
             optimal: self.optimal,
-            tenants: self.tenants.map(usize::from),
+            tenants: self.tenants.map(u32::from),
+            ..Asked::default()
+        })
+    }
+
+    /// What to follow besides the pool.
+    pub fn beside(&self) -> Beside {
+        Beside {
             quotas: self.quotas.clone(),
             prefill_rate: self.prefill_rate.clone(),
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),
-        })
+        }
     }
 
     /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at

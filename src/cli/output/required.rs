@@ -152,7 +152,13 @@ impl From<&CapacityPoint> for CapacityResult {
     fn from(point: &CapacityPoint) -> Self {
         let label = point.label.clone().unwrap_or_else(|| format!("{}p", point.pages));
         Self {
-            point: CapacityPoint { label: Some(label), ..point.clone() },
+            point: CapacityPoint {
+                label: Some(label),
+                // Written once, where they are asked for.
+                optimal_page_hits: None,
+                eviction_age_ms: None,
+                ..point.clone()
+            },
             turned_away_requests: None,
             below: Vec::new(),
             optimal_page_hits: None,

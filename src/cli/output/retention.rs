@@ -3,38 +3,16 @@
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
 use crate::report::words::BY_TOKENS;
 use crate::report::words::lasting;
-use kvset_core::estimate::Estimate;
-use kvset_core::questions::retention::{
-    EvictionAge, RequiredTtlEstimate, RetentionEstimate, RetentionFigures, RetentionResult,
-};
-use kvset_core::units::{PageBytes, PageCount};
+use kvset_core::questions::retention::{EvictionAge, RequiredTtlEstimate, RetentionEstimate};
 use kvset_core::windows::window::format_duration_ms;
 
-/// What a replay says of time.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RetentionOutputs {
-    /// One a time to live and kind.
-    pub points: Vec<RetentionEstimate>,
-    /// One a target ratio.
-    pub required: Vec<RequiredTtlEstimate>,
-}
-
-impl RetentionOutputs {
-    /// The output over some requests of a replay, and what their estimate says.
-    pub fn of(result: &RetentionResult, estimate: &Estimate) -> Self {
-        let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
-        let figures = RetentionFigures {
-            page_bytes: estimate.page_bytes.map(PageBytes),
-            page_accesses: estimate.page_accesses,
-            prompts: estimate.prompts(),
-            totals: &totals,
-        };
-        Self { points: figures.points(result), required: RequiredTtlEstimate::of(result) }
-    }
-}
-
 /// The times to live as a table, and what coverage asks for.
-pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, terminal: &Terminal) -> String {
+pub fn retention_table(
+    points: &[RetentionEstimate],
+    required: &[RequiredTtlEstimate],
+    page_bytes: Option<u64>,
+    terminal: &Terminal,
+) -> String {
     let mut sheet = Sheet::new(&[
         Column::Text("kept for"),
         Column::Text("after"),
@@ -44,7 +22,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
         Column::Number("mean held"),
         Column::Number("peak held"),
     ]);
-    for point in &outputs.points {
+    for point in points {
         let size = |pages: u64| capacity(pages, page_bytes);
         sheet.row([
             format_duration_ms(point.ttl_ms),
@@ -57,7 +35,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
         ]);
     }
     let mut text = format!("\nretention: pages kept for a time, however many\n{}", sheet.render(terminal));
-    for required in &outputs.required {
+    for required in required {
         let mut sheet = Sheet::new(&[Column::Text("coverage"), Column::Number("kept for")]);
         for found in &required.coverage {
             sheet.row([share_name(found.coverage), known(found.ttl_ms, lasting, true)]);

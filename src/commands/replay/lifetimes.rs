@@ -1,67 +1,42 @@
 //! What a replay says of time, of tenants and of the optimum: put into its result, and printed.
 
-use super::output::{OptimalOutput, ReplayResult, WindowResult};
+use super::output::ReplayResult;
 use super::printed::{MOST_ROWS, spread, telling};
 use crate::cli::output::required::CapacityResult;
-use crate::cli::output::retention::{RetentionOutputs, eviction_table, retention_table};
+use crate::cli::output::retention::{eviction_table, retention_table};
 use crate::cli::output::tenants::{QuotaOutput, place_of, quota_table, tenants_table};
-use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
-use crate::replay::{LifetimesResult, OptimalCapacity, Replay, WindowLifetimes, foresight};
+use crate::replay::Replay;
+use crate::report::questions::foresight;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::Recommendation;
-use kvset_core::questions::retention::EvictionAge;
-use kvset_core::questions::tenants::TenantEstimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::questions::enabled::Asked;
 
-/// Puts what was asked for into a result.
+/// Puts what was asked for of single capacities, and what is no part of an estimate, into a result.
 pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
-    let asked = &done.lifetimes;
-    if let Some((retention, whole)) = asked.retention.as_ref().zip(done.whole.as_ref()) {
-        let outputs = RetentionOutputs::of(retention, whole);
-        (result.retention, result.retention_required) = (outputs.points, outputs.required);
-        let ages = retention.eviction_ages.iter().copied().chain(std::iter::repeat(EvictionAge::default()));
-        for (point, age) in result.capacities.iter_mut().zip(ages) {
-            point.eviction_age_ms = Some(age);
-        }
+    let Asked { ttls, optimal, .. } = &done.config.asked;
+    let points = done.whole.iter().flat_map(|whole| &whole.capacities);
+    for (entry, point) in result.capacities.iter_mut().zip(points) {
+        entry.eviction_age_ms = (!ttls.is_empty()).then(|| point.eviction_age_ms.unwrap_or_default());
+        entry.optimal_page_hits = optimal.then_some(point.optimal_page_hits);
     }
-    for (window, estimate) in result.windows.iter_mut().zip(&done.windows) {
-        add_to_window(window, estimate, asked);
+    let capacities = result.capacities.len();
+    for (window, estimate) in result.windows.iter_mut().zip(&done.windows).filter(|_| *optimal) {
+        window.optimal_page_hits = Some(optimal_hits(estimate, capacities));
     }
-    if let Some(optimal) = &asked.optimal {
-        for (point, hits) in result.capacities.iter_mut().zip(&optimal.page_hits) {
-            point.optimal_page_hits = Some(*hits);
-        }
-        result.optimal = optimal.recommended.map(|found| OptimalOutput {
-            pages: found.pages,
-            optimal_pages: found.optimal_pages,
-            times: found.times,
-        });
-    }
-    result.traffic = done.traffic.as_ref().map(|traffic| TrafficOutput::of(traffic, done));
-    result.tenants = asked.tenants.iter().map(|found| TenantEstimate::of(found, done.page_bytes)).collect();
-    result.quotas = asked.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
+    result.optimal = done.optimal;
+    result.quotas = done.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
 }
 
-/// Puts what was asked for into a window.
-fn add_to_window(window: &mut WindowResult, estimate: &Estimate, asked: &LifetimesResult) {
-    let is_all = estimate.window == WindowKind::All;
-    let is_it =
-        |found: &&WindowLifetimes| (found.kind, found.start_ms) == (estimate.window, estimate.start_ms);
-    let found = asked.in_windows.iter().find(is_it);
-    // Of `all` there is what is said of the whole trace.
-    let retention =
-        if is_all { asked.retention.as_ref() } else { found.and_then(|it| it.retention.as_ref()) };
-    if let Some(retention) = retention {
-        let mut outputs = RetentionOutputs::of(retention, estimate);
-        outputs.points.iter_mut().for_each(|point| point.capacities.clear());
-        (window.retention, window.retention_required) = (outputs.points, outputs.required);
-    }
-    if let Some(optimal) = &asked.optimal {
-        let hits = found.and_then(|found| found.optimal_page_hits.clone());
-        window.optimal_page_hits = Some(if is_all { Some(optimal.page_hits.clone()) } else { hits });
-    }
+/// What perfect foresight would have in a window, one entry a capacity of the trace; none where nothing is told.
+fn optimal_hits(estimate: &Estimate, capacities: usize) -> Option<Vec<Option<u64>>> {
+    let mut hits: Vec<_> = estimate.capacities.iter().map(|point| point.optimal_page_hits).collect();
+    hits.first().copied().flatten()?;
+    // A window's curve ends where larger capacities find no more.
+    let last = hits.last().copied().flatten();
+    hits.resize(capacities, last);
+    Some(hits)
 }
 
 impl ReplayResult {
@@ -70,11 +45,8 @@ impl ReplayResult {
         let mut text = String::new();
         self.traffic.iter().for_each(|traffic| text.push_str(&traffic.render(terminal)));
         if !self.retention.is_empty() {
-            let outputs = RetentionOutputs {
-                points: self.retention.clone(),
-                required: self.retention_required.clone(),
-            };
-            text.push_str(&retention_table(&outputs, self.trace.page_bytes, terminal));
+            let (points, required) = (&self.retention, &self.retention_required);
+            text.push_str(&retention_table(points, required, self.trace.page_bytes, terminal));
             let age = |result: &CapacityResult| {
                 Some((result.point.pages, result.point.bytes, result.eviction_age_ms?))
             };
@@ -127,9 +99,7 @@ impl ReplayResult {
         }
         let mut text = format!("\nthe best any policy could do\n{}", sheet.render(terminal));
         self.optimal.iter().for_each(|found| {
-            let OptimalOutput { pages, optimal_pages, times } = *found;
-            let found = OptimalCapacity { pages, optimal_pages, times };
-            text.push_str(&terminal.paragraph(&foresight(&found, self.trace.page_bytes)));
+            text.push_str(&terminal.paragraph(&foresight(found, self.trace.page_bytes)));
         });
         text
     }

@@ -33,6 +33,7 @@ use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
+use kvset_core::pool::config::PoolConfig;
 use kvset_core::units::capacity::CapacitySize;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
@@ -95,14 +96,15 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), Failure> {
     let model = FromModel::of(args)?;
     args.check_engine_options(&model)?;
+    let pool = args.pool_config(&model.costs, args.own_rules(&model));
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.read_options(),
-        pool: args.pool_config(&model.costs, args.own_rules(&model)),
+        pool: PoolConfig { asked: args.questions().map_err(Failure::Usage)?, ..pool },
         warm_up: args.warm_up,
         pool_name: args.pool.clone(),
         skip_bad_rows: args.trace.skip_bad_rows,
-        beside: args.beside().map_err(Failure::Usage)?,
+        beside: args.beside(),
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
@@ -305,10 +307,10 @@ impl ReplayResult {
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
         result.worth.clone_from(&done.worth);
-        result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
+        let measured = whole.and_then(|all| all.measured.as_ref());
+        result.measured = measured.map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
         result.notes.clone_from(&done.notes);
-        result.routing = done.routing.clone();
         result.searched = done.searched.clone();
         lifetimes::add(&mut result, done);
         result.draft_head =

@@ -16,10 +16,11 @@ use crate::worth::WorthResult;
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::recommendation::{Answer, Recommendation};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
+use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::tenants::TenantEstimate;
-use kvset_core::questions::tiers::TierEstimates;
+use kvset_core::questions::tiers::{TierEstimates, TrafficEstimate};
 use kvset_core::stack::ChainCheck;
 use kvset_core::windows::window::WindowKind;
 use serde::Serialize;
@@ -99,7 +100,7 @@ pub struct ReplayResult {
     pub retention_required: Vec<RequiredTtlEstimate>,
     /// The recommended capacity beside the one that perfect foresight would need for its hits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub optimal: Option<OptimalOutput>,
+    pub optimal: Option<OptimalCapacity>,
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
@@ -121,17 +122,6 @@ pub struct AnswerResult {
     pub numbers: Option<Answer>,
     #[serde(skip)]
     pub headline: Headline,
-}
-
-/// Two capacities with the same hits: nobody reaches the smaller one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OptimalOutput {
-    /// The recommended capacity.
-    pub pages: u64,
-    /// What perfect foresight would need.
-    pub optimal_pages: u64,
-    /// The one over the other.
-    pub times: f64,
 }
 
 /// What was read, and how.
@@ -199,6 +189,9 @@ pub struct WindowResult {
     /// What to buy by this window, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
+    /// What passes between the planned tiers in this window, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficEstimate>,
     /// Times to live in this window, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
@@ -241,7 +234,7 @@ impl ReplayResult {
             in_flight: whole.and_then(|all| all.in_flight.clone()),
             trend_windows: whole.map_or(0, |all| all.trend_windows),
             plan: whole.and_then(|all| all.plan.clone()),
-            traffic: None,
+            traffic: whole.and_then(TrafficOutput::of),
             costs: Vec::new(),
             worth: None,
             windows: windows.iter().map(WindowResult::from).collect(),
@@ -249,11 +242,11 @@ impl ReplayResult {
             with_answers: None,
             measured: None,
             cache_writes: None,
-            routing: Vec::new(),
-            retention: Vec::new(),
-            retention_required: Vec::new(),
+            routing: whole.map(|all| all.routing.clone()).unwrap_or_default(),
+            retention: whole.map(|all| all.retention.clone()).unwrap_or_default(),
+            retention_required: whole.map(|all| all.retention_required.clone()).unwrap_or_default(),
             optimal: None,
-            tenants: Vec::new(),
+            tenants: whole.map(|all| all.tenants.clone()).unwrap_or_default(),
             quotas: Vec::new(),
             facts,
             trace,
@@ -298,9 +291,14 @@ impl From<&Estimate> for WindowResult {
             in_flight: estimate.in_flight.clone(),
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
-            retention: Vec::new(),
+            traffic: estimate.traffic.clone(),
+            retention: estimate
+                .retention
+                .iter()
+                .map(|point| RetentionEstimate { capacities: Vec::new(), ..point.clone() })
+                .collect(),
             optimal_page_hits: None,
-            retention_required: Vec::new(),
+            retention_required: estimate.retention_required.clone(),
             recommended: estimate.recommended.clone(),
         }
     }

@@ -423,7 +423,7 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
-        if self.is_pointwise() || self.asked.tells_capacities() {
+        if self.is_pointwise() || self.asked.needs_few_capacities() {
             return coarse_grid(self.max_tracked_pages);
         }
         self.fine_grid()
@@ -439,7 +439,7 @@ impl PoolConfig {
     /// Capacities that are counted beside those of the curve, so that it can be drawn as it is: none where it is
     /// fine enough.
     pub fn further_capacities(&self) -> Vec<CapacitySpec> {
-        let is_fine = self.capacities.is_empty() && !self.asked.tells_capacities();
+        let is_fine = self.capacities.is_empty() && !self.asked.needs_few_capacities();
         if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
     }
 

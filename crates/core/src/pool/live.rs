@@ -144,7 +144,7 @@ impl Cache {
         &mut self,
         event: &RequestEvent<'_>,
         index: u64,
-        counted: bool,
+        (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
     ) -> Followed {
         if !self.caches.is_none() {
@@ -167,7 +167,7 @@ impl Cache {
             }
             None => self.in_flight.arrive(event, &rules),
         };
-        Followed { overlap, beside: self.observe_beside(event, index, counted, config) }
+        Followed { overlap, beside: self.observe_beside(event, index, (counted, session), config) }
     }
 
     /// What the last request, the pool's number `index`, adds where more is asked.
@@ -175,13 +175,13 @@ impl Cache {
         &mut self,
         event: &RequestEvent<'_>,
         index: u64,
-        counted: bool,
+        (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
     ) -> Option<Arc<BesideShare>> {
         let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
-        let (session, generated) = (None, None);
+        let generated = None;
         let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
-        self.beside.as_mut().map(|beside| Arc::new(beside.observe(&request, &self.caches, config)))
+        self.beside.as_mut().map(|beside| beside.observe(&request, &self.caches, config))
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
@@ -271,7 +271,10 @@ impl Live {
         if !cache.caches.is_none() {
             summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
-        self.windows.observe(summary, arrival.watermark)
+        let is_late = self.windows.observe(summary, arrival.watermark);
+        // Where no window holds on to it, the next request takes its room.
+        summary.beside = None;
+        is_late
     }
 
     /// Bytes of memory held, nearly.

@@ -24,7 +24,8 @@ use crate::estimate::estimator::PoolFigures;
 use crate::estimate::exact_curve::FoundPages;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::config::{PoolConfig, PoolConfigError};
-use crate::questions::observers::{BesideImage, RestoredBeside};
+use crate::questions::observers::{BesideImage, QuestionError, RestoredBeside};
+use crate::questions::optimum::OptimalCapacity;
 use crate::request::event::{RequestEvent, check_cached_tokens, check_numbers};
 use crate::request::outcome::{BEYOND, Outcome};
 use crate::stack::{ChainPolicy, Upcoming};
@@ -196,14 +197,16 @@ impl Pool {
     /// # Errors
     /// A refused request is counted, and changes nothing else.
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<PoolAccess, Refusal> {
-        self.observe_in(event, arrival, &mut RequestSummary::default())
+        self.observe_in(event, arrival, None, &mut RequestSummary::default())
     }
 
-    /// The same with room to sum the request up in, which many pools can share.
+    /// The same of a request of this session, where the log names it, with room to sum the request up in, which many
+    /// pools can share.
     pub(crate) fn observe_in(
         &mut self,
         event: &RequestEvent<'_>,
         arrival: Arrival,
+        session: Option<&str>,
         summary: &mut RequestSummary,
     ) -> Result<PoolAccess, Refusal> {
         let config = self.identity.kind.config();
@@ -229,7 +232,7 @@ impl Pool {
             }
             return Err(refusal.into());
         }
-        let followed = live.cache.follow(event, number, arrival.counted, config);
+        let followed = live.cache.follow(event, number, (arrival.counted, session), config);
         let is_late =
             arrival.counted && live.count(number, event.event_time, arrival, followed, config, summary);
         Ok(PoolAccess { pages: live.cache.outcome.page_accesses, is_late })
@@ -341,6 +344,19 @@ impl Pool {
         shown.in_order().collect()
     }
 
+    /// The window of this kind that is still open, as it stands; the newest of several. Changes nothing.
+    pub fn provisional_of(&self, kind: WindowKind, at: impl Into<Moment>) -> Option<Estimate> {
+        let live = self.live.as_ref()?;
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        live.windows.provisional(|order, window| {
+            if figures.config.windows.get(order) == Some(&kind) {
+                shown.add(order, &window);
+            }
+        });
+        shown.in_order().last()
+    }
+
     /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for
     /// logs whose times say nothing, where no publishing interval does it.
     pub fn take_reading(&mut self, at: impl Into<Moment>) {
@@ -350,8 +366,8 @@ impl Pool {
         live.windows.show_sliding(|order, window| shown.read(order, &window));
     }
 
-    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token;
-    /// empty where `all` is not among the windows.
+    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token, without
+    /// answers to further questions; empty where `all` is not among the windows.
     pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
         let Some(live) = &self.live else { return Vec::new() };
         let at = at.into();
@@ -364,7 +380,7 @@ impl Pool {
         let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
         let curve = curve_at(config, page_bytes);
         let figures = self.identity.figures(&live.cache, self.rejected_records, at);
-        let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
+        let figures = PoolFigures { page_bytes, curve: &curve, beside: None, ..figures };
         self.shown_since_start(live, figures, |tally| tally.counted_at(curve.thresholds()))
     }
 
@@ -424,6 +440,20 @@ impl Pool {
         self.counted_since_start()?.found.as_deref()
     }
 
+    /// What perfect foresight would need for the hits that so many pages give since the start; `None` where none are hits,
+    /// and where the log was not kept for it.
+    pub fn optimal_capacity(&self, pages: u64) -> Option<OptimalCapacity> {
+        let config = self.config();
+        let followed = config.held_shares().followed_of(PageCount(pages));
+        let hits = self.found_since_start()?.hits_at(followed);
+        let least = self.live.as_ref()?.cache.beside.as_ref()?.least_optimal_capacity(hits)?;
+        (config.asked.optimal && least > 0).then(|| OptimalCapacity {
+            pages,
+            optimal_pages: config.nominal_pages(least),
+            times: followed as f64 / least as f64,
+        })
+    }
+
     /// The curve since the start at one capacity; `None` where there is no [`Pool::found_since_start`].
     pub fn point_since_start(&self, capacity: &CapacitySpec, at: impl Into<Moment>) -> Option<CapacityPoint> {
         let live = self.live.as_ref()?;
@@ -470,6 +500,11 @@ impl Pool {
     /// What the pool's windows measure requests by, from the first accepted record on.
     pub fn counting_rules(&self) -> Option<CountingRules<'_>> {
         Some(self.live.as_ref()?.cache.counting_rules(self.identity.kind.config()))
+    }
+
+    /// Why the latest request could not be followed for a question asked beside the estimates, where it could not.
+    pub fn question_refusal(&self) -> Option<&QuestionError> {
+        self.live.as_ref()?.cache.beside.as_ref()?.refusal()
     }
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.

@@ -19,6 +19,17 @@ pub const MAX_ASKED_CAPACITIES: usize = 64;
 /// Most requests that `last:N` keeps what is asked of.
 pub const MAX_LAST_ASKED: u32 = 1 << 16;
 
+/// Whether a log ends, which decides what can be answered of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Horizon {
+    /// It goes on: what is kept of it is bounded, and outlives a restart.
+    #[default]
+    Endless,
+    /// It ends and is read in one go, which no snapshot interrupts: all of it can be kept for what only the whole log
+    /// answers, at any number of capacities, and its ranges can be merged.
+    Finite,
+}
+
 /// The questions. What is not asked leaves no trace in a fingerprint, so that a new question changes none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -26,6 +37,9 @@ pub struct Asked {
     /// How the cache in use compares with the modelled one: events carry `cached_tokens`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub measured: bool,
+    /// The same where a request of a log states what it found, and not otherwise.
+    #[serde(skip)]
+    pub measured_where_stated: bool,
     /// What all replicas hold together today, to draw the ledger up at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<CapacitySpec>,
@@ -47,6 +61,9 @@ pub struct Asked {
     /// Tokens that one worker prefills a second, to hold loading against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill_rate: Option<f64>,
+    /// Whether the log ends. A log that does is read without a snapshot.
+    #[serde(skip)]
+    pub horizon: Horizon,
 }
 
 /// What decides whether a pool can answer.
@@ -158,6 +175,16 @@ impl Asked {
         }
     }
 
+    /// Whether requests that state what they found are compared with the model.
+    pub fn compares_measured(&self) -> bool {
+        self.measured || self.measured_where_stated
+    }
+
+    /// Whether the log ends.
+    pub fn is_of_finite_log(&self) -> bool {
+        self.horizon == Horizon::Finite
+    }
+
     /// Whether nothing is asked.
     pub fn is_nothing(&self) -> bool {
         self.first().is_none()
@@ -166,7 +193,7 @@ impl Asked {
     /// The name of something that is asked.
     fn first(&self) -> Option<&'static str> {
         match self {
-            _ if self.measured => Some("measured"),
+            _ if self.compares_measured() => Some("measured"),
             _ if !self.routers.is_empty() => Some("routers"),
             _ => self.first_lived(),
         }
@@ -188,9 +215,9 @@ impl Asked {
         }
     }
 
-    /// Whether something is asked of every capacity.
-    pub fn tells_capacities(&self) -> bool {
-        !self.ttls.is_empty() || self.tenants.is_some() || self.optimal
+    /// Whether something is asked of every capacity that allows few of them: of a log that ends it allows any number.
+    pub fn needs_few_capacities(&self) -> bool {
+        !self.is_of_finite_log() && (!self.ttls.is_empty() || self.tenants.is_some() || self.optimal)
     }
 
     /// Whether it can be answered for a pool that is configured like this.
@@ -198,12 +225,9 @@ impl Asked {
     /// # Errors
     /// The first question that cannot.
     pub fn check(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
-        let routers = self.routers.iter().map(RouterSpec::written).collect::<Vec<_>>();
-        check_list("routers", &routers, MAX_ROUTERS)?;
-        check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
         self.routers.iter().try_for_each(|router| router.check(pool.has_cost))?;
-        if let Some(router) = self.routers.iter().find(|router| router.asks_for_session()) {
-            return Err(AskedError::NoSession { router: router.written(), replicas: router.replicas });
+        if !self.is_of_finite_log() {
+            self.check_bounds(pool)?;
         }
         if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
             return Err(AskedError::NoStack { asked, profile: pool.profile });
@@ -224,19 +248,35 @@ impl Asked {
         }
     }
 
-    fn check_lived(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), AskedError> {
-        let count = pool.capacities;
-        if count > MAX_ASKED_CAPACITIES && self.tells_capacities() {
-            return Err(AskedError::TooManyCapacities { asked, count });
+    /// Refuses what would keep too much of a log that goes on, or what its events do not say.
+    fn check_bounds(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
+        let routers = self.routers.iter().map(RouterSpec::written).collect::<Vec<_>>();
+        check_list("routers", &routers, MAX_ROUTERS)?;
+        check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
+        if let Some(router) = self.routers.iter().find(|router| router.asks_for_session()) {
+            return Err(AskedError::NoSession { router: router.written(), replicas: router.replicas });
         }
+        let count = pool.capacities;
+        match self.first_lived() {
+            Some(asked) if count > MAX_ASKED_CAPACITIES && self.needs_few_capacities() => {
+                return Err(AskedError::TooManyCapacities { asked, count });
+            }
+            _ => {}
+        }
+        match self.tenants {
+            Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(AskedError::Tenants(most)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_lived(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), AskedError> {
         let is_too_long = |window: &&WindowKind| matches!(window, WindowKind::Last { requests } if *requests > MAX_LAST_ASKED);
         if let Some(window) = pool.windows.iter().find(is_too_long) {
             return Err(AskedError::TooManyRequests { asked, window: *window });
         }
-        match self.tenants {
-            Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(AskedError::Tenants(most)),
-            _ if self.traffic && pool.tiers < 2 => Err(AskedError::TooFewTiers(pool.tiers)),
-            _ => Ok(()),
+        match self.traffic && pool.tiers < 2 {
+            true => Err(AskedError::TooFewTiers(pool.tiers)),
+            false => Ok(()),
         }
     }
 }

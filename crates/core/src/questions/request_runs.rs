@@ -82,11 +82,9 @@ pub struct PassedShare {
 }
 
 impl PassedShare {
-    /// The pool's request of this number, which came at `at` and found `distinct` pages in all.
-    pub fn of(outcome: &Outcome, number: u64, at: EventTime, distinct: u64) -> Self {
-        // A request's pages are counted in 32 bits everywhere.
-        let request = Passed { number, at, distinct, new_pages: outcome.new_pages as u32 };
-        Self { request, runs: runs(outcome, number).collect() }
+    /// A request with its runs.
+    pub(crate) fn of(request: Passed, outcome: &Outcome) -> Self {
+        Self { request, runs: runs(outcome, request.number).collect() }
     }
 
     /// Whether this, read back from a snapshot, can be counted.
@@ -105,8 +103,18 @@ fn runs(outcome: &Outcome, number: u64) -> impl Iterator<Item = PassedRun> + '_ 
     known.chain(outcome.unlooked.iter().map(move |run| PassedRun::of(run, number, false)))
 }
 
+/// Most runs, and most requests, that a window keeps; of one with more nothing is told. 16 MB.
+pub const MAX_WINDOW_RUNS: usize = 1 << 20;
+
+/// The same of a log that ends, and of its windows.
+pub const MAX_LOG_RUNS: usize = 1 << 28;
+
+fn window_runs() -> usize {
+    MAX_WINDOW_RUNS
+}
+
 /// Requests with their runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedLog {
     requests: Vec<Passed>,
     /// Where each request's runs end.
@@ -114,27 +122,36 @@ pub struct PassedLog {
     runs: Vec<PassedRun>,
     /// There were more than are kept: nothing can be told.
     is_full: bool,
+    /// Most of requests or runs.
+    #[serde(skip, default = "window_runs")]
+    most: usize,
 }
 
 impl PassedLog {
-    /// Adds a request unless that would make more than `most` of requests or runs.
-    pub fn add(&mut self, share: &PassedShare, most: usize) {
-        self.push(share.request, share.runs.iter().copied(), most);
+    /// An empty log that keeps at most so many requests, and runs.
+    pub fn of_at_most(most: usize) -> Self {
+        let (requests, ends, runs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { requests, ends, runs, is_full: false, most: most.min(u32::MAX as usize) }
+    }
+
+    /// Adds a request; where that is one too many, nothing is kept.
+    pub fn add(&mut self, share: &PassedShare) {
+        self.push(share.request, share.runs.iter().copied());
     }
 
     /// Adds the pool's request of this number.
-    pub(crate) fn observe(&mut self, request: Passed, outcome: &Outcome, most: usize) {
-        self.push(request, runs(outcome, request.number), most);
+    pub(crate) fn observe(&mut self, request: Passed, outcome: &Outcome) {
+        self.push(request, runs(outcome, request.number));
     }
 
-    fn push(&mut self, request: Passed, runs: impl Iterator<Item = PassedRun>, most: usize) {
+    fn push(&mut self, request: Passed, runs: impl Iterator<Item = PassedRun>) {
         if self.is_full {
             return;
         }
         self.runs.extend(runs);
         self.requests.push(request);
-        if self.runs.len().max(self.requests.len()) > most.min(u32::MAX as usize) {
-            *self = Self { is_full: true, ..Self::default() };
+        if self.runs.len().max(self.requests.len()) > self.most {
+            *self = Self { is_full: true, ..Self::of_at_most(self.most) };
             return;
         }
         self.ends.push(self.runs.len() as u32);
@@ -142,14 +159,15 @@ impl PassedLog {
 
     /// The union of several, in the order in which the pool saw the requests.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let most = parts.clone().map(|part| part.most).max().unwrap_or(MAX_WINDOW_RUNS);
         if parts.clone().any(|part| part.is_full) {
-            return Self { is_full: true, ..Self::default() };
+            return Self { is_full: true, ..Self::of_at_most(most) };
         }
         let mut all: Vec<_> = parts.flat_map(Self::iter).collect();
         all.sort_by_key(|(request, _)| request.number);
-        let mut log = Self::default();
-        all.into_iter().for_each(|(request, runs)| log.push(request, runs.iter().copied(), usize::MAX));
-        log
+        let mut log = Self::of_at_most(usize::MAX);
+        all.into_iter().for_each(|(request, runs)| log.push(request, runs.iter().copied()));
+        Self { most, ..log }
     }
 
     /// The requests with their runs, in order.

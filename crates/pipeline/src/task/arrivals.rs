@@ -311,6 +311,7 @@ impl PartitionTask {
             offset: Offset(offset),
             next_offset: Offset(at.0),
             counted: self.counts_in_windows(offset),
+            session: None,
         };
         let delay = Delay { is_early: *is_early, ..Delay::default() };
         let observed = self.observe(record, delay)?;

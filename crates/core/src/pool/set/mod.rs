@@ -51,12 +51,19 @@ pub struct PoolRecord<'a> {
     pub next_offset: Offset,
     /// Whether it counts in windows; a warming-up record only touches its pool's stack.
     pub counted: bool,
+    /// The session it belongs to, where the log says.
+    pub session: Option<&'a str>,
 }
 
 impl<'a> PoolRecord<'a> {
     /// A record that is taken in the order of the log.
     pub fn in_order(pool: &'a str, event: &'a RequestEvent<'a>, offset: Offset, counted: bool) -> Self {
-        Self { pool, event, offset, next_offset: Offset(offset.0 + 1), counted }
+        Self { pool, event, offset, next_offset: Offset(offset.0 + 1), counted, session: None }
+    }
+
+    /// The same record, of a session where the log says which.
+    pub fn of_session(self, session: Option<&'a str>) -> Self {
+        Self { session, ..self }
     }
 }
 
@@ -317,7 +324,8 @@ impl PoolSet {
         let timeline = &mut self.timelines[index];
         let watermark = timeline.watermark();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
-        let access = self.pools[index].observe_in(record.event, arrival, &mut self.summary)?;
+        let access =
+            self.pools[index].observe_in(record.event, arrival, record.session, &mut self.summary)?;
         let rules = clock_rules(&self.config, &self.pools[index]);
         self.log.now = timeline.observe(event_time, record.counted, &rules, self.log.now);
         self.close_due(index, next_offset, closed);

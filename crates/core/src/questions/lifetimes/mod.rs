@@ -1,23 +1,23 @@
 //! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last.
 
-mod backlog;
 mod boundaries;
 mod boundary;
 mod holders;
 #[cfg(test)]
 pub(crate) mod model;
 
-pub use backlog::Backlog;
 pub(crate) use boundaries::Boundaries;
 pub(crate) use boundary::Boundary;
 pub(crate) use holders::{Holder, Holders, Packed, Taken};
 
 use crate::pool::config::PoolConfig;
-use crate::questions::retention::{Retention, RetentionConfig};
-use crate::questions::tenants::{TenantId, TenantResult, Tenants, TenantsConfig, TenantsTally};
+use crate::questions::retention::{Followed, Retention, RetentionConfig};
+use crate::questions::tenants::{
+    TenantEstimate, TenantId, TenantShare, Tenants, TenantsConfig, TenantsTally,
+};
 use crate::questions::tiers::Sights;
 use crate::request::outcome::Outcome;
-use crate::units::{EventTime, PageCount};
+use crate::units::{EventTime, PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 /// One pool's lifetimes.
@@ -75,9 +75,12 @@ impl Lifetimes {
         retention.iter_mut().for_each(Retention::mark_beyond_bound);
     }
 
-    /// Retention, where it is followed.
-    pub fn retention(&self) -> Option<&Retention> {
-        self.retention.as_ref()
+    /// Hands over what the latest request adds to windows, for whatever lies there already.
+    pub(crate) fn hand_over(&mut self, retention: &mut Option<Followed>, tenant: &mut Option<TenantShare>) {
+        if let Some(own) = &mut self.retention {
+            own.exchange(retention.get_or_insert_default());
+        }
+        *tenant = self.tenants.as_mut().and_then(Tenants::take_share);
     }
 
     /// Which pages are used again, where that is followed.
@@ -90,21 +93,17 @@ impl Lifetimes {
         self.holders.now()
     }
 
-    /// Tenants, where they are followed.
-    pub fn tenants(&self) -> Option<&Tenants> {
-        self.tenants.as_ref()
-    }
-
     /// The `most` tenants that hold the most, and all others as one: what the requests of `tally` found, and what
     /// was held since the first request that counts. Empty where tenants are not followed.
-    pub fn told_by_tenant(
+    pub fn by_tenant(
         &self,
         tally: &TenantsTally,
         most: usize,
-        config: &PoolConfig,
-    ) -> Vec<TenantResult> {
-        let told = |tenants: &Tenants| tenants.result(&self.holders, tally, most, config);
-        self.tenants.as_ref().map(told).unwrap_or_default()
+        (config, page_bytes): (&PoolConfig, Option<PageBytes>),
+    ) -> Vec<TenantEstimate> {
+        let by_tenant =
+            |tenants: &Tenants| tenants.estimates(&self.holders, tally, most, (config, page_bytes));
+        self.tenants.as_ref().map(by_tenant).unwrap_or_default()
     }
 
     /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.

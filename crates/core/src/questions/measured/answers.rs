@@ -45,6 +45,11 @@ impl Answers {
         Self { is_unexpected: true, ..Self::default() }
     }
 
+    /// Whether nobody expects that the log says what requests found, and neither this request nor one before it does.
+    pub(super) fn wait_for(&self, request: &Accepted<'_>) -> bool {
+        self.is_unexpected && self.pages.is_none() && request.event.cached_tokens == CachedTokens::Unstated
+    }
+
     /// Follows a request, and hands it on as caches have it that know which pages are an answer's: the pool's `own`, or
     /// those kept here, of which `fresh_bank` are those that model single capacities. What somebody else follows already
     /// is handed on as it is.

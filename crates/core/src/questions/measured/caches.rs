@@ -47,9 +47,9 @@ impl MeasuredCaches {
         Self { served: Served { are_apart: true, ..Served::default() }, answers: Answers::default() }
     }
 
-    /// The same caches of a log of which nobody expects that it says what requests found. They have seen no request.
-    pub fn unexpected(self) -> Self {
-        Self { answers: Answers::unexpected(), ..self }
+    /// Expects of a log, of which no request has come yet, that it does not say what requests found.
+    pub fn expect_nothing(&mut self) {
+        self.answers = Answers::unexpected();
     }
 
     /// Follows a request; gives what it tells where it counts and says what it found.

@@ -53,9 +53,10 @@ impl PointCaches {
         Self { capacities, served: ServedBanks::default(), answers: Answers::default() }
     }
 
-    /// The same caches of a log of which nobody expects that it says what requests found. They have seen no request.
-    pub fn unexpected(self) -> Self {
-        Self { answers: Answers::unexpected(), ..self }
+    /// Expects of a log, of which no request has come yet, that it does not say what requests found: caches of replicas
+    /// then serve from the first one on that does.
+    pub fn expect_nothing(&mut self) {
+        self.answers = Answers::unexpected();
     }
 
     /// Follows a request that the pool's own caches have served; gives what it tells where it counts and says what it
@@ -70,6 +71,9 @@ impl PointCaches {
         config: &PoolConfig,
     ) -> Result<Option<PointShare>, PointError> {
         let Self { capacities, served, answers } = self;
+        if answers.wait_for(request) {
+            return Ok(None);
+        }
         let fresh_bank = || CacheBank::new(capacities, request.page_size, config);
         answers.follow(request, own, config, fresh_bank, |request, own| {
             served.observe(request, own, (config, capacities))

@@ -9,10 +9,10 @@ use crate::pool::config::PoolConfig;
 use crate::questions::lifetimes::{Arrival, Lifetimes};
 use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
-use crate::questions::request_runs::{PassedLog, PassedShare};
+use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, Passed, PassedLog, PassedShare};
 use crate::questions::retention::{
-    EvictionAge, Followed, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig,
-    RetentionEstimate, RetentionFigures, RetentionResult, RetentionShape, RetentionTally,
+    EvictionAge, Followed, MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig,
+    RetentionEstimate, RetentionFigures, RetentionShape, RetentionTally,
 };
 use crate::questions::tenants::{
     TenantEstimate, TenantShare, Tenants, TenantsConfig, TenantsShape, TenantsTally,
@@ -20,18 +20,41 @@ use crate::questions::tenants::{
 use crate::questions::tiers::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
 use crate::units::PageCount;
+use crate::windows::window::WindowKind;
 use serde::{Deserialize, Serialize};
-
-/// Most runs, and most requests, that a window keeps for the optimum and for what passes between tiers; of one with
-/// more neither is told. 16 MB.
-pub const MAX_WINDOW_RUNS: usize = 1 << 20;
 
 /// What is followed, by the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LivedRules {
     retention: Option<RetentionConfig>,
     tenants: Option<TenantsConfig>,
-    keeps_runs: bool,
+    runs: RunsRules,
+}
+
+/// Which runs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct RunsRules {
+    /// Those of the requests of each window that ends, at most so many; none where this is 0.
+    most_of_window: usize,
+    /// Those of all requests, because the log ends.
+    of_log: bool,
+}
+
+impl RunsRules {
+    fn of(config: &PoolConfig) -> Self {
+        let asked = &config.asked;
+        let of_log = asked.is_of_finite_log();
+        let has_windows = config.windows.iter().any(|window| *window != WindowKind::All);
+        match asked.optimal || asked.traffic {
+            false => Self::default(),
+            true if of_log => Self { most_of_window: if has_windows { MAX_LOG_RUNS } else { 0 }, of_log },
+            true => Self { most_of_window: MAX_WINDOW_RUNS, of_log },
+        }
+    }
+
+    fn keeps_some(self) -> bool {
+        self != Self::default()
+    }
 }
 
 /// What is counted.
@@ -39,7 +62,8 @@ pub struct LivedRules {
 pub struct LivedShape {
     retention: Option<RetentionShape>,
     tenants: Option<TenantsShape>,
-    keeps_runs: bool,
+    /// Most runs that are kept; none where this is 0.
+    most_runs: usize,
 }
 
 impl LivedRules {
@@ -54,15 +78,20 @@ impl LivedRules {
                 ttls,
                 capacities: capacities.to_vec(),
                 targets: targets(),
-                most_ages: MOST_WINDOW_AGES,
+                most_ages: if asked.is_of_finite_log() { MOST_AGES } else { MOST_WINDOW_AGES },
             }),
             tenants: asked.tenants.map(|_| TenantsConfig {
                 order: config.profile.order(),
                 capacities: capacities.to_vec(),
                 targets: targets(),
             }),
-            keeps_runs: asked.optimal || asked.traffic,
+            runs: RunsRules::of(config),
         }
+    }
+
+    /// Whether anything is followed.
+    fn is_something(&self) -> bool {
+        *self != Self::default()
     }
 
     /// How many of everything are counted.
@@ -70,7 +99,7 @@ impl LivedRules {
         LivedShape {
             retention: self.retention.as_ref().map(RetentionConfig::shape),
             tenants: self.tenants.as_ref().map(TenantsConfig::shape),
-            keeps_runs: self.keeps_runs,
+            most_runs: self.runs.most_of_window,
         }
     }
 }
@@ -78,7 +107,7 @@ impl LivedRules {
 impl LivedShape {
     /// The same of a window that never ends.
     pub fn without_end(self) -> Self {
-        Self { keeps_runs: false, ..self }
+        Self { most_runs: 0, ..self }
     }
 
     /// Whether anything is counted.
@@ -91,7 +120,7 @@ impl LivedShape {
         self.is_something().then(|| LivedTally {
             retention: self.retention.map(RetentionTally::new),
             tenants: self.tenants.map(TenantsTally::new),
-            runs: self.keeps_runs.then(PassedLog::default),
+            runs: (self.most_runs > 0).then(|| PassedLog::of_at_most(self.most_runs)),
         })
     }
 }
@@ -102,6 +131,9 @@ pub struct Lived {
     #[serde(skip)]
     rules: LivedRules,
     lifetimes: Lifetimes,
+    /// The runs of a log that ends, and how many of its requests only filled the cache.
+    #[serde(skip)]
+    log: Option<(PassedLog, u32)>,
 }
 
 /// What one request adds to windows.
@@ -156,53 +188,71 @@ impl Lived {
         let retention = rules.retention.clone().map(Retention::new);
         let tenants = rules.tenants.clone().map(Tenants::new);
         let lifetimes = Lifetimes::new(config.max_tracked_pages, retention, tenants);
-        let lifetimes = if rules.keeps_runs { lifetimes.with_sights() } else { lifetimes };
-        rules.shape().is_something().then_some(Self { rules, lifetimes })
+        let lifetimes = if rules.runs.keeps_some() { lifetimes.with_sights() } else { lifetimes };
+        let log = rules.runs.of_log.then(|| (PassedLog::of_at_most(MAX_LOG_RUNS), 0));
+        rules.is_something().then_some(Self { rules, lifetimes, log })
     }
 
-    /// Follows a request; gives what it adds to windows.
-    pub fn observe(&mut self, request: &Accepted<'_>) -> LivedShare {
+    /// Follows a request; what it adds to windows takes the room of `share`.
+    pub fn observe(&mut self, request: &Accepted<'_>, share: &mut LivedShare) {
         let Accepted { event, outcome, index, counted, .. } = *request;
         let distinct = self.lifetimes.sights().map(Sights::distinct);
         let tenant = event.labels.get(Label::Tenant).copied();
         self.lifetimes.observe(&Arrival { event_time: event.event_time, tenant, counted }, outcome);
-        let now = self.lifetimes.now();
-        LivedShare {
-            retention: self.lifetimes.retention().map(|retention| retention.followed().clone()),
-            tenant: self.lifetimes.tenants().and_then(Tenants::share).cloned(),
-            passed: distinct.map(|distinct| PassedShare::of(outcome, index, now, distinct)),
+        let at = self.lifetimes.now();
+        // A request's pages are counted in 32 bits everywhere.
+        let new_pages = outcome.new_pages as u32;
+        let passed = distinct.map(|distinct| Passed { number: index, at, distinct, new_pages });
+        if let Some(((log, uncounted), passed)) = self.log.as_mut().zip(passed) {
+            log.observe(passed, outcome);
+            *uncounted += u32::from(!counted);
         }
+        let passed = passed.filter(|_| counted && self.rules.runs.most_of_window > 0);
+        share.passed = passed.map(|passed| PassedShare::of(passed, outcome));
+        self.lifetimes.hand_over(&mut share.retention, &mut share.tenant);
     }
 
-    /// What the requests of a window say.
-    pub fn estimates(&self, figures: &BesideFigures<'_>, tally: &LivedTally) -> LivedEstimates {
+    /// What the requests of a window say; of a log that ends the whole log does, where its window keeps no runs.
+    pub fn estimates(&self, figures: &BesideFigures<'_>, tally: Option<&LivedTally>) -> LivedEstimates {
         let config = figures.measured.config;
-        let retained =
-            self.rules.retention.as_ref().zip(tally.retention.as_ref()).map(|(rules, tally)| {
-                RetentionResult::of(tally, rules, &config.coverages, config.sample_rate)
-            });
-        let retained = retained.unwrap_or_default();
-        let told_by = RetentionFigures {
+        let retention = tally.and_then(|tally| tally.retention.as_ref());
+        let retention = self.rules.retention.as_ref().zip(retention).map(|(rules, tally)| RetentionFigures {
+            tally,
+            rules,
+            coverages: &config.coverages,
+            sample_rate: config.sample_rate,
             page_bytes: figures.measured.page_bytes,
             page_accesses: figures.page_accesses,
             prompts: figures.prompts,
             totals: figures.totals,
-        };
-        let runs = tally.runs.as_ref();
+        });
+        let of_window = tally.and_then(|tally| tally.runs.as_ref()).map(|runs| (runs, 0));
+        let runs = of_window.or(self.log.as_ref().map(|(log, uncounted)| (log, *uncounted)));
         LivedEstimates {
-            retention: told_by.points(&retained),
-            retention_required: RequiredTtlEstimate::of(&retained),
-            eviction_ages: retained.eviction_ages,
+            retention: retention.map(|figures| figures.points()).unwrap_or_default(),
+            retention_required: retention.map(|figures| figures.required()).unwrap_or_default(),
+            eviction_ages: retention.map(|figures| figures.tally.eviction_ages()).unwrap_or_default(),
             optimal: runs
                 .filter(|_| config.asked.optimal)
-                .map(|log| optimal(log, figures))
+                .map(|runs| optimal(runs, figures))
                 .unwrap_or_default(),
-            traffic: runs.filter(|_| config.asked.traffic).and_then(|log| self.traffic(log, figures)),
-            tenants: self.tenants(figures, tally),
+            traffic: runs.filter(|_| config.asked.traffic).and_then(|runs| self.traffic(runs, figures)),
+            tenants: self.tenants(figures, tally.and_then(|tally| tally.tenants.as_ref())),
         }
     }
 
-    fn traffic(&self, log: &PassedLog, figures: &BesideFigures<'_>) -> Option<TrafficEstimate> {
+    /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages;
+    /// `None` where not all of it could be kept.
+    pub fn least_capacity(&self, hits: u64) -> Option<u64> {
+        let (log, uncounted) = self.log.as_ref()?;
+        ReuseLog::of(log)?.within_window().least_capacity(hits, 1 + uncounted)
+    }
+
+    fn traffic(
+        &self,
+        (log, uncounted): (&PassedLog, u32),
+        figures: &BesideFigures<'_>,
+    ) -> Option<TrafficEstimate> {
         let traffic = TrafficFigures {
             config: figures.measured.config,
             page_size: Some(figures.measured.page_size),
@@ -210,20 +260,19 @@ impl Lived {
             prefill_rate: figures.measured.config.asked.prefill_rate,
             tiers: figures.tiers?,
         };
-        traffic.estimate(log, 0, self.lifetimes.sights().and_then(Sights::touched_once))
+        traffic.estimate(log, uncounted as usize, self.lifetimes.sights().and_then(Sights::touched_once))
     }
 
-    fn tenants(&self, figures: &BesideFigures<'_>, tally: &LivedTally) -> Vec<TenantEstimate> {
+    fn tenants(&self, figures: &BesideFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
         let config = figures.measured.config;
-        let (Some(most), Some(tally)) = (config.asked.tenants, &tally.tenants) else { return Vec::new() };
-        let told = self.lifetimes.told_by_tenant(tally, most as usize, config);
-        told.iter().map(|tenant| TenantEstimate::of(tenant, figures.measured.page_bytes)).collect()
+        let (Some(most), Some(tally)) = (config.asked.tenants, tally) else { return Vec::new() };
+        self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))
     }
 
     /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.
     pub fn resume(&mut self, rules: LivedRules, config: &PoolConfig) -> bool {
         let (retention, tenants) = (rules.retention.clone(), rules.tenants.clone());
-        let sound = self.lifetimes.sights().is_some() == rules.keeps_runs
+        let sound = self.lifetimes.sights().is_some() == rules.runs.keeps_some()
             && self.lifetimes.resume(config.max_tracked_pages, retention, tenants);
         self.rules = rules;
         sound
@@ -231,18 +280,19 @@ impl Lived {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.lifetimes.memory_bytes() as u64
+        let log = self.log.as_ref().map_or(0, |(log, _)| log.memory_bytes());
+        (self.lifetimes.memory_bytes() + log) as u64
     }
 }
 
-/// What perfect foresight finds of what a window itself uses again; nothing where requests of other windows came
-/// between.
-fn optimal(log: &PassedLog, figures: &BesideFigures<'_>) -> Vec<u64> {
+/// What perfect foresight finds of what these requests themselves use again, but for what the first `uncounted` of them
+/// find; nothing where requests of other windows came between.
+fn optimal((log, uncounted): (&PassedLog, u32), figures: &BesideFigures<'_>) -> Vec<u64> {
     let config = figures.measured.config;
-    let Some(reuse) = ReuseLog::of_window(log) else { return Vec::new() };
+    let Some(reuse) = ReuseLog::of(log) else { return Vec::new() };
     let followed = figures.totals.iter().map(|total: &PageCount| config.held_shares().followed_of(*total));
     let followed: Vec<u64> = followed.take_while(|pages| *pages <= config.max_tracked_pages.0).collect();
-    let hits = reuse.within_window().curve(&followed, 0).into_iter();
+    let hits = reuse.within_window().curve(&followed, 1 + uncounted).into_iter();
     hits.map(|hits| config.sample_rate.whole_of(hits)).collect()
 }
 
@@ -259,7 +309,7 @@ impl LivedShare {
         };
         retention
             && tenant
-            && self.passed.is_some() == shape.keeps_runs
+            && self.passed.is_some() == (shape.most_runs > 0)
             && self.passed.iter().all(PassedShare::is_sound)
     }
 
@@ -281,7 +331,7 @@ impl LivedTally {
             tally.add(tenant);
         }
         if let Some((runs, passed)) = self.runs.as_mut().zip(share.passed.as_ref()) {
-            runs.add(passed, MAX_WINDOW_RUNS);
+            runs.add(passed);
         }
     }
 
@@ -320,7 +370,7 @@ impl LivedTally {
         };
         retention
             && tenants
-            && self.runs.is_some() == shape.keeps_runs
+            && self.runs.is_some() == (shape.most_runs > 0)
             && self.runs.iter().all(PassedLog::is_sound)
     }
 

@@ -12,7 +12,7 @@ mod share;
 mod tests;
 
 pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWindows};
-pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally, MAX_WINDOW_RUNS};
+pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally};
 pub use share::{BesideShape, BesideShare, BesideTally};
 
 use crate::engines::bank::CacheBank;
@@ -20,15 +20,17 @@ use crate::engines::one_pass::Engine;
 use crate::estimate::curve::PromptTokens;
 use crate::pool::config::PoolConfig;
 use crate::questions::measured::{
-    Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
-    PointShare,
+    Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
+    PointCaches, PointError, PointShare,
 };
 use crate::questions::routing::{
-    RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingResult, RoutingShare,
+    RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
 };
 use crate::questions::tiers::TierEstimate;
+use crate::request::event::CachedTokens;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What is followed beside the pool's own cache.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,9 +41,32 @@ pub struct Beside {
     routers: Vec<RoutedCaches>,
     /// Requests left out of what the log's replicas tell, because it names too many of them.
     left_out: u64,
+    /// Whether a request has come, where the first one decides what is expected of the others.
+    #[serde(skip)]
+    has_begun: bool,
+    /// Why the latest request could not be followed everywhere, where it could not.
+    #[serde(skip)]
+    refusal: Option<QuestionError>,
+    /// What requests add that say nothing.
+    #[serde(skip)]
+    nothing: Arc<BesideShare>,
+    /// What the latest request added: its room is taken again where no window holds on to it.
+    #[serde(skip)]
+    latest: Option<Arc<BesideShare>>,
     /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
     #[serde(skip)]
     lived: Option<Box<Lived>>,
+}
+
+/// Why a request that its pool has accepted could not be followed for a question.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum QuestionError {
+    /// It cannot be routed.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// It cannot be compared with the caches of its replica.
+    #[error(transparent)]
+    Points(#[from] PointError),
 }
 
 /// The window that an estimate is made of.
@@ -64,19 +89,31 @@ impl Beside {
     /// that is nothing.
     pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
         let asked = &config.asked;
-        let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec));
+        let routers = asked.routers.iter().map(|spec| match asked.is_of_finite_log() {
+            true => RoutedCaches::apart(*spec, config),
+            false => RoutedCaches::new(*spec),
+        });
         let beside = || Self {
             measured: measured_caches(config, capacities),
             routers: routers.collect(),
             left_out: 0,
+            has_begun: false,
+            refusal: None,
+            nothing: Arc::default(),
+            latest: None,
             lived: Lived::new(LivedRules::of(config, capacities), config).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(beside()))
     }
 
-    /// Follows a request; gives what it adds to windows.
-    /// What it adds is told by the pool's `own` caches, where its engine has one a capacity.
-    pub fn observe(&mut self, request: &Accepted<'_>, own: &CacheBank, config: &PoolConfig) -> BesideShare {
+    /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one a capacity.
+    /// Why it could not be followed everywhere is [`Beside::refusal`].
+    pub fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        config: &PoolConfig,
+    ) -> Arc<BesideShare> {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
             let routed = caches.observe(&request.arriving(), request.page_size, config, request.engine)?;
@@ -84,17 +121,39 @@ impl Beside {
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
         // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
-        let is_left_out = measured.is_none() || routed.iter().any(Result::is_err);
-        self.left_out += u64::from(is_left_out);
-        BesideShare {
-            measured: measured.unwrap_or_default(),
-            routed: routed.into_iter().map(Result::ok).collect(),
-            lived: self.lived.as_mut().map(|lived| Box::new(lived.observe(request))),
+        let unrouted = routed.iter().find_map(|routed| routed.as_ref().err().cloned());
+        self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
+        self.left_out += u64::from(self.refusal.is_some());
+        let measured = measured.unwrap_or_default();
+        if measured.is_nothing() && routed.is_empty() && self.lived.is_none() {
+            return Arc::clone(&self.nothing);
         }
+        let latest = self.latest.take().filter(|latest| Arc::strong_count(latest) == 1);
+        let mut share = latest.unwrap_or_default();
+        let room = Arc::make_mut(&mut share);
+        room.measured = measured;
+        room.routed.clear();
+        room.routed.extend(routed.into_iter().map(Result::ok));
+        if let Some(lived) = &mut self.lived {
+            lived.observe(request, room.lived.get_or_insert_default());
+        }
+        self.latest = Some(Arc::clone(&share));
+        share
     }
 
-    /// What the measured requests of a window say; `None` where that is not asked.
+    /// Why the latest request could not be followed everywhere, where it could not: what it would have found is left out.
+    pub fn refusal(&self) -> Option<&QuestionError> {
+        self.refusal.as_ref()
+    }
+
+    /// What the measured requests of a window say; `None` where that is not asked, or only where requests state
+    /// something and none does.
     pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
+        let is_told = figures.measured.config.asked.measured
+            || tally.measured_counts().is_some_and(Counts::state_something);
+        if !is_told {
+            return None;
+        }
         match (&self.measured, &tally.measured) {
             (Modelled::Curve(caches), Modelled::Curve(tally)) => {
                 Some(figures.measured.estimate(tally, caches, self.left_out))
@@ -108,18 +167,23 @@ impl Beside {
 
     /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
     pub fn lived(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> LivedEstimates {
-        let both = self.lived.as_ref().zip(tally.lived.as_ref());
-        both.map(|(lived, tally)| lived.estimates(figures, tally)).unwrap_or_default()
+        let estimates = |lived: &Lived| lived.estimates(figures, tally.lived.as_deref());
+        self.lived.as_deref().map(estimates).unwrap_or_default()
+    }
+
+    /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.
+    pub fn least_optimal_capacity(&self, hits: u64) -> Option<u64> {
+        self.lived.as_ref()?.least_capacity(hits)
     }
 
     /// What each router asked about would give in a window.
     pub fn routing(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Vec<RouterEstimate> {
-        let MeasuredFigures { config, page_bytes, .. } = figures.measured;
-        let result = |(caches, tally): (&RoutedCaches, _)| {
-            let routed = RoutingResult::of(caches.router(), tally, figures.totals, config);
-            RouterEstimate::of(&routed, figures.measured.page_size, page_bytes)
+        let MeasuredFigures { config, page_size, page_bytes, .. } = figures.measured;
+        let estimate = |(caches, tally): (&RoutedCaches, &RoutingTally)| {
+            let (router, totals) = (caches.router(), figures.totals);
+            RoutingFigures { router, tally, totals, config, page_size, page_bytes }.estimate()
         };
-        self.routers.iter().zip(&tally.routers).map(result).collect()
+        self.routers.iter().zip(&tally.routers).map(estimate).collect()
     }
 
     /// Completes what was read back from a snapshot; whether it is what the configuration asks for and can go
@@ -133,7 +197,7 @@ impl Beside {
     ) -> bool {
         let asked = &config.asked;
         let measured = match &mut self.measured {
-            Modelled::Nothing => !asked.measured,
+            Modelled::Nothing => !asked.compares_measured(),
             Modelled::Curve(caches) => {
                 asked.measured && !config.is_pointwise() && caches.resume(config, page_size, engine)
             }
@@ -159,20 +223,31 @@ impl Beside {
         measured + routers + lived
     }
 
-    /// What the request says of the cache in use; `None` where its replica is one too many.
+    /// What the request says of the cache in use.
     fn observe_measured(
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
         config: &PoolConfig,
-    ) -> Option<Modelled<MeasuredShare, PointShare>> {
-        Some(match &mut self.measured {
+    ) -> Result<Modelled<MeasuredShare, PointShare>, QuestionError> {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let is_unexpected = is_first
+            && config.asked.measured_where_stated
+            && !config.asked.measured
+            && request.event.cached_tokens == CachedTokens::Unstated;
+        Ok(match &mut self.measured {
             Modelled::Nothing => Modelled::Nothing,
             Modelled::Curve(caches) => {
-                caches.observe(request, config).ok()?.map_or_else(Modelled::default, Modelled::Curve)
+                if is_unexpected {
+                    caches.expect_nothing();
+                }
+                caches.observe(request, config)?.map_or_else(Modelled::default, Modelled::Curve)
             }
             Modelled::Points(caches) => {
-                caches.observe(request, own, config).ok()?.map_or_else(Modelled::default, Modelled::Points)
+                if is_unexpected {
+                    caches.expect_nothing();
+                }
+                caches.observe(request, own, config)?.map_or_else(Modelled::default, Modelled::Points)
             }
         })
     }
@@ -180,9 +255,10 @@ impl Beside {
 
 /// Caches to hold measured hits against, of capacities in followed pages, where that is asked.
 fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
-    match config.asked.measured {
+    match config.asked.compares_measured() {
         false => Modelled::Nothing,
         true if config.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
+        true if config.asked.is_of_finite_log() => Modelled::Curve(MeasuredCaches::apart()),
         true => Modelled::Curve(MeasuredCaches::default()),
     }
 }

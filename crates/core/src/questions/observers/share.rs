@@ -2,7 +2,7 @@
 
 use super::{LivedRules, LivedShape, LivedShare, LivedTally};
 use crate::pool::config::PoolConfig;
-use crate::questions::measured::{MeasuredShare, MeasuredTally, Modelled, PointShare, PointTally};
+use crate::questions::measured::{Counts, MeasuredShare, MeasuredTally, Modelled, PointShare, PointTally};
 use crate::questions::routing::{RoutingShare, RoutingTally};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -49,7 +49,7 @@ impl BesideShape {
             return Self::default();
         }
         Self {
-            measured: match asked.measured {
+            measured: match asked.compares_measured() {
                 false => Modelled::Nothing,
                 true if config.is_pointwise() => Modelled::Points(capacities.len()),
                 true => Modelled::Curve(()),
@@ -138,6 +138,15 @@ impl BesideShare {
 }
 
 impl BesideTally {
+    /// What the requests that say what they found add up to, where that is asked.
+    pub fn measured_counts(&self) -> Option<&Counts> {
+        match &self.measured {
+            Modelled::Nothing => None,
+            Modelled::Curve(tally) => Some(tally.counts()),
+            Modelled::Points(tally) => Some(tally.counts()),
+        }
+    }
+
     /// Takes a request in.
     pub fn add(&mut self, share: &BesideShare) {
         match (&mut self.measured, &share.measured) {

@@ -168,7 +168,7 @@ struct Model {
     engine: Engine,
     caches: CacheBank,
     beside: Box<Beside>,
-    counted: Vec<(i64, Option<EventTime>, BesideShare)>,
+    counted: Vec<(i64, Option<EventTime>, Arc<BesideShare>)>,
 }
 
 impl Model {

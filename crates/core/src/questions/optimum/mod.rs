@@ -5,8 +5,8 @@
 //! that are equal the deeper one goes first. So what it holds is closed under prefixes, and the optimum over pages
 //! is that over prefixes.
 //!
-//! It needs the future, so it is told of a log that has ended, in two passes: the runs of the engine tell who uses
-//! which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`Kept`]), a few steps a run. Room
+//! It needs the future, so it is told of a log or a window that has ended, in two passes: the runs of the engine tell who
+//! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`Kept`]), a few steps a run. Room
 //! for what is being computed is not asked for, so nobody reaches it.
 
 mod bits;
@@ -15,9 +15,20 @@ mod kept;
 mod tests;
 
 use crate::questions::request_runs::PassedLog;
-use crate::request::outcome::Outcome;
 use kept::Kept;
+use serde::Serialize;
 use std::ops::Range;
+
+/// Two capacities with the same hits: nobody reaches the smaller one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct OptimalCapacity {
+    /// What the engine needs.
+    pub pages: u64,
+    /// What perfect foresight would need.
+    pub optimal_pages: u64,
+    /// The one over the other.
+    pub times: f64,
+}
 
 /// The runs of a log: who touched which pages, and who had touched them before. 8 bytes a run and 4 a request.
 #[derive(Debug, Clone)]
@@ -26,7 +37,6 @@ pub struct ReuseLog {
     starts: Vec<u32>,
     /// In order of requests and, within one, of prefix.
     runs: Vec<Reuse>,
-    is_complete: bool,
 }
 
 /// Pages that are used again.
@@ -37,36 +47,12 @@ struct Reuse {
     owner: u32,
 }
 
-/// Most requests and most runs of a log.
-const MOST: usize = u32::MAX as usize - 1;
-
-impl Default for ReuseLog {
-    fn default() -> Self {
-        Self { starts: vec![0], runs: Vec::new(), is_complete: true }
-    }
-}
-
 impl ReuseLog {
-    /// Adds the next request of the engine; every one must come, in order.
-    pub fn observe(&mut self, outcome: &Outcome) {
-        if self.starts.len() >= MOST || self.runs.len() + outcome.runs.len() >= MOST {
-            self.is_complete = false;
-            return;
-        }
-        let next = self.starts.len() as u64 - 1;
-        for run in &outcome.runs {
-            // Forgotten pages name a request that is not theirs, if any.
-            self.is_complete &= run.need != crate::request::outcome::BEYOND && run.last_touched_by < next;
-            self.runs.push(Reuse { pages: run.pages, owner: run.last_touched_by as u32 });
-        }
-        self.starts.push(self.runs.len() as u32);
-    }
-
-    /// The requests of a window, with one before them that stands for all that lies before; none where requests of
-    /// other windows came between, or the stack forgot pages.
-    pub fn of_window(log: &PassedLog) -> Option<Self> {
+    /// The requests of a log or window, numbered from 1, with one before them that stands for all that lies before; none
+    /// where requests of other windows came between, or the stack forgot pages.
+    pub fn of(log: &PassedLog) -> Option<Self> {
         let first = log.iter().next()?.0.number;
-        let mut reuse = Self { starts: vec![0, 0], ..Self::default() };
+        let mut reuse = Self { starts: vec![0, 0], runs: Vec::new() };
         for ((request, runs), next) in log.iter().zip(first..) {
             let own = u32::try_from(reuse.starts.len() - 1).ok().filter(|_| request.number == next)?;
             for run in runs.iter().filter(|run| run.can_hit) {
@@ -78,19 +64,14 @@ impl ReuseLog {
         log.is_complete().then_some(reuse)
     }
 
-    /// The future as the requests of [`ReuseLog::of_window`] know it.
+    /// The future as all its requests know it.
     pub fn within_window(&self) -> Future<'_> {
         self.future(1..self.requests())
     }
 
-    /// Requests in the log.
+    /// Requests in the log, the one before them too.
     pub fn requests(&self) -> u32 {
         self.starts.len() as u32 - 1
-    }
-
-    /// Whether the stack had not forgotten who touched pages last; else nothing can be told.
-    pub fn is_complete(&self) -> bool {
-        self.is_complete
     }
 
     /// The future, as the requests of a range know it: nothing is there when they begin, and nothing counts after.

@@ -3,7 +3,10 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
+use crate::questions::request_runs::Passed;
+use crate::request::outcome::Outcome;
 use crate::stack::naive::Page;
+use crate::units::EventTime;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -34,14 +37,22 @@ fn naive(log: &[Looked], capacity: usize, counted: usize) -> u64 {
     hits
 }
 
+/// Adds the next request to a log.
+fn push(log: &mut PassedLog, number: usize, outcome: &Outcome) {
+    let request = Passed { number: number as u64, at: EventTime(0), distinct: 0, new_pages: 0 };
+    log.observe(request, outcome);
+}
+
 fn logged(requests: &[TimedRequest], profile: Profile) -> (ReuseLog, Vec<Looked>) {
-    let (mut model, mut log, mut looked) = (Model::new(profile, 1 << 20), ReuseLog::default(), Vec::new());
-    for request in requests {
+    let (mut model, mut log) = (Model::new(profile, 1 << 20), PassedLog::of_at_most(usize::MAX));
+    let mut looked = Vec::new();
+    for (number, request) in requests.iter().enumerate() {
         let (_, outcome, found) = model.observe(request);
-        log.observe(&outcome);
+        push(&mut log, number, &outcome);
         looked.push(found);
     }
-    assert!(log.is_complete() && log.requests() as usize == looked.len());
+    let log = ReuseLog::of(&log).expect("nothing is forgotten");
+    assert_eq!(log.requests() as usize, 1 + looked.len());
     (log, looked)
 }
 
@@ -57,16 +68,16 @@ proptest! {
         let naive_of = |looked: &[Looked], counted: u32| -> Vec<u64> {
             capacities.iter().map(|capacity| naive(looked, *capacity as usize, counted as usize)).collect()
         };
-        let curve = log.future(0..log.requests()).curve(&capacities, counted);
+        let curve = log.within_window().curve(&capacities, 1 + counted);
         prop_assert_eq!(&curve, &naive_of(&looked, counted));
         let all = requests.len() as u32;
         let (from, to) = (cut.0.min(cut.1).min(all), cut.0.max(cut.1).min(all));
-        let within = log.future(from..to).curve(&capacities, from);
+        let within = log.future(1 + from..1 + to).curve(&capacities, 1 + from);
         prop_assert_eq!(within, naive_of(&looked[from as usize..to as usize], 0), "of a window");
-        let future = log.future(0..all);
+        let future = log.within_window();
         for hits in [0, 1, curve[5], curve[39], curve[39] + 1] {
             let least = curve.iter().position(|found| *found >= hits).map(|capacity| capacity as u64);
-            let found = future.least_capacity(hits, counted);
+            let found = future.least_capacity(hits, 1 + counted);
             prop_assert!(found == least || least.is_none(), "{:?} instead of {:?}", found, least);
         }
     }
@@ -77,20 +88,20 @@ proptest! {
         for capacity in 0..30 {
             let needs = looked.iter().flat_map(Looked::reusable);
             let lru = needs.filter(|(need, _)| *need <= capacity).count() as u64;
-            prop_assert!(log.future(0..log.requests()).hits_at(capacity, 0) >= lru);
+            prop_assert!(log.within_window().hits_at(capacity, 0) >= lru);
         }
     }
 }
 
 #[test]
 fn what_the_stack_forgot_leaves_the_log_incomplete() {
-    let mut log = ReuseLog::default();
+    let mut log = PassedLog::of_at_most(usize::MAX);
     let run =
         |need, last_touched_by| crate::request::outcome::Run { pages: 1, need, step: 0, last_touched_by };
     let outcome = |run| Outcome { runs: vec![run], page_accesses: 1, ..Outcome::default() };
-    log.observe(&Outcome { page_accesses: 1, new_pages: 1, ..Outcome::default() });
-    log.observe(&outcome(run(1, 0)));
-    assert!(log.is_complete());
-    log.observe(&outcome(run(crate::request::outcome::BEYOND, 0)));
-    assert!(!log.is_complete());
+    push(&mut log, 0, &Outcome { page_accesses: 1, new_pages: 1, ..Outcome::default() });
+    push(&mut log, 1, &outcome(run(1, 0)));
+    assert!(ReuseLog::of(&log).is_some());
+    push(&mut log, 2, &outcome(run(crate::request::outcome::BEYOND, 0)));
+    assert!(ReuseLog::of(&log).is_none());
 }

@@ -1,10 +1,36 @@
-//! What retention found over a set of requests, as it is published.
+//! What retention found over a set of requests, as it is published. Pages are whole pages: sampled counts are scaled up.
 
-use super::{RetainedCapacity, RetentionKind, RetentionPoint, RetentionResult};
+use super::{Ages, RetentionConfig, RetentionTally};
 use crate::estimate::curve::{PromptTokens, share};
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Whether a use keeps a page for longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetentionKind {
+    /// Kept for so long after the last use.
+    Sliding,
+    /// Kept for so long after it was written.
+    Fixed,
+}
+
+impl RetentionKind {
+    /// The name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sliding => "sliding",
+            Self::Fixed => "fixed",
+        }
+    }
+
+    /// Whether no use makes a page stay longer.
+    pub fn is_fixed(self) -> bool {
+        self == Self::Fixed
+    }
+}
 
 /// A cache that keeps pages for so long. Numbers that hang on pages which were forgotten are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,67 +93,121 @@ pub struct TtlCoverage {
     pub ttl_ms: Option<u64>,
 }
 
-/// What a result is told with.
+/// How long a page lives unused in one capacity, in milliseconds, over the arrivals after which it drops something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EvictionAge {
+    /// Of ten such arrivals one finds it smaller.
+    pub p10: Option<u64>,
+    /// The median.
+    pub p50: Option<u64>,
+    /// Of ten such arrivals nine find it smaller.
+    pub p90: Option<u64>,
+}
+
+impl EvictionAge {
+    fn of(ages: Cow<'_, Ages>) -> Self {
+        let found = Ages::quantiles_of(ages, &[500, 100, 900].map(Ratio::per_mille), 0);
+        Self { p10: found[1], p50: found[0], p90: found[2] }
+    }
+}
+
+/// A set of requests, and what its counts are published with.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionFigures<'a> {
+    /// Its counts.
+    pub tally: &'a RetentionTally,
+    /// What is followed.
+    pub rules: &'a RetentionConfig,
+    /// Shares of the requests.
+    pub coverages: &'a [Ratio],
+    /// The share of the pages that is followed.
+    pub sample_rate: Ratio,
     /// Bytes a page, where a cost a token is known.
     pub page_bytes: Option<PageBytes>,
     /// Pages accessed.
     pub page_accesses: u64,
     /// The prompts by their tokens.
     pub prompts: PromptTokens,
-    /// The capacities that can be told, ascending: as many as the result has.
+    /// The capacities that are followed, ascending, and perhaps larger ones.
     pub totals: &'a [PageCount],
 }
 
 impl RetentionFigures<'_> {
     /// One entry a time to live and kind.
-    pub fn points(&self, result: &RetentionResult) -> Vec<RetentionEstimate> {
-        result.points.iter().map(|point| self.point(point)).collect()
+    pub fn points(&self) -> Vec<RetentionEstimate> {
+        let of_time = |at| [RetentionKind::Sliding, RetentionKind::Fixed].map(|kind| self.point(at, kind));
+        (0..self.rules.ttls.len()).flat_map(of_time).collect()
     }
 
-    fn point(&self, point: &RetentionPoint) -> RetentionEstimate {
-        let page = self.page_bytes.map(|page| page.0);
-        let capacity = |(total, found): (&PageCount, &RetainedCapacity)| RetainedCapacityEstimate {
-            pages: total.0,
-            page_hits: found.page_hits,
-            honoured: found.honoured,
-        };
-        RetentionEstimate {
-            ttl_ms: point.ttl.ms(),
-            kind: point.kind,
-            page_hits: point.page_hits,
-            prefix_hits: point.page_hits,
-            page_hit_rate: point.page_hits.map(|hits| share(hits, self.page_accesses)),
-            hit_rate_tokens: point.page_hits.map(|hits| self.prompts.hit_rate(hits)),
-            mean_pages: point.mean_pages,
-            peak_pages: point.peak_pages,
-            mean_bytes: point.mean_pages.zip(page).map(|(pages, page)| pages * page as f64),
-            peak_bytes: point.peak_pages.zip(page).map(|(pages, page)| pages.saturating_mul(page)),
-            covered: point.covered,
-            capacities: self.totals.iter().zip(&point.capacities).map(capacity).collect(),
-        }
-    }
-}
-
-impl RequiredTtlEstimate {
     /// One entry a target ratio.
-    pub fn of(result: &RetentionResult) -> Vec<Self> {
-        let of = |required: &super::RequiredTtl| Self {
-            target_ratio: required.target_ratio,
-            coverage: required
-                .coverage
+    pub fn required(&self) -> Vec<RequiredTtlEstimate> {
+        let of_target = |(ages, target_ratio): (&Ages, &Ratio)| RequiredTtlEstimate {
+            target_ratio: *target_ratio,
+            coverage: self
+                .coverages
                 .iter()
-                .map(|found| TtlCoverage { coverage: found.coverage, ttl_ms: found.ttl_ms })
+                .zip(self.tally.required(ages, self.coverages))
+                .map(|(coverage, ttl_ms)| TtlCoverage { coverage: *coverage, ttl_ms })
                 .collect(),
         };
-        result.required.iter().map(of).collect()
+        self.tally.required.iter().zip(&self.rules.targets).map(of_target).collect()
+    }
+
+    fn point(&self, at: usize, kind: RetentionKind) -> RetentionEstimate {
+        let (tally, ttl) = (self.tally, self.rules.ttls[at]);
+        let (held, hits) = match kind {
+            RetentionKind::Sliding => (tally.sliding[at], tally.hits_within(at)),
+            RetentionKind::Fixed => (tally.fixed[at], tally.fixed_hits(at)),
+        };
+        let is_known = !tally.is_beyond_bound[at];
+        let page_hits = is_known.then(|| self.whole(hits));
+        let mean_pages = is_known.then(|| held.mean(tally.span_ms()) / self.sample_rate.as_f64());
+        let peak_pages = is_known.then(|| self.whole(held.peak));
+        let within = |ages: &Ages| tally.requests - tally.with_reuse + ages.count_upto(ttl.ms());
+        let covered = match kind {
+            RetentionKind::Sliding => tally.required.first().map(within),
+            RetentionKind::Fixed => tally.fixed_covered(at).filter(|_| !self.rules.targets.is_empty()),
+        };
+        let page = self.page_bytes.map(|page| page.0);
+        RetentionEstimate {
+            ttl_ms: ttl.ms(),
+            kind,
+            page_hits,
+            prefix_hits: page_hits,
+            page_hit_rate: page_hits.map(|hits| share(hits, self.page_accesses)),
+            hit_rate_tokens: page_hits.map(|hits| self.prompts.hit_rate(hits)),
+            mean_pages,
+            peak_pages,
+            mean_bytes: mean_pages.zip(page).map(|(pages, page)| pages * page as f64),
+            peak_bytes: peak_pages.zip(page).map(|(pages, page)| pages.saturating_mul(page)),
+            covered: covered.filter(|_| is_known).and_then(|requests| self.share(requests)),
+            capacities: if kind.is_fixed() { Vec::new() } else { self.capacities(at, is_known) },
+        }
+    }
+
+    fn capacities(&self, at: usize, is_known: bool) -> Vec<RetainedCapacityEstimate> {
+        let capacity = |(capacity, total): (usize, &PageCount)| RetainedCapacityEstimate {
+            pages: total.0,
+            page_hits: is_known.then(|| self.whole(self.tally.hits_within_at(at, capacity))),
+            honoured: self.share(self.tally.honoured(at, capacity)).filter(|_| is_known),
+        };
+        (0..self.rules.capacities.len()).zip(self.totals).map(capacity).collect()
+    }
+
+    /// So many of the requests as a share of them.
+    fn share(&self, requests: u64) -> Option<f64> {
+        (self.tally.requests > 0).then(|| requests as f64 / self.tally.requests as f64)
+    }
+
+    /// A sample's pages scaled up to all pages.
+    fn whole(&self, pages: u64) -> u64 {
+        self.sample_rate.whole_of(pages)
     }
 }
 
-impl RetentionKind {
-    /// Whether no use makes a page stay longer.
-    pub fn is_fixed(self) -> bool {
-        self == Self::Fixed
+impl RetentionTally {
+    /// How long unused pages live, one entry a capacity.
+    pub fn eviction_ages(&self) -> Vec<EvictionAge> {
+        self.eviction_ages.columns().map(EvictionAge::of).collect()
     }
 }

@@ -150,14 +150,9 @@ impl Retention {
         self.fixed.memory_bytes() + self.boundaries.memory_bytes() + self.sliding.len() * size_of::<Sliding>()
     }
 
-    /// What is followed.
-    pub fn config(&self) -> &RetentionConfig {
-        &self.config
-    }
-
-    /// The latest request.
-    pub fn followed(&self) -> &Followed {
-        &self.followed
+    /// Gives the latest request for the room of another one.
+    pub(crate) fn exchange(&mut self, room: &mut Followed) {
+        std::mem::swap(&mut self.followed, room);
     }
 
     pub(crate) fn advance(&mut self, holders: &Holders) {

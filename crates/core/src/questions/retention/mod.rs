@@ -10,7 +10,6 @@ mod estimate;
 mod fixed;
 mod follow;
 mod lines;
-mod result;
 mod sliding;
 mod tally;
 #[cfg(test)]
@@ -19,12 +18,10 @@ mod ttl;
 
 pub use ages::Ages;
 pub use estimate::{
-    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures, TtlCoverage,
+    EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures,
+    RetentionKind, TtlCoverage,
 };
 pub use follow::{Followed, Retention, RetentionConfig};
-pub use result::{
-    EvictionAge, RequiredTtl, RetainedCapacity, RetentionKind, RetentionPoint, RetentionResult, TtlQuantile,
-};
 pub use tally::{RetentionShape, RetentionTally};
 pub use ttl::{Ttl, TtlError};
 

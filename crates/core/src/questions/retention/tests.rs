@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engines::profile::Profile;
+use crate::estimate::curve::PromptTokens;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
 use crate::questions::lifetimes::{Arrival, Lifetimes};
 use crate::stack::naive::Page;
@@ -212,14 +213,26 @@ fn check(
         }
         if counts {
             counted += 1;
-            tally.add(lifetimes.retention().expect("followed").followed());
+            let (mut followed, mut tenant) = (None, None);
+            lifetimes.hand_over(&mut followed, &mut tenant);
+            tally.add(&followed.expect("followed"));
         }
     }
     let coverages: Vec<Ratio> = ["0.3", "0.9", "1"].map(|share| share.parse().expect("a share")).into();
-    let result = RetentionResult::of(&tally, &config, &coverages, Ratio::ONE);
+    let totals: Vec<_> = config.capacities.iter().copied().map(PageCount).collect();
+    let figures = RetentionFigures {
+        tally: &tally,
+        rules: &config,
+        coverages: &coverages,
+        sample_rate: Ratio::ONE,
+        page_bytes: None,
+        page_accesses: 0,
+        prompts: PromptTokens::default(),
+        totals: &totals,
+    };
     let span = naive.span.map_or(0, |(first, last)| last - first);
-    for point in &result.points {
-        let at = config.ttls.iter().position(|ttl| *ttl == point.ttl).expect("asked for");
+    for point in &figures.points() {
+        let at = config.ttls.iter().position(|ttl| ttl.ms() == point.ttl_ms).expect("asked for");
         let (kept, hits) = match point.kind {
             RetentionKind::Sliding => &naive.sliding[at],
             RetentionKind::Fixed => &naive.fixed[at],
@@ -238,17 +251,17 @@ fn check(
             prop_assert!(counted == 0 || found.honoured == Some(honoured), "{:?} {}", point, honoured);
         }
         if let Some(covered) = point.covered {
-            let within = naive.required[0].iter().filter(|age| **age <= point.ttl.ms()).count() as u64;
+            let within = naive.required[0].iter().filter(|age| **age <= point.ttl_ms).count() as u64;
             let enough = if point.kind.is_fixed() { naive.fixed_covered[at] } else { within };
             prop_assert_eq!(covered, enough as f64 / counted as f64, "{:?}", point);
         }
     }
-    for (required, ages) in result.required.iter().zip(&naive.required) {
+    for (required, ages) in figures.required().iter().zip(&naive.required) {
         for found in required.coverage.iter().filter(|found| bound >= 1000 || found.ttl_ms.is_some()) {
             prop_assert_eq!(found.ttl_ms, quantile(ages, found.coverage));
         }
     }
-    for (found, ages) in result.eviction_ages.iter().zip(&naive.eviction_ages) {
+    for (found, ages) in tally.eviction_ages().iter().zip(&naive.eviction_ages) {
         let at = |thousandths| quantile(ages, Ratio::per_mille(thousandths));
         let naive = EvictionAge { p10: at(100), p50: at(500), p90: at(900) };
         prop_assert!(bound < 1000 || *found == naive, "{:?} is {:?}", found, naive);

@@ -1,7 +1,12 @@
-//! What a router would give in a window, as it is published.
+//! What a router gives in a window, as it is published: hits by total capacity, requirements, imbalance.
 
-use super::result::{RoutedQuantile, RoutingResult};
+use super::router::Router;
+use super::tally::{ReplicaTally, RoutingTally};
+use crate::estimate::coverage::Distribution;
 use crate::estimate::curve::{PromptTokens, share};
+use crate::pool::config::PoolConfig;
+use crate::request::outcome::BEYOND;
+use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -75,42 +80,107 @@ pub struct RouterCoverage {
     pub total_bytes: Option<u64>,
 }
 
-impl RouterEstimate {
-    /// A router's result where a page has so many tokens and takes so many bytes.
-    pub fn of(routed: &RoutingResult, page_size: PageSize, page_bytes: Option<PageBytes>) -> Self {
-        let prompts = PromptTokens::of(routed.page_accesses, routed.rest_tokens, page_size);
-        let size = |pages: u64| page_bytes.map(|page| PageCount(pages).bytes(page).0);
-        let capacities = routed.capacities.iter().map(|point| RoutedCapacity {
-            total_pages: point.total_pages,
-            total_bytes: size(point.total_pages),
-            pages: point.pages,
-            page_hits: point.page_hits,
-            prefix_hits: point.page_hits,
-            page_hit_rate: point.page_hits.map(|hits| share(hits, routed.page_accesses)),
-            hit_rate_tokens: point.page_hits.map(|hits| prompts.hit_rate(hits)),
-            imbalance: point.imbalance,
-        });
-        let quantile = |found: &RoutedQuantile| RouterCoverage {
-            coverage: found.coverage,
-            pages: found.pages,
-            total_pages: found.total_pages,
-            total_bytes: found.total_pages.and_then(size),
-        };
-        let required = routed.required.iter().map(|required| RouterRequirement {
-            target_ratio: required.target_ratio,
-            requests: routed.requests,
-            requests_with_reuse: routed.requests_with_reuse,
-            coverage: required.coverage.iter().map(quantile).collect(),
-        });
-        Self {
-            asked: routed.spec.written(),
-            router: routed.spec.kind.name().to_owned(),
-            replicas: routed.replicas as u64,
-            imbalance: routed.imbalance,
-            unlimited_page_hits: routed.unlimited_page_hits,
-            page_accesses: routed.page_accesses,
-            capacities: capacities.collect(),
-            required: required.collect(),
+/// What requests found behind a router, and what that is published with.
+#[derive(Debug, Clone, Copy)]
+pub struct RoutingFigures<'a> {
+    /// The router.
+    pub router: &'a Router,
+    /// What they found.
+    pub tally: &'a RoutingTally,
+    /// Total capacities, ascending.
+    pub totals: &'a [PageCount],
+    /// The pool's configuration.
+    pub config: &'a PoolConfig,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Bytes a page, where a cost a token is known.
+    pub page_bytes: Option<PageBytes>,
+}
+
+impl RoutingFigures<'_> {
+    /// What the router gives: at every total capacity, and what is required; a router that asks the caches is known at its
+    /// own capacity alone. The imbalance is that at the largest capacity within the tracked bound, without limit where there
+    /// is none.
+    pub fn estimate(&self) -> RouterEstimate {
+        let sum = |count: fn(&ReplicaTally) -> u64| self.tally.replicas.iter().map(count).sum::<u64>();
+        let only = self.router.only_total();
+        let totals = only.as_ref().map_or(self.totals, |total| total.as_slice());
+        let page_accesses = self.whole(sum(|tally| tally.page_accesses));
+        let prompts = PromptTokens::of(page_accesses, sum(|tally| tally.rest_tokens), self.page_size);
+        let capacities: Vec<_> =
+            totals.iter().map(|total| self.capacity(*total, page_accesses, prompts)).collect();
+        let known = capacities.iter().rev().find(|point| point.page_hits.is_some());
+        let unlimited = || self.imbalance(|tally| tally.reusable);
+        let spec = self.router.spec();
+        RouterEstimate {
+            asked: spec.written(),
+            router: spec.kind.name().to_owned(),
+            replicas: self.router.replicas() as u64,
+            imbalance: known.map_or_else(unlimited, |point| point.imbalance),
+            unlimited_page_hits: self.whole(sum(|tally| tally.reusable)),
+            page_accesses,
+            // What is required is known from one run for all capacities only.
+            required: if only.is_none() { self.required(sum(|tally| tally.requests)) } else { Vec::new() },
+            capacities,
         }
+    }
+
+    fn capacity(&self, total: PageCount, page_accesses: u64, prompts: PromptTokens) -> RoutedCapacity {
+        let pages = total.0 / self.router.replicas().max(1) as u64;
+        let followed = self.config.held_shares().followed_of(PageCount(pages));
+        let is_known = followed <= self.config.max_tracked_pages.0;
+        let hits = |tally: &ReplicaTally| tally.found.hits_at(followed);
+        let page_hits = is_known.then(|| self.whole(self.tally.replicas.iter().map(hits).sum()));
+        RoutedCapacity {
+            total_pages: total.0,
+            total_bytes: self.bytes(total.0),
+            pages,
+            page_hits,
+            prefix_hits: page_hits,
+            page_hit_rate: page_hits.map(|hits| share(hits, page_accesses)),
+            hit_rate_tokens: page_hits.map(|hits| prompts.hit_rate(hits)),
+            imbalance: if is_known { self.imbalance(hits) } else { None },
+        }
+    }
+
+    /// The busiest replica's uncached pages over the mean; `None` where nothing is left to prefill.
+    fn imbalance(&self, hits: impl Fn(&ReplicaTally) -> u64) -> Option<f64> {
+        let replicas = self.tally.replicas.iter();
+        let uncached = replicas.map(|tally| tally.page_accesses.saturating_sub(hits(tally)));
+        let (most, sum) = uncached.fold((0, 0_u64), |(most, sum), pages| (pages.max(most), sum + pages));
+        (sum > 0).then(|| most as f64 * self.router.replicas() as f64 / sum as f64)
+    }
+
+    fn required(&self, requests: u64) -> Vec<RouterRequirement> {
+        let count = |needs: &Needs| needs.count_upto(u64::from(u32::MAX));
+        let requests_with_reuse = self.tally.needs.first().map_or(0, count);
+        let of_target = |(needs, target_ratio): (&Needs, &Ratio)| {
+            let distribution = Distribution::new(needs, requests);
+            let coverage = |coverage: &Ratio| self.covering(*coverage, &distribution);
+            RouterRequirement {
+                target_ratio: *target_ratio,
+                requests,
+                requests_with_reuse,
+                coverage: self.config.coverages.iter().map(coverage).collect(),
+            }
+        };
+        self.tally.needs.iter().zip(&self.config.target_ratios).map(of_target).collect()
+    }
+
+    fn covering(&self, coverage: Ratio, distribution: &Distribution<'_>) -> RouterCoverage {
+        let need = distribution.quantile(coverage).filter(|need| *need != BEYOND);
+        let pages = need.map(|need| self.config.nominal_pages(need));
+        let total_pages = pages.map(|pages| pages.saturating_mul(self.router.replicas() as u64));
+        let total_bytes = total_pages.and_then(|pages| self.bytes(pages));
+        RouterCoverage { coverage, pages, total_pages, total_bytes }
+    }
+
+    /// A sample's pages scaled up to all pages.
+    fn whole(&self, pages: u64) -> u64 {
+        self.config.sample_rate.whole_of(pages)
+    }
+
+    fn bytes(&self, pages: u64) -> Option<u64> {
+        self.page_bytes.map(|page| PageCount(pages).bytes(page).0)
     }
 }

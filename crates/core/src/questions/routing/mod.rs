@@ -10,7 +10,6 @@ mod least_in_flight;
 mod loads;
 mod precise;
 mod prefix;
-mod result;
 mod routed;
 mod router;
 mod run;
@@ -20,11 +19,10 @@ mod tally;
 mod tests;
 
 pub use caches::ReplicaCaches;
-pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
-pub use result::{RoutedPoint, RoutedQuantile, RoutedRequirement, RoutingResult};
+pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
 pub use routed::Routed;
 pub use router::{Arriving, Router, TooManyReplicas};
-pub use run::{RoutedCaches, RouterRun, RoutingError};
+pub use run::{RoutedCaches, RoutingError};
 pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};
 

@@ -2,11 +2,9 @@
 
 use super::MAX_REPLICAS;
 use super::following::{FollowingCaches, Served};
-use super::result::RoutingResult;
 use super::routed::Routed;
 use super::router::{Arriving, Router, TooManyReplicas};
 use super::spec::RouterSpec;
-use super::tally::{RoutingShare, RoutingTally};
 use crate::engines::one_pass::{Engine, EngineRefusal};
 use crate::pool::config::PoolConfig;
 use crate::units::{PageCount, PageSize};
@@ -90,48 +88,5 @@ impl RoutedCaches {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         self.caches.memory_bytes() + self.router.memory_bytes() as u64
-    }
-}
-
-/// One router over one trace.
-#[derive(Debug)]
-pub struct RouterRun {
-    routed: RoutedCaches,
-    tally: RoutingTally,
-}
-
-impl RouterRun {
-    /// A run of a router and caches that have seen nothing.
-    pub fn new(routed: RoutedCaches, config: &PoolConfig) -> Self {
-        Self { routed, tally: RoutingTally::new(config.target_ratios.len()) }
-    }
-
-    /// Routes a request. One that is not counted only fills a cache.
-    ///
-    /// # Errors
-    /// [`RoutingError`].
-    pub fn observe(
-        &mut self,
-        request: &Arriving<'_>,
-        page_size: PageSize,
-        config: &PoolConfig,
-        pool: &Engine,
-        counted: bool,
-    ) -> Result<Routed<'_>, RoutingError> {
-        let routed = self.routed.observe(request, page_size, config, pool)?;
-        if counted {
-            self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
-        }
-        Ok(routed)
-    }
-
-    /// The router.
-    pub fn router(&self) -> &Router {
-        self.routed.router()
-    }
-
-    /// What was found, at these total capacities.
-    pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> RoutingResult {
-        RoutingResult::of(self.router(), &self.tally, totals, config)
     }
 }

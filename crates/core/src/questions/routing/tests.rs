@@ -61,6 +61,37 @@ impl Accepting {
     }
 }
 
+/// A router, its caches and what requests found there.
+struct Run {
+    routed: RoutedCaches,
+    tally: RoutingTally,
+}
+
+impl Run {
+    fn new(routed: RoutedCaches, config: &PoolConfig) -> Self {
+        Self { routed, tally: RoutingTally::new(config.target_ratios.len()) }
+    }
+
+    fn observe(
+        &mut self,
+        request: &Arriving<'_>,
+        config: &PoolConfig,
+        pool: &Engine,
+        counted: bool,
+    ) -> Routed<'_> {
+        let routed = self.routed.observe(request, page_size(), config, pool).expect("few replicas");
+        if counted {
+            self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
+        }
+        routed
+    }
+
+    fn estimate(&self, totals: &[PageCount], config: &PoolConfig) -> RouterEstimate {
+        let (router, tally, page_size) = (self.routed.router(), &self.tally, page_size());
+        RoutingFigures { router, tally, totals, config, page_size, page_bytes: None }.estimate()
+    }
+}
+
 /// Replicas follow the pool's engine all the while, or until half of the larger pools' pages are there.
 fn config(profile: Profile) -> PoolConfig {
     PoolConfig {
@@ -113,15 +144,15 @@ proptest! {
     ) {
         let config = config(if vllm { Profile::Vllm } else { Profile::Paper });
         let routed = if apart { RoutedCaches::apart(spec, &config) } else { RoutedCaches::new(spec) };
-        let (mut run, mut pool) = (RouterRun::new(routed, &config), Accepting::new(&config));
+        let (mut run, mut pool) = (Run::new(routed, &config), Accepting::new(&config));
         let mut replicas = Vec::new();
         replay(&requests, |index, request| {
             let counted = index >= warm_up;
             let pool = pool.accept(request);
-            let routed = run.observe(request, page_size(), &config, pool, counted).expect("few replicas");
+            let routed = run.observe(request, &config, pool, counted);
             replicas.push(routed.replica);
         });
-        let count = run.router().replicas();
+        let count = run.routed.router().replicas();
         let parts: Vec<_> = (0..count)
             .map(|replica| {
                 let outcomes = replay_part(&requests, &config, |index| replicas[index] == replica);
@@ -130,9 +161,9 @@ proptest! {
             })
             .collect();
         let totals: Vec<_> = (0..40).map(|step| PageCount(step * step)).collect();
-        let result = run.result(&totals, &config);
+        let result = run.estimate(&totals, &config);
         let all = || parts.iter().flatten();
-        prop_assert_eq!(result.requests, all().count() as u64);
+        prop_assert!(result.required.iter().all(|required| required.requests == all().count() as u64));
         prop_assert_eq!(result.page_accesses, all().map(|outcome| outcome.page_accesses).sum::<u64>());
         prop_assert_eq!(result.unlimited_page_hits, all().map(Outcome::reusable_prefix).sum::<u64>());
         for point in &result.capacities {
@@ -212,7 +243,7 @@ proptest! {
         let config = config(if vllm { Profile::LeafFirst } else { Profile::Paper });
         let at = CapacitySize::Pages(PageCount(each * replicas as u64));
         let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
-        let mut run = RouterRun::new(RoutedCaches::new(RouterSpec { kind, replicas }), &config);
+        let mut run = Run::new(RoutedCaches::new(RouterSpec { kind, replicas }), &config);
         let mut pool = Accepting::new(&config);
         let mut caches = vec![NaiveStack::new(config.profile.order()); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
@@ -232,13 +263,13 @@ proptest! {
             let overloaded = loads[best] as f64 > mean * 1.5 + ids.len() as f64;
             let chosen = if most > 0 && !overloaded { best } else { least(&mut (0..replicas)) };
             let pool = pool.accept(request);
-            let routed = run.observe(request, page_size(), &config, pool, true).expect("few replicas");
+            let routed = run.observe(request, &config, pool, true);
             assert_eq!((routed.replica, routed.outcome.hits_at(each)), (chosen, found[chosen]));
             loads[chosen] += ids.len() as u64 - found[chosen];
             hits += found[chosen];
             caches[chosen].access(&ids);
         });
-        let result = run.result(&[PageCount(1), PageCount(2)], &config);
+        let result = run.estimate(&[PageCount(1), PageCount(2)], &config);
         let told: Vec<_> = result.capacities.iter().map(|point| (point.total_pages, point.page_hits)).collect();
         prop_assert_eq!(told, vec![(each * replicas as u64, Some(hits))]);
         prop_assert!(result.required.is_empty());

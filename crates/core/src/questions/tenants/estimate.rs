@@ -1,15 +1,10 @@
 //! What each tenant holds and gets, as it is published.
 
-use super::{TenantRequirement, TenantResult};
 use crate::units::ratio::Ratio;
-use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 /// What all tenants are called that are not told one by one.
 pub const OTHER: &str = "other";
-
-/// The largest whole number of the published formats.
-const MOST: u64 = i64::MAX as u64;
 
 /// One tenant, or all that are not told one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,36 +51,4 @@ pub struct TenantCoverage {
     pub pages: Option<u64>,
     /// In bytes, where a cost a token is known.
     pub bytes: Option<u64>,
-}
-
-impl TenantEstimate {
-    /// A tenant's result where a page takes so many bytes.
-    pub fn of(found: &TenantResult, page_bytes: Option<PageBytes>) -> Self {
-        let size = |pages: u64| page_bytes.map(|page| PageCount(pages).bytes(page).0);
-        let required = |required: &TenantRequirement| TenantRequired {
-            target_ratio: required.target_ratio,
-            coverage: required
-                .coverage
-                .iter()
-                .map(|found| TenantCoverage {
-                    coverage: found.coverage,
-                    pages: found.pages,
-                    bytes: found.pages.and_then(size),
-                })
-                .collect(),
-        };
-        let published = |held: &u128| u64::try_from(*held).unwrap_or(MOST).min(MOST);
-        Self {
-            tenant: found.others.map(|_| OTHER.to_owned()).or_else(|| found.name.clone()),
-            tenants: found.others,
-            requests: found.requests,
-            page_accesses: found.page_accesses,
-            page_hits: found.page_hits,
-            cold_pages: found.cold_pages,
-            cold_bytes: size(found.cold_pages),
-            capacity_page_hits: found.hits.clone(),
-            page_milliseconds: found.page_milliseconds.iter().map(published).collect(),
-            required: found.required.iter().map(required).collect(),
-        }
-    }
 }

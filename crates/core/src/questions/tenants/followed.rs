@@ -1,12 +1,14 @@
 //! Every tenant's requests: what they find, and what is held for them.
 
+use super::accounts::{Account, TenantFigures, ranked};
+use super::estimate::TenantEstimate;
 use super::names::{Names, TenantId};
 use super::occupancy::Occupancy;
-use super::result::{self, TenantResult};
-use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsShape, TenantsTally};
+use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsTally};
 use crate::pool::config::PoolConfig;
 use crate::questions::lifetimes::{Holders, Packed};
 use crate::request::outcome::Outcome;
+use crate::units::PageBytes;
 use serde::{Deserialize, Serialize};
 
 /// The tenants of a pool.
@@ -37,19 +39,14 @@ impl Tenants {
         }
     }
 
-    /// How many of everything are counted.
-    pub fn shape(&self) -> TenantsShape {
-        self.config.shape()
-    }
-
     /// The place of a tenant.
     pub fn id_of(&mut self, name: Option<&str>) -> TenantId {
         self.names.id_of(name)
     }
 
-    /// The latest request; none where it does not count.
-    pub fn share(&self) -> Option<&TenantShare> {
-        self.share.as_ref()
+    /// Takes the latest request; none where it does not count.
+    pub(crate) fn take_share(&mut self) -> Option<TenantShare> {
+        self.share.take()
     }
 
     /// Follows the latest request, a tenant's, that has taken its `pages` over.
@@ -102,13 +99,13 @@ impl Tenants {
 
     /// The `most` tenants that hold the most, then all others together: what the requests of `tally` found, and
     /// what was held since the first request that counts.
-    pub(crate) fn result(
+    pub(crate) fn estimates(
         &self,
         holders: &Holders,
         tally: &TenantsTally,
         most: usize,
-        config: &PoolConfig,
-    ) -> Vec<TenantResult> {
+        (config, page_bytes): (&PoolConfig, Option<PageBytes>),
+    ) -> Vec<TenantEstimate> {
         let Some(before) = &self.before else { return Vec::new() };
         let now = self.so_far(holders);
         let of = |at: usize| {
@@ -117,10 +114,11 @@ impl Tenants {
                 sum(Some(sums)).saturating_sub(sum(before.get(capacity)))
             });
             let id = TenantId::at(at);
-            let tally = tally.of(id).cloned().unwrap_or_else(|| TenantTally::new(self.shape()));
-            result::Account { id, tally, page_milliseconds: held.collect() }
+            let tally = tally.of(id).cloned().unwrap_or_else(|| TenantTally::new(self.config.shape()));
+            Account { id, tally, page_milliseconds: held.collect() }
         };
-        result::ranked((0..self.names.len()).map(of).collect(), most, config, |id| {
+        let figures = TenantFigures { config, page_bytes };
+        ranked((0..self.names.len()).map(of).collect(), most, figures, |id| {
             self.names.name(id).map(str::to_owned)
         })
     }

@@ -4,12 +4,12 @@
 //! capacity tells when pages leave it: with their last toucher's age they are accounted to that tenant, once, as
 //! they are taken over or dropped. Sums over all tenants are the pool's.
 
+mod accounts;
 mod estimate;
 mod followed;
 mod names;
 mod occupancy;
 mod quota;
-mod result;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,6 @@ pub use estimate::{OTHER, TenantCoverage, TenantEstimate, TenantRequired};
 pub use followed::Tenants;
 pub use names::TenantId;
 pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
-pub use result::{TenantQuantile, TenantRequirement, TenantResult};
 pub use tally::{TenantShare, TenantsConfig, TenantsShape, TenantsTally};
 
 /// Most tenants told apart; later ones are accounted together.

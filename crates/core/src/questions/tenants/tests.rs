@@ -55,12 +55,12 @@ fn config(profile: Profile) -> PoolConfig {
     }
 }
 
-fn tenants(config: &PoolConfig) -> Tenants {
-    Tenants::new(TenantsConfig {
+fn rules(config: &PoolConfig) -> TenantsConfig {
+    TenantsConfig {
         order: config.profile.order(),
         capacities: CAPACITIES.into(),
         targets: config.target_ratios.clone(),
-    })
+    }
 }
 
 /// What lies in each capacity from one moment to the next.
@@ -78,9 +78,9 @@ fn follow(
     warm_up: usize,
 ) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
     let mut model = Model::new(config.profile, 1 << 20);
-    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(config)));
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(config))));
     let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
-    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
+    let mut tally = TenantsTally::new(rules(config).shape());
     for (number, request) in requests.iter().enumerate() {
         let (before, list) = (model.now, std::mem::take(&mut model.list));
         model.list = list.clone();
@@ -95,7 +95,7 @@ fn follow(
         let counted = number >= warm_up;
         let tenant = name(request.tenant);
         lifetimes.observe(&Arrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
-        count(&lifetimes, &mut tally);
+        count(&mut lifetimes, &mut tally);
         if !counted {
             continue;
         }
@@ -114,18 +114,20 @@ fn follow(
 }
 
 /// Counts the latest request, if it counts.
-fn count(lifetimes: &Lifetimes, tally: &mut TenantsTally) {
-    let tenants = lifetimes.tenants().expect("followed");
-    tenants.share().into_iter().for_each(|share| tally.add(share));
+fn count(lifetimes: &mut Lifetimes, tally: &mut TenantsTally) {
+    let (mut retention, mut share) = (None, None);
+    lifetimes.hand_over(&mut retention, &mut share);
+    share.iter().for_each(|share| tally.add(share));
 }
 
-fn counts_of(result: &TenantResult) -> (u64, u64, u64, &[u64], &[u128]) {
-    let TenantResult { requests, page_hits, cold_pages, hits, page_milliseconds, .. } = result;
-    (*requests, *page_hits, page_hits + cold_pages, hits, page_milliseconds)
+fn counts_of(result: &TenantEstimate) -> (u64, u64, u64, &[u64], Vec<u128>) {
+    let TenantEstimate { requests, page_hits, cold_pages, capacity_page_hits, .. } = result;
+    let held = result.page_milliseconds.iter().map(|held| u128::from(*held)).collect();
+    (*requests, *page_hits, page_hits + cold_pages, capacity_page_hits, held)
 }
 
-fn check(result: &TenantResult, naive: &Counts) -> Result<(), TestCaseError> {
-    let obvious = (naive.requests, naive.reusable, naive.accesses, &naive.hits[..], &naive.held[..]);
+fn check(result: &TenantEstimate, naive: &Counts) -> Result<(), TestCaseError> {
+    let obvious = (naive.requests, naive.reusable, naive.accesses, &naive.hits[..], naive.held.to_vec());
     prop_assert_eq!(counts_of(result), obvious);
     for found in result.required.iter().flat_map(|required| &required.coverage) {
         let rank = found.coverage.nearest_rank(naive.requests);
@@ -143,10 +145,10 @@ proptest! {
     ) {
         let config = config(profile);
         let (lifetimes, tally, naive) = follow(&requests, &config, warm_up);
-        let results = lifetimes.told_by_tenant(&tally, 100, &config);
+        let results = lifetimes.by_tenant(&tally, 100, (&config, None));
         for result in &results {
-            prop_assert_eq!(result.others, None);
-            let counts = naive.get(&result.name).cloned().unwrap_or_default();
+            prop_assert_eq!(result.tenants, None);
+            let counts = naive.get(&result.tenant).cloned().unwrap_or_default();
             check(result, &counts)?;
         }
         let told = naive.values().filter(|counts| counts.requests > 0).count();
@@ -161,21 +163,21 @@ proptest! {
     ) {
         let config = config(profile);
         let (lifetimes, tally, naive) = follow(&requests, &config, 0);
-        let results = lifetimes.told_by_tenant(&tally, most, &config);
-        let (told, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.others.is_none());
+        let results = lifetimes.by_tenant(&tally, most, (&config, None));
+        let (told, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.tenants.is_none());
         prop_assert!(told.len() <= most && others.len() <= 1);
         let mut left = naive.clone();
-        told.iter().for_each(|result| drop(left.remove(&result.name)));
+        told.iter().for_each(|result| drop(left.remove(&result.tenant)));
         let mut sum = Counts::default();
         left.values().for_each(|counts| sum.add(counts));
         prop_assert_eq!(others.is_empty(), left.is_empty());
         if let Some(others) = others.first() {
-            prop_assert_eq!(others.others, Some(left.len() as u64));
+            prop_assert_eq!(others.tenants, Some(left.len() as u64));
             check(others, &sum)?;
         }
         let mut pool = Counts::default();
         naive.values().for_each(|counts| pool.add(counts));
-        let held = |at: usize| results.iter().map(|result| result.page_milliseconds[at]).sum::<u128>();
+        let held = |at: usize| results.iter().map(|result| u128::from(result.page_milliseconds[at])).sum::<u128>();
         let held: Vec<u128> = (0..CAPACITIES.len()).map(held).collect();
         prop_assert_eq!(held, pool.held.to_vec(), "sums are the pool's");
     }
@@ -215,8 +217,8 @@ proptest! {
 #[test]
 fn tenants_beyond_the_limit_are_accounted_together() {
     let config = config(Profile::Paper);
-    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(&config)));
-    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(&config))));
+    let mut tally = TenantsTally::new(rules(&config).shape());
     for number in 0..MAX_TENANTS + 9 {
         let name = format!("t{number}");
         let arrival = Arrival {
@@ -226,12 +228,12 @@ fn tenants_beyond_the_limit_are_accounted_together() {
         };
         let outcome = Outcome { page_accesses: 2, new_pages: 2, ..Outcome::default() };
         lifetimes.observe(&arrival, &outcome);
-        count(&lifetimes, &mut tally);
+        count(&mut lifetimes, &mut tally);
     }
-    let results = lifetimes.told_by_tenant(&tally, usize::MAX, &config);
+    let results = lifetimes.by_tenant(&tally, usize::MAX, (&config, None));
     assert_eq!(results.len(), MAX_TENANTS + 1);
     let last = results.last().expect("the others");
-    assert_eq!((last.others, last.requests, last.cold_pages), (Some(0), 9, 18));
+    assert_eq!((last.tenants, last.requests, last.cold_pages), (Some(0), 9, 18));
 }
 
 /// Follows two requests of one page each for every tenant named, in caches split by `quota`.

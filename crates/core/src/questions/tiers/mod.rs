@@ -35,5 +35,5 @@ pub use plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, 
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
 pub use sights::Sights;
 pub use steps::{Evidence, Steps};
-pub use traffic::{Peak, TierSpan, Traffic, TrafficLog};
+pub use traffic::{Peak, TierSpan, Traffic};
 pub use trend::{Requirements, Standing, Trend};

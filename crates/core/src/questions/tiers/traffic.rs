@@ -7,26 +7,12 @@
 //! Where tiers end is known once a log or a window has ended, so its runs are kept ([`PassedLog`]).
 
 use super::plan::Inclusion;
-use super::sights::Sights;
 use crate::questions::request_runs::{Passed, PassedLog, PassedRun};
-use crate::request::outcome::{BEYOND, Outcome};
 use crate::units::EventTime;
 use crate::units::ratio::Ratio;
 
 /// The spans over which the busiest moment is looked for, in milliseconds.
 const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
-
-/// Most requests and most runs of a whole log that are kept.
-const MOST_RUNS: usize = 1 << 28;
-
-/// The runs of a whole log.
-#[derive(Debug, Clone, Default)]
-pub struct TrafficLog {
-    log: PassedLog,
-    now: Option<EventTime>,
-    /// By the number of each request.
-    sights: Sights,
-}
 
 /// Where a tier lies, in followed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,44 +82,6 @@ struct Spans {
     latest: Option<i64>,
     read: u64,
     written: u64,
-}
-
-impl TrafficLog {
-    /// Adds the next request of the engine; every one must come, in order.
-    pub fn observe(&mut self, event_time: EventTime, outcome: &Outcome) {
-        let at = self.now.map_or(event_time, |now| now.max(event_time));
-        self.now = Some(at);
-        let number = self.sights.requests();
-        let request = Passed {
-            number: number as u64,
-            at,
-            distinct: self.sights.distinct(),
-            // A request's pages are counted in 32 bits everywhere.
-            new_pages: outcome.new_pages as u32,
-        };
-        self.log.observe(request, outcome, MOST_RUNS);
-        for run in outcome.runs.iter().chain(&outcome.unlooked) {
-            let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
-            self.sights.take(place, run.pages);
-        }
-        self.sights.arrive(outcome.new_pages);
-    }
-
-    /// Pages that were touched only once, and all that there were: so many of the first writes are saved where a page
-    /// is stored on second sight only. `None` where the stack forgot some.
-    pub fn touched_once(&self) -> Option<(u64, u64)> {
-        self.sights.touched_once()
-    }
-
-    /// Whether all requests could be kept; else nothing can be told.
-    pub fn is_complete(&self) -> bool {
-        self.log.is_complete()
-    }
-
-    /// What passes between a tier and those above, from the request numbered `counted` on.
-    pub fn traffic(&self, tier: TierSpan, counted: usize) -> Traffic {
-        Traffic::of(&self.log, tier, counted)
-    }
 }
 
 impl Traffic {
@@ -225,8 +173,35 @@ mod tests {
     use super::*;
     use crate::engines::profile::Profile;
     use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::questions::tiers::Sights;
+    use crate::request::outcome::Outcome;
     use crate::stack::naive::Page;
     use proptest::prelude::*;
+
+    /// The runs of a whole log, and which pages were seen again, by the number of each request.
+    struct TrafficLog {
+        log: PassedLog,
+        now: EventTime,
+        sights: Sights,
+    }
+
+    impl TrafficLog {
+        fn new() -> Self {
+            let log = PassedLog::of_at_most(usize::MAX);
+            Self { log, now: EventTime(i64::MIN), sights: Sights::default() }
+        }
+
+        fn observe(&mut self, event_time: EventTime, outcome: &Outcome) {
+            self.now = self.now.max(event_time);
+            let (number, distinct) = (self.sights.requests() as u64, self.sights.distinct());
+            let new_pages = outcome.new_pages as u32;
+            self.log.observe(Passed { number, at: self.now, distinct, new_pages }, outcome);
+            for run in outcome.runs.iter().chain(&outcome.unlooked) {
+                self.sights.take(Some(run.last_touched_by as usize), run.pages);
+            }
+            self.sights.arrive(outcome.new_pages);
+        }
+    }
 
     /// Two caches, one page at a time: what one drops goes to the other.
     #[derive(Default)]
@@ -278,14 +253,14 @@ mod tests {
             requests in timed_requests(50), root_first in any::<bool>(), above in 1u64..20, own in 1u64..20,
         ) {
             let profile = if root_first { Profile::Paper } else { Profile::LeafFirst };
-            let (mut model, mut log, mut two) = (Model::new(profile, 1 << 20), TrafficLog::default(), Two::default());
+            let (mut model, mut log, mut two) = (Model::new(profile, 1 << 20), TrafficLog::new(), Two::default());
             for request in &requests {
                 let (time, outcome, looked) = model.observe(request);
                 log.observe(time, &outcome);
                 let pages: Vec<Page> = looked.pages.iter().map(|(page, _)| page.clone()).collect();
                 two.access(&pages, root_first, above as usize, own as usize);
             }
-            let traffic = log.traffic(TierSpan { above, own, inclusion: Inclusion::Exclusive }, 0);
+            let traffic = Traffic::of(&log.log, TierSpan { above, own, inclusion: Inclusion::Exclusive }, 0);
             prop_assert_eq!((traffic.read_pages, traffic.written_pages), (two.read, two.written));
         }
 
@@ -294,7 +269,7 @@ mod tests {
             requests in timed_requests(50), profile in profiles(), above in 1u64..20, own in 1u64..30,
             inclusive in any::<bool>(), counted in 0usize..8,
         ) {
-            let (mut model, mut log) = (Model::new(profile, 1 << 20), TrafficLog::default());
+            let (mut model, mut log) = (Model::new(profile, 1 << 20), TrafficLog::new());
             let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
             let reach = if inclusive { above.max(own) } else { above + own };
             let mut touches: std::collections::HashMap<Page, u64> = std::collections::HashMap::new();
@@ -317,8 +292,8 @@ mod tests {
                 times.push(model.now.expect("a request"));
             }
             let once = touches.values().filter(|touches| **touches == 1).count() as u64;
-            prop_assert_eq!(log.touched_once(), Some((once, touches.len() as u64)));
-            let traffic = log.traffic(TierSpan { above, own, inclusion }, counted);
+            prop_assert_eq!(log.sights.touched_once(), Some((once, touches.len() as u64)));
+            let traffic = Traffic::of(&log.log, TierSpan { above, own, inclusion }, counted);
             let (own, other) = match inclusion {
                 Inclusion::Exclusive => (&exclusive, &inclusive),
                 Inclusion::Inclusive => (&inclusive, &exclusive),

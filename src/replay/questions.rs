@@ -1,0 +1,93 @@
+//! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
+
+use super::{Beside, ReplayError, ReplayOptions};
+use crate::worth::PrefillRate;
+use kvset_core::pool::Pool;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::questions::enabled::{Asked, Horizon};
+use kvset_core::questions::measured::Counts;
+use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
+use kvset_core::request::labels::Label;
+use kvset_formats::trace::TraceRow;
+
+/// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
+/// tiers is told where several are planned.
+pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Asked {
+    let asked = &pool.asked;
+    let traffic = pool.tiers.len() > 1 && !pool.is_pointwise();
+    let rate = options.beside.prefill_rate.as_ref().map(PrefillRate::at_start);
+    Asked {
+        measured_where_stated: true,
+        provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
+        traffic,
+        prefill_rate: rate.filter(|_| traffic),
+        horizon: Horizon::Finite,
+        ..asked.clone()
+    }
+}
+
+/// Refuses what the engine cannot tell, by the option that asks for it.
+///
+/// # Errors
+/// [`ReplayError`].
+pub(super) fn check(config: &PoolConfig, beside: &Beside) -> Result<(), ReplayError> {
+    let asked = &config.asked;
+    let of_a_stack = [
+        ("--router", !asked.routers.is_empty()),
+        ("--ttl", !asked.ttls.is_empty()),
+        ("--optimal", asked.optimal),
+        ("--tenants", asked.tenants.is_some()),
+        ("--quota", !beside.quotas.is_empty()),
+    ];
+    let option = of_a_stack.into_iter().find(|(_, is_asked)| *is_asked);
+    if let Some((asked, _)) = option.filter(|_| config.is_pointwise()) {
+        return Err(ReplayError::NoStack { asked, engine: config.profile.name() });
+    }
+    asked.routers.iter().try_for_each(|spec| spec.check(config.kv_bytes_per_token.is_some()))?;
+    Ok(())
+}
+
+/// Which names the rows of a trace have.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    session: bool,
+    tenant: bool,
+}
+
+impl Names {
+    /// Takes a row in.
+    pub(super) fn note(&mut self, row: &TraceRow<'_>) {
+        self.session |= row.session.is_some();
+        self.tenant |= row.event.labels.get(Label::Tenant).is_some();
+    }
+
+    /// Refuses routers that go by a name which no row has.
+    ///
+    /// # Errors
+    /// [`ReplayError::Unnamed`].
+    pub(super) fn check(&self, routers: &[RouterSpec]) -> Result<(), ReplayError> {
+        routers.iter().try_for_each(|spec| match spec.kind {
+            RouterKind::Hash(HashBy::Session) if !self.session => {
+                Err(ReplayError::Unnamed { router: spec.written(), by: "session" })
+            }
+            RouterKind::Hash(HashBy::Tenant) if !self.tenant => {
+                Err(ReplayError::Unnamed { router: spec.written(), by: "tenant" })
+            }
+            _ => Ok(()),
+        })
+    }
+}
+
+/// How a log was taken whose usages all leave the cached tokens out, where nobody asks for them to be zeros.
+pub(super) fn never_stated(pool: &Pool) -> Option<String> {
+    let counts: &Counts = pool.counted_since_start()?.beside.as_ref()?.measured_counts()?;
+    let is_unclear = !pool.config().asked.measured && !counts.state_something() && counts.taken_as_zero > 0;
+    is_unclear.then(|| {
+        format!(
+            "none of {} requests with a usage states its cached tokens, which is taken as not measured: nothing was \
+             cached, or the engine does not report them (vLLM: --enable-prompt-tokens-details, SGLang: \
+             --enable-cache-report); --measured takes them as zeros",
+            counts.taken_as_zero
+        )
+    })
+}
