@@ -37,3 +37,4 @@ mod registry_real;
 mod shared_snapshots;
 mod shutdown;
 mod suspended;
+mod unowned;

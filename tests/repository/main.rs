@@ -8,3 +8,4 @@ mod cycles;
 mod dependencies;
 mod features;
 mod pinned;
+mod places;

@@ -5,7 +5,7 @@ use crate::input::Fetched;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member, TopicId};
+use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member, TopicId, Unowned};
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -131,9 +131,11 @@ impl Member for SimMember {
         })?
     }
 
-    fn unowned(&self, _: Duration) -> Result<Vec<Partition>, KafkaFailure> {
-        self.0.step("unowned", |state| passing(state, "unowned").map(|()| Vec::new()))?
+    fn unowned(&self, _: Duration) -> Result<Unowned, KafkaFailure> {
+        self.0.step("unowned", |state| passing(state, "unowned").map(|()| Unowned::default()))?
     }
+
+    fn share_out_again(&self) {}
 
     fn lookup(&self) -> Result<SimLookup, KafkaFailure> {
         Ok(SimLookup(self.0.clone()))

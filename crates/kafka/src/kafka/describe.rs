@@ -98,6 +98,15 @@ fn topic_id<C: ClientContext>(
     })
 }
 
+/// What a group's members have of a topic.
+#[derive(Debug, Default)]
+pub(super) struct GroupAssignment {
+    /// Partitions that some member has.
+    pub partitions: BTreeSet<i32>,
+    /// Whether they are shared out, and not about to be.
+    pub is_stable: bool,
+}
+
 /// Partitions of a topic that some member of the group has; `None` where brokers do not tell, which they do of members
 /// that speak "classic" only.
 ///
@@ -111,19 +120,22 @@ pub(super) fn assigned<C: ClientContext>(
     group: &str,
     topic: &str,
     timeout: Duration,
-) -> Result<Option<BTreeSet<i32>>, KafkaError> {
+) -> Result<Option<GroupAssignment>, KafkaError> {
     let groups = client.fetch_group_list(Some(group), timeout)?;
     let described = groups.groups().iter().find(|found| found.name() == group);
     let Some(described) = described.filter(|found| found.protocol_type() == CONSUMERS) else {
         return Ok(None);
     };
-    let mut partitions = BTreeSet::new();
+    let mut found = GroupAssignment { is_stable: described.state() == STABLE, ..GroupAssignment::default() };
     for assignment in described.members().iter().filter_map(GroupMemberInfo::assignment) {
         let read = assigned_partitions(assignment, topic);
-        partitions.extend(read.ok_or(KafkaError::GroupListFetch(Code::BadMessage))?);
+        found.partitions.extend(read.ok_or(KafkaError::GroupListFetch(Code::BadMessage))?);
     }
-    Ok(Some(partitions))
+    Ok(Some(found))
 }
+
+/// What brokers call a group whose partitions are shared out.
+const STABLE: &str = "Stable";
 
 /// What groups of consumers call their protocol; brokers leave it empty where they do not tell of the members.
 const CONSUMERS: &str = "consumer";

@@ -106,6 +106,16 @@ pub enum Event<R> {
     Trouble(KafkaFailure),
 }
 
+/// Partitions that no member of a group has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unowned {
+    /// The partitions, ascending.
+    pub partitions: Vec<Partition>,
+    /// Whether it is this member's part to have them shared out: its first partition is the first that anybody has, or
+    /// nobody has any; and the group is not about to share them out by itself.
+    pub is_mine: bool,
+}
+
 /// A member of a consumer group on one topic, polled by one thread.
 ///
 /// A rebalance must be answered, with [`Member::assign`] or [`Member::unassign`], before the next
@@ -149,7 +159,12 @@ pub trait Member {
     ///
     /// # Errors
     /// The brokers do not answer within `timeout`, or refuse to say.
-    fn unowned(&self, timeout: Duration) -> Result<Vec<Partition>, KafkaFailure>;
+    fn unowned(&self, timeout: Duration) -> Result<Unowned, KafkaFailure>;
+
+    /// Has the group share its partitions out once more, while this goes on. With cooperative assignment and stable names
+    /// that takes somebody who joins: a member that gave partitions up, was killed before it joined again, and is back under
+    /// its name, is given what it had, and nobody the others (KIP-345 with KIP-429).
+    fn share_out_again(&self);
 
     /// Connects to look records of the topic up.
     ///

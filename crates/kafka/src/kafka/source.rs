@@ -7,10 +7,10 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::describe::{Informant, assigned};
+use super::describe::{GroupAssignment, Informant, assigned};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
-use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
+use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId, Unowned};
 use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
 use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for the client to move to another offset.
 const SEEK: Duration = Duration::from_secs(10);
+/// Longest time in which a group shares its partitions out for a further member.
+const GUEST: Duration = Duration::from_secs(120);
 /// Time in which a client gives its partitions up and tells the coordinator that it leaves.
 const LEAVE: Duration = Duration::from_secs(1);
 
@@ -110,6 +112,22 @@ pub struct Source {
     informant: Informant,
     /// What a stable name, under which the member is expected back, changes about leaving.
     stay: Stay,
+    /// Who joins and leaves to have partitions shared out again: a member without a name. None of a reader of its own.
+    guest: Option<Membership>,
+}
+
+/// Joins a group as one more member until it was shared out, and leaves again. Every partition is given to somebody then.
+fn join_and_leave(connection: &Connection, guest: &Membership, topic: &str) -> Result<(), KafkaFailure> {
+    let (source, begin) = (Source::join(connection, guest, topic)?, Instant::now());
+    while begin.elapsed() < GUEST {
+        match source.poll(LEAVE / 10) {
+            Some(Event::Assigned(_)) => break,
+            Some(Event::Trouble(failure)) if failure.kind != FailureKind::Transient => return Err(failure),
+            _ => {}
+        }
+    }
+    source.leave(true);
+    Ok(())
 }
 
 impl Source {
@@ -125,10 +143,11 @@ impl Source {
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
         let stay = Stay::of(membership);
+        let guest = Some(Membership { instance: None, leave_on_stop: false, ..membership.clone() });
         let (connection, group, topic) = (connection.clone(), membership.group.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::default(), Mutex::default());
         let informant = Informant::default();
-        Ok(Self { consumer, connection, group, topic, notes, gaps: None, starts, informant, stay })
+        Ok(Self { consumer, connection, group, topic, notes, gaps: None, starts, informant, stay, guest })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -153,7 +172,8 @@ impl Source {
         let (connection, group, topic) = (connection.clone(), group.to_owned(), topic.to_owned());
         let (notes, starts) = (Mutex::new(notes), Mutex::default());
         let (gaps, informant) = (Some(gaps), Informant::default());
-        Ok(Self { consumer, connection, group, topic, notes, gaps, starts, informant, stay: Stay::Never })
+        let (stay, guest) = (Stay::Never, None);
+        Ok(Self { consumer, connection, group, topic, notes, gaps, starts, informant, stay, guest })
     }
 
     /// Where each assigned partition was read to.
@@ -325,9 +345,9 @@ impl Member for Source {
             .map_err(|error| KafkaFailure::of_known(&doing(), &error))
     }
 
-    fn unowned(&self, timeout: Duration) -> Result<Vec<Partition>, KafkaFailure> {
+    fn unowned(&self, timeout: Duration) -> Result<Unowned, KafkaFailure> {
         if self.gaps.is_some() {
-            return Ok(Vec::new());
+            return Ok(Unowned::default());
         }
         let doing = || format!("describing group `{}`", self.group);
         let failure = |error| KafkaFailure::of(&doing(), &error);
@@ -335,9 +355,31 @@ impl Member for Source {
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let assigned =
             assigned(self.consumer.client(), &self.group, &self.topic, timeout).map_err(failure)?;
-        let Some(assigned) = assigned else { return Ok(Vec::new()) };
+        let Some(GroupAssignment { partitions: owned, is_stable }) = assigned else {
+            return Ok(Unowned::default());
+        };
         let partitions = topic.iter().flat_map(|topic| topic.partitions()).map(MetadataPartition::id);
-        Ok(partitions.filter(|partition| !assigned.contains(partition)).map(Partition).collect())
+        let mut partitions: Vec<_> =
+            partitions.filter(|partition| !owned.contains(partition)).map(Partition).collect();
+        partitions.sort_unstable();
+        let own = lock(&self.starts).keys().next().copied();
+        let is_mine = is_stable && (owned.is_empty() || own == owned.first().copied().map(Partition));
+        Ok(Unowned { partitions, is_mine })
+    }
+
+    fn share_out_again(&self) {
+        let Some(membership) = &self.guest else { return };
+        let (connection, membership, topic) =
+            (self.connection.clone(), membership.clone(), self.topic.clone());
+        let guest = std::thread::Builder::new().name("kvset-guest".to_owned());
+        let spawned = guest.spawn(move || {
+            if let Err(failure) = join_and_leave(&connection, &membership, &topic) {
+                tracing::warn!("partitions cannot be shared out again: {failure}");
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::warn!("partitions cannot be shared out again: no thread: {error}");
+        }
     }
 
     fn lookup(&self) -> Result<Lookup, KafkaFailure> {

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::events::partition_list;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
+use kvset_kafka::kafka::member::Unowned;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 /// Time between two looks at the group. A partition without an owner at one of them may be on its way to another.
 const LOOK: Duration = Duration::from_secs(15);
+
+/// Least time between two times that the group is to share its partitions out again.
+const SHARE_OUT: Duration = Duration::from_secs(60);
 
 /// What was seen of the partitions.
 pub(super) struct Conditions<'c> {
@@ -25,12 +29,14 @@ pub(super) struct Conditions<'c> {
     suspects: Vec<Partition>,
     /// And at the one before.
     unowned: Vec<Partition>,
+    /// When the group was to share them out again.
+    shared_out: Option<Instant>,
 }
 
 impl<'c> Conditions<'c> {
     pub fn new(clock: &'c dyn Clock) -> Self {
         let (waiting, stalled, suspects, unowned) = Default::default();
-        Self { clock, waiting, stalled, looked: clock.now(), suspects, unowned }
+        Self { clock, waiting, stalled, looked: clock.now(), suspects, unowned, shared_out: None }
     }
 
     /// Notes how far partitions were processed whose records wait; of the others there is nothing to say.
@@ -55,14 +61,15 @@ impl<'c> Conditions<'c> {
         self.stalled = stalled;
     }
 
-    /// Looks at the group where it is time to. An answer that fails to come says nothing.
-    pub fn look(&mut self, unowned: impl FnOnce() -> Result<Vec<Partition>, KafkaFailure>) {
+    /// Looks at the group where it is time to; whether this member is to have it share its partitions out again. An answer
+    /// that fails to come says nothing.
+    pub fn look(&mut self, unowned: impl FnOnce() -> Result<Unowned, KafkaFailure>) -> bool {
         if self.clock.since(self.looked) < LOOK {
-            return;
+            return false;
         }
-        let suspects = unowned().unwrap_or_else(|failure| {
+        let Unowned { partitions: suspects, is_mine } = unowned().unwrap_or_else(|failure| {
             tracing::debug!("{failure}");
-            Vec::new()
+            Unowned::default()
         });
         let lasting = |partition: &Partition| self.suspects.contains(partition);
         let unowned: Vec<_> = suspects.iter().copied().filter(lasting).collect();
@@ -73,6 +80,13 @@ impl<'c> Conditions<'c> {
             );
         }
         (self.suspects, self.unowned, self.looked) = (suspects, unowned, self.clock.now());
+        let is_due = self.shared_out.is_none_or(|before| self.clock.since(before) >= SHARE_OUT);
+        let shares_out = is_mine && is_due && !self.unowned.is_empty();
+        if shares_out {
+            tracing::info!("having the group share out partitions {} again", partition_list(&self.unowned));
+            self.shared_out = Some(self.clock.now());
+        }
+        shares_out
     }
 
     /// Partitions of which records wait, and none has been processed for a while.
@@ -137,13 +151,17 @@ mod tests {
         assert_eq!(conditions.stalled(), [], "it waits anew");
     }
 
+    fn unowned(partitions: &[i32], is_mine: bool) -> Result<Unowned, KafkaFailure> {
+        Ok(Unowned { partitions: partitions.iter().copied().map(Partition).collect(), is_mine })
+    }
+
     #[test]
     fn a_partition_is_without_an_owner_at_the_second_look() {
         let hand = Hand::new();
         let mut conditions = Conditions::new(&hand);
         let look = |conditions: &mut Conditions<'_>, found: &[i32]| {
             hand.turn(15);
-            conditions.look(|| Ok(found.iter().copied().map(Partition).collect()));
+            assert!(!conditions.look(|| unowned(found, false)), "another member sees to it");
             conditions.unowned().iter().map(|partition| partition.0).collect::<Vec<_>>()
         };
         assert!(look(&mut conditions, &[1, 2]).is_empty());
@@ -153,5 +171,19 @@ mod tests {
         hand.turn(15);
         conditions.look(|| Err(KafkaFailure::fatal("no right to")));
         assert_eq!(conditions.unowned(), [], "what is not known is not said");
+    }
+
+    #[test]
+    fn partitions_that_stay_without_an_owner_are_shared_out_again_once_a_minute() {
+        let hand = Hand::new();
+        let mut conditions = Conditions::new(&hand);
+        let mut looks = |found: &[i32]| {
+            hand.turn(15);
+            conditions.look(|| unowned(found, true))
+        };
+        assert!(!looks(&[1]), "it may be on its way");
+        assert!(looks(&[1]));
+        assert_eq!([looks(&[1]), looks(&[1]), looks(&[1]), looks(&[1])], [false, false, false, true]);
+        assert!(!looks(&[]) && !looks(&[2]));
     }
 }

@@ -214,7 +214,9 @@ where
         let away_for = self.source.away_for();
         if away_for.is_zero() {
             self.same_topic.look_now_and_then(self.source)?;
-            self.conditions.look(|| self.source.unowned(GLANCE));
+            if self.conditions.look(|| self.source.unowned(GLANCE)) {
+                self.source.share_out_again();
+            }
             let waiting = lag.iter().filter(|(_, records)| *records > 0);
             let next = |partition| Some((partition, self.assignment.processed(partition)?));
             self.conditions.note_waiting(waiting.filter_map(|(partition, _)| next(*partition)));
