@@ -26,6 +26,7 @@ pub use kvset_tokenize as tokenize;
 
 pub mod cli;
 pub mod commands;
+pub mod doctor;
 pub mod live;
 pub mod model;
 pub mod prefixes;

@@ -54,6 +54,8 @@ enum Command {
     Skip(args::SkipArgs),
     /// Estimate from trace files, without Kafka.
     Replay(Box<args::ReplayArgs>),
+    /// Say what a log can and cannot tell of the cache it needs.
+    Doctor(Box<args::DoctorArgs>),
     /// Replay every single change of a configuration, and rank them.
     #[command(after_help = args::TUNE_EXAMPLES)]
     Tune(Box<args::TuneArgs>),
@@ -93,6 +95,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::DeadLetters(args) => commands::dead_letters::run(&args),
         Command::Skip(args) => commands::skip::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Prefixes(args) => commands::prefixes::run(&args),
         Command::Generate(args) => commands::generate::run(&args),

@@ -5,6 +5,8 @@ pub mod config;
 pub mod connect;
 pub mod dead_letters;
 pub mod demo;
+pub mod doctor;
+mod first_records;
 pub mod generate;
 pub mod health;
 pub mod model;

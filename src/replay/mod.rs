@@ -7,7 +7,9 @@ mod answer_reuse;
 mod below;
 mod cache_writes;
 mod ceiling;
+mod channels;
 mod history;
+mod ledger;
 mod log;
 mod memory_split;
 pub mod parallel;
@@ -21,6 +23,7 @@ mod worth;
 
 use crate::report::HistoryRecorder;
 use crate::worth::{PrefillRate, Prices, WorthResult, WorthTooLarge};
+use channels::Channels;
 use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::{EngineRules, PageMismatch};
@@ -33,7 +36,9 @@ use kvset_core::questions::tenants::{Quota, QuotaResult};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{Order, Progress, ReadOptions, TimeFacts, TraceError, TraceRow};
+use kvset_formats::trace::{
+    AheadReader, Format, Order, Progress, ReadOptions, Recording, TimeFacts, TraceError, TraceRow,
+};
 use per_request::PerRequest;
 use reading::{Known, PoolRuns, Reading, UNNAMED, listed as listed_names};
 use run::Run;
@@ -46,7 +51,9 @@ pub use answer_reuse::WithAnswers;
 pub use below::{Below, BelowHits, TierBelow};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
+pub use channels::RowCensus;
 pub use history::{ReplayHistory, pool_report, report_input};
+pub use ledger::Ledger;
 pub use log::{LogEntry, LogFacts, PageSizeError, Path, Prompts, RequestLog, SegmentView};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
@@ -105,6 +112,14 @@ impl ReplayOptions {
     fn read_in(&self, order: Order) -> ReadOptions {
         let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
         ReadOptions { order, weka_models_apart, ..self.read.clone() }
+    }
+
+    /// Whether a trace can be read but once: standard input, or a pipe.
+    fn has_stream(&self) -> bool {
+        let is_stream = |path: &PathBuf| {
+            path.as_os_str() == "-" || std::fs::metadata(path).is_ok_and(|found| !found.is_file())
+        };
+        self.traces.iter().any(is_stream)
     }
 
     /// Whether a row is of a pool that is replayed.
@@ -309,7 +324,7 @@ pub fn replay_engines(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
     let engines: Vec<_> = engines.iter().map(|profile| options.pool.with_profile(*profile)).collect();
-    let replayed = replay_all(options, &engines, None, for_report, progress)?;
+    let replayed = replay_all(options, &engines, Channels::default(), for_report, progress)?;
     Ok(only(replayed, "--engine with several engines")?.by_engine)
 }
 
@@ -337,8 +352,32 @@ pub fn replay_pools(
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<PoolReplay>, ReplayError> {
+    let channels = Channels { per_request: per_request.map(PerRequest::new), ..Channels::default() };
+    replay_through(options, channels, for_report, progress)
+}
+
+/// Replays traces as [`replay_pools`] does, or what was recorded in their place, with each row shown to a census.
+///
+/// # Errors
+/// [`ReplayError`]. What the census saw until then stays.
+pub fn replay_counted(
+    options: &ReplayOptions,
+    recording: Option<&Recording>,
+    census: &mut dyn RowCensus,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<PoolReplay>, ReplayError> {
+    let channels = Channels { recording, census: Some(census), ..Channels::default() };
+    replay_through(options, channels, false, progress)
+}
+
+fn replay_through(
+    options: &ReplayOptions,
+    channels: Channels<'_>,
+    for_report: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<PoolReplay>, ReplayError> {
     let engines = [options.pool.clone()];
-    let replayed = replay_all(options, &engines, per_request, for_report, progress)?;
+    let replayed = replay_all(options, &engines, channels, for_report, progress)?;
     let pools = replayed.into_iter().flat_map(|Replayed { name, by_engine, rejected_rows }| {
         let of_engine =
             move |(replay, history)| PoolReplay { name: name.clone(), replay, history, rejected_rows };
@@ -358,14 +397,13 @@ struct Replayed {
 fn replay_all(
     options: &ReplayOptions,
     engines: &[PoolConfig],
-    per_request: Option<&mut dyn RowSink>,
+    channels: Channels<'_>,
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Replayed>, ReplayError> {
     let start = move |pool: &PoolConfig| Run::new(options, pool, for_report.then(HistoryRecorder::default));
-    let per_request = per_request.map(PerRequest::new);
     let known = Known::of(options)?;
-    let (reading, findings) = Reading::read(options, known, engines, &start, per_request, progress)?;
+    let (reading, findings) = Reading::read(options, known, engines, &start, channels, progress)?;
     let Reading { pools, ledgers, .. } = reading;
     ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;
     let (rejected, passed_over) =
@@ -430,17 +468,28 @@ impl Named for Replayed {
 
 /// What the reader found out about the trace.
 #[derive(Debug, Clone, Default)]
-struct Findings {
+pub struct Findings {
+    /// The formats of its files, each once.
+    pub formats: Vec<Format>,
     /// When its requests came.
-    times: TimeFacts,
+    pub times: TimeFacts,
     /// What it had to assume.
-    notes: Vec<String>,
+    pub notes: Vec<String>,
     /// What it passed over, by the reason.
-    passed_over: BTreeMap<&'static str, u64>,
+    pub passed_over: BTreeMap<&'static str, u64>,
+}
+
+impl Findings {
+    /// Those of a trace that was read to its end.
+    fn of(reader: &AheadReader) -> Self {
+        Self {
+            formats: reader.formats(),
+            times: reader.times(),
+            notes: reader.notes(),
+            passed_over: reader.passed_over(),
+        }
+    }
 }
 
 /// The name of a trace's one pool.
 const POOL: &str = "trace";
-
-/// Bad rows kept to be shown.
-const SHOWN_BAD_ROWS: usize = 5;

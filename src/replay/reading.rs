@@ -7,8 +7,10 @@
 //! Each model that a trace names is a pool with a cache of its own: requests go to the runs of their pool, one run an
 //! engine.
 
+use super::channels::Channels;
+use super::ledger::Ledger;
 use super::per_request::PerRequest;
-use super::run::{Ledger, Run, Surroundings};
+use super::run::{Run, Surroundings};
 use super::{Findings, ReplayError, ReplayOptions, WarmUp};
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
@@ -34,12 +36,14 @@ impl Known {
     /// # Errors
     /// A share of the requests of standard input is asked for, or the traces cannot be read.
     pub fn of(options: &ReplayOptions) -> Result<Self, ReplayError> {
+        // A stream is read once: its requests are held back from the first one on.
+        let order = if options.has_stream() { Order::Arrival } else { Order::Expected };
         let share = match options.warm_up {
             WarmUp::Share(share) if share != Ratio::ZERO => share,
-            WarmUp::Share(_) => return Ok(Self { order: Order::Expected, warm_up: 0 }),
-            WarmUp::Requests(warm_up) => return Ok(Self { order: Order::Expected, warm_up }),
+            WarmUp::Share(_) => return Ok(Self { order, warm_up: 0 }),
+            WarmUp::Requests(warm_up) => return Ok(Self { order, warm_up }),
         };
-        if options.traces.iter().any(|path| path.as_os_str() == "-") {
+        if options.has_stream() {
             return Err(ReplayError::ShareOfStream);
         }
         let (requests, is_in_order) = survey(options)?;
@@ -75,7 +79,7 @@ pub(super) struct Reading<'a, 'w> {
     pub pools: Vec<PoolRuns>,
     /// What each engine made of the rows, over all pools.
     pub ledgers: Vec<Ledger>,
-    per_request: Option<PerRequest<'w>>,
+    channels: Channels<'w>,
     /// Pools of requests that are not replayed.
     others: Vec<Box<str>>,
 }
@@ -97,7 +101,7 @@ impl<'a, 'w> Reading<'a, 'w> {
         known: Known,
         engines: &'a [PoolConfig],
         start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
-        per_request: Option<PerRequest<'w>>,
+        channels: Channels<'w>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Findings), ReplayError> {
         let mut reading = Self {
@@ -107,7 +111,7 @@ impl<'a, 'w> Reading<'a, 'w> {
             start,
             pools: Vec::new(),
             ledgers: Vec::new(),
-            per_request,
+            channels,
             others: Vec::new(),
         };
         // What cannot be followed is said before anything is read.
@@ -128,11 +132,15 @@ impl<'a, 'w> Reading<'a, 'w> {
         self.pools.clear();
         self.others.clear();
         self.ledgers = self.engines.iter().map(|_| Ledger::default()).collect();
-        self.per_request.iter_mut().try_for_each(PerRequest::begin).map_err(ReplayError::PerRequest)
+        self.channels.begin().map_err(ReplayError::PerRequest)
     }
 
     fn end(&mut self) -> Result<(), ReplayError> {
-        self.per_request.iter_mut().try_for_each(PerRequest::flush).map_err(ReplayError::PerRequest)?;
+        self.channels
+            .per_request
+            .iter_mut()
+            .try_for_each(PerRequest::flush)
+            .map_err(ReplayError::PerRequest)?;
         if let Some(wanted) = self.options.pool_name.as_ref().filter(|_| self.pools.is_empty()) {
             return Err(ReplayError::NoSuchPool { wanted: wanted.clone(), names: listed(&self.others) });
         }
@@ -150,7 +158,11 @@ impl<'a, 'w> Reading<'a, 'w> {
             ranged.clear();
         }
         let read = self.options.read_in(order);
-        let mut reader = trace::open_ahead(&self.options.traces, &read, self.options.threads, &ranged)?;
+        let threads = self.options.threads;
+        let mut reader = match self.channels.recording {
+            Some(recording) => trace::recorded_ahead(recording, &read, threads)?,
+            None => trace::open_ahead(&self.options.traces, &read, threads, &ranged)?,
+        };
         loop {
             let Together { items, ranges } = reader.next_items()?;
             if items.is_empty() {
@@ -160,7 +172,11 @@ impl<'a, 'w> Reading<'a, 'w> {
             progress(reader.progress());
         }
         progress(reader.progress());
-        Ok(Findings { times: reader.times(), notes: reader.notes(), passed_over: reader.passed_over() })
+        let findings = Findings::of(&reader);
+        if let (Some(census), Some(ledger)) = (&mut self.channels.census, self.ledgers.first()) {
+            census.end(&findings, ledger);
+        }
+        Ok(findings)
     }
 
     /// Takes what was read together.
@@ -168,7 +184,10 @@ impl<'a, 'w> Reading<'a, 'w> {
         let (mut rows, mut refused, mut is_whole) = (Vec::with_capacity(items.len()), Vec::new(), true);
         for item in items {
             match item {
-                TraceItem::Request(row) if self.options.replays(&row) => rows.push(row),
+                TraceItem::Request(row) if self.options.replays(&row) => {
+                    self.channels.census.iter_mut().for_each(|census| census.row(&row));
+                    rows.push(row);
+                }
                 TraceItem::Request(row) => {
                     is_whole = false;
                     self.note_other(row.pool);
@@ -205,7 +224,7 @@ impl<'a, 'w> Reading<'a, 'w> {
         for rows in rows.chunk_by(|one, other| one.pool == other.pool) {
             let at = self.pool(rows[0].pool)?;
             for (run, ledger) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers) {
-                let (warm_up, per_request) = (self.known.warm_up, self.per_request.as_mut());
+                let (warm_up, per_request) = (self.known.warm_up, self.channels.per_request.as_mut());
                 run.observe_rows(rows, Surroundings { ledger, per_request, warm_up })?;
             }
         }

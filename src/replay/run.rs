@@ -5,10 +5,11 @@ use super::answer_reuse::UpperEnd;
 use super::below::Tiers;
 use super::ceiling::{Ceilings, Followed, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
+use super::ledger::Ledger;
 use super::per_request::PerRequest;
 use super::questions::{self, Names};
 use super::search::Sufficiency;
-use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
+use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions};
 use crate::report::HistoryRecorder;
 use crate::worth::{FoundTokens, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
@@ -35,40 +36,6 @@ fn is_reading_due(requests: u64) -> bool {
 
 /// Fewest readings of a trace that has as many requests.
 const READINGS: u64 = 32;
-
-/// What one engine made of the rows of a trace, over all pools.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    /// Rows met, bad ones too.
-    pub rows: u64,
-    /// Requests accepted.
-    pub accepted: u64,
-    /// Rows that were passed over, and the first of them.
-    pub rejected: u64,
-    pub bad_rows: Vec<BadRow>,
-}
-
-impl Ledger {
-    /// Counts a row that is passed over.
-    pub(super) fn refuse(&mut self, place: impl FnOnce() -> String, reason: &dyn std::fmt::Display) {
-        (self.rows, self.rejected) = (self.rows + 1, self.rejected + 1);
-        if self.bad_rows.len() < SHOWN_BAD_ROWS {
-            self.bad_rows.push(BadRow { place: place(), reason: reason.to_string() });
-        }
-    }
-
-    /// Whether the rows can be counted on.
-    ///
-    /// # Errors
-    /// Some were passed over, and that is not allowed.
-    pub(super) fn check(&self, may_skip: bool) -> Result<(), ReplayError> {
-        match self.rejected {
-            0 => Ok(()),
-            _ if may_skip => Ok(()),
-            count => Err(ReplayError::BadRows { count, rows: self.rows, first: self.bad_rows.clone() }),
-        }
-    }
-}
 
 /// What runs have in common while rows are observed.
 pub(super) struct Surroundings<'a, 'w> {

@@ -4,6 +4,7 @@
 //! and the one below it. More memory can lose hits, so what is found is the smallest of the capacities tried, with
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
+use super::channels::Channels;
 use super::{Known, Reading, ReplayError, ReplayOptions, Run};
 use kvset_core::pool::Pool;
 use kvset_core::pool::config::PoolConfig;
@@ -172,7 +173,7 @@ pub fn search(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<SearchResult, ReplayError> {
-    if options.traces.iter().any(|path| path.as_os_str() == "-") {
+    if options.has_stream() {
         return Err(ReplayError::SearchOfStream);
     }
     let known = Known::of(options)?;
@@ -192,7 +193,8 @@ pub fn search(
             Ok(run)
         };
         let engines = [options.pool.clone()];
-        let (mut reading, _) = Reading::read(&options, known, &engines, &start, None, progress)?;
+        let (mut reading, _) =
+            Reading::read(&options, known, &engines, &start, Channels::default(), progress)?;
         // Of several pools nothing is searched.
         for run in reading.pools.iter_mut().flat_map(|pool| &mut pool.runs) {
             tried.add(&capacities, &run.take_sufficient());

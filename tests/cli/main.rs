@@ -4,6 +4,7 @@
 mod support;
 
 mod config;
+mod doctor;
 mod generate;
 mod health;
 mod measured_week;

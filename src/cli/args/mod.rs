@@ -4,6 +4,7 @@ mod backfill;
 mod counted;
 mod dead_letters;
 mod demo;
+mod doctor;
 mod engine;
 mod generate;
 mod health;
@@ -21,6 +22,7 @@ pub use backfill::BackfillArgs;
 pub use counted::with_default_count;
 pub use dead_letters::DeadLettersArgs;
 pub use demo::DemoArgs;
+pub use doctor::DoctorArgs;
 pub use generate::GenerateArgs;
 pub use health::HealthArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
@@ -76,6 +78,7 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
     vec![
         BackfillArgs::augment_args(clap::Command::new("backfill")),
         DemoArgs::augment_args(clap::Command::new("demo")),
+        DoctorArgs::augment_args(clap::Command::new("doctor")),
         HealthArgs::augment_args(clap::Command::new("health")),
         ModelArgs::augment_args(clap::Command::new("model")),
         PrefixesArgs::augment_args(clap::Command::new("prefixes")),

@@ -1,13 +1,12 @@
 //! `kvset prepare --dry-run`: what the first records of a log are, what becomes of them, and the settings that would
 //! read them. Nothing is written, and no prompt is shown.
 
-use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
+use crate::commands::first_records::{self, FirstRecord, OneTry, topic_of};
 use crate::report::words::{counted, elapsed, moment};
 use kvset_formats::codec::{
-    DecodeLimits, Encoding, LetterContent, LookupError, RequestDecoder, SCHEMA_HEADER, SchemaRef,
-    SourceRecord, WriterSchema, WriterSchemas,
+    DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
 };
 use kvset_formats::logs::shape::{PromptKind, Shape};
 use kvset_formats::logs::{LogReader, Place, foreign};
@@ -16,7 +15,6 @@ use kvset_formats::python;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::Form;
 use kvset_formats::trace::{self, CacheWrites, Format};
-use kvset_kafka::registry::cache::SchemaCache;
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
@@ -25,18 +23,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-
-/// A registry that is asked once: nobody waits for a dry run.
-#[derive(Debug)]
-struct OneTry(Arc<SchemaCache>);
-
-impl WriterSchemas for OneTry {
-    fn find(&self, schema: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
-        let found =
-            self.0.client().schema(schema).map_err(|failure| LookupError::Refused(failure.to_string()))?;
-        Ok(found.map(Arc::new))
-    }
-}
 
 /// What the records came to.
 #[derive(Default)]
@@ -100,12 +86,6 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     findings.remarks.extend(findings.placeholders.sentence());
     findings.remarks.extend(preparer.remarks());
     output::print(&findings.told(&settings, log))
-}
-
-/// The topic that is meant, where it is none but a file.
-fn topic_of(log: &Path) -> Option<&str> {
-    let is_file = log == Path::new("-") || log.exists() || log.components().count() > 1;
-    log.to_str().filter(|_| !is_file)
 }
 
 impl Findings {

@@ -10,7 +10,6 @@ use kvset_service::prepare::{PreparePlan, PreparePlanError, ProgressLog, prepare
 use std::sync::Arc;
 
 mod dry_run;
-mod first_records;
 
 /// Runs `kvset prepare`.
 pub fn run(args: &PrepareArgs) -> Result<(), Failure> {

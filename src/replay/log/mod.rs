@@ -10,8 +10,9 @@ mod prompts;
 pub use paging::PageSizeError;
 pub use prompts::{Insertion, Path, Prompts, SegmentView};
 
+use super::ledger::Ledger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};
-use super::run::{Ledger, Run, Surroundings};
+use super::run::{Run, Surroundings};
 use super::{Findings, Replay, ReplayError, ReplayOptions, WarmUp};
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::request::event::{CachedTokens, RequestEvent};
@@ -109,7 +110,7 @@ impl RequestLog {
     /// # Errors
     /// They cannot be read, have several pools, or take more memory than they may.
     pub fn read(options: &ReplayOptions, progress: &mut dyn FnMut(Progress)) -> Result<Self, ReplayError> {
-        let mut order = Order::Expected;
+        let mut order = if options.has_stream() { Order::Arrival } else { Order::Expected };
         loop {
             match Self::read_in(options, order, progress) {
                 Err(ReplayError::Trace(TraceError::ReadAgain)) => order = Order::Arrival,
@@ -146,8 +147,7 @@ impl RequestLog {
             progress(reader.progress());
         }
         progress(reader.progress());
-        log.findings =
-            Findings { times: reader.times(), notes: reader.notes(), passed_over: reader.passed_over() };
+        log.findings = Findings::of(&reader);
         match &options.pool_name {
             Some(wanted) if log.requests.is_empty() => {
                 Err(ReplayError::NoSuchPool { wanted: wanted.clone(), names: listed(&others) })
@@ -319,6 +319,7 @@ impl RequestLog {
             cache_writes: request.cache_writes,
             session: request.session.map(|name| self.names.get(name)),
             pool: request.pool.map(|name| self.names.get(name)),
+            request_id: None,
             file: self.names.get(request.file),
             line: request.line,
             are_tokens: false,

@@ -5,12 +5,13 @@
 
 use super::error::TraceError;
 use super::groups::{Findings, Group, Grouped, Together};
-use super::options::ReadOptions;
+use super::options::{Format, ReadOptions};
 use super::parallel::Parallel;
 use super::reader::{Progress, TraceItem, TraceReader, open_with};
 use super::timeline::TimeFacts;
 use kvset_core::pool::config::PoolConfig;
 use std::collections::BTreeMap;
+use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -34,6 +35,29 @@ pub fn open_ahead(
     let reader =
         open_with(paths, options, Parallel { threads, unpacks: threads > 1, pools: Arc::from(pools) })?;
     AheadReader::new(reader, threads)
+}
+
+/// Reads the rows that lie in memory as a trace, as [`open_ahead`] reads files.
+///
+/// # Errors
+/// Their format cannot be told; [`TraceError::Thread`].
+pub fn recorded_ahead(
+    recording: &Recording,
+    options: &ReadOptions,
+    threads: usize,
+) -> Result<AheadReader, TraceError> {
+    let rows = Box::new(Cursor::new(Arc::clone(&recording.rows)));
+    let parallel = Parallel { threads, ..Parallel::none() };
+    AheadReader::new(TraceReader::from_reader_with(&recording.name, rows, options, parallel)?, threads)
+}
+
+/// Rows in memory.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// What stands for them in messages, as a file's name does.
+    pub name: String,
+    /// The rows, one a line.
+    pub rows: Arc<[u8]>,
 }
 
 /// Trace files as [`open`](super::open) gives them, read ahead of where there is a core for it.
@@ -108,6 +132,11 @@ impl AheadReader {
     /// As [`TraceReader::notes`], once the trace is at its end.
     pub fn notes(&self) -> Vec<String> {
         self.findings().notes
+    }
+
+    /// As [`TraceReader::formats`], once the trace is at its end.
+    pub fn formats(&self) -> Vec<Format> {
+        self.findings().formats
     }
 
     /// As [`TraceReader::passed_over`], once the trace is at its end.
@@ -204,8 +233,7 @@ fn read(mut grouped: Grouped, groups: &SyncSender<Message>, spares: &Receiver<Gr
 mod tests {
     use super::super::groups::ITEMS_AT_ONCE;
     use super::*;
-    use crate::trace::{Format, ReadOptions};
-    use std::io::Cursor;
+    use crate::trace::ReadOptions;
 
     /// Rows good and bad, in sessions and single ones, more than a group holds.
     fn trace() -> Vec<u8> {

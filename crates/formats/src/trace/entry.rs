@@ -12,13 +12,15 @@ use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "t",
     "in",
     "out",
@@ -39,6 +41,7 @@ const KNOWN: [&str; 20] = [
     "session_id",
     "id",
     "cached_tokens",
+    "request_id",
 ];
 
 /// What reads the value of a known field.
@@ -103,6 +106,8 @@ pub(super) struct Found {
     /// The drafts of nested requests, timed from the object's own start.
     pub nested: Option<Range<usize>>,
     pub id: Option<Range<usize>>,
+    /// A digest of the request's own name.
+    pub request_id: Option<u64>,
     pub session: Option<Range<usize>>,
     pub scope_name: Option<Range<usize>>,
     pub declared: Declared,
@@ -140,6 +145,7 @@ impl<'a, 's> Entry<'a, 's> {
             duration_ms: found.api_time.or(found.duration).or_else(|| found.stated.duration()).map(ms_of),
             cached_tokens: found.cached_tokens.into(),
             labels: found.labels.clone(),
+            request_id: found.request_id,
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),
             line: self.sink.line,
@@ -266,8 +272,17 @@ impl Entry<'_, '_> {
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
+            "request_id" => self.request_id(map)?,
             _ => ignore(map)?,
         }
+        Ok(())
+    }
+
+    /// Reads a request's own name, of which a digest is kept; what is no name says nothing.
+    fn request_id<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        let name: &RawValue = map.next_value()?;
+        let names = matches!(name.get().as_bytes(), [b'"' | b'0'..=b'9', ..]) && name.get() != "\"\"";
+        self.found.request_id = names.then(|| xxh3_64(name.get().as_bytes()));
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageSize;
 use kvset_core::units::pages::{PageIds, Scope};
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The pool of events that name none.
 pub(super) const UNNAMED_POOL: &str = "trace";
@@ -43,7 +44,11 @@ impl Decode for EventLines {
         _carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let message = self.decoder.read(line)?.or_pool(UNNAMED_POOL);
-        self.filer.file(&self.limits.admit(None, message)?, number, batch)
+        let request_id = message.request_id.as_ref().filter(|id| !id.is_empty());
+        let request_id = request_id.map(|id| xxh3_64(id.as_bytes()));
+        self.filer.file(&self.limits.admit(None, message)?, number, batch)?;
+        batch.drafts.iter_mut().for_each(|draft| draft.request_id = request_id);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests that were read together, with what they come to in the pools that take ranges.
 
 use super::error::{RowError, TraceError};
+use super::options::Format;
 use super::reader::{Found, Progress, TraceItem, TraceReader};
 use super::row::Batch;
 use super::timeline::TimeFacts;
@@ -146,6 +147,7 @@ impl Group {
 /// What a reader found out about a trace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Findings {
+    pub formats: Vec<Format>,
     pub notes: Vec<String>,
     pub passed_over: BTreeMap<&'static str, u64>,
     pub times: TimeFacts,
@@ -189,6 +191,7 @@ impl Grouped {
     pub fn findings(&self) -> Findings {
         let reader = &self.reader;
         Findings {
+            formats: reader.formats().to_vec(),
             notes: reader.notes(),
             passed_over: reader.passed_over().clone(),
             times: reader.times().clone(),

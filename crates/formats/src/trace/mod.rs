@@ -66,7 +66,7 @@ mod unpack;
 mod write;
 
 pub use answer::{Answer, CacheWrites};
-pub use background::{AheadReader, open_ahead};
+pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};
 pub use detect::format_of;
 pub use error::{RowError, RowFault, TraceError};
 pub use generated::Generated;

@@ -287,6 +287,7 @@ impl TraceReader {
         let (detected, source) = self.source(&head, bytes, &name, is_packed)?;
         let format = detected.format;
         self.carried.timeline.begin_file(&name);
+        self.carried.note_format(format);
         if self.options.places.request.is_none() {
             self.carried.note_places(&name, &detected.places);
         }
@@ -448,6 +449,11 @@ impl TraceReader {
     /// What is known of the times of the trace, as far as it was read.
     pub fn times(&self) -> &TimeFacts {
         self.carried.timeline.facts()
+    }
+
+    /// The formats of the files read so far, each once.
+    pub fn formats(&self) -> &[Format] {
+        &self.carried.formats
     }
 
     /// How many records were passed over so far, by the reason: they are of no request that a cache served.

@@ -43,6 +43,8 @@ const MOST_MODELS: usize = 8;
 pub(super) struct Carried {
     /// When requests came.
     pub timeline: Timeline,
+    /// The formats of the files read so far, each once.
+    pub formats: Vec<Format>,
     /// Where in their rows records lay, file by file; the first few.
     places: Vec<String>,
     /// Whether a file lists the pages of requests that may name their session.
@@ -86,6 +88,13 @@ impl Carried {
              keeps the pages of each apart, --pool takes one model",
             self.models.join(", ")
         ))
+    }
+
+    /// Notes the format of a file.
+    pub fn note_format(&mut self, format: Format) {
+        if !self.formats.contains(&format) {
+            self.formats.push(format);
+        }
     }
 
     /// Notes where the records of a file lay in its rows.

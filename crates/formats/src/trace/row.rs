@@ -25,6 +25,8 @@ pub struct TraceRow<'a> {
     pub session: Option<&'a str>,
     /// The pool it belongs to: its model, where the trace names one and its id scope keeps models apart.
     pub pool: Option<&'a str>,
+    /// A digest of the name that the log gives the request, where it does.
+    pub request_id: Option<u64>,
     /// The trace file, as it was named; empty for a generated request.
     pub file: &'a str,
     /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
@@ -62,6 +64,8 @@ pub(crate) struct Draft {
     pub cached_tokens: CachedTokens,
     pub cache_writes: Option<CacheWrites>,
     pub labels: Labels<Range<usize>>,
+    /// A digest of the request's own name.
+    pub request_id: Option<u64>,
     pub session: Option<Range<usize>>,
     /// Its model, or the pool that its event names.
     pub pool: Option<Range<usize>>,
@@ -260,6 +264,7 @@ impl Batch {
             cache_writes: draft.cache_writes,
             session: draft.session.clone().map(|session| &self.text[session]),
             pool: draft.pool.clone().map(|pool| &self.text[pool]),
+            request_id: draft.request_id,
             file,
             line: draft.line,
             are_tokens: draft.are_tokens,

@@ -63,6 +63,7 @@ impl GeneratedRequest {
                 ..RequestEvent::default()
             },
             pool: None,
+            request_id: None,
             session: Some(&self.session),
             file: "",
             line: 0,

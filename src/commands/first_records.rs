@@ -2,11 +2,14 @@
 
 use crate::cli::Failure;
 use anyhow::{Context as _, anyhow};
+use kvset_formats::codec::{LookupError, SchemaRef, WriterSchema, WriterSchemas};
 use kvset_formats::trace::{RawRecords, RowFault};
 use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::registry::cache::SchemaCache;
 use kvset_service::plan::connection;
 use kvset_settings::Settings;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the brokers may take to answer.
@@ -14,8 +17,26 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long a topic is read at most.
 const READ_FOR: Duration = Duration::from_secs(30);
 
+/// A registry that is asked once: nobody waits for a first look.
+#[derive(Debug)]
+pub(crate) struct OneTry(pub Arc<SchemaCache>);
+
+impl WriterSchemas for OneTry {
+    fn find(&self, schema: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+        let found =
+            self.0.client().schema(schema).map_err(|failure| LookupError::Refused(failure.to_string()))?;
+        Ok(found.map(Arc::new))
+    }
+}
+
+/// The topic that is meant, where it is none but a file.
+pub(crate) fn topic_of(log: &Path) -> Option<&str> {
+    let is_file = log == Path::new("-") || log.exists() || log.components().count() > 1;
+    log.to_str().filter(|_| !is_file)
+}
+
 /// A record of a log.
-pub(super) struct FirstRecord<'r> {
+pub(crate) struct FirstRecord<'r> {
     /// Its partition and offset; of a file, 0 and its number from 0 on.
     pub partition: i32,
     pub offset: i64,
@@ -29,7 +50,7 @@ pub(super) struct FirstRecord<'r> {
 
 /// Shows the first `records` of a file: its lines, or records with their length in front of them. None may be larger
 /// than `largest`.
-pub(super) fn of_file(
+pub(crate) fn of_file(
     file: &Path,
     records: u64,
     largest: u64,
@@ -61,7 +82,7 @@ pub(super) fn of_file(
 }
 
 /// Shows the oldest `records` of a topic, as far as they come within half a minute.
-pub(super) fn of_topic(
+pub(crate) fn of_topic(
     settings: &Settings,
     topic: &str,
     records: u64,

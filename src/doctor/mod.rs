@@ -1,0 +1,165 @@
+//! `kvset doctor`: what a log can tell of the cache that it needs, and what it cannot.
+//!
+//! The log is replayed as `kvset replay` replays it. What the reader, the pools and the ledger of rows found on the way, and a
+//! [`Census`] of the rows, become one [`Finding`] on each [`Subject`].
+
+mod census;
+mod finding;
+mod names;
+mod pages;
+mod repeats;
+mod rows;
+mod times;
+
+pub use census::{Census, Names};
+pub use finding::{Finding, Subject, Verdict};
+
+use crate::replay::{PoolReplay, ReplayError, ReplayOptions, replay_counted};
+use kvset_formats::trace::{Progress, Recording, TraceError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What is known of a log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Whether a replay of the log gives an answer.
+    pub answer: bool,
+    /// Why it does not.
+    pub why_not: Option<String>,
+    /// Requests that a pool took.
+    pub requests: u64,
+    /// One on each subject, in their order.
+    pub findings: Vec<Finding>,
+    /// What the reader had to assume about the log.
+    pub notes: Vec<String>,
+}
+
+/// Records of a topic that are no rows, and where its rows lie.
+#[derive(Debug, Default)]
+pub struct TopicFacts {
+    /// Records that could not be decoded, by the reason.
+    pub undecodable: BTreeMap<String, u64>,
+    /// What was read of the topic, in words.
+    pub read: String,
+}
+
+/// A log to look at.
+pub struct Log<'a> {
+    /// How it is replayed. Rows that cannot be used are always passed over here; whether they may be is for `may_skip`.
+    pub options: ReplayOptions,
+    /// Whether a replay may pass over rows that cannot be used.
+    pub may_skip: bool,
+    /// The records of a topic, in place of files.
+    pub topic: Option<(&'a Recording, &'a TopicFacts)>,
+}
+
+/// What was found while the log was replayed.
+pub(crate) struct Evidence<'a> {
+    pub(crate) census: &'a Census,
+    /// The pools of the log, or why there is no answer.
+    pub(crate) pools: &'a Result<Vec<PoolReplay>, ReplayError>,
+    pub(crate) topic: Option<&'a TopicFacts>,
+    pub(crate) may_skip: bool,
+}
+
+impl Evidence<'_> {
+    /// The pools, where there are some.
+    pub(crate) fn pools(&self) -> &[PoolReplay] {
+        self.pools.as_ref().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Records of a topic that are no rows.
+    pub(crate) fn undecodable(&self) -> u64 {
+        self.topic.map_or(0, |topic| topic.undecodable.values().sum())
+    }
+
+    /// Requests that a pool took.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.pools().iter().map(|pool| pool.replay.requests).sum()
+    }
+
+    /// Why a replay gives no answer.
+    fn why_not(&self) -> Option<String> {
+        let rejected = self.census.ledger.rejected + self.undecodable();
+        match self.pools {
+            Err(error) => Some(error.to_string()),
+            Ok(_) if self.accepted() == 0 => Some("no request was read".to_owned()),
+            Ok(_) if rejected > 0 && !self.may_skip => {
+                let rows = self.census.ledger.rows + self.undecodable();
+                Some(format!(
+                    "{rejected} of {rows} rows cannot be used: mend them, or go on without them with --skip-bad-rows"
+                ))
+            }
+            Ok(_) => None,
+        }
+    }
+}
+
+/// Replays a log and says what it can tell.
+///
+/// # Errors
+/// The log is not there, or what the options ask for cannot be had: that is no finding.
+pub fn examine(log: &Log<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Diagnosis, ReplayError> {
+    let options = ReplayOptions { skip_bad_rows: true, ..log.options.clone() };
+    let mut census = Census::default();
+    let recording = log.topic.map(|(recording, _)| recording);
+    let pools = replay_counted(&options, recording, &mut census, progress);
+    if let Err(
+        error @ (ReplayError::Trace(TraceError::Open { .. } | TraceError::NoPlaces { .. })
+        | ReplayError::NoSuchPool { .. }),
+    ) = pools
+    {
+        return Err(error);
+    }
+    let topic = log.topic.map(|(_, facts)| facts);
+    Ok(Diagnosis::of(&Evidence { census: &census, pools: &pools, topic, may_skip: log.may_skip }))
+}
+
+impl Diagnosis {
+    fn of(evidence: &Evidence<'_>) -> Self {
+        let why_not = evidence.why_not();
+        let mut findings = vec![rows::usable(evidence), rows::format(evidence)];
+        findings.extend(match evidence.census.requests {
+            0 => Subject::OF_REQUESTS.map(untold),
+            _ => of_requests(evidence),
+        });
+        Self {
+            answer: why_not.is_none(),
+            why_not,
+            requests: evidence.accepted(),
+            findings,
+            notes: evidence.census.findings.notes.clone(),
+        }
+    }
+
+    /// How many findings have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    }
+}
+
+/// What can be told of requests, in the order of [`Subject::OF_REQUESTS`].
+fn of_requests(evidence: &Evidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()] {
+    [
+        names::models(evidence),
+        pages::ids(evidence),
+        pages::size(evidence),
+        pages::prompt_tokens(evidence),
+        pages::cached_tokens(evidence),
+        times::stated(evidence),
+        times::durations(evidence),
+        times::order(evidence),
+        times::gaps(evidence),
+        rows::duplicates(evidence),
+        names::replicas(evidence),
+        names::sessions(evidence),
+        names::tenants(evidence),
+        names::scopes(evidence),
+        pages::outputs(evidence),
+    ]
+}
+
+/// What a log without requests tells of them.
+fn untold(subject: Subject) -> Finding {
+    Finding::new(subject, Verdict::No, "no request was read", "nothing can be told")
+}

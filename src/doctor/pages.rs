@@ -1,0 +1,263 @@
+//! What page ids stand for, how large pages are, and what the engine found of them.
+
+use super::finding::{Finding, Subject, Verdict};
+use super::Evidence;
+use crate::replay::{PoolReplay, Replay};
+use crate::report::words::{counted, integer, listed, rate, short_name};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::measured::Verdict as MeasuredVerdict;
+use kvset_formats::trace::Format;
+
+/// Tokens of a page from which on much may be shared within one.
+const COARSE_PAGE: u32 = 256;
+/// Ids below this are counted up rather than hashed.
+const SMALLEST_HASH: u64 = 1 << 32;
+
+/// Whether page ids are made here, of tokens or of text.
+fn are_made_here(format: Format) -> bool {
+    matches!(format, Format::TokenIds | Format::Openai | Format::Log(_))
+}
+
+/// What page ids stand for.
+pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
+    let (census, subject) = (evidence.census, Subject::Ids);
+    let sum = |of: fn(&Replay) -> u64| evidence.pools().iter().map(|pool| of(&pool.replay)).sum::<u64>();
+    let accesses = sum(|replay| replay.whole.as_ref().map_or(0, |all| all.page_accesses));
+    let hits = sum(|replay| replay.whole.as_ref().map_or(0, |all| all.theoretical.prefix_hits));
+    let violations = sum(|replay| replay.chain_violations);
+    let numbers = [
+        ("page_accesses", accesses),
+        ("prefix_hits", hits),
+        ("distinct_pages", sum(|replay| replay.distinct_pages.0)),
+        ("chained_requests", census.pages.chained),
+        ("chain_violations", violations),
+        ("requests_without_pages", census.pages.without),
+    ];
+    if accesses == 0 {
+        let text = format!("no prompt of {} fills a page", counted(census.requests, "request", "requests"));
+        return Finding::new(subject, Verdict::No, text, "there is nothing that a cache could keep")
+            .cured_by("log the ids of all pages of each prompt, or its token ids, or its text")
+            .with(numbers);
+    }
+    let found = format!(
+        "{} of {} accesses found their page ({})",
+        integer(hits),
+        integer(accesses),
+        rate(share(hits, accesses))
+    );
+    let is_chained = census.pages.chained == census.requests && census.requests > 0;
+    let made = !census.findings.formats.is_empty() && census.findings.formats.iter().copied().all(are_made_here);
+    let kind = match () {
+        () if made => "kvset hashed each prompt's tokens into chained page ids".to_owned(),
+        () if is_chained => "ids are declared chained: each stands for its page and all before it".to_owned(),
+        () if census.pages.chained > 0 => {
+            format!("ids of {} of {} requests are declared chained", integer(census.pages.chained), integer(census.requests))
+        }
+        () if census.pages.largest_id < SMALLEST_HASH => "ids are numbers counted up, not declared chained".to_owned(),
+        () => "ids are hashes, not declared chained".to_owned(),
+    };
+    let text = format!("{kind}; {found}");
+    if hits == 0 && census.requests > 1 {
+        return Finding::new(
+            subject,
+            Verdict::No,
+            format!("{text}: no page occurs again"),
+            "either nothing is shared, or ids hold what differs in each request (a time, an id, a salt), and no cache would help",
+        )
+        .cured_by("log the engine's own block hashes, or token ids: kvset prefixes shows where prompts part")
+        .with(numbers);
+    }
+    match violations {
+        0 => Finding::new(subject, Verdict::Yes, text, "equal ids are taken as equal prefixes").with(numbers),
+        _ if census.pages.chained == 0 => Finding::new(
+            subject,
+            Verdict::Yes,
+            format!("{text}; {} of the ids watched stand behind different prefixes, as hashes of single pages do", integer(violations)),
+            "kvset tells pages by their whole prefix, so the counts are exact all the same",
+        )
+        .with(numbers),
+        _ => Finding::new(
+            subject,
+            Verdict::Partly,
+            format!("{text}; {} of the ids watched stand behind different prefixes", integer(violations)),
+            "ids that are declared chained are not, or of several schemes: counts are exact only from the first of these on",
+        )
+        .cured_by("declare ids_chained only where each id is a hash over its page and all before it")
+        .with(numbers),
+    }
+}
+
+/// How many tokens a page has.
+pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
+    let (sizes, subject) = (&evidence.census.pages.sizes, Subject::PageSize);
+    let numbers = [
+        ("sizes", sizes.len() as u64),
+        ("tokens", sizes.keys().next().copied().map_or(0, u64::from)),
+    ];
+    let told: Vec<_> = sizes
+        .iter()
+        .take(8)
+        .map(|(size, count)| format!("{size} tokens ({})", counted(*count, "request", "requests")))
+        .collect();
+    match sizes.keys().collect::<Vec<_>>().as_slice() {
+        [] => Finding::new(subject, Verdict::No, "no request was read", "pages cannot be counted in tokens"),
+        [size] if **size >= COARSE_PAGE => Finding::new(
+            subject,
+            Verdict::Partly,
+            listed(&told),
+            "what prompts share within a page is not seen: an engine with blocks of 16 to 64 tokens finds more, and needs no more",
+        )
+        .cured_by("log pages of the engine's block size"),
+        [_] => Finding::new(subject, Verdict::Yes, listed(&told), "sizes in pages are sizes in tokens"),
+        _ => Finding::new(
+            subject,
+            Verdict::Partly,
+            listed(&told),
+            "a cache has pages of one size: each pool takes that of its first request and refuses the others",
+        )
+        .cured_by("log one size for each pool, and give another model or deployment a pool of its own"),
+    }
+    .with(numbers)
+}
+
+/// Whether prompts say how many tokens they have.
+pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
+    let (with, all) = (evidence.census.tokens.input, evidence.census.requests);
+    let verdict = Verdict::of_part(with, all);
+    let text = format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
+    let finding = |meaning| {
+        Finding::new(Subject::PromptTokens, verdict, text.clone(), meaning).with([("requests", all), ("with", with)])
+    };
+    match verdict {
+        Verdict::Yes => finding("hit rates by tokens count the rest of the last page"),
+        _ => finding("prompts without them count as their pages, and a last page that is not full as a full one")
+            .cured_by("log input_tokens (input_length) with every request"),
+    }
+}
+
+/// Whether the engine's own hits are in the log, and can be true.
+pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
+    let (cached, all) = (&evidence.census.cached, evidence.census.requests);
+    let subject = Subject::CachedTokens;
+    let measured = evidence.pools().iter().filter_map(|pool| Some((pool, pool.replay.whole.as_ref()?.measured.as_ref()?)));
+    let beyond: u64 = measured.clone().map(|(_, found)| found.pages_beyond_log).sum();
+    let unlimited: u64 = measured.clone().map(|(_, found)| found.ledger.unlimited_pages).sum();
+    let accesses: u64 = measured.clone().map(|(_, found)| found.ledger.page_accesses).sum();
+    let numbers = [
+        ("requests", all),
+        ("with", cached.stated),
+        ("left_out", cached.left_out),
+        ("zero", cached.zero),
+        ("broken_pages", cached.broken_pages),
+        ("cached_tokens", cached.tokens),
+        ("prompt_tokens", cached.prompt_tokens),
+        ("pages_beyond_log", beyond),
+    ];
+    if cached.stated == 0 {
+        let left_out = match cached.left_out {
+            0 => String::new(),
+            some => format!("; usages of {} leave them out", counted(some, "request", "requests")),
+        };
+        let text = format!("none of {} states its cached tokens{left_out}", counted(all, "request", "requests"));
+        return Finding::new(
+            subject,
+            Verdict::No,
+            text,
+            "the capacity that the traffic needs can be told; what the cache in use behaves like, and what is lost where, cannot",
+        )
+        .cured_by(
+            "have the engine report them: vLLM --enable-prompt-tokens-details or the connector kvset.vllm, SGLang \
+             --enable-cache-report",
+        )
+        .with(numbers);
+    }
+    let by_tokens = rate(share(cached.tokens, cached.prompt_tokens));
+    let unlimited_rate = rate(share(unlimited, accesses));
+    let text = format!(
+        "{} of {} state them, {} of them zero: {by_tokens} of their tokens; without limit {unlimited_rate} of pages",
+        integer(cached.stated),
+        counted(all, "request", "requests"),
+        integer(cached.zero)
+    );
+    let partly = |why: &str, meaning: &str, cure: &str| {
+        let text = if why.is_empty() { text.clone() } else { format!("{text}; {why}") };
+        Finding::new(subject, Verdict::Partly, text, meaning).cured_by(cure).with(numbers)
+    };
+    if measured.clone().any(|(_, found)| found.decode_side) {
+        return Finding::new(
+            subject,
+            Verdict::No,
+            format!("{text}; every request reports all of its prompt but the last token"),
+            "that is the decode side of a split deployment, which is handed its prompts: it tells nothing of a cache",
+        )
+        .cured_by("log the prefill workers")
+        .with(numbers);
+    }
+    if measured.clone().any(|(_, found)| found.verdict == Some(MeasuredVerdict::IdScope)) {
+        let why = format!("{} more than the log's prompts explain", counted(beyond, "page", "pages"));
+        return partly(
+            &why,
+            "the engine shares more than the ids say, or the log lacks requests: not plausible as they stand",
+            MeasuredVerdict::IdScope.advice()[0],
+        );
+    }
+    if cached.tokens == 0 && unlimited > 0 {
+        return partly(
+            "all are zero",
+            "prefix caching is off, or the count is not reported",
+            "enable prefix caching and its report: vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report",
+        );
+    }
+    if let Some((pool, found)) = measured.clone().find(|(_, found)| found.verdict == Some(MeasuredVerdict::NoCapacity)) {
+        let of_pool = pool_name(pool);
+        let agreement = found.effective_capacity.map_or(0.0, |capacity| capacity.agreement);
+        let why = format!("only {} of requests{of_pool} agree on a capacity", rate(agreement));
+        return partly(&why, "no cache of one size explains them", MeasuredVerdict::NoCapacity.advice()[0]);
+    }
+    match Verdict::of_part(cached.stated, all) {
+        Verdict::Yes => Finding::new(
+            subject,
+            Verdict::Yes,
+            text,
+            "plausible: what the cache in use behaves like, and what is lost to capacity, routing and the engine, can be told",
+        )
+        .with(numbers),
+        _ => partly(
+            "",
+            "those without are left out where measured hits are compared",
+            "log cached_tokens with every request, zeros too",
+        ),
+    }
+}
+
+fn pool_name(pool: &PoolReplay) -> String {
+    pool.name.as_deref().map(|name| format!(" of {}", short_name(name, 40))).unwrap_or_default()
+}
+
+/// What the log says of what was generated.
+pub(super) fn outputs(evidence: &Evidence<'_>) -> Finding {
+    let (census, all) = (evidence.census, evidence.census.requests);
+    let (pages, tokens) = (census.pages.with_outputs, census.tokens.output);
+    let unseen = evidence.pools().iter().any(|pool| pool.replay.whole.as_ref().is_some_and(|all| all.output_reuse_unseen));
+    let numbers = [("requests", all), ("with_tokens", tokens), ("with_pages", pages)];
+    let text = format!(
+        "{} of {} state the tokens they generated, {} list the pages",
+        integer(tokens),
+        counted(all, "request", "requests"),
+        integer(pages)
+    );
+    let finding = |verdict, meaning| Finding::new(Subject::Outputs, verdict, text.clone(), meaning).with(numbers);
+    match (pages, tokens) {
+        _ if all == 0 => finding(Verdict::No, "no request was read"),
+        (pages, _) if pages == all => finding(Verdict::Yes, "what an answer leaves in the cache is found by the turn that brings it back"),
+        (0, 0) => finding(Verdict::No, "answers take no room in the model: a live engine keeps them for the next turn")
+            .cured_by("log output_tokens, and output_page_ids where they are known"),
+        (0, _) if unseen => finding(
+            Verdict::Partly,
+            "answers take room; whether a later prompt brings them back is seen by their prompts' ids only, and bounded from both sides",
+        )
+        .cured_by("log output_page_ids"),
+        _ => finding(Verdict::Partly, "answers take room where their tokens or pages are stated; reuse of the others is not seen")
+            .cured_by("log output_tokens and output_page_ids with every request"),
+    }
+}

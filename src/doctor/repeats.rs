@@ -1,0 +1,92 @@
+//! Rows that are of one request: copies of a row, and rows of one stream whose output grows.
+
+use kvset_formats::trace::TraceRow;
+use std::collections::{HashMap, HashSet};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Most requests that are remembered to be compared.
+const MOST_REQUESTS: usize = 1 << 21;
+
+/// Rows that say again what others said.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    /// Rows equal to an earlier one in time, prompt, tokens, duration and names.
+    pub identical: u64,
+    /// Rows with the request id of an earlier one.
+    pub same_id: u64,
+    /// Rows equal to an earlier one in time, prompt and names, with a larger output.
+    pub growing: u64,
+    /// Requests that name themselves.
+    pub with_id: u64,
+    /// Requests that were compared: of those beyond so many, only with these.
+    pub compared: u64,
+    /// By prompt, time and names: the outcomes that were seen last.
+    requests: HashMap<u64, Outcome>,
+    ids: HashSet<u64>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outcome {
+    output_tokens: Option<u64>,
+    duration_ms: Option<u64>,
+    cached_tokens: Option<u64>,
+}
+
+impl Repeats {
+    /// Compares a row with those before it.
+    pub fn add(&mut self, row: &TraceRow<'_>) {
+        self.compared += 1;
+        let has_id = row.request_id.is_some();
+        let is_known_id = row.request_id.is_some_and(|id| {
+            self.with_id += 1;
+            match self.ids.len() < MOST_REQUESTS {
+                true => !self.ids.insert(id),
+                false => self.ids.contains(&id),
+            }
+        });
+        self.same_id += u64::from(is_known_id);
+        let event = &row.event;
+        if event.page_ids.is_empty() {
+            // Short prompts are alike without being the same.
+            return;
+        }
+        let outcome = Outcome {
+            output_tokens: event.output_tokens,
+            duration_ms: event.duration_ms,
+            cached_tokens: event.cached_tokens.stated(),
+        };
+        let key = request_digest(row);
+        let has_room = self.requests.len() < MOST_REQUESTS;
+        match self.requests.get_mut(&key) {
+            Some(known) if *known == outcome => {
+                // Requests of two names are two, however alike.
+                self.identical += u64::from(!has_id || is_known_id);
+            }
+            Some(known) => {
+                self.growing += u64::from(outcome.output_tokens > known.output_tokens);
+                *known = outcome;
+            }
+            None if has_room => {
+                self.requests.insert(key, outcome);
+            }
+            None => {}
+        }
+    }
+}
+
+/// A digest of what a request is known by: when it came, its prompt, who served it and for whom.
+fn request_digest(row: &TraceRow<'_>) -> u64 {
+    let event = &row.event;
+    let mut digest = Xxh3::new();
+    digest.update(&event.event_time.0.to_le_bytes());
+    digest.update(&event.scope.value().to_le_bytes());
+    digest.update(&event.input_tokens.unwrap_or(u64::MAX).to_le_bytes());
+    digest.update(event.page_ids.as_packed());
+    let labels = event.labels.iter().map(|(_, name)| *name);
+    for name in [row.pool, row.session].into_iter().flatten().chain(labels) {
+        digest.update(name.as_bytes());
+        digest.update(&[0]);
+    }
+    digest.digest()
+}
