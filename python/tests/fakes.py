@@ -49,6 +49,7 @@ def config(extra, served="org/model", ranks=1, rank=0):
     return space(
         kv_transfer_config=space(kv_connector_extra_config=extra),
         model_config=space(served_model_name=served, model="org/model"),
+        cache_config=space(prefix_caching_hash_algo="sha256_cbor"),
         parallel_config=space(data_parallel_size=ranks, data_parallel_index=rank),
     )
 

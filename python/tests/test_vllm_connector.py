@@ -57,9 +57,17 @@ class ConnectorTest(unittest.TestCase):
         self.assertAlmostEqual(event.pop("queue_ms"), 1500, delta=500)
         self.assertLess(event.pop("duration_ms"), 5000)
         self.assertEqual((ids(event.pop("page_ids")), ids(event.pop("output_page_ids"))), ([1, 2], [3, 4]))
-        said = {"pool": "org/model", "replica": "r-0", "page_size": 16, "ids_chained": True}
+        said = {"pool": "org/model", "replica": "r-0", "page_size": 16, "ids_chained": True, "id_scheme": "vllm:sha256_cbor:16"}
         self.assertEqual(event, said | {"input_tokens": 35, "output_tokens": 30, "cached_tokens": 16})
         self.assertEqual(connector.counts(), {"offered": 1, "written": 1, "dropped": 0, "faults": 0})
+
+    def test_an_engine_that_names_no_algorithm_has_ids_of_no_known_scheme(self):
+        config = fakes.config({"path": str(self.folder), "replica": "r-0"})
+        del config.cache_config
+        connector = self.connector(config=config)
+        fakes.serve(connector, fakes.Request("a", 16, [1]))
+        [event] = self.events(connector)
+        self.assertNotIn("id_scheme", event)
 
     def test_the_last_sampled_token_is_in_no_page(self):
         connector = self.connector()

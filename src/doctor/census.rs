@@ -32,6 +32,8 @@ pub struct Census {
     pub replicas: Names,
     pub sessions: Names,
     pub tenants: Names,
+    /// Schemes of page ids.
+    pub id_schemes: Names,
     /// Requests whose ids are unique within something, and of how many such.
     pub scopes: Names,
     pub repeats: Repeats,
@@ -207,6 +209,7 @@ impl RowCensus for Census {
         self.arrivals.add(event.event_time.0, event.duration_ms);
         self.replicas.add(event.labels.get(Label::Replica).copied());
         self.tenants.add(event.labels.get(Label::Tenant).copied());
+        self.id_schemes.add(event.labels.get(Label::IdScheme).copied());
         self.sessions.add(row.session);
         if event.scope != Scope::GLOBAL {
             self.scopes.add_digest(event.scope.value());

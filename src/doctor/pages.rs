@@ -1,7 +1,7 @@
 //! What page ids stand for, how large pages are, and what the engine found of them.
 
-use super::finding::{Finding, Subject, Verdict};
 use super::Evidence;
+use super::finding::{Finding, Subject, Verdict};
 use crate::replay::{PoolReplay, Replay};
 use crate::report::words::{counted, integer, listed, rate, short_name};
 use kvset_core::estimate::curve::share;
@@ -32,6 +32,8 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
         ("chained_requests", census.pages.chained),
         ("chain_violations", violations),
         ("requests_without_pages", census.pages.without),
+        ("requests_with_scheme", census.id_schemes.requests),
+        ("schemes", census.id_schemes.count()),
     ];
     if accesses == 0 {
         let text = format!("no prompt of {} fills a page", counted(census.requests, "request", "requests"));
@@ -46,14 +48,31 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
         rate(share(hits, accesses))
     );
     let is_chained = census.pages.chained == census.requests && census.requests > 0;
-    let made = !census.findings.formats.is_empty() && census.findings.formats.iter().copied().all(are_made_here);
+    let made =
+        !census.findings.formats.is_empty() && census.findings.formats.iter().copied().all(are_made_here);
+    let schemes = &census.id_schemes;
     let kind = match () {
+        () if schemes.count() > 0 && !made => {
+            let names: Vec<_> = schemes.shown.iter().map(|name| short_name(name, 48)).collect();
+            let of = counted(schemes.requests, "request", "requests");
+            format!(
+                "ids of {of} are of {} {}",
+                if names.len() == 1 { "scheme" } else { "schemes" },
+                listed(&names)
+            )
+        }
         () if made => "kvset hashed each prompt's tokens into chained page ids".to_owned(),
         () if is_chained => "ids are declared chained: each stands for its page and all before it".to_owned(),
         () if census.pages.chained > 0 => {
-            format!("ids of {} of {} requests are declared chained", integer(census.pages.chained), integer(census.requests))
+            format!(
+                "ids of {} of {} requests are declared chained",
+                integer(census.pages.chained),
+                integer(census.requests)
+            )
         }
-        () if census.pages.largest_id < SMALLEST_HASH => "ids are numbers counted up, not declared chained".to_owned(),
+        () if census.pages.largest_id < SMALLEST_HASH => {
+            "ids are numbers counted up, not declared chained".to_owned()
+        }
         () => "ids are hashes, not declared chained".to_owned(),
     };
     let text = format!("{kind}; {found}");
@@ -65,6 +84,18 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
             "either nothing is shared, or ids hold what differs in each request (a time, an id, a salt), and no cache would help",
         )
         .cured_by("log the engine's own block hashes, or token ids: kvset prefixes shows where prompts part")
+        .with(numbers);
+    }
+    let is_refused =
+        census.ledger.reasons.keys().any(|reason| reason.contains("ids of two schemes never match"));
+    if is_refused {
+        return Finding::new(
+            subject,
+            Verdict::Partly,
+            text,
+            "ids of two schemes never match: each pool takes the scheme of its first request that names one, and refuses the others",
+        )
+        .cured_by("give each scheme a pool of its own, or log all requests with one scheme")
         .with(numbers);
     }
     match violations {
@@ -90,17 +121,16 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
 /// How many tokens a page has.
 pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
     let (sizes, subject) = (&evidence.census.pages.sizes, Subject::PageSize);
-    let numbers = [
-        ("sizes", sizes.len() as u64),
-        ("tokens", sizes.keys().next().copied().map_or(0, u64::from)),
-    ];
+    let numbers =
+        [("sizes", sizes.len() as u64), ("tokens", sizes.keys().next().copied().map_or(0, u64::from))];
     let told: Vec<_> = sizes
         .iter()
         .take(8)
         .map(|(size, count)| format!("{size} tokens ({})", counted(*count, "request", "requests")))
         .collect();
     match sizes.keys().collect::<Vec<_>>().as_slice() {
-        [] => Finding::new(subject, Verdict::No, "no request was read", "pages cannot be counted in tokens"),
+        [] => Finding::new(subject, Verdict::No, "no request says how many tokens a page has", "pages cannot be counted in tokens")
+            .cured_by("name it with --page-size"),
         [size] if **size >= COARSE_PAGE => Finding::new(
             subject,
             Verdict::Partly,
@@ -124,14 +154,18 @@ pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
 pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
     let (with, all) = (evidence.census.tokens.input, evidence.census.requests);
     let verdict = Verdict::of_part(with, all);
-    let text = format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
+    let text =
+        format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
     let finding = |meaning| {
-        Finding::new(Subject::PromptTokens, verdict, text.clone(), meaning).with([("requests", all), ("with", with)])
+        Finding::new(Subject::PromptTokens, verdict, text.clone(), meaning)
+            .with([("requests", all), ("with", with)])
     };
     match verdict {
         Verdict::Yes => finding("hit rates by tokens count the rest of the last page"),
-        _ => finding("prompts without them count as their pages, and a last page that is not full as a full one")
-            .cured_by("log input_tokens (input_length) with every request"),
+        _ => finding(
+            "prompts without them count as their pages, and a last page that is not full as a full one",
+        )
+        .cured_by("log input_tokens (input_length) with every request"),
     }
 }
 
@@ -139,7 +173,10 @@ pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
 pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
     let (cached, all) = (&evidence.census.cached, evidence.census.requests);
     let subject = Subject::CachedTokens;
-    let measured = evidence.pools().iter().filter_map(|pool| Some((pool, pool.replay.whole.as_ref()?.measured.as_ref()?)));
+    let measured = evidence
+        .pools()
+        .iter()
+        .filter_map(|pool| Some((pool, pool.replay.whole.as_ref()?.measured.as_ref()?)));
     let beyond: u64 = measured.clone().map(|(_, found)| found.pages_beyond_log).sum();
     let unlimited: u64 = measured.clone().map(|(_, found)| found.ledger.unlimited_pages).sum();
     let accesses: u64 = measured.clone().map(|(_, found)| found.ledger.page_accesses).sum();
@@ -158,7 +195,8 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             0 => String::new(),
             some => format!("; usages of {} leave them out", counted(some, "request", "requests")),
         };
-        let text = format!("none of {} states its cached tokens{left_out}", counted(all, "request", "requests"));
+        let text =
+            format!("none of {} states its cached tokens{left_out}", counted(all, "request", "requests"));
         return Finding::new(
             subject,
             Verdict::No,
@@ -208,7 +246,9 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             "enable prefix caching and its report: vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report",
         );
     }
-    if let Some((pool, found)) = measured.clone().find(|(_, found)| found.verdict == Some(MeasuredVerdict::NoCapacity)) {
+    if let Some((pool, found)) =
+        measured.clone().find(|(_, found)| found.verdict == Some(MeasuredVerdict::NoCapacity))
+    {
         let of_pool = pool_name(pool);
         let agreement = found.effective_capacity.map_or(0.0, |capacity| capacity.agreement);
         let why = format!("only {} of requests{of_pool} agree on a capacity", rate(agreement));
@@ -238,7 +278,10 @@ fn pool_name(pool: &PoolReplay) -> String {
 pub(super) fn outputs(evidence: &Evidence<'_>) -> Finding {
     let (census, all) = (evidence.census, evidence.census.requests);
     let (pages, tokens) = (census.pages.with_outputs, census.tokens.output);
-    let unseen = evidence.pools().iter().any(|pool| pool.replay.whole.as_ref().is_some_and(|all| all.output_reuse_unseen));
+    let unseen = evidence
+        .pools()
+        .iter()
+        .any(|pool| pool.replay.whole.as_ref().is_some_and(|all| all.output_reuse_unseen));
     let numbers = [("requests", all), ("with_tokens", tokens), ("with_pages", pages)];
     let text = format!(
         "{} of {} state the tokens they generated, {} list the pages",
@@ -246,9 +289,9 @@ pub(super) fn outputs(evidence: &Evidence<'_>) -> Finding {
         counted(all, "request", "requests"),
         integer(pages)
     );
-    let finding = |verdict, meaning| Finding::new(Subject::Outputs, verdict, text.clone(), meaning).with(numbers);
+    let finding =
+        |verdict, meaning| Finding::new(Subject::Outputs, verdict, text.clone(), meaning).with(numbers);
     match (pages, tokens) {
-        _ if all == 0 => finding(Verdict::No, "no request was read"),
         (pages, _) if pages == all => finding(Verdict::Yes, "what an answer leaves in the cache is found by the turn that brings it back"),
         (0, 0) => finding(Verdict::No, "answers take no room in the model: a live engine keeps them for the next turn")
             .cured_by("log output_tokens, and output_page_ids where they are known"),

@@ -54,7 +54,8 @@ fn examine(args: &[&str], log: &Path) -> Examined {
 fn examined(output: &std::process::Output) -> Examined {
     let errors = String::from_utf8(output.stderr.clone()).expect("UTF-8");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {errors}"));
-    let subjects: Vec<_> = json["findings"].as_array().expect("findings").iter().map(|f| &f["subject"]).collect();
+    let subjects: Vec<_> =
+        json["findings"].as_array().expect("findings").iter().map(|f| &f["subject"]).collect();
     assert_eq!(subjects, SUBJECTS, "the shape stays");
     for finding in json["findings"].as_array().expect("findings") {
         let is_told = |name: &str| finding[name].as_str().is_some_and(|text| !text.is_empty());
@@ -128,7 +129,10 @@ fn what_a_log_lacks_is_named_with_its_cure() {
         assert_eq!(found.verdict(subject), "partly", "{}", found.finding(subject));
     }
     let cure = found.finding("cached_tokens")["cure"].as_str().expect("a cure").to_owned();
-    assert!(cure.contains("--enable-prompt-tokens-details") && cure.contains("--enable-cache-report"), "{cure}");
+    assert!(
+        cure.contains("--enable-prompt-tokens-details") && cure.contains("--enable-cache-report"),
+        "{cure}"
+    );
 }
 
 #[test]
@@ -161,7 +165,10 @@ fn copies_streams_gaps_and_disorder_are_counted() {
     let unnamed = rows.concat().replace("\"request_id\"", "\"other\"");
     let (_directory, log) = written(&unnamed);
     let found = examine(&[], &log);
-    assert_eq!((found.number("duplicates", "identical_rows"), found.number("duplicates", "requests_with_id")), (1, 0));
+    assert_eq!(
+        (found.number("duplicates", "identical_rows"), found.number("duplicates", "requests_with_id")),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -192,7 +199,12 @@ fn an_id_in_each_request_of_its_own_is_no_sharing() {
 #[test]
 fn cached_tokens_that_cannot_be_true_are_not_believed() {
     let row = |at: u64, cached: u64| {
-        format!("{{\"timestamp\":{at},\"input_length\":2048,\"cached_tokens\":{cached},\"hash_ids\":[{at},{},{},{}]}}\n", at + 1_000, at + 2_000, at + 3_000)
+        format!(
+            "{{\"timestamp\":{at},\"input_length\":2048,\"cached_tokens\":{cached},\"hash_ids\":[{at},{},{},{}]}}\n",
+            at + 1_000,
+            at + 2_000,
+            at + 3_000
+        )
     };
     let beyond: String = (0..40).map(|at| row(at, 1024)).collect();
     let (_directory, log) = written(&beyond);
@@ -217,7 +229,10 @@ fn hostile_logs_have_no_answer_and_a_finding_on_each_subject() {
         ("a huge line", huge),
         ("a number", "42\n".to_owned()),
         ("text", "hello, hunter2\n".to_owned()),
-        ("prompts without a tokenizer", "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hunter2\"}]}\n".to_owned()),
+        (
+            "prompts without a tokenizer",
+            "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hunter2\"}]}\n".to_owned(),
+        ),
     ];
     for (what, rows) in logs {
         let (_directory, log) = written(&rows);
@@ -227,6 +242,57 @@ fn hostile_logs_have_no_answer_and_a_finding_on_each_subject() {
     }
     let missing = kvset(&["doctor", "./no-such-file.jsonl"]).assert().code(1).get_output().stderr.clone();
     assert!(String::from_utf8_lossy(&missing).contains("cannot open trace"));
+}
+
+#[test]
+fn ids_of_two_schemes_are_told_and_refused_alike() {
+    let row = |at: u64, scheme: &str| {
+        let row = serde_json::json!({
+            "event_time": 1_700_000_000_000_u64 + at, "page_size": 16, "page_ids": [1, 2], "id_scheme": scheme
+        });
+        row.to_string() + "\n"
+    };
+    let flat = |at: u64, scheme: &str| {
+        format!("{{\"timestamp\":{at},\"hash_ids\":[1],\"id_scheme\":\"{scheme}\"}}\n")
+    };
+    for rows in [
+        row(0, "vllm:sha256_cbor:16") + &row(1, "vllm:sha256_cbor:16") + &row(2, "kvset:xxh3:16"),
+        flat(0, "vllm:sha256_cbor:16") + &flat(1, "vllm:sha256_cbor:16") + &flat(2, "kvset:xxh3:16"),
+    ] {
+        let (_directory, log) = written(&rows);
+        let found = examine(&[], &log);
+        assert_eq!((found.status, found.verdict("ids"), found.number("ids", "schemes")), (1, "partly", 2));
+        for threads in ["1", "4"] {
+            let refused = kvset(&["replay", "--threads", threads])
+                .arg(&log)
+                .assert()
+                .code(1)
+                .get_output()
+                .stderr
+                .clone();
+            let refused = String::from_utf8(refused).expect("UTF-8");
+            assert!(
+                refused.contains("of scheme kvset:xxh3:16, its pool's of vllm:sha256_cbor:16"),
+                "{refused}"
+            );
+            assert!(refused.contains("line 3") && refused.contains("a pool of its own"), "{refused}");
+        }
+        assert_eq!(examine(&["--skip-bad-rows"], &log).json["requests"], 2);
+    }
+    // What is hashed here has a scheme of its own, which is not that of an engine.
+    let tokens = "{\"timestamp\":5,\"token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}\n";
+    let (directory, log) = written(&(tokens.to_owned() + tokens));
+    assert_eq!(examine(&["--page-size", "16"], &log).number("ids", "schemes"), 1);
+    let events = directory.path().join("events.jsonl");
+    std::fs::write(&events, row(0, "vllm:sha256_cbor:16")).expect("a disk");
+    let refused = kvset(&["replay", "--page-size", "16"])
+        .args([&events, &log])
+        .assert()
+        .code(1)
+        .get_output()
+        .stderr
+        .clone();
+    assert!(String::from_utf8_lossy(&refused).contains("ids of two schemes never match"));
 }
 
 /// A stream is read once: rows out of order were lost with the first part of it.

@@ -20,6 +20,7 @@ pub enum Version {
     V3,
     V4,
     V5,
+    V6,
 }
 
 impl Version {
@@ -28,13 +29,15 @@ impl Version {
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V2));
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V3));
         static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V4));
-        static V5: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        static V5: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V5));
+        static V6: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
             Self::V4 => &V4,
             Self::V5 => &V5,
+            Self::V6 => &V6,
         }
     }
 
@@ -45,6 +48,7 @@ impl Version {
             Self::V3 => 14,
             Self::V4 => 16,
             Self::V5 => 17,
+            Self::V6 => 18,
         }
     }
 
@@ -55,6 +59,7 @@ impl Version {
             Self::V3 => schema::REQUEST_EVENT_V3,
             Self::V4 => schema::REQUEST_EVENT_V4,
             Self::V5 => schema::REQUEST_EVENT_V5,
+            Self::V6 => schema::REQUEST_EVENT_V6,
         }
     }
 }
@@ -81,11 +86,16 @@ pub struct Event {
     pub cached_tokens_left_out: bool,
     pub replica: Option<String>,
     pub tenant: Option<String>,
+    pub id_scheme: Option<String>,
 }
 
 impl Event {
     fn labels(&self) -> Labels<&str> {
-        let named = [(Label::Replica, self.replica.as_deref()), (Label::Tenant, self.tenant.as_deref())];
+        let named = [
+            (Label::Replica, self.replica.as_deref()),
+            (Label::Tenant, self.tenant.as_deref()),
+            (Label::IdScheme, self.id_scheme.as_deref()),
+        ];
         named.into_iter().filter_map(|(label, name)| Some((label, name?))).collect()
     }
 
@@ -119,7 +129,8 @@ impl Event {
     pub fn at(self, version: Version) -> Self {
         let ids_chained = self.ids_chained && version != Version::V1;
         let cached_tokens_left_out = self.cached_tokens_left_out && version >= Version::V5;
-        let event = Self { ids_chained, cached_tokens_left_out, ..self };
+        let id_scheme = self.id_scheme.clone().filter(|_| version >= Version::V6);
+        let event = Self { ids_chained, cached_tokens_left_out, id_scheme, ..self };
         match version {
             Version::V1 | Version::V2 => Self { cached_tokens: None, replica: None, tenant: None, ..event },
             _ => event,
@@ -155,6 +166,7 @@ impl Event {
             field("prefix_last_id", long(None)),
             field("prefix_pages", long(None)),
             field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
+            field("id_scheme", text(&self.id_scheme)),
         ];
         fields.truncate(version.fields());
         Value::Record(fields)
@@ -202,12 +214,14 @@ impl Event {
             replica: since_v3.then(|| text(next())).flatten(),
             tenant: since_v3.then(|| text(next())).flatten(),
             cached_tokens_left_out: false,
+            id_scheme: None,
         };
         // The two reserved fields.
         let names_prefix =
             version >= Version::V4 && [next(), next()].iter().any(|value| *value != Value::Null);
         let cached_tokens_left_out = version >= Version::V5 && next() == Value::Boolean(true);
-        (!names_prefix).then_some(Self { cached_tokens_left_out, ..read })
+        let id_scheme = (version >= Version::V6).then(|| text(next())).flatten();
+        (!names_prefix).then_some(Self { cached_tokens_left_out, id_scheme, ..read })
     }
 
     pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
@@ -270,12 +284,12 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (prop::option::of(0i64..=100), names(), names(), any::<bool>()),
+        (prop::option::of(0i64..=100), names(), names(), any::<bool>(), names()),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant, left_out) = beside;
+        let (cached_percent, replica, tenant, left_out, id_scheme) = beside;
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -301,6 +315,7 @@ pub fn events() -> impl Strategy<Value = Event> {
             cached_tokens_left_out: left_out && cached_tokens.is_none(),
             replica,
             tenant,
+            id_scheme,
         }
     })
 }

@@ -69,6 +69,7 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
+        id_scheme: event.labels.get(Label::IdScheme).map(|name| name.to_string()),
     })
 }
 
@@ -90,7 +91,7 @@ fn line_with(member: &str) -> String {
 }
 
 fn versions() -> impl Strategy<Value = Version> {
-    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4, Version::V5])
+    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4, Version::V5, Version::V6])
 }
 
 proptest! {
@@ -113,7 +114,11 @@ proptest! {
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
         // The oldest version that has all of it is read by the most readers.
-        let version = if event.cached_tokens_left_out { Version::V5 } else { Version::V3 };
+        let version = match (&event.id_scheme, event.cached_tokens_left_out) {
+            (Some(_), _) => Version::V6,
+            (None, true) => Version::V5,
+            (None, false) => Version::V3,
+        };
         prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
     }
 
@@ -193,7 +198,7 @@ proptest! {
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V5].concat())),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V6].concat())),
             4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
@@ -217,7 +222,7 @@ proptest! {
             "pool": event.pool, "page_size": event.page_size, "input_tokens": event.input_tokens,
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
-            "replica": event.replica, "tenant": event.tenant,
+            "replica": event.replica, "tenant": event.tenant, "id_scheme": event.id_scheme,
             "prefix_last_id": null, "prefix_pages": null,
             "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
@@ -246,6 +251,7 @@ fn sample() -> Event {
         cached_tokens_left_out: false,
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
+        id_scheme: Some("vllm:sha256_cbor:64".to_owned()),
     }
 }
 
@@ -283,6 +289,7 @@ fn the_header_of_apache_avro_for_rust_is_read_too() {
         (Version::V3, schema::REQUEST_EVENT_V3_RUST),
         (Version::V4, schema::REQUEST_EVENT_V4_RUST),
         (Version::V5, schema::REQUEST_EVENT_V5_RUST),
+        (Version::V6, schema::REQUEST_EVENT_V6_RUST),
     ] {
         let mut record = by_apache_avro(&sample(), version, true, None);
         record[2..10].copy_from_slice(&of_rust);
@@ -506,7 +513,7 @@ fn whether_ids_are_chained_is_a_boolean_or_not_said() {
         assert_eq!(decode(line.as_bytes()).expect(member).ids_chained, expected, "{member}");
     }
     assert!(!decode(line_with(r#""pool": "p""#).as_bytes()).expect("not said").ids_chained);
-    let bare = Event { cached_tokens: None, replica: None, tenant: None, ..sample() };
+    let bare = Event { cached_tokens: None, replica: None, tenant: None, id_scheme: None, ..sample() };
     let mut record = bare.encode(RequestEncoding::Avro);
     // Three nulls follow it.
     let boolean = record.len() - 4;

@@ -7,6 +7,7 @@
 mod asked;
 mod overlap;
 mod parts;
+mod schemes;
 mod task;
 
 use kvset::core::engines::one_pass::{Engine, EngineConfig};

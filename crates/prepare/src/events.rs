@@ -3,7 +3,8 @@
 use super::recipe::{PageRules, PrepareLimits, Recipe};
 use super::records::Prepared;
 use kvset_core::request::event::{CachedTokens, full_pages};
-use kvset_core::request::labels::Labels;
+use kvset_core::request::id_scheme::IdScheme;
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::request::sample::Sample;
 use kvset_core::units::EventTime;
 use kvset_core::units::hashing::PageHasher;
@@ -116,6 +117,9 @@ impl<'a> Hashing<'a> {
         }
         // Of a sample's pages nobody knows how many came from the cache.
         let cached_tokens = if sampled { CachedTokens::Unstated } else { common.cached_tokens };
+        let scheme = IdScheme::of_hasher(rules.page_size, self.recipe.hash_key.is_some());
+        let mut labels = common.labels.each_ref().map(String::as_str);
+        labels.set(Label::IdScheme, Some(&scheme));
         let message = RequestMessage {
             event_time: common.time.0,
             page_ids: PageIds::from_slice(self.ids),
@@ -128,7 +132,7 @@ impl<'a> Hashing<'a> {
             duration_ms: common.duration_ms,
             cached_tokens: cached_tokens.stated().and_then(signed),
             cached_tokens_left_out: cached_tokens == CachedTokens::LeftOut,
-            labels: common.labels.each_ref().map(String::as_str),
+            labels,
             ..RequestMessage::default()
         };
         limits.admit(Some(common.pool.as_bytes()), message.clone())?;
@@ -144,7 +148,7 @@ pub(super) fn push_pages(
     out: &mut Prepared,
 ) -> Result<(), DecodeError> {
     let rules = recipe.rules(pool);
-    let (ids, output_ids);
+    let (ids, output_ids, scheme);
     let mut message = message;
     if let Some(key) = recipe.hash_key {
         // Whoever made them had no key.
@@ -152,6 +156,9 @@ pub(super) fn push_pages(
         (ids, output_ids) = (keyed(message.page_ids), keyed(message.output_page_ids));
         message.page_ids = PageIds::from_slice(&ids);
         message.output_page_ids = PageIds::from_slice(&output_ids);
+        // Where there is no room for the name of the scheme with the key, it is not known.
+        scheme = message.labels.take(Label::IdScheme).map(|name| format!("{name}:keyed"));
+        message.labels.set(Label::IdScheme, scheme.as_deref().filter(|name| IdScheme::new(name).is_some()));
     }
     let limits = &recipe.limits.decode;
     let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;

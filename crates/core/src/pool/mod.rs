@@ -3,6 +3,7 @@ pub mod config;
 pub mod set;
 
 mod aside;
+mod identity;
 mod kind;
 mod live;
 mod range;
@@ -26,7 +27,8 @@ use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::questions::observers::{BesideImage, QuestionError, RestoredBeside};
 use crate::questions::optimum::OptimalCapacity;
-use crate::request::event::{RequestEvent, check_cached_tokens, check_numbers};
+use crate::request::event::RequestEvent;
+use crate::request::id_scheme::IdScheme;
 use crate::request::outcome::{BEYOND, Outcome};
 use crate::stack::{ChainPolicy, Upcoming};
 use crate::units::capacity::CapacitySpec;
@@ -34,8 +36,9 @@ use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countab
 use crate::windows::tally::{CountingRules, RequestSummary, Tally};
 use crate::windows::window::WindowKind;
 use aside::{Aside, LiveImage, Opened};
+use identity::{Identity, id_scheme_for};
 use kind::curve_at;
-use live::{Cache, Live, check_size};
+use live::Live;
 use serde::{Deserialize, Serialize};
 use shown::{Shown, Trends};
 use std::borrow::Cow;
@@ -69,18 +72,12 @@ pub struct PoolAccess {
 pub struct Pool {
     identity: Identity,
     rejected_records: u64,
+    /// How the page ids are made, from the first accepted record on that names a scheme.
+    id_scheme: Option<IdScheme>,
     /// What needs the page size; there from the first accepted record on.
     live: Option<Box<Live>>,
     /// The same while the pool is put aside.
     aside: Option<Aside>,
-}
-
-/// What never changes about a pool.
-#[derive(Debug)]
-struct Identity {
-    name: Box<str>,
-    partition: i32,
-    kind: Arc<PoolKind>,
 }
 
 /// A pool's state, as a snapshot keeps it.
@@ -91,12 +88,19 @@ pub struct PoolImage<'a> {
     live: LiveImage<'a>,
     #[serde(skip)]
     beside: Option<BesideImage<'a>>,
+    #[serde(skip)]
+    id_scheme: Option<&'a str>,
 }
 
 impl<'a> PoolImage<'a> {
     /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
     pub fn take_beside(&mut self) -> Option<BesideImage<'a>> {
         self.beside.take()
+    }
+
+    /// The name of the scheme of its page ids, which a snapshot keeps behind all pools; `None` where it is not known.
+    pub fn id_scheme(&self) -> Option<&'a str> {
+        self.id_scheme
     }
 }
 
@@ -108,12 +112,19 @@ pub struct RestoredPool {
     live: Option<Box<Live>>,
     #[serde(skip)]
     beside: Option<RestoredBeside>,
+    #[serde(skip)]
+    id_scheme: Option<IdScheme>,
 }
 
 impl RestoredPool {
     /// Gives it back what [`PoolImage::take_beside`] took.
     pub fn with_beside(self, beside: RestoredBeside) -> Self {
         Self { beside: Some(beside), ..self }
+    }
+
+    /// Gives it back the scheme that [`PoolImage::id_scheme`] names.
+    pub fn with_id_scheme(self, scheme: IdScheme) -> Self {
+        Self { id_scheme: Some(scheme), ..self }
     }
 }
 
@@ -135,6 +146,7 @@ impl Pool {
         Self {
             identity: Identity { name: name.into(), partition, kind },
             rejected_records: 0,
+            id_scheme: None,
             live: None,
             aside: None,
         }
@@ -147,6 +159,7 @@ impl Pool {
             rejected_records: self.rejected_records,
             live: self.aside.as_ref().map_or(LiveImage::Live(&self.live), LiveImage::Aside),
             beside: self.live.as_ref().and_then(|live| live.beside_image()),
+            id_scheme: self.id_scheme.as_ref().map(IdScheme::name),
         }
     }
 
@@ -179,7 +192,7 @@ impl Pool {
             let (expected, found) = (kind.fingerprint().to_owned(), image.fingerprint);
             return Err(RestoreError::Fingerprint { expected, found });
         }
-        pool.rejected_records = image.rejected_records;
+        (pool.rejected_records, pool.id_scheme) = (image.rejected_records, image.id_scheme);
         pool.live = image.live;
         match &mut pool.live {
             Some(live) => live.resume(kind, image.beside)?,
@@ -210,8 +223,9 @@ impl Pool {
         summary: &mut RequestSummary,
     ) -> Result<PoolAccess, Refusal> {
         let config = self.identity.kind.config();
-        let page_size = self.identity.check(event, self.live.as_deref());
-        let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
+        let checked = self.identity.check(event, self.live.as_deref());
+        let checked = checked.and_then(|page_size| Ok((page_size, id_scheme_for(event, self.id_scheme)?)));
+        let (page_size, id_scheme) = checked.inspect_err(|_| self.rejected_records += 1)?;
         // A first request that is refused does not fix the page size.
         let was_live = self.live.is_some();
         let live = match &mut self.live {
@@ -232,6 +246,7 @@ impl Pool {
             }
             return Err(refusal.into());
         }
+        self.id_scheme = id_scheme;
         let followed = live.cache.follow(event, number, (arrival.counted, session), config);
         let is_late =
             arrival.counted && live.count(number, event.event_time, arrival, followed, config, summary);
@@ -291,8 +306,12 @@ impl Pool {
         }
         let page_size = live.cache.page_size;
         let engine = &live.cache.engine;
-        let is_taken = |event: &RequestEvent<'_>| {
-            identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok()
+        let mut id_scheme = self.id_scheme;
+        let mut is_taken = |event: &RequestEvent<'_>| {
+            let is_fit = identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok();
+            let scheme = id_scheme_for(event, id_scheme).ok().filter(|_| is_fit);
+            id_scheme = scheme.unwrap_or(id_scheme);
+            scheme.is_some()
         };
         let taken: Vec<RequestEvent<'a>> = events.filter(|event| is_taken(event)).copied().collect();
         if !taken.is_empty() {
@@ -476,6 +495,11 @@ impl Pool {
         self.identity.page_size(self.live.as_deref())
     }
 
+    /// How its page ids are made, once a record has said so.
+    pub fn id_scheme(&self) -> Option<IdScheme> {
+        self.id_scheme
+    }
+
     /// Bytes a page, once its size is known and where a cost a token is configured.
     pub fn page_bytes(&self) -> Option<PageBytes> {
         self.live.as_ref().and_then(|live| live.cache.page_bytes)
@@ -532,53 +556,5 @@ impl Pool {
         let name = self.identity.name.len() as u64;
         let aside = self.aside.as_ref().map_or(0, Aside::memory_bytes);
         size_of::<Self>() as u64 + name + aside + self.live.as_ref().map_or(0, |live| live.memory_bytes())
-    }
-}
-
-impl Identity {
-    fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
-        self.kind.config().page_size.or(live.map(|live| live.cache.page_size))
-    }
-
-    /// The page size that holds for this event: the configured one, else that of the first accepted event.
-    fn page_size_for(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
-        match (self.page_size(live), event.page_size) {
-            (Some(expected), Some(found)) if expected != found => {
-                Err(Refusal::PageSizeMismatch { expected, found })
-            }
-            (known, found) => known.or(found).ok_or(Refusal::UnknownPageSize),
-        }
-    }
-
-    /// The page size of an event that is not too large and does not contradict itself.
-    fn check(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
-        let page_size = self.page_size_for(event, live)?;
-        check_numbers(event)?;
-        check_size(event, page_size, self.kind.config())?;
-        check_cached_tokens(event, page_size)?;
-        Ok(page_size)
-    }
-
-    fn figures<'a>(&'a self, cache: &'a Cache, rejected_records: u64, at: Moment) -> PoolFigures<'a> {
-        PoolFigures {
-            pool: &self.name,
-            partition: self.partition,
-            fingerprint: self.kind.fingerprint(),
-            config: self.kind.config(),
-            page_size: cache.page_size,
-            page_bytes: cache.page_bytes,
-            curve: &cache.curve,
-            accepted_requests: cache.engine.stack().requests(),
-            first_seen: cache.first_seen,
-            next_offset: at.next_offset,
-            missing: at.missing,
-            accumulated_pages: cache.engine.stack().accumulated_pages(),
-            tracked_pages: cache.engine.stack().tracked_pages(),
-            chain_violations: cache.chain_violations,
-            rejected_records,
-            output_reuse_unseen: cache.output_reuse_unseen,
-            models_overlap: cache.engine.follows_flights(),
-            beside: cache.beside.as_deref(),
-        }
     }
 }

@@ -4,6 +4,7 @@ use super::live::check_size;
 use super::{Pool, PoolConfig};
 use crate::engines::one_pass::{EngineRange, RangeEngine};
 use crate::request::event::{RequestEvent, check_cached_tokens};
+use crate::request::labels::Label;
 use crate::stack::InOrder;
 use crate::units::{EventTime, PageSize};
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl RangePool {
         let is_sound = !has_another
             && check_size(event, page_size, &self.config).is_ok()
             && check_cached_tokens(event, page_size).is_ok();
-        if !is_sound {
+        // What a scheme is compared with is known once all requests before it were taken.
+        if !is_sound || event.labels.get(Label::IdScheme).is_some() {
             return Err(InOrder::Refused);
         }
         self.page_size = Some(page_size);

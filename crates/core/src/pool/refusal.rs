@@ -4,6 +4,7 @@ use crate::engines::one_pass::EngineRefusal;
 use crate::engines::rules::PageMismatch;
 use crate::pool::config::PoolConfigError;
 use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
+use crate::request::id_scheme::IdScheme;
 use crate::stack::ChainViolation;
 use crate::units::PageSize;
 
@@ -16,6 +17,15 @@ pub enum Refusal {
     /// Ids of pages of different sizes cannot be compared.
     #[error("the event has {found} tokens a page, its pool has {expected}")]
     PageSizeMismatch { expected: PageSize, found: PageSize },
+    /// Ids of different schemes never match.
+    #[error(
+        "the event's page ids are of scheme {found}, its pool's of {expected}, and ids of two schemes never match: give each \
+         scheme a pool of its own, or log both with one scheme"
+    )]
+    IdSchemeMismatch { expected: IdScheme, found: IdScheme },
+    /// What names a scheme is no name.
+    #[error("id_scheme is no name of 1 to {} visible ASCII characters", IdScheme::MAX_BYTES)]
+    InvalidIdScheme,
     /// The engine cannot be modelled at this page size.
     #[error(transparent)]
     UnfitPage(#[from] PageMismatch),
@@ -51,6 +61,7 @@ impl Refusal {
         match self {
             Self::UnknownPageSize => "unknown_page_size",
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
+            Self::IdSchemeMismatch { .. } | Self::InvalidIdScheme => "id_scheme_mismatch",
             Self::UnfitPage(_) => "invalid_page_size",
             Self::TooManyPages { .. } => "too_many_pages",
             Self::Number(_) => "invalid_number",

@@ -1,4 +1,4 @@
-//! Names that a log gives a request beside its pages: which cache served it, on whose behalf.
+//! Names that a log gives a request beside its pages: which cache served it, on whose behalf, how its page ids were made.
 //!
 //! Every layer carries them as one value, so that another name is a variant here, a field of the request event's
 //! schema, and whatever reads it.
@@ -10,17 +10,20 @@ pub enum Label {
     Replica,
     /// On whose behalf the request was made.
     Tenant,
+    /// How its page ids were made ([`IdScheme`](crate::request::id_scheme::IdScheme)).
+    IdScheme,
 }
 
 impl Label {
     /// Every label, in the order of the request event's schema.
-    pub const ALL: [Self; 2] = [Self::Replica, Self::Tenant];
+    pub const ALL: [Self; 3] = [Self::Replica, Self::Tenant, Self::IdScheme];
 
     /// The field's name in events and traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Replica => "replica",
             Self::Tenant => "tenant",
+            Self::IdScheme => "id_scheme",
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod chat_engine;
 pub mod event;
+pub mod id_scheme;
 pub mod labels;
 pub mod outcome;
 pub mod sample;

@@ -98,19 +98,34 @@ fn read_fields<'a>(
         names_prefix: names_prefix(version, &mut cursor)?,
         cached_tokens_left_out: version >= EventVersion::V5 && cursor.boolean()?,
     };
+    let message = with_id_scheme(message, version, &mut cursor)?;
     match cursor.remaining() {
         0 => Ok(message),
         _ => Err(cursor.undecodable("bytes behind the end of the record")),
     }
 }
 
-/// The labels, all of which version 3 added.
+/// The labels that version 3 added, in their order.
+const OF_V3: [Label; 2] = [Label::Replica, Label::Tenant];
+
 fn labels<'a>(version: EventVersion, cursor: &mut Cursor<'a>) -> Result<Labels<&'a str>, DecodeError> {
     let mut labels = Labels::default();
-    for label in Label::ALL {
+    for label in OF_V3 {
         labels.set(label, since_v3(version, cursor, Cursor::string)?);
     }
     Ok(labels)
+}
+
+/// The same with the label that version 6 added.
+fn with_id_scheme<'a>(
+    mut message: RequestMessage<'a>,
+    version: EventVersion,
+    cursor: &mut Cursor<'a>,
+) -> Result<RequestMessage<'a>, DecodeError> {
+    if version >= EventVersion::V6 {
+        message.labels.set(Label::IdScheme, cursor.nullable(Cursor::string)?);
+    }
+    Ok(message)
 }
 
 /// A nullable field that version 3 added.
@@ -178,9 +193,11 @@ pub(super) enum IdForm {
 
 /// Appends a message in single-object encoding: of version 3, which the most readers know, where that has all it says.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    let (fingerprint, version) = match message.cached_tokens_left_out {
-        true => (schema::REQUEST_EVENT_V5, EventVersion::V5),
-        false => (schema::REQUEST_EVENT_V3, EventVersion::V3),
+    let names_scheme = message.labels.get(Label::IdScheme).is_some();
+    let (fingerprint, version) = match (names_scheme, message.cached_tokens_left_out) {
+        (true, _) => (schema::REQUEST_EVENT_V6, EventVersion::V6),
+        (false, true) => (schema::REQUEST_EVENT_V5, EventVersion::V5),
+        (false, false) => (schema::REQUEST_EVENT_V3, EventVersion::V3),
     };
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
     out.extend_from_slice(&fingerprint);
@@ -189,10 +206,10 @@ pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, ou
 
 /// Appends a message as a bare datum of the newest version.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    write_fields(EventVersion::V5, message, form, out);
+    write_fields(EventVersion::V6, message, form, out);
 }
 
-/// Appends the fields of version 3 or 5.
+/// Appends the fields of version 3, 5 or 6.
 fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
@@ -206,13 +223,16 @@ fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdFor
     put_nullable(out, message.request_id.as_deref(), put_text);
     out.push(u8::from(message.ids_chained));
     put_nullable(out, message.cached_tokens, put_long);
-    for label in Label::ALL {
+    for label in OF_V3 {
         put_nullable(out, message.labels.get(label).copied(), put_text);
     }
-    if version == EventVersion::V5 {
+    if version >= EventVersion::V5 {
         // The two reserved fields.
         (0..2).for_each(|_| put_nullable(out, None, put_long));
         out.push(u8::from(message.cached_tokens_left_out));
+    }
+    if version >= EventVersion::V6 {
+        put_nullable(out, message.labels.get(Label::IdScheme).copied(), put_text);
     }
 }
 

@@ -75,11 +75,13 @@ pub enum ErrorCode {
     /// Records that the Kafka client cannot read, a batch with a wrong checksum for example, and that an operator
     /// decided to pass.
     Unreadable,
+    /// The event's page ids are of another scheme than its pool's, or `id_scheme` is no name of one.
+    IdSchemeMismatch,
 }
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -113,6 +115,7 @@ impl ErrorCode {
         Self::UnknownModel,
         Self::InvalidField,
         Self::Unreadable,
+        Self::IdSchemeMismatch,
     ];
 
     /// The stable name.
@@ -151,6 +154,7 @@ impl ErrorCode {
             Self::UnknownModel => "unknown_model",
             Self::InvalidField => "invalid_field",
             Self::Unreadable => "unreadable",
+            Self::IdSchemeMismatch => "id_scheme_mismatch",
         }
     }
 }

@@ -15,6 +15,8 @@ pub const REQUEST_EVENT_OF_V2: &str = include_str!("../../schemas/history/reques
 pub const REQUEST_EVENT_OF_V3: &str = include_str!("../../schemas/history/request_event.v3.avsc");
 /// `schemas/history/request_event.v4.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V4: &str = include_str!("../../schemas/history/request_event.v4.avsc");
+/// `schemas/history/request_event.v5.avsc`: read, and written where an event says no more than this version can.
+pub const REQUEST_EVENT_OF_V5: &str = include_str!("../../schemas/history/request_event.v5.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -70,6 +72,12 @@ pub const REQUEST_EVENT_V5: [u8; 8] = [0xae, 0xf6, 0xa1, 0xfd, 0xbf, 0x21, 0x02,
 /// Version 5 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V5_RUST: [u8; 8] = [0xda, 0xdc, 0x54, 0x97, 0x02, 0xae, 0x97, 0x67];
 
+/// The fingerprint of version 6 of the request event, which adds how its ids were made.
+pub const REQUEST_EVENT_V6: [u8; 8] = [0xc2, 0x4a, 0x0b, 0x02, 0x1a, 0x76, 0xa6, 0xb8];
+
+/// Version 6 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V6_RUST: [u8; 8] = [0xe6, 0x35, 0x29, 0x6f, 0x17, 0x6c, 0xb2, 0x7d];
+
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
@@ -102,10 +110,11 @@ pub(super) enum EventVersion {
     V3,
     V4,
     V5,
+    V6,
 }
 
 impl EventVersion {
-    pub(super) const ALL: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
+    pub(super) const ALL: [Self; 6] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5, Self::V6];
 
     /// The version that a record in single-object encoding names.
     #[inline]
@@ -116,6 +125,7 @@ impl EventVersion {
             REQUEST_EVENT_V3 | REQUEST_EVENT_V3_RUST => Some(Self::V3),
             REQUEST_EVENT_V4 | REQUEST_EVENT_V4_RUST => Some(Self::V4),
             REQUEST_EVENT_V5 | REQUEST_EVENT_V5_RUST => Some(Self::V5),
+            REQUEST_EVENT_V6 | REQUEST_EVENT_V6_RUST => Some(Self::V6),
             _ => None,
         }
     }
@@ -126,12 +136,14 @@ impl EventVersion {
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V2));
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V3));
         static V4: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V4));
+        static V5: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V5));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
             Self::V4 => &V4,
-            Self::V5 => request_event(),
+            Self::V5 => &V5,
+            Self::V6 => request_event(),
         }
     }
 }
@@ -239,6 +251,7 @@ mod tests {
             (REQUEST_EVENT_V3, REQUEST_EVENT_V3_RUST),
             (REQUEST_EVENT_V4, REQUEST_EVENT_V4_RUST),
             (REQUEST_EVENT_V5, REQUEST_EVENT_V5_RUST),
+            (REQUEST_EVENT_V6, REQUEST_EVENT_V6_RUST),
         ];
         for ((fingerprint, of_rust), version) in events.into_iter().zip(EventVersion::ALL) {
             assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");

@@ -251,7 +251,8 @@ impl Log {
             draft.at(request.arrival);
             draft.line = line;
             draft.duration_ms = request.duration.map(ms_of);
-            (draft.session, draft.labels) = (session.clone(), labels.clone());
+            draft.session = session.clone();
+            draft.labels = std::mem::take(&mut draft.labels).or(&labels);
             draft.scope_name = scope_name.clone();
             if alone {
                 // A sum over several prompts tells of none.

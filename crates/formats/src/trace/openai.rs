@@ -88,7 +88,7 @@ impl Decode for Requests {
                 duration_ms: duration.map(ms_of),
                 cached_tokens: answer.cached_tokens(prompts.len()),
                 cache_writes: answer.cache_writes(prompts.len()),
-                labels: labels.clone(),
+                labels: filed.labels.or(&labels),
                 session: session.clone(),
                 scope_name: scope_name.clone(),
                 line: number,

@@ -2,6 +2,8 @@
 
 use super::options::ReadOptions;
 use super::row::{Batch, Draft};
+use kvset_core::request::id_scheme::IdScheme;
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use kvset_core::units::hashing::PageHasher;
 use kvset_core::units::pages::Scope;
@@ -42,7 +44,14 @@ impl Batch {
             Paging::Tokens(_) => self.ids.extend(tokens.iter().map(|token| u64::from(*token))),
         }
         let are_tokens = matches!(paging, Paging::Tokens(_));
+        let mut labels = Labels::default();
+        if let Paging::Hashed(hasher) = paging {
+            let from = self.text.len();
+            self.text.push_str(&IdScheme::of_hasher(hasher.page_size(), false));
+            labels.set(Label::IdScheme, Some(from..self.text.len()));
+        }
         self.drafts.push(Draft {
+            labels,
             page_size: Some(if are_tokens { PageSize::ONE } else { paging.page_size() }),
             are_tokens,
             ids: start..self.ids.len(),

@@ -267,7 +267,7 @@ impl PromptObject<'_, '_> {
             draft.output_tokens = output_tokens;
             draft.duration_ms = duration.map(ms_of);
             draft.cached_tokens = cached_tokens;
-            draft.labels = self.labels.clone();
+            draft.labels = std::mem::take(&mut draft.labels).or(&self.labels);
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
             (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());

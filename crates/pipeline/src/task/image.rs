@@ -16,12 +16,12 @@ use kvset_core::pool::set::{
 };
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
+use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A task's state, to be serialised into a snapshot.
@@ -43,6 +43,26 @@ pub struct TaskImage<'a> {
     /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
     #[serde(skip_serializing_if = "Option::is_none")]
     arrivals: Option<ArrivalsSection<'a>>,
+    /// How pools' page ids are made; nothing is written where none is known.
+    #[serde(skip_serializing_if = "SchemesSection::is_empty")]
+    id_schemes: SchemesSection<'a>,
+}
+
+/// The schemes of pools' page ids, in order of name.
+#[derive(Debug, Serialize)]
+struct SchemesSection<'a> {
+    /// Tells it from the records that wait, which begin with 1.
+    mark: u8,
+    schemes: Vec<(&'a str, &'a str)>,
+}
+
+/// What a section of schemes begins with.
+const SCHEMES_MARK: u8 = 2;
+
+impl SchemesSection<'_> {
+    fn is_empty(&self) -> bool {
+        self.schemes.is_empty()
+    }
 }
 
 /// A task's state, read back from a snapshot.
@@ -56,36 +76,48 @@ pub struct RestoredTask {
     latest: BTreeMap<Box<str>, LatestEstimates>,
     beside: Vec<(Box<str>, RestoredBeside)>,
     lived: Vec<(Box<str>, RestoredLived)>,
-    arrivals: Trailing<RestoredSection>,
+    trailing: Trailing,
 }
 
-/// What may stand behind all else of a state: an optional part that is written only where it is there.
-#[derive(Debug)]
-struct Trailing<T>(Option<T>);
+/// What may stand behind all else of a state: parts that are written only where they are there, in this order.
+#[derive(Debug, Default)]
+struct Trailing {
+    arrivals: Option<RestoredSection>,
+    id_schemes: Vec<(Box<str>, String)>,
+}
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Trailing<T> {
+impl<'de> Deserialize<'de> for Trailing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Reads the mark of a part that is there, and the part.
-        struct Marked<T>(PhantomData<T>);
+        /// Reads the mark of each part that is there, and the part.
+        struct Marked;
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Marked<T> {
-            type Value = Trailing<T>;
+        impl<'de> Visitor<'de> for Marked {
+            type Value = Trailing;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("nothing, or 1 and a part of the state")
+                f.write_str("nothing, or marks of parts of the state, each with its part")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+                let mut trailing = Trailing::default();
+                let mut last = 0;
                 // A byte is always read, unless there is none.
-                match parts.next_element::<u8>() {
-                    Err(_) | Ok(None) => Ok(Trailing(None)),
-                    Ok(Some(1)) => Ok(Trailing(parts.next_element()?)),
-                    Ok(Some(_)) => Err(A::Error::custom("what follows the state is no part of it")),
+                while let Ok(Some(mark)) = parts.next_element::<u8>() {
+                    match mark {
+                        1 if last < mark => trailing.arrivals = parts.next_element()?,
+                        SCHEMES_MARK if last < mark => {
+                            trailing.id_schemes = parts.next_element()?.unwrap_or_default();
+                        }
+                        _ => return Err(A::Error::custom("what follows the state is no part of it")),
+                    }
+                    last = mark;
                 }
+                Ok(trailing)
             }
         }
 
-        deserializer.deserialize_tuple(2, Marked(PhantomData))
+        // Two parts, each behind its mark, and the end.
+        deserializer.deserialize_tuple(5, Marked)
     }
 }
 
@@ -137,6 +169,12 @@ fn rejoined<T, P>(
     if parts.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(pools) }
 }
 
+/// The schemes that were kept.
+fn read_schemes(kept: Vec<(Box<str>, String)>) -> Result<Vec<(Box<str>, IdScheme)>, TaskRestoreError> {
+    let read = |(pool, name): (Box<str>, String)| Some((pool, IdScheme::new(&name)?));
+    kept.into_iter().map(read).collect::<Option<_>>().ok_or(TaskRestoreError::Beside)
+}
+
 /// The estimates that were kept, pool by pool in order of name.
 pub(super) fn read_latest(
     pools: &PoolSet,
@@ -162,6 +200,7 @@ impl PartitionTask {
         let mut beside: Vec<_> = beside.collect();
         let lived = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_lived()?)));
         let lived = lived.collect();
+        let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
             log,
             gaps: &self.passed_gaps,
@@ -172,6 +211,7 @@ impl PartitionTask {
             beside,
             lived,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
+            id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
         }
     }
 
@@ -192,10 +232,12 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived, arrivals } =
+        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived, trailing } =
             image;
+        let Trailing { arrivals, id_schemes } = trailing;
         let beside = rejoined(beside, lived, RestoredBeside::with_lived)?;
         let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
+        let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };
         let mut pools = PoolSet::restore(pool_set_config(&config, partition), image)?;
         if resume.warm_up {
@@ -204,7 +246,7 @@ impl PartitionTask {
         read_latest(&pools, &latest)?;
         let policy = DeadLetterPolicy::resume(config.dead_letters, dead_letters);
         let task = Self::over(config, partition, resume, pools, policy);
-        let arrivals = Arrivals::restore(&task.config, arrivals.0).ok_or(TaskRestoreError::Arrivals)?;
+        let arrivals = Arrivals::restore(&task.config, arrivals).ok_or(TaskRestoreError::Arrivals)?;
         Ok(Self { last_record, latest, passed_gaps: gaps, arrivals, ..task })
     }
 }

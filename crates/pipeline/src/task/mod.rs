@@ -583,6 +583,7 @@ fn identity(record: &SourceRecord<'_>) -> RecordIdentity {
 fn refused(refusal: &Refusal) -> DecodeError {
     let code = match refusal {
         Refusal::UnknownPageSize | Refusal::PageSizeMismatch { .. } => ErrorCode::UnknownPageSize,
+        Refusal::IdSchemeMismatch { .. } | Refusal::InvalidIdScheme => ErrorCode::IdSchemeMismatch,
         Refusal::UnfitPage(_) => ErrorCode::InvalidPageSize,
         Refusal::TooManyPages { .. } => ErrorCode::TooManyPages,
         Refusal::Number(_) => ErrorCode::InvalidNumber,

@@ -64,6 +64,7 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
             return
         settings = settings_of(vllm_config)
         page_size = hash_block_size(vllm_config, kv_cache_config)
+        scheme = id_scheme(vllm_config, page_size)
         sinks: list[Sink] = []
         if settings.file is not None:
             sinks.append(FileSink(settings.file, settings.replica))
@@ -71,11 +72,12 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
             sinks.append(KafkaSink(settings.kafka, settings.pool))
 
         def encoded(finished: Finished) -> bytes:
-            return encode(event_of(finished, settings, page_size))
+            return encode(event_of(finished, settings, page_size, scheme))
 
         self._tracker = Tracker(settings)
         self._recorder = Recorder(encoded, sinks, settings.queue_bytes, logger)
-        logger.info("kvset: %s; pages of %d tokens", settings.in_words(), page_size)
+        ids = f", ids of scheme {scheme}" if scheme else ""
+        logger.info("kvset: %s; pages of %d tokens%s", settings.in_words(), page_size, ids)
 
     def _note_fault(self, error: Exception) -> None:
         self._faults += 1
@@ -158,6 +160,12 @@ def settings_of(vllm_config: Any) -> Settings:
     parallel = vllm_config.parallel_config
     rank = parallel.data_parallel_index if parallel.data_parallel_size > 1 else None
     return Settings.read(told, served if isinstance(served, str) else served[0], rank)
+
+
+def id_scheme(vllm_config: Any, page_size: int) -> str | None:
+    """How the engine makes its page ids: `vllm:ALGORITHM:TOKENS`. None where it does not say its algorithm."""
+    algorithm = getattr(getattr(vllm_config, "cache_config", None), "prefix_caching_hash_algo", None)
+    return f"vllm:{algorithm}:{page_size}" if isinstance(algorithm, str) and algorithm else None
 
 
 def hash_block_size(vllm_config: Any, kv_cache_config: Any) -> int:

@@ -15,8 +15,8 @@ class UnknownPages(ValueError):
     """The engine's hashes are not of the pages that the tokens fill, so that ids would be wrong."""
 
 
-def event_of(finished: Finished, settings: Settings, page_size: int) -> dict[str, Any]:
-    """The event of a request. `page_size` is what one of the engine's hashes covers, in tokens.
+def event_of(finished: Finished, settings: Settings, page_size: int, id_scheme: str | None = None) -> dict[str, Any]:
+    """The event of a request. `page_size` is what one of the engine's hashes covers, in tokens; `id_scheme` how they are made.
 
     `event_time` is the moment of the look-up, which is what the order of a cache depends on; `queue_ms` is how long the request
     had waited for it. `duration_ms` lasts to its finish, when its pages become free. `cached_tokens` is what the usage of the
@@ -39,6 +39,8 @@ def event_of(finished: Finished, settings: Settings, page_size: int) -> dict[str
         "cached_tokens": followed.own_tokens + followed.below_tokens,
         "page_ids": prompt,
     }
+    if id_scheme is not None:
+        event["id_scheme"] = id_scheme
     if outputs:
         event["output_page_ids"] = outputs
     if followed.below_tokens:

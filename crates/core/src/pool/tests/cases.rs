@@ -2,7 +2,9 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::profile::Profile;
 use crate::questions::tiers::TrendRules;
+use crate::request::labels::{Label, Labels};
 use crate::stack::ChainPolicy;
 use crate::units::PageCount;
 use crate::units::pages::PageIds;
@@ -176,6 +178,60 @@ fn refused_requests_change_nothing_and_are_counted() {
     let all = &finish(pool)[0];
     assert_eq!((all.requests, all.rejected_records, all.accumulated_pages), (2, 6, 2));
     assert_eq!((all.first_offset, all.theoretical.prefix_hits), (2, 2));
+}
+
+/// The same request, of ids of a scheme.
+fn of_scheme<'a>(ids: &'a [u64], scheme: &'a str) -> RequestEvent<'a> {
+    RequestEvent { labels: Labels::from_iter([(Label::IdScheme, scheme)]), ..event(0, ids) }
+}
+
+#[test]
+fn ids_of_a_second_scheme_are_refused_by_name_and_unknown_ones_are_not() {
+    let mut pool = pool(config(&["all"]));
+    let mut observe =
+        |event: &RequestEvent<'_>| pool.observe(event, at(0, None)).map_err(|refusal| refusal.to_string());
+    assert!(observe(&event(0, &[1])).is_ok(), "nothing is known yet");
+    assert!(observe(&of_scheme(&[1], "")).is_err_and(|why| why.contains("1 to 48 visible ASCII characters")));
+    assert!(observe(&of_scheme(&[1], "vllm:sha256_cbor:4")).is_ok());
+    assert!(observe(&event(0, &[1])).is_ok(), "not known, and never refused");
+    let why = observe(&of_scheme(&[1], "kvset:xxh3:4")).expect_err("another scheme");
+    assert!(why.contains("of scheme kvset:xxh3:4, its pool's of vllm:sha256_cbor:4"), "{why}");
+    assert!(why.contains("a pool of its own"), "the cure: {why}");
+    assert!(observe(&of_scheme(&[1], "vllm:sha256_cbor:4")).is_ok());
+    assert_eq!(pool.id_scheme().map(|scheme| scheme.to_string()).as_deref(), Some("vllm:sha256_cbor:4"));
+    assert_eq!((pool.rejected_records(), finish(pool)[0].requests), (2, 4));
+}
+
+#[test]
+fn a_refused_request_names_no_scheme_for_its_pool() {
+    let mut pool = pool(PoolConfig { max_pages_per_request: 2, ..config(&["all"]) });
+    assert!(pool.observe(&of_scheme(&[1, 2, 3], "one"), at(0, None)).is_err());
+    assert!(pool.observe(&of_scheme(&[1], "other"), at(1, None)).is_ok());
+}
+
+#[test]
+fn caches_that_serve_ahead_leave_out_requests_of_another_scheme() {
+    let capacities = ["2p", "6p"].map(|text| text.parse().expect("pages")).into();
+    let sglang = PoolConfig { profile: Profile::Sglang, capacities, ..config(&["all"]) };
+    let events = [
+        of_scheme(&[1, 2], "one"),
+        of_scheme(&[1, 3, 4], "other"),
+        of_scheme(&[1, 2, 5], "one"),
+        of_scheme(&[1, 3, 4], "other"),
+        event(0, &[1, 3]),
+    ];
+    let run = |is_ahead: bool| {
+        let mut pool = pool(sglang.clone());
+        pool.observe(&event(0, &[9]), at(0, None)).expect("accepted");
+        if is_ahead {
+            pool.serve_ahead(events.iter(), |lanes| lanes.iter_mut().for_each(Lane::serve));
+        }
+        let taken = |event| pool.observe(event, at(1, None)).is_ok();
+        let taken: Vec<bool> = events.iter().map(taken).collect();
+        (taken, finish(pool))
+    };
+    assert_eq!(run(true), run(false));
+    assert_eq!(run(true).0, [true, false, true, false, true]);
 }
 
 #[test]

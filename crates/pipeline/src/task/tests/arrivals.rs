@@ -52,6 +52,12 @@ fn finished_logs() -> impl Strategy<Value = Vec<Request>> {
             match kind {
                 0 => (pool, "broken".to_owned()),
                 1 => (pool, format!(r#"{{"event_time":{arrival},"page_size":8,"page_ids":{pages:?}}}"#)),
+                3 | 4 => {
+                    let scheme = if kind == 3 { "vllm:sha256_cbor:16" } else { "kvset:xxh3:16" };
+                    let value =
+                        format!(r#"{{"event_time":{arrival},"page_ids":{pages:?},"id_scheme":"{scheme}"}}"#);
+                    (pool, value)
+                }
                 _ if kind == 2 || pool == "b" => request(pool, arrival, &pages),
                 _ => timed(pool, arrival, duration, &pages),
             }
@@ -153,6 +159,36 @@ fn where_nothing_waits_a_snapshot_is_what_it_was() {
     assert!(restore(held(BOUND), image()).is_ok());
     let image = postcard::from_bytes(&bytes(&plain)).expect("without a section");
     assert_eq!(restore(held(BOUND), image).err(), Some(TaskRestoreError::Arrivals));
+}
+
+/// What a pool's ids are made by is kept by a snapshot, alone and behind records that wait.
+#[test]
+fn a_restored_pool_refuses_what_it_refused() {
+    let of_scheme = |pool, scheme: &str, duration: &str| -> Request {
+        (pool, format!(r#"{{"event_time":100,{duration}"page_ids":[1],"id_scheme":"{scheme}"}}"#))
+    };
+    for (config, pool, duration) in
+        [(config(), "b", ""), (held(BOUND), "b", ""), (held(0), "a", r#""duration_ms":5,"#)]
+    {
+        let config = Arc::new(config);
+        let mut task = task_of(&config, 0);
+        process(&mut task, &[of_scheme(pool, "one", duration)]).expect("within limits");
+        let image = postcard::from_bytes(&bytes(&task)).expect("what was written");
+        let mut restored =
+            PartitionTask::restore(Arc::clone(&config), Partition(5), &resume(1, 1, false), None, image)
+                .expect("the same configuration");
+        assert_eq!(bytes(&restored), bytes(&task));
+        let log = [
+            of_scheme(pool, "one", duration),
+            of_scheme(pool, "other", duration),
+            of_scheme(pool, "one", duration),
+        ];
+        let outputs = process(&mut restored, &log).expect("within limits");
+        let letters: Vec<_> =
+            outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
+        let code = ("kvset_error_code", "id_scheme_mismatch".to_owned());
+        assert!(letters.len() == 1 && letters[0].headers.contains(&code), "{letters:?}");
+    }
 }
 
 proptest! {
