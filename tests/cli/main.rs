@@ -24,6 +24,7 @@ mod replay_measured;
 mod replay_plan;
 mod replay_sampling;
 mod report_engines;
+mod sglang_log;
 mod tune;
 mod usage;
 mod worth;

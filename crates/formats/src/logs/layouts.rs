@@ -111,8 +111,16 @@ pub(super) static SGLANG: Layout = Layout {
     passed_over: sglang::passed_over,
     response: &["out.meta_info"],
     answer_ids: &["out.output_ids"],
+    // Stated with --enable-metrics; the time stamp is the clock's of the host, without its zone.
+    start: &["out.meta_info.request_received_ts"],
     end: &["timestamp"],
     duration: &[("out.meta_info.e2e_latency", Seconds)],
+    names: &[
+        // Each data-parallel rank has a cache of its own.
+        (Label::Replica.name(), "out.meta_info.dp_rank"),
+        ("session_id", "obj.session_id"),
+        ("session_id", "obj.conversation_id"),
+    ],
     parts: &["obj.session_params"],
     request: &["obj"],
     unnamed_model: Some("sglang"),
