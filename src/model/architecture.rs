@@ -32,16 +32,32 @@ struct Names<'a> {
 
 /// Finds the model of a config.
 pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
-    let names = Names::of(&root)?;
+    let mut names = Names::of(&root)?;
+    let mut remarks = Vec::new();
+    if let Some(model_type) = of_params(names, &root)? {
+        names.model_type = Some(model_type);
+        remarks.push(
+            "this is Mistral's params.json, read as vLLM's --config-format mistral reads it".to_owned(),
+        );
+    }
     let Some(name) = names.class.or(names.model_type).map(str::to_owned) else {
         return Err(ModelError::Missing {
             field: root.path_of("architectures"),
             needed_for: "it names the cache layout; a `model_type` does too",
         });
     };
-    let mut remarks = Vec::new();
     let (family, fields) = resolve(root, names, None, &mut remarks, MOST_LEVELS)?;
     Ok(Model { name: shorten(&name), family, fields, remarks })
+}
+
+/// The type that stands for Mistral's own form of a config, which names neither a class nor a type.
+fn of_params(names: Names<'_>, root: &Fields<'_>) -> Result<Option<&'static str>, ModelError> {
+    let is_named = names.class.is_some() || names.model_type.is_some();
+    if is_named || root.value("dim").is_none() || root.value("n_layers").is_none() {
+        return Ok(None);
+    }
+    let is_latent = root.optional("kv_lora_rank")?.is_some();
+    Ok(Some(if is_latent { "mistral-params-latent" } else { "mistral-params" }))
 }
 
 impl<'a> Names<'a> {

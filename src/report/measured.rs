@@ -110,8 +110,8 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
         let none = match measured.requests {
             0 => "no request says how many of its tokens were cached",
             _ if measured.decode_side => {
-                "every request reports all of its prompt but the last token as cached: this is the log of the decode side \
-                 of a split deployment, which is handed the pages of its prompts, so nothing of a cache shows; log what \
+                "every request reports its whole prompt as cached, or all of it but the last token: this is the log of the \
+                 decode side of a split deployment, which is handed the pages of its prompts, so nothing of a cache shows; log what \
                  was cached where prompts are prefilled"
             }
             _ => "no request came back to pages that the log shows, so none can tell",

@@ -9,11 +9,13 @@
 //! sgl-project/sglang (`python/sglang/srt/entrypoints/openai/serving_base.py`, `_compute_extra_key`: salt and key are joined)
 //! and BerriAI/litellm (`litellm/types/utils.py`, `StandardLoggingPayload`: `model_id` names the deployment).
 
+use crate::spelling::Spellings;
 use crate::trace::json::Key;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// A part of what keeps caches apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +33,18 @@ pub enum Part {
 }
 
 /// How many [`FIELDS`] there are.
-const COUNT: usize = 23;
+const COUNT: usize = 28;
 
 /// Where requests and logs name them, as paths; of several for one part the first that leads somewhere holds.
 pub const FIELDS: [(&[&str], Part); COUNT] = [
     (&["model"], Part::Model),
     (&["model_name"], Part::Model),
+    (&["model_id"], Part::Model),
+    (&["served_model_name"], Part::Model),
+    (&["request_model"], Part::Model),
+    (&["model_group"], Part::Model),
     (&["cache_salt"], Part::Salt),
+    (&["salt"], Part::Salt),
     (&["extra_body", "cache_salt"], Part::Salt),
     (&["extra_key"], Part::ExtraKey),
     (&["extra_body", "extra_key"], Part::ExtraKey),
@@ -120,6 +127,7 @@ impl NamedParts {
 
     /// The one of these names that is `key`.
     pub fn name(key: &str) -> Option<&'static str> {
+        let key = SPELLINGS.standard(key);
         Self::names().find(|name| *name == key)
     }
 
@@ -136,9 +144,9 @@ impl NamedParts {
         text: &mut String,
     ) -> Result<(), A::Error> {
         let parts = &mut self.values;
-        map.next_value_seed(match key {
+        map.next_value_seed(match SPELLINGS.standard(key) {
             BODY => Below { parts, is_within: true, text, level: 0, open: ALL },
-            _ => Below { parts, is_within: false, text, level: 1, open: below(ALL, 0, key) },
+            key => Below { parts, is_within: false, text, level: 1, open: below(ALL, 0, key) },
         })
     }
 
@@ -186,6 +194,11 @@ impl NamedParts {
         Identity::of(|place| values[place])
     }
 }
+
+static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
+    // Those that lead on, too.
+    Spellings::of(FIELDS.into_iter().flat_map(|(path, _)| path.iter().copied()).chain([BODY]))
+});
 
 /// All fields, as a set of places.
 const ALL: u32 = (1 << COUNT) - 1;
@@ -272,7 +285,7 @@ impl<'de> Visitor<'de> for Below<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { parts, is_within, text, level, open } = self;
         while let Some(Key(key)) = map.next_key()? {
-            match below(open, level, &key) {
+            match below(open, level, SPELLINGS.standard(&key)) {
                 0 => {
                     map.next_value::<IgnoredAny>()?;
                 }

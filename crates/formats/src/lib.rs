@@ -14,6 +14,7 @@ pub mod output;
 pub mod placeholders;
 pub mod position;
 pub mod python;
+mod spelling;
 pub mod stated;
 pub mod time;
 pub mod trace;

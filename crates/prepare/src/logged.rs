@@ -136,7 +136,10 @@ impl Preparer {
         }
         let mut one = Prepared { partition: gathered.all.partition, ..Prepared::default() };
         self.events(record, &mut one)?;
-        gathered.add(Ok(one));
+        match one.passed_over {
+            Some(why) => drop(gathered.passed_over.get_or_insert(why)),
+            None => gathered.add(Ok(one)),
+        }
         Ok(())
     }
 

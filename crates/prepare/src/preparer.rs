@@ -190,6 +190,10 @@ impl Preparer {
             fields::read_response(response.as_bytes(), &self.names.paths, &mut self.values)?;
             self.answer = Answer::of_response(&response)?.or(std::mem::take(&mut self.answer));
         }
+        if let Some(why) = self.answer.passed_over() {
+            out.passed_over = Some(why);
+            return Ok(());
+        }
         match self.kind(held)? {
             // Page ids are the record itself.
             RawFormat::PageIds if self.recipe.places.request.is_some() => Err(other_format()),

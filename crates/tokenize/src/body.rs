@@ -8,6 +8,7 @@ use super::rules::ChatRules;
 use super::tools;
 use super::unrendered::{self, SaysSomething};
 use minijinja::Value;
+use minijinja::value::ValueKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -100,6 +101,15 @@ pub(super) struct Body<'a> {
     reasoning: Option<Value>,
     chat_template: Option<IgnoredAny>,
     prompt_embeds: Option<IgnoredAny>,
+    /// Fields that a client's library puts into the body, as its caller wrote them.
+    #[serde(borrow)]
+    extra_body: Option<&'a RawValue>,
+    /// Ollama's, which renders a prompt unless it is `raw`, behind the tokens of turns before.
+    options: Option<IgnoredAny>,
+    keep_alive: Option<IgnoredAny>,
+    context: Option<Value>,
+    template: Option<Value>,
+    raw: Option<Value>,
 }
 
 /// What a body asks of the model's thoughts.
@@ -135,8 +145,46 @@ impl<'a> Body<'a> {
         }
         let mut body: Self = serde_json::from_slice(text).map_err(fault)?;
         body.raw_tools = outline.tools;
+        if let Some(extra) = body.extra_body.take() {
+            body.take_extra(extra.get())?;
+        }
         body.check()?;
         Ok(body)
+    }
+
+    /// Takes the fields that a client's library would have put into the body, where the body itself has none.
+    fn take_extra(&mut self, json: &'a str) -> Result<(), TokenizeError> {
+        let fault = |error| TokenizeError::from_json(&error);
+        if !json.starts_with('{') {
+            return Ok(());
+        }
+        let outline: Outline<'a> = serde_json::from_str(json).map_err(fault)?;
+        if let Some(field) = outline.unrendered {
+            return Err(unrendered::refused(&format!("extra_body.{field}")));
+        }
+        let extra: Self = serde_json::from_str(json).map_err(fault)?;
+        if extra.messages.is_some()
+            || extra.prompt.is_some()
+            || extra.input.is_some()
+            || extra.tools.is_some()
+        {
+            return Err(unrendered::refused("extra_body"));
+        }
+        let own = std::mem::take(self);
+        *self = Self {
+            documents: own.documents.or(extra.documents),
+            chat_template_kwargs: own.chat_template_kwargs.or(extra.chat_template_kwargs),
+            reasoning_effort: own.reasoning_effort.or(extra.reasoning_effort),
+            add_generation_prompt: own.add_generation_prompt.or(extra.add_generation_prompt),
+            continue_final_message: own.continue_final_message.or(extra.continue_final_message),
+            add_special_tokens: own.add_special_tokens.or(extra.add_special_tokens),
+            thinking: own.thinking.or(extra.thinking),
+            reasoning: own.reasoning.or(extra.reasoning),
+            chat_template: own.chat_template.or(extra.chat_template),
+            prompt_embeds: own.prompt_embeds.or(extra.prompt_embeds),
+            ..own
+        };
+        Ok(())
     }
 
     fn check(&self) -> Result<(), TokenizeError> {
@@ -146,6 +194,11 @@ impl<'a> Body<'a> {
         }
         if self.prompt_embeds.is_some() {
             return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
+        }
+        if self.prompt.is_some() && self.is_of_ollama() {
+            let detail = "`prompt` is of Ollama's API (`options`, `keep_alive`, `context`, `template`), which puts it into its \
+                model's template: write it as the chat that it becomes";
+            return refuse(TokenizeCode::UnsupportedField, detail);
         }
         match (&self.messages, &self.prompt, &self.input) {
             (_, Some(Prompts::Stored), _) => {
@@ -162,6 +215,15 @@ impl<'a> Body<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the body is of Ollama's API, which makes a chat of a prompt.
+    fn is_of_ollama(&self) -> bool {
+        let is = |value: &Option<Value>, kind| value.as_ref().is_some_and(|value| value.kind() == kind);
+        let continues = is(&self.context, ValueKind::Seq);
+        let is_known =
+            self.options.is_some() || self.keep_alive.is_some() || is(&self.template, ValueKind::String);
+        continues || (is_known && !self.raw.as_ref().is_some_and(Value::is_true))
     }
 
     /// Takes the messages of the chat that the engine makes of the body, whichever API it is of; nothing of a completion.

@@ -154,6 +154,9 @@ pub(super) const PLAIN: &[Row] = &[
 pub(super) const WINDOWED: &[Row] = &[
     row(&["mistral", "ministral"], &["MistralForCausalLM", "MistralModel", "MinistralForCausalLM"],
         Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
+    // What stands in for the names that Mistral's params.json lacks.
+    row(&["mistral-params"], &[],
+        Family::laid_out(Layout::AllWindowed).named(&[(L, "n_layers"), (H, "n_heads"), (KV, "n_kv_heads"), (D, "dim")]), &[]),
     row(&["mixtral"], &["MixtralForCausalLM"],
         Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
     row(&["phi3"], &["Phi3ForCausalLM"], Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (D, 3072)]),
@@ -244,6 +247,7 @@ pub(super) const LATENT: &[Row] = &[
         Family::LATENT, &[(L, 32), (H, 32), (D, 4096), (RANK, 512), (ROPE, 64)]),
     row(&["deepseek_v3", "kimi_k2"], &["DeepseekV3ForCausalLM", "MistralLarge3ForCausalLM"],
         Family::LATENT, &[(L, 61), (RANK, 512), (ROPE, 64)]),
+    row(&["mistral-params-latent"], &[], Family::LATENT.named(&[(L, "n_layers"), (H, "n_heads"), (D, "dim")]), &[(ROPE, 64)]),
     row(&["axk1"], &["AXK1ForCausalLM"], Family::LATENT, &[(L, 61), (RANK, 512), (ROPE, 64)]),
     row(&["glm4_moe_lite"], &["Glm4MoeLiteForCausalLM"], Family::LATENT, &[(L, 47), (RANK, 512), (ROPE, 64)]),
     row(&["mistral4"], &["Mistral4ForCausalLM"], Family::LATENT, &[(L, 36), (RANK, 256), (ROPE, 64)]),

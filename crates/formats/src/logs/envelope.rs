@@ -44,6 +44,8 @@ enum Step {
     Next,
     /// What follows other text on the same line.
     Behind,
+    /// What a line that is one JSON text holds.
+    Quoted,
 }
 
 impl Place {
@@ -52,13 +54,15 @@ impl Place {
         self.0.is_empty()
     }
 
-    /// The names of the members that lead there, where nothing but members does.
-    pub fn names(&self) -> Option<Vec<String>> {
+    /// The names of the members that lead on from the last record that is one of several, or from the line itself.
+    pub fn names(&self) -> Vec<String> {
         let name = |step: &Step| match step {
             Step::Member(name) => Some(name.clone()),
             _ => None,
         };
-        self.0.iter().map(name).collect()
+        let mut names: Vec<String> = self.0.iter().rev().map_while(name).collect();
+        names.reverse();
+        names
     }
 
     fn then(&self, step: Step) -> Self {
@@ -79,11 +83,13 @@ impl fmt::Display for Place {
                 Step::Each => path.push_str("[]"),
                 Step::Item(index) => path.push_str(&format!("[{index}]")),
                 Step::Named(name) => path.push_str(&format!("[{name}]")),
-                Step::Behind | Step::Next => {}
+                Step::Behind | Step::Next | Step::Quoted => {}
             }
         }
         if self.0.contains(&Step::Behind) {
             f.write_str("behind other text")?;
+        } else if self.0.contains(&Step::Quoted) {
+            f.write_str("in JSON texts")?;
         } else if self.0.contains(&Step::Next) {
             f.write_str("one behind another")?;
         } else {
@@ -250,10 +256,17 @@ impl<'v> Value<'v> {
         }
         match self.text.trim_start().as_bytes().first() {
             Some(b'{') => several(self.text),
+            Some(b'"') => quoted(self.text).map(|record| (Step::Quoted, record)).into_iter().collect(),
             _ if self.is_list => items(self.text),
             _ => behind(self.text).map(|record| (Step::Behind, record)).into_iter().collect(),
         }
     }
+}
+
+/// What a line holds that was encoded twice.
+fn quoted(line: &str) -> Option<Cow<'_, str>> {
+    let text: String = serde_json::from_str(line).ok()?;
+    Some(json_in(Cow::Owned(text)))
 }
 
 /// The objects of a line that has several, one behind another.

@@ -88,6 +88,9 @@ const TEXTS: &[Foreign] = &[
             &[Says("print_timing")],
             &[Says("slot update_slots")],
             &[Says("slot launch_slot")],
+            &[Says("[TRT-LLM]")],
+            &[Says("text_generation_router")],
+            &[Says("text_generation_launcher")],
         ],
         what: "an engine's log of how it runs; it has no prompt",
         instead: "log requests with their prompts or token ids: SGLang with --log-requests-format json, for vLLM \
@@ -173,6 +176,16 @@ const RECORDS: &[Foreign] = &[
         ],
         what: "a request of Gemini's API (generateContent, `contents`), which no open engine serves",
         instead: "send requests by the chats API that the engine serves, and log those",
+    },
+    Foreign {
+        marks: &[&[Has("text"), Has("sampling_params")]],
+        what: "a request of SGLang's own API (`text` with `sampling_params`)",
+        instead: "write its text as {\"timestamp\": ..., \"model\": ..., \"prompt\": ...} a line",
+    },
+    Foreign {
+        marks: &[&[Has("resourceId"), Has("operationName"), Begins("category", "RequestResponse")]],
+        what: "a diagnostic log of Azure, which has no prompt",
+        instead: "log the requests' bodies at a gateway in front of the model, such as API Management",
     },
     Foreign {
         marks: &[&[Has("chat_history"), Has("message")], &[Has("preamble"), Has("message")]],
@@ -386,13 +399,19 @@ fn is_pair(word: &str) -> bool {
 /// Whether a record is a text, and neither JSON nor bytes of another kind.
 fn is_text(record: &str) -> bool {
     let is_printed = |c: char| !c.is_control() || c.is_whitespace();
-    !record.trim_start().starts_with(['{', '[']) && record.chars().all(is_printed)
+    let start = record.trim_start();
+    // `[2025-11-20 12:00:00] ...`: a list has no such item.
+    let dated = start.strip_prefix('[').and_then(|inner| inner.split_once(']')).is_some_and(|(inner, _)| {
+        inner.starts_with(|c: char| c.is_ascii_digit()) && inner.contains(':') && !inner.contains('"')
+    });
+    (dated || !start.starts_with(['{', '['])) && record.chars().all(is_printed)
 }
 
 fn is_count(name: &str) -> bool {
     let name: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    COUNTS.iter().any(|part| name.contains(part))
+    // Ids are no counts of them.
+    !name.ends_with("ids") && COUNTS.iter().any(|part| name.contains(part))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What one shape keeps where, and how a record of it is read.
 
+use super::members::members;
 use super::path::{self, Found};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
@@ -7,7 +8,8 @@ use crate::identity::{self, NamedParts};
 use crate::time::{Numbers, Time, Unit, Written};
 use crate::trace::Answer;
 use crate::trace::numbers::{TokenId, count};
-use crate::trace::stated_time::stated_numbers;
+use crate::trace::outcome::Outcome;
+use crate::trace::stated_time::StatedTime;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub(super) struct Layout {
     pub passed_over: fn(&[u8]) -> Result<Option<&'static str>, DecodeError>,
     /// The answer, or the object that its usage is in.
     pub response: &'static [&'static str],
+    /// Whether what stands beside the request has the names of plain rows for times.
+    pub is_row: bool,
     /// When the request came.
     pub start: &'static [&'static str],
     /// When its last token was sent.
@@ -61,6 +65,7 @@ impl Layout {
             switch_on,
             passed_over: |_| Ok(None),
             response: &[],
+            is_row: false,
             start: &[],
             end: &[],
             duration: &[],
@@ -77,7 +82,11 @@ impl Layout {
 
     /// Reads a record.
     pub fn read<'r>(&self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
-        if let Some(why) = self.other_than_a_request(record)? {
+        let why = match self.other_than_a_request(record)? {
+            None if self.is_row => served_no_prompt(record, places)?,
+            why => why,
+        };
+        if let Some(why) = why {
             return Ok(Logged::PassedOver(why));
         }
         Ok(Logged::one(self.request(record, places)))
@@ -111,17 +120,31 @@ impl Layout {
         let mut answer =
             response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
         first(record, self.answer_ids)?.into_iter().for_each(|ids| answer.list(&ids.text));
-        let (mut start, end) = (time(record, self.start)?, time(record, self.end)?);
+        let (mut start, mut end) = (time(record, self.start)?, time(record, self.end)?);
+        let mut length = length(record, self.duration)?;
         if let (Some(_), LoggedPrompt::Body(request)) = (&places.request, &prompt) {
             // What the record does not say, its request may.
             answer = answer.or(Answer::of_response(request)?);
             start = start.or(time(request.as_bytes(), self.start)?);
         }
+        if self.is_row {
+            let request = match &prompt {
+                LoggedPrompt::Body(request) => request.as_ref(),
+                LoggedPrompt::Tokens(_) | LoggedPrompt::Pages { .. } => "",
+            };
+            let stated = match start {
+                Some(_) => own_times(record).unwrap_or_default(),
+                None => stated_times(record, request)?,
+            };
+            (start, end, length) =
+                (start.or(stated.start()), end.or(stated.end()), length.or(stated.length()));
+        }
         let between = || {
-            let (start, end) = (start?.moment, end?.moment);
-            (start <= end).then(|| end.since(start))
+            let (start, end) = (start?, end?);
+            let is_length = start.clock == end.clock && start.moment <= end.moment;
+            is_length.then(|| end.moment.since(start.moment))
         };
-        let duration = length(record, self.duration)?.or_else(between);
+        let duration = length.or_else(between);
         Ok(LoggedRequest {
             prompt,
             arrival: start.or_else(|| Some(end?.before(duration.unwrap_or_default()))),
@@ -239,12 +262,56 @@ pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found
     Ok(None)
 }
 
+/// Why the request that lies in a record was served by no cache of pages, where it says so itself.
+fn served_no_prompt(record: &[u8], places: &Places) -> Result<Option<&'static str>, DecodeError> {
+    let request = places.request.as_ref().map(|path| path.find(record)).transpose()?.flatten();
+    Ok(request.and_then(|request| Outcome::of_record(request.as_bytes()).passed_over(false)))
+}
+
+/// Objects of a record that say when its request came, where neither the record nor the request does. Others have times
+/// of their own: when a user signed up.
+const AROUND: [&str; 10] = [
+    "metadata",
+    "meta",
+    "eventMetadata",
+    "event_metadata",
+    "timing",
+    "timings",
+    "timestamps",
+    "info",
+    "trace",
+    "response",
+];
+
+/// What a record with the names of plain rows itself states of times.
+fn own_times(record: &[u8]) -> Result<StatedTime, DecodeError> {
+    let record = std::str::from_utf8(record).unwrap_or_default();
+    StatedTime::of_object(record)
+        .map_err(|(name, fault)| DecodeError::new(ErrorCode::InvalidField, format!("`{name}` {fault}")))
+}
+
+/// The same, else what its request states, else what lies around that.
+fn stated_times(record: &[u8], request: &str) -> Result<StatedTime, DecodeError> {
+    let mut stated = own_times(record)?;
+    if stated.arrival(None).is_none() {
+        stated = stated.or(own_times(request.as_bytes())?);
+    }
+    if stated.arrival(None).is_none() {
+        let members = std::str::from_utf8(record).ok().and_then(members).unwrap_or_default();
+        let around = members.iter().filter(|(name, _)| AROUND.contains(&name.as_ref()));
+        // What else is in there may mean something else by these names.
+        let stating = around.filter_map(|(_, value)| StatedTime::of_object(value.get()).ok());
+        stated = stating.fold(stated, StatedTime::or);
+    }
+    Ok(stated)
+}
+
 /// When something happened, by the first of these places that is there. A request whose time cannot be read is refused:
 /// that of its record is another.
 fn time(record: &[u8], places: &[&str]) -> Result<Option<Time>, DecodeError> {
     for path in places {
         if let Some(written) = written(record, path)? {
-            let time = written.time(stated_numbers(path).unwrap_or(Numbers::Dates));
+            let time = written.time(Numbers::Dates);
             let refused = |fault| DecodeError::new(ErrorCode::InvalidField, format!("`{path}` {fault}"));
             return time.map(Some).map_err(refused);
         }

@@ -1,12 +1,12 @@
 //! The shapes, one by one.
 
 use super::LoggedPrompt;
-use super::layout::{Layout, Prompt, first};
+use super::layout::{Layout, Prompt};
 use super::members::members;
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
 use crate::time::Unit::{Milliseconds, Seconds};
-use crate::trace::stated_time::{ARRIVAL_NAMES, ENDS};
+use crate::trace::outcome::Outcome;
 use kvset_core::request::labels::Label;
 
 pub(super) static LITELLM: Layout = Layout {
@@ -83,22 +83,12 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
     )
 };
 
-/// vLLM states when a request came; who logs it beside its answer may do so too, by the names of plain rows.
-static VLLM_START: [&str; 2 + ARRIVAL_NAMES.len()] = {
-    let mut paths = ["response.body.created"; 2 + ARRIVAL_NAMES.len()];
-    paths[1] = "response.created";
-    let mut place = 0;
-    while place < ARRIVAL_NAMES.len() {
-        paths[2 + place] = ARRIVAL_NAMES[place];
-        place += 1;
-    }
-    paths
-};
-
 pub(super) static VLLM: Layout = Layout {
+    passed_over: served_no_prompt,
     response: &vllm::RESPONSE,
-    start: &VLLM_START,
-    end: &ENDS,
+    // vLLM states when a request came; who logs it beside its answer may do so, too.
+    start: &["response.body.created", "response.created"],
+    is_row: true,
     duration: &[("duration_ms", Milliseconds)],
     names: &[("model", "request.model"), ("model", "response.body.model"), ("model", "response.model")],
     request: &["request", "body"],
@@ -148,11 +138,7 @@ pub(super) static OPENAI_BATCH: Layout = Layout {
 
 /// Requests, themselves or where the operator says in records of any shape. What stands beside them has the names of plain rows.
 pub(super) static REQUESTS: Layout = Layout {
-    passed_over: |record| {
-        let error = first(record, &["error", "errorCode", "error_code"])?;
-        let is_none = |text: &str| matches!(text, "" | "-" | "0" | "false" | "none" | "None" | "[]" | "{}");
-        Ok(error.filter(|error| !is_none(&error.text)).map(|_| "the request failed"))
-    },
+    passed_over: served_no_prompt,
     endpoint: &[
         "url",
         "path",
@@ -163,18 +149,8 @@ pub(super) static REQUESTS: Layout = Layout {
         "request.url",
         "request.uri",
     ],
-    status: &[
-        "status",
-        "status_code",
-        "statusCode",
-        "response_status",
-        "response_code",
-        "response.status",
-        "response.status_code",
-    ],
     response: &["response", "chunks", ""],
-    start: &ARRIVAL_NAMES,
-    end: &ENDS,
+    is_row: true,
     duration: &[("duration_ms", Milliseconds)],
     names: &[
         ("model", "model"),
@@ -191,6 +167,11 @@ pub(super) static REQUESTS: Layout = Layout {
         "",
     )
 };
+
+/// Why no cache of pages served the request of a record that has the names of plain rows.
+fn served_no_prompt(record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
+    Ok(Outcome::of_record(record).passed_over(false))
+}
 
 /// Tells which paths lead somewhere in a record. Its own names are read once: most paths end at the first.
 pub(super) fn has_paths(record: &[u8]) -> impl FnMut(&str) -> bool {

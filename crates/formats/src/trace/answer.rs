@@ -4,11 +4,17 @@
 //! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
+use super::answer_names::{
+    self, ANSWER_IDS, Count, DETAILS, OF_A_USAGE, RESPONSES, ROW_LENGTHS, ROW_TOKENS, USAGES, count_of,
+    one_of, standard,
+};
 use super::generated::{Generated, List, Reading};
 use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
 use super::numbers;
+use super::outcome::Outcome;
+use super::stated_time::{DURATION, StatedTime};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::time::Unit;
+use crate::time::{Numbers, Unit};
 use kvset_core::request::event::CachedTokens;
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -16,49 +22,9 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::time::Duration;
 
-/// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
-/// completions API, then those of the responses API, of Anthropic and of DeepSeek.
-const KNOWN: [&str; 21] = [
-    "usage",
-    "response",
-    "chunks",
-    "message",
-    "body",
-    "completion_tokens",
-    "output_tokens",
-    "output_length",
-    "output_toks",
-    "prompt_tokens",
-    "input_tokens",
-    "duration_ms",
-    "prompt_tokens_details",
-    "input_tokens_details",
-    "cached_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "cache_creation",
-    "ephemeral_5m_input_tokens",
-    "ephemeral_1h_input_tokens",
-    "prompt_cache_hit_tokens",
-];
-
-/// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
-const ANSWER_IDS: [&str; 5] =
-    ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
-
 /// Fields of a response that have what was generated, or end it: of chat completions and completions, of Anthropic's
 /// Messages API and of OpenAI's Responses API.
 const GENERATED: [&str; 5] = ["choices", "content", "delta", "stop_reason", "output"];
-
-/// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
-const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
-/// The same under names that do not say of what they are the length: beside token ids, of tokens.
-const ROW_LENGTHS: [&str; 4] = ["input_length", "prompt_length", "prompt_len", "input_toks"];
-
-/// The known name equal to `key`.
-fn known(key: &str) -> Option<&'static str> {
-    KNOWN.into_iter().find(|name| *name == key)
-}
 
 /// Prompt tokens that a request wrote to its provider's cache, as Anthropic counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,6 +82,12 @@ pub struct Answer {
     one_hour: Option<u64>,
     /// From arrival to the last token.
     duration: Option<Duration>,
+    /// The same by other names.
+    times: StatedTime,
+    /// Whether a cache served the request.
+    outcome: Outcome,
+    /// Whether the object at hand is a usage.
+    in_usage: bool,
 }
 
 impl Answer {
@@ -164,14 +136,12 @@ impl Answer {
         }
         let takes = path.split('.').next().is_some_and(Self::takes);
         let last = path.rsplit('.').next().filter(|_| takes);
-        self.trouble.field = last.and_then(known).unwrap_or_default();
-        if self.trouble.field.is_empty() {
-            return Ok(());
-        }
+        let Some((name, count)) = last.and_then(count_of) else { return Ok(()) };
+        self.trouble.field = name;
         let read = numbers::count(value).map_err(|why| {
             DecodeError::new(self.code(), format!("`{}` holds no count: {why}", self.trouble.field))
         })?;
-        read.into_iter().for_each(|number| self.set(number));
+        read.into_iter().for_each(|number| *self.held(count) = Some(number));
         Ok(())
     }
 
@@ -191,6 +161,9 @@ impl Answer {
             five_minutes: self.five_minutes.or(other.five_minutes),
             one_hour: self.one_hour.or(other.one_hour),
             duration: self.duration.or(other.duration),
+            times: self.times.or(other.times),
+            outcome: self.outcome.or(other.outcome),
+            in_usage: false,
         }
     }
 
@@ -202,10 +175,8 @@ impl Answer {
 
     /// The code of what is wrong with the field at hand.
     fn code(&self) -> ErrorCode {
-        match self.trouble.field {
-            "cached_tokens" | "prompt_cache_hit_tokens" | "cache_read_input_tokens" => {
-                ErrorCode::InvalidCachedTokens
-            }
+        match count_of(self.trouble.field) {
+            Some((_, Count::Cached | Count::CacheRead)) => ErrorCode::InvalidCachedTokens,
             _ => ErrorCode::InvalidNumber,
         }
     }
@@ -225,15 +196,22 @@ impl Answer {
         }
     }
 
+    /// The names of all that belongs here.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        answer_names::all()
+    }
+
     /// Whether a field of the row itself belongs here. A `body` there is the request's.
     pub fn takes(key: &str) -> bool {
-        const TAKEN: [&str; 7] =
-            ["usage", "response", "chunks", "output_tokens", "output_length", "duration_ms", "cached_tokens"];
-        [&TAKEN[..], &ROW_TOKENS, &ROW_LENGTHS, &ANSWER_IDS].into_iter().any(|names| names.contains(&key))
+        answer_names::is_of_row(key)
     }
 
     /// Reads a field of the row itself.
     fn row_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let key = standard(key);
+        if let Some(known) = StatedTime::name(key).filter(|known| known.is_length()) {
+            return self.times.read(known, map, Numbers::Dates, &mut self.trouble);
+        }
         let Some((name, _)) = self.of_row(key) else { return self.field(key, map) };
         self.trouble.field = name;
         let read = self.trouble.count(map)?;
@@ -245,8 +223,7 @@ impl Answer {
 
     /// A count of the prompt's tokens that the row states by itself, by its name.
     fn of_row(&mut self, key: &str) -> Option<(&'static str, &mut Option<u64>)> {
-        let row = |names: &[&'static str]| names.iter().copied().find(|name| *name == key);
-        match (row(&ROW_TOKENS), row(&ROW_LENGTHS)) {
+        match (one_of(&ROW_TOKENS, key), one_of(&ROW_LENGTHS, key)) {
             (Some(name), _) => Some((name, &mut self.row_tokens)),
             (None, Some(name)) => Some((name, &mut self.row_length)),
             (None, None) => None,
@@ -316,41 +293,45 @@ impl Answer {
 
     /// From arrival to the last token.
     pub fn duration(&self) -> Option<Duration> {
-        self.duration
+        self.duration.or(self.times.length())
     }
 
-    /// Reads a number; a later chunk without it leaves what an earlier one said.
-    fn number<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        self.trouble.count(map)?.into_iter().for_each(|number| self.set(number));
-        Ok(())
+    /// Why no cache of pages served the request, where the row says so.
+    pub fn passed_over(&self) -> Option<&'static str> {
+        self.outcome.passed_over(self.cached_tokens.is_some())
     }
 
-    /// Takes the number of the field at hand.
-    fn set(&mut self, number: u64) {
-        let held = match self.trouble.field {
-            "completion_tokens" | "output_tokens" | "output_length" | "output_toks" => {
-                &mut self.output_tokens
-            }
-            "prompt_tokens" => &mut self.prompt_tokens,
-            "input_tokens" => &mut self.input_tokens,
-            "cached_tokens" | "prompt_cache_hit_tokens" => &mut self.cached_tokens,
-            "cache_read_input_tokens" => &mut self.cache_read,
-            "cache_creation_input_tokens" => &mut self.cache_creation,
-            "ephemeral_5m_input_tokens" => &mut self.five_minutes,
-            "ephemeral_1h_input_tokens" => &mut self.one_hour,
-            _ => return,
-        };
-        *held = Some(number);
+    /// Where a count is kept.
+    fn held(&mut self, count: Count) -> &mut Option<u64> {
+        match count {
+            Count::Prompt => &mut self.prompt_tokens,
+            Count::Input => &mut self.input_tokens,
+            Count::Output => &mut self.output_tokens,
+            Count::Cached => &mut self.cached_tokens,
+            Count::CacheRead => &mut self.cache_read,
+            Count::CacheCreation => &mut self.cache_creation,
+            Count::FiveMinutes => &mut self.five_minutes,
+            Count::OneHour => &mut self.one_hour,
+        }
+    }
+
+    /// Reads a usage, or what leads to one.
+    fn below<'de, A: MapAccess<'de>>(&mut self, in_usage: bool, map: &mut A) -> Result<(), A::Error> {
+        let outside = std::mem::replace(&mut self.in_usage, in_usage);
+        let read = map.next_value_seed(Response(self));
+        self.in_usage = outside;
+        read
     }
 }
 
 impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if let Some(name) = ANSWER_IDS.into_iter().find(|name| *name == key) {
+        let key = standard(key);
+        if let Some(name) = one_of(&ANSWER_IDS, key) {
             self.trouble.field = name;
             return map.next_value_seed(List(&mut self.generated));
         }
-        if GENERATED.contains(&key) {
+        if GENERATED.contains(&key) && !self.in_usage {
             let value: &RawValue = map.next_value()?;
             match key {
                 "choices" => self.generated.choices(value),
@@ -361,22 +342,33 @@ impl<'de> Fields<'de> for Answer {
             }
             return Ok(());
         }
-        self.trouble.field = known(key).unwrap_or_default();
-        match self.trouble.field {
-            "" => ignore(map),
-            "response"
-            | "chunks"
-            | "usage"
-            | "body"
-            | "message"
-            | "prompt_tokens_details"
-            | "input_tokens_details"
-            | "cache_creation" => map.next_value_seed(Response(self)),
-            "duration_ms" => {
+        self.trouble.field = "";
+        if let Some((name, count)) = count_of(key).filter(|_| self.in_usage || !OF_A_USAGE.contains(&key)) {
+            self.trouble.field = name;
+            // A later chunk without it leaves what an earlier one said.
+            let number = self.trouble.count(map)?;
+            number.into_iter().for_each(|number| *self.held(count) = Some(number));
+            return Ok(());
+        }
+        if let Some(name) = one_of(&USAGES, key).or_else(|| one_of(&DETAILS, key)) {
+            self.trouble.field = name;
+            return self.below(true, map);
+        }
+        if let Some(name) = one_of(&RESPONSES, key) {
+            self.trouble.field = name;
+            return self.below(false, map);
+        }
+        match key {
+            DURATION => {
+                self.trouble.field = DURATION;
                 self.duration = read_length(map, Unit::Milliseconds)?;
                 Ok(())
             }
-            _ => self.number(map),
+            _ if Outcome::takes(key) && !self.in_usage => {
+                self.outcome.read(key, map.next_value()?);
+                Ok(())
+            }
+            _ => ignore(map),
         }
     }
 }

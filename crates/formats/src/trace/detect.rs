@@ -1,8 +1,9 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
-use super::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line};
+use super::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
 use super::numbers::TokenId;
 use super::options::Format;
+use super::stated_time::StatedTime;
 use super::subagents::Evidence;
 use crate::logs::shape::{PromptKind, Shape};
 use crate::logs::{FieldPath, Opened, Places, Preset, foreign, open};
@@ -24,12 +25,20 @@ pub(super) struct Detected {
     pub places: Places,
     /// What the times of sub-agents show.
     pub subagents: Evidence,
+    /// Fields of the first row that seem to be times and are not read.
+    pub unread_times: Vec<String>,
 }
 
 impl Detected {
     /// Rows that lie in nothing else.
     pub fn plain(format: Format) -> Self {
-        Self { format, is_enveloped: false, places: Places::default(), subagents: Evidence::default() }
+        Self {
+            format,
+            is_enveloped: false,
+            places: Places::default(),
+            subagents: Evidence::default(),
+            unread_times: Vec::new(),
+        }
     }
 }
 
@@ -38,13 +47,17 @@ impl Detected {
 /// The description names fields (never values), as far as they look like names.
 pub(super) fn detect(line: &[u8]) -> Result<Detected, String> {
     if let Some(format) = format_of(line) {
-        return Ok(Detected::plain(format));
+        let unread_times = match format {
+            Format::Openai | Format::TokenIds => unread_times(line),
+            _ => Vec::new(),
+        };
+        return Ok(Detected { unread_times, ..Detected::plain(format) });
     }
     if let Some(json) = python::as_json(line) {
         return detect(&json);
     }
     if let Some(inner) = in_envelope(line) {
-        return inner;
+        return inner.map(|found| Detected { unread_times: unread_times(line), ..found });
     }
     foreign::describe(line).map_or_else(|| Err(describe(line)), Err)
 }
@@ -94,12 +107,24 @@ fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
         format.is_some()
     })?;
     let format = format?;
+    let mut names = place.names();
+    // A request with its headers is no line of a batch.
+    if !is_request && format == Format::Openai && !names.is_empty() {
+        names.push("body".to_owned());
+        is_request = true;
+    }
     // A request that has all beside it is read with what stands around it.
-    let request = place.names().filter(|_| is_request).and_then(|names| FieldPath::of(&names));
-    let Some(request) = request else {
+    let Some(request) = FieldPath::of(&names).filter(|_| is_request) else {
         return Some(Ok(Detected { is_enveloped: true, ..Detected::plain(format) }));
     };
     Some(places_of(line, request).map(|places| Detected { places, ..Detected::plain(format) }))
+}
+
+/// Fields of a row that seem to be times and have no name that is known for one.
+fn unread_times(row: &[u8]) -> Vec<String> {
+    let Shape { times, .. } = Shape::of(row).unwrap_or_default();
+    let paths = times.into_iter().map(|(path, _)| path.to_string());
+    paths.filter(|path| StatedTime::name(path).is_none()).take(SHOWN_FIELDS).collect()
 }
 
 /// The places of the request and of the answer with its usage, where there is one of each.
@@ -224,7 +249,8 @@ impl Seen {
 impl<'de> Fields<'de> for Seen {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.note_name(key);
-        self.hash_ids |= matches!(key, "hash_ids" | "chunk_hashes");
+        let key = row_name(key);
+        self.hash_ids |= matches!(key, "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes");
         self.weka |= matches!(key, "block_size" | "hash_id_scope");
         self.qwen |= key == "chat_id";
         self.page_ids |= key == "page_ids";

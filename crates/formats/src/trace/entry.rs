@@ -1,12 +1,14 @@
 //! The object that mooncake, qwen and weka rows share: a request, or a holder of nested requests.
 
+use super::answer::Answer;
 use super::error::RowFault;
 use super::id_arrays::Taken;
 use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
 use super::row::{Batch, Declared, Draft, When};
-use super::stated_time::StatedTime;
+use super::stated_time::{StatedTime, TimeName};
 use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
+use crate::spelling::Spellings;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
@@ -20,12 +22,14 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 23] = [
     "t",
     "in",
     "out",
     "hash_ids",
     "chunk_hashes",
+    "block_hashes",
+    "prefix_hashes",
     "chunk_size",
     "seq_len",
     "ids_chained",
@@ -49,8 +53,9 @@ const KNOWN: [&str; 21] = [
 enum Reader {
     /// The row itself.
     Own,
-    Time,
+    Time(TimeName),
     Part,
+    Answer,
     Label(Label),
 }
 
@@ -59,12 +64,15 @@ static READERS: LazyLock<HashMap<&'static str, (&'static str, Reader), foldhash:
     LazyLock::new(|| {
         let labels = Label::ALL.into_iter().map(|label| (label.name(), Reader::Label(label)));
         let parts = NamedParts::names().map(|name| (name, Reader::Part));
-        let times = StatedTime::names().map(|name| (name, Reader::Time));
+        let answers = Answer::names().filter(|name| Answer::takes(name)).map(|name| (name, Reader::Answer));
+        let times = StatedTime::names().map(|known| (known.name, Reader::Time(known)));
         let own = KNOWN.into_iter().map(|name| (name, Reader::Own));
         // Of two readers of one name the last holds.
-        let all = labels.chain(parts).chain(times).chain(own);
+        let all = labels.chain(parts).chain(answers).chain(times).chain(own);
         all.map(|(name, reader)| (name, (name, reader))).collect()
     });
+
+static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(READERS.keys().copied()));
 
 /// Where the requests of one line go.
 pub(super) struct Sink<'s> {
@@ -96,6 +104,8 @@ pub(super) struct Found {
     /// The same without what a client took for it.
     pub api_time: Option<Duration>,
     pub cached_tokens: Option<u64>,
+    /// What the row says of the answer by other names than a trace has.
+    pub answer: Option<Box<Answer>>,
     pub labels: Labels<Range<usize>>,
     /// What keeps its pages apart.
     pub parts: NamedParts,
@@ -135,15 +145,21 @@ impl<'a, 's> Entry<'a, 's> {
     pub fn draft(&mut self) -> Option<Draft> {
         let kept = self.sink.batch.kept_apart(&self.found.parts);
         let found = &self.found;
+        let answer = found.answer.as_deref();
+        let cached_tokens = match found.cached_tokens {
+            Some(tokens) => Some(tokens).into(),
+            None => answer.map(|answer| answer.cached_tokens(1)).unwrap_or_default(),
+        };
         let mut draft = Draft {
             when: found.delay.map_or(When::Unstated, When::AfterAnswer),
             page_size: found.page_size,
             ids: found.ids.clone()?,
             ids_chained: found.ids_chained,
-            input_tokens: found.input_tokens,
-            output_tokens: found.output_tokens,
+            input_tokens: found.input_tokens.or_else(|| answer?.prompt_ids()),
+            output_tokens: found.output_tokens.or_else(|| answer?.output_tokens(1)),
+            is_end: self.found.session_time.is_none() && found.stated.is_end_alone(found.duration),
             duration_ms: found.api_time.or(found.duration).or_else(|| found.stated.duration()).map(ms_of),
-            cached_tokens: found.cached_tokens.into(),
+            cached_tokens,
             labels: found.labels.clone(),
             request_id: found.request_id,
             session: found.session.clone(),
@@ -266,7 +282,7 @@ impl Entry<'_, '_> {
             "duration_ms" => self.found.duration = read_length(map, Unit::Milliseconds)?,
             "block_size" | "chunk_size" => self.page_size(map)?,
             "hash_id_scope" => self.declared(map)?,
-            "hash_ids" | "chunk_hashes" => self.page_ids(map)?,
+            "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes" => self.page_ids(map)?,
             "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
             "requests" => self.nested(map)?,
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
@@ -293,14 +309,18 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             return self.scope_field(key, map);
         }
         let numbers = self.sink.numbers;
-        let Some((name, reader)) = READERS.get(key).copied() else {
+        let Some((name, reader)) = READERS.get(key).or_else(|| READERS.get(SPELLINGS.standard(key))).copied()
+        else {
             self.sink.trouble.field = "";
             return ignore(map);
         };
         self.sink.trouble.field = name;
         match reader {
             Reader::Own => self.own_field(name, map)?,
-            Reader::Time => self.found.stated.read(map, numbers, &mut self.sink.trouble)?,
+            Reader::Time(known) => self.found.stated.read(known, map, numbers, &mut self.sink.trouble)?,
+            Reader::Answer => {
+                self.found.answer.get_or_insert_default().read(name, map, &mut self.sink.trouble)?;
+            }
             Reader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
             Reader::Label(label) => {
                 self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);

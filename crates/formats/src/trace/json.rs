@@ -2,17 +2,41 @@
 
 use super::error::RowFault;
 use super::numbers::{Count, NumberFault, PageId};
+use crate::spelling::Spellings;
 use crate::time::{Numbers, Time, Unit, Written};
+use kvset_core::request::labels::Label;
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The names a prompt's token ids go by.
 pub const TOKEN_FIELDS: [&str; 5] = ["input_ids", "token_ids", "tokens", "prompt_token_ids", "input_tok_ids"];
+
+/// The names of prompts and sessions in rows, in the usual spelling.
+const ROW_NAMES: [&str; 8] = [
+    "hash_ids",
+    "chunk_hashes",
+    "block_hashes",
+    "prefix_hashes",
+    "page_ids",
+    "session_id",
+    "chat_id",
+    "block_size",
+];
+
+/// The usual spelling of a name that rows have for a prompt, a session or a label.
+pub(super) fn row_name(key: &str) -> &str {
+    static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
+        let labels = Label::ALL.into_iter().map(Label::name);
+        Spellings::of(ROW_NAMES.into_iter().chain(TOKEN_FIELDS).chain(labels))
+    });
+    SPELLINGS.standard(key)
+}
 
 /// Takes the fields of one object.
 pub(super) trait Fields<'de> {

@@ -29,6 +29,7 @@
 //! the trace with a [`TraceError`].
 
 mod answer;
+mod answer_names;
 mod arrival;
 mod avro;
 mod background;
@@ -51,6 +52,7 @@ pub mod numbers;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;
+pub(crate) mod outcome;
 mod paging;
 mod parallel;
 mod reader;

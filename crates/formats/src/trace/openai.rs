@@ -7,7 +7,7 @@
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::json::{Fields, Name, Object, Trouble, ignore, read_line};
+use super::json::{Fields, Name, Object, Trouble, ignore, read_line, row_name};
 use super::options::{IdScope, ReadOptions};
 use super::paging::Paging;
 use super::records::{Carried, Decode};
@@ -62,6 +62,10 @@ impl Decode for Requests {
             return Err(beside.trouble.fault(&error));
         }
         let Beside { time, session, scope_name, labels, answer, parts, .. } = beside;
+        if let Some(why) = answer.passed_over() {
+            carried.pass_over(why);
+            return Ok(());
+        }
         let kept = batch.kept_apart(&parts);
         let duration = answer.duration().or_else(|| time.duration());
         let arrival = time.arrival(duration);
@@ -95,6 +99,7 @@ impl Decode for Requests {
                 ..kept.clone()
             };
             draft.at(arrival);
+            draft.is_end = time.is_end_alone(duration);
             batch.drafts.push(draft);
         }
         let (found, form) = (prompts.tokens() as u64, form_of(prompts.are_text()));
@@ -159,11 +164,11 @@ impl<'de> Fields<'de> for Beside<'_> {
             }
             return Ok(());
         }
+        let key = row_name(key);
+        if let Some(known) = StatedTime::name(key) {
+            return self.time.read(known, map, self.numbers, &mut self.trouble);
+        }
         match key {
-            _ if StatedTime::name(key).is_some() => {
-                self.trouble.field = StatedTime::name(key).unwrap_or_default();
-                self.time.read(map, self.numbers, &mut self.trouble)?;
-            }
             FIELD_SESSION => {
                 self.trouble.field = FIELD_SESSION;
                 self.session = map.next_value_seed(Name(self.text))?;

@@ -25,7 +25,6 @@ use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
 use crate::logs::{LogReader, Places, Preset};
-use crate::time::{Form, words};
 use kvset_core::pool::PoolRange;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Read};
@@ -77,6 +76,8 @@ struct OpenFile {
     format: Format,
     source: Box<dyn Source>,
     read_bytes: Arc<AtomicU64>,
+    /// Fields of its first row that seem to be times and are not read.
+    unread_times: Vec<String>,
 }
 
 /// Opens trace files; `-` is standard input. Only the first is opened now, but all must be there.
@@ -233,6 +234,9 @@ impl TraceReader {
                 Filled::Ranges(ranges) => return Ok(Some(Found::Ranges(ranges))),
                 Filled::End => {
                     self.finished_bytes += file.read_bytes.load(Ordering::Relaxed);
+                    if !self.carried.timeline.is_stated() {
+                        self.carried.note_unread_times(&file.name, &file.unread_times);
+                    }
                     self.current = None;
                     // The next file's requests are of no range that ends here.
                     return Ok(Some(Found::Ranges(Vec::new())));
@@ -294,7 +298,8 @@ impl TraceReader {
         self.carried.merges_models = format == Format::Weka && !self.options.weka_models_apart;
         self.carried.lists_pages |= format == Format::Mooncake;
         self.carried.note_subagents(&name, detected.subagents);
-        self.current = Some(OpenFile { name, format, source, read_bytes });
+        let unread_times = detected.unread_times;
+        self.current = Some(OpenFile { name, format, source, read_bytes, unread_times });
         Ok(())
     }
 
@@ -470,7 +475,7 @@ impl TraceReader {
              session are in flight together"
         );
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
-        notes.extend(time_notes(self.times(), self.options.order));
+        notes.extend(self.times().notes(self.options.order));
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
@@ -488,45 +493,6 @@ pub(super) enum Found {
     Ranges(Vec<Option<PoolRange>>),
     Request(usize),
     Refused(RowError),
-}
-
-/// What is to be said of the times of a trace, and of the order that its requests are handed out in.
-fn time_notes(times: &TimeFacts, order: Order) -> Vec<String> {
-    let mut notes = Vec::new();
-    if times.placed_files > 0 {
-        notes.push(format!(
-            "{} files count their times from their own start: each was placed behind the files before it",
-            times.placed_files
-        ));
-    }
-    if let Some(farthest) = &times.farthest {
-        let taken = match order {
-            Order::Written => "requests were taken in the order of the trace all the same",
-            Order::Arrival | Order::Expected => "requests were taken in the order of arrival",
-        };
-        notes.push(format!(
-            "{} requests stand in the trace behind ones that came later, by up to {}: {taken}",
-            times.backwards,
-            words(farthest.by)
-        ));
-    }
-    if let Some(unexplained) = &times.unexplained {
-        notes.push(format!(
-            "times run backwards by {} at {}, line {}, which a log that is written when requests end does not explain: it \
-             is newest first, several logs in one, or of clocks that differ",
-            words(unexplained.by),
-            unexplained.file,
-            unexplained.line
-        ));
-    }
-    if let Some(count) = times.forms.get(&Form::DateWithoutZone) {
-        notes.push(format!("{count} times have no zone and were read as UTC"));
-    }
-    if times.forms.len() > 1 {
-        let forms: Vec<_> = times.forms.iter().map(|(form, count)| format!("{count} {form}")).collect();
-        notes.push(format!("times are written in several ways: {}", forms.join(", ")));
-    }
-    notes
 }
 
 /// A stream that gives nothing to begin with.

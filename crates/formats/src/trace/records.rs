@@ -117,6 +117,19 @@ impl Carried {
         self.places.push(format!("the requests of {file} were read at `{request}`{answers}"));
     }
 
+    /// Notes that nothing says when the requests of a file came, where fields of its rows seem to.
+    pub fn note_unread_times(&mut self, file: &str, fields: &[String]) {
+        if fields.is_empty() {
+            return;
+        }
+        let fields: Vec<_> = fields.iter().map(|field| format!("`{field}`")).collect();
+        self.places.push(format!(
+            "the requests of {file} were taken in the order of the file: no field says when they came by a name that is \
+             known; {} may: write it as `timestamp`",
+            fields.join(" or ")
+        ));
+    }
+
     /// What was noted of places.
     pub fn places(&self) -> &[String] {
         &self.places

@@ -50,6 +50,8 @@ pub(crate) struct Draft {
     pub moment: Moment,
     /// What the row states of that.
     pub when: When,
+    /// Whether that is when it was answered, and nothing says how long it took.
+    pub is_end: bool,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
     /// Whether the ids are tokens.

@@ -6,8 +6,9 @@
 //! backwards.
 
 use super::error::RowFault;
+use super::options::Order;
 use super::row::{Batch, Draft, When};
-use crate::time::{Clock, Form, Moment};
+use crate::time::{Clock, Form, Moment, words};
 use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct TimeFacts {
     pub clock: Option<TraceClock>,
     /// How moments are written, and of how many requests.
     pub forms: BTreeMap<Form, u64>,
+    /// Requests of which the log states when they were answered, and not how long that took.
+    pub ends_alone: u64,
     /// Requests that came before one that stands before them in the trace.
     pub backwards: u64,
     /// The farthest that one did, where it stands, and whether a log that is written when requests end explains that.
@@ -78,6 +81,54 @@ pub struct TimeFacts {
     pub placed_sessions: u64,
     /// Files with a clock of their own that were placed behind the files before them.
     pub placed_files: u64,
+}
+
+impl TimeFacts {
+    /// What is to be said of the times of a trace, and of the order that its requests are handed out in.
+    pub fn notes(&self, order: Order) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.placed_files > 0 {
+            notes.push(format!(
+                "{} files count their times from their own start: each was placed behind the files before it",
+                self.placed_files
+            ));
+        }
+        if let Some(farthest) = &self.farthest {
+            let taken = match order {
+                Order::Written => "requests were taken in the order of the trace all the same",
+                Order::Arrival | Order::Expected => "requests were taken in the order of arrival",
+            };
+            notes.push(format!(
+                "{} requests stand in the trace behind ones that came later, by up to {}: {taken}",
+                self.backwards,
+                words(farthest.by)
+            ));
+        }
+        if let Some(unexplained) = &self.unexplained {
+            notes.push(format!(
+                "times run backwards by {} at {}, line {}, which a log that is written when requests end does not explain: it \
+                 is newest first, several logs in one, or of clocks that differ",
+                words(unexplained.by),
+                unexplained.file,
+                unexplained.line
+            ));
+        }
+        if self.ends_alone > 0 {
+            notes.push(format!(
+                "{} requests state when they were answered, and neither when they came nor how long they took: they were taken \
+                 to have come then",
+                self.ends_alone
+            ));
+        }
+        if let Some(count) = self.forms.get(&Form::DateWithoutZone) {
+            notes.push(format!("{count} times have no zone and were read as UTC"));
+        }
+        if self.forms.len() > 1 {
+            let forms: Vec<_> = self.forms.iter().map(|(form, count)| format!("{count} {form}")).collect();
+            notes.push(format!("times are written in several ways: {}", forms.join(", ")));
+        }
+        notes
+    }
 }
 
 /// What the moments of a trace count from.
@@ -173,6 +224,7 @@ impl Timeline {
             When::At { clock, form } => {
                 let moment = self.of_file(draft.moment, clock)?;
                 *self.facts.forms.entry(form).or_default() += 1;
+                self.facts.ends_alone += u64::from(draft.is_end);
                 moment
             }
             When::AfterAnswer(delay) => {

@@ -9,7 +9,7 @@
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line};
+use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line, row_name};
 use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
 use super::paging::Paging;
@@ -253,6 +253,11 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
+        if let Some(why) = self.answer.passed_over() {
+            self.prompts.batch.drafts.truncate(first);
+            self.prompts.carried.pass_over(why);
+            return Ok(());
+        }
         let kept = self.prompts.batch.kept_apart(&self.parts);
         let drafts = &mut self.prompts.batch.drafts[first..];
         let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
@@ -264,6 +269,7 @@ impl PromptObject<'_, '_> {
         let prompts = drafts.len();
         for draft in drafts {
             draft.at(self.time.arrival(duration));
+            draft.is_end = self.time.is_end_alone(duration);
             draft.output_tokens = output_tokens;
             draft.duration_ms = duration.map(ms_of);
             draft.cached_tokens = cached_tokens;
@@ -307,15 +313,15 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             }
             return Ok(());
         }
+        let key = row_name(key);
         if let Some(field) = TOKEN_FIELDS.into_iter().find(|name| *name == key) {
             self.prompts.trouble.field = field;
             return self.token_ids(field, map);
         }
+        if let Some(known) = StatedTime::name(key) {
+            return self.time.read(known, map, self.prompts.numbers, &mut self.prompts.trouble);
+        }
         match key {
-            _ if StatedTime::name(key).is_some() => {
-                self.prompts.trouble.field = StatedTime::name(key).unwrap_or_default();
-                self.time.read(map, self.prompts.numbers, &mut self.prompts.trouble)?;
-            }
             FIELD_SESSION => {
                 self.prompts.trouble.field = FIELD_SESSION;
                 self.session = self.name(map)?;

@@ -17,7 +17,7 @@ pub struct CachedPages {
     pub followed: u64,
     /// The log leaves the count out, which is taken as zero.
     pub is_taken_as_zero: bool,
-    /// They are those of all tokens of the prompt but the last one.
+    /// They are those of all tokens of the prompt, or of all but the last one, which no look-up finds.
     pub is_all_but_last: bool,
 }
 
@@ -37,7 +37,8 @@ impl CachedPages {
     ) -> Option<Self> {
         let tokens = event.cached_tokens.count()?;
         let is_taken_as_zero = event.cached_tokens == CachedTokens::LeftOut;
-        let is_all_but_last = tokens > 0 && event.input_tokens == Some(tokens + 1);
+        let rest = event.input_tokens.and_then(|all| all.checked_sub(tokens));
+        let is_all_but_last = tokens > 0 && rest.is_some_and(|rest| rest <= 1);
         let size = u64::from(page_size.get());
         let whole_prompt = include_partial && event.input_tokens == Some(tokens);
         let all = if whole_prompt { tokens.div_ceil(size) } else { tokens / size };

@@ -74,7 +74,9 @@ pub(super) fn quoted(text: &str) -> String {
 /// Whether the request is a completion of a text, by the conventions' name or by OpenLLMetry's.
 pub(super) fn is_completion(item: &Item) -> bool {
     let is = |key: &str, value: &str| item.get(key).and_then(AnyValue::text) == Some(value);
-    is("gen_ai.operation.name", "text_completion") || is("llm.request.type", "completion")
+    is("gen_ai.operation.name", "text_completion")
+        || is("gen_ai.operation.name", "text.completions")
+        || is("llm.request.type", "completion")
 }
 
 /// The refusal of a prompt that is not there, of a span by the conventions.

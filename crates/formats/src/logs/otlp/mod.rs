@@ -34,7 +34,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// Spans of other operations are parts of an agent's work, or no generation.
-const GENERATIONS: [&str; 3] = ["chat", "text_completion", "generate_content"];
+/// Semantic Kernel's older versions have names of their own.
+const GENERATIONS: [&str; 5] =
+    ["chat", "text_completion", "generate_content", "chat.completions", "text.completions"];
 /// Longest attribute that templates may name, in bytes of its name and its value, and most of them.
 const MAX_NAME_BYTES: usize = 1024;
 const MAX_NAMES: usize = 256;

@@ -45,10 +45,18 @@ pub(super) fn body(item: &Item, place: Option<&FieldPath>) -> Result<String, Dec
     Err(not_there(item))
 }
 
+/// Attributes that vLLM writes, and nobody who sends requests.
+const ENGINES_OWN: [&str; 2] = ["gen_ai.latency.time_in_queue", "gen_ai.latency.e2e"];
+
 /// Why a span of a request has no prompt that can be read.
 fn not_there(item: &Item) -> DecodeError {
     if let Some(input) = item.get(openinference::INPUT) {
         return bodies::not_a_request(openinference::INPUT, &input.json());
+    }
+    if ENGINES_OWN.into_iter().any(|key| item.get(key).is_some()) {
+        let detail = "this is a span of vLLM's own, which never has a prompt: trace requests where they are sent, or log \
+            them beside their answers with \"return_token_ids\": true";
+        return DecodeError::new(ErrorCode::MissingField, detail);
     }
     let Some(sdk) = Sdk::of(item) else { return missing(MESSAGES) };
     let Sdk { name, keeps, advice, .. } = sdk;

@@ -12,13 +12,11 @@
 //! Ten digits of seconds last from September 2001 to November 2286, so no date of a log is one in two units. A field or a
 //! user may state the unit ([`Numbers`]).
 
-use jiff::civil::DateTime;
-use jiff::fmt::temporal::{Pieces, PiecesOffset};
-use jiff::fmt::{rfc2822, strtime};
-use jiff::tz::Offset;
+mod written;
+
+pub use written::Written;
+
 use jiff::{SignedDuration, Timestamp};
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -270,56 +268,6 @@ impl Number {
     }
 }
 
-/// A time, or a length of time, as it is written.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Written<'t> {
-    Number(Number),
-    /// Below zero.
-    Negative,
-    Text(Cow<'t, str>),
-}
-
-impl<'t> Written<'t> {
-    /// What a text holds: a number, or a text by itself.
-    pub fn of_text(text: impl Into<Cow<'t, str>>) -> Self {
-        let text = text.into();
-        let trimmed = text.trim();
-        let number = trimmed.parse().map(Number::Whole).or_else(|_| trimmed.parse().map(Number::Fraction));
-        match number {
-            Ok(Number::Fraction(value)) if value.is_nan() => Self::Text(text),
-            Ok(Number::Fraction(value)) if value.is_sign_negative() => Self::Negative,
-            Ok(number) => Self::Number(number),
-            Err(_) => Self::Text(text),
-        }
-    }
-
-    /// The time that this is.
-    ///
-    /// # Errors
-    /// Why it is none.
-    pub fn time(&self, numbers: Numbers) -> Result<Time, TimeFault> {
-        match self {
-            Self::Negative => Err(TimeFault::Negative),
-            Self::Number(number) => time_of_number(*number, numbers),
-            Self::Text(text) => time_of_text(text),
-        }
-    }
-
-    /// The length of time that this is; numbers are in `unit`, texts name theirs (`8s`, `1m 30s`, `PT8S`, `00:00:08`).
-    pub fn length(&self, unit: Unit) -> Option<Duration> {
-        match self {
-            Self::Negative => None,
-            Self::Number(number) => {
-                number.nanoseconds(unit).and_then(|ns| u64::try_from(ns).ok()).map(Duration::from_nanos)
-            }
-            Self::Text(text) => {
-                let length: SignedDuration = text.trim().parse().ok()?;
-                Duration::try_from(length).ok()
-            }
-        }
-    }
-}
-
 fn time_of_number(number: Number, numbers: Numbers) -> Result<Time, TimeFault> {
     let dated = Unit::of_date(number);
     let (unit, clock) = match numbers {
@@ -339,95 +287,6 @@ fn time_of_number(number: Number, numbers: Numbers) -> Result<Time, TimeFault> {
     }
     let nanoseconds = number.nanoseconds(unit).ok_or(TimeFault::OutOfRange(unit))?;
     Ok(Time { moment: Moment(nanoseconds), clock, form: Form::Number(unit) })
-}
-
-/// A date and time, with or without a zone.
-fn time_of_text(text: &str) -> Result<Time, TimeFault> {
-    let text = text.trim();
-    if let Some(dated) = rfc3339(text).or_else(|| other_date(text)) {
-        let (date, offset) = dated?;
-        let form = if offset.is_some() { Form::Date } else { Form::DateWithoutZone };
-        let moment = offset.unwrap_or(Offset::UTC).to_timestamp(date).map_err(|_| TimeFault::NoTime)?;
-        let nanoseconds = i64::try_from(moment.as_nanosecond()).map_err(|_| TimeFault::NoTime)?;
-        return match nanoseconds {
-            ..0 => Err(TimeFault::Negative),
-            nanoseconds => Ok(Time { moment: Moment(nanoseconds), clock: Clock::Epoch, form }),
-        };
-    }
-    // A date and time alone, and something behind it.
-    let begins_with_one = text.get(..DATE_AND_TIME).is_some_and(|begin| rfc3339(begin).is_some());
-    Err(if begins_with_one { TimeFault::NoZone } else { TimeFault::NoTime })
-}
-
-/// Characters of `2025-11-20T12:00:00`.
-const DATE_AND_TIME: usize = 19;
-
-type Dated = (DateTime, Option<Offset>);
-
-/// RFC 3339, with a space for the `T`, slashes for dashes, a comma for the point, a space before the offset, `UTC` or
-/// `GMT` for it, or none at all, as programs write it.
-fn rfc3339(text: &str) -> Option<Result<Dated, TimeFault>> {
-    let (text, is_utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix("GMT")) {
-        Some(text) => (text.trim_end(), true),
-        None => (text, false),
-    };
-    let mut text = Cow::Borrowed(text);
-    if text.as_bytes().get(4) == Some(&b'/') {
-        text = Cow::Owned(text.replacen('/', "-", 2));
-    }
-    if let Some(offset) = text.rfind([' ']).filter(|at| text[at + 1..].starts_with(['+', '-'])) {
-        text = Cow::Owned(format!("{}{}", &text[..offset], &text[offset + 1..]));
-    }
-    let pieces = Pieces::parse(text.as_bytes()).ok()?;
-    let date = pieces.date().to_datetime(pieces.time()?);
-    let offset = pieces.offset().map(|offset| match offset {
-        PiecesOffset::Numeric(offset) => offset.offset(),
-        _ => Offset::UTC,
-    });
-    // The zones of the world and their summer times are not known here.
-    if offset.is_none() && !is_utc && pieces.time_zone_annotation().is_some() {
-        return Some(Err(TimeFault::NoZone));
-    }
-    Some(Ok((date, offset.or(is_utc.then_some(Offset::UTC)))))
-}
-
-/// RFC 2822, as mail and HTTP have it, or the time of an access log.
-fn other_date(text: &str) -> Option<Result<Dated, TimeFault>> {
-    const ACCESS_LOG: &str = "%d/%b/%Y:%H:%M:%S %z";
-    let zoned = rfc2822::parse(text).ok().map(|zoned| (zoned.datetime(), Some(zoned.offset())));
-    let logged = || {
-        let parsed = strtime::parse(ACCESS_LOG, text.trim_matches(['[', ']'])).ok()?;
-        Some((parsed.to_datetime().ok()?, parsed.offset()))
-    };
-    zoned.or_else(logged).map(Ok)
-}
-
-impl<'de> Deserialize<'de> for Written<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WrittenVisitor;
-        impl<'de> Visitor<'de> for WrittenVisitor {
-            type Value = Written<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a date and time")
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Written<'de>, E> {
-                Ok(Written::Number(Number::Whole(value)))
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<Written<'de>, E> {
-                Ok(Written::Negative)
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Written<'de>, E> {
-                Ok(if value < 0.0 { Written::Negative } else { Written::Number(Number::Fraction(value)) })
-            }
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Written<'de>, E> {
-                Ok(Written::of_text(text))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Written<'de>, E> {
-                Ok(Written::of_text(text.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(WrittenVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,147 @@
+//! The names that answers and usages have for what they count, whoever wrote them.
+
+use super::outcome::Outcome;
+use super::stated_time::{DURATION, StatedTime};
+use crate::spelling::Spellings;
+use hashbrown::HashSet;
+use std::sync::LazyLock;
+
+/// What a count is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    /// All tokens of the prompt.
+    Prompt,
+    /// The same, but for what [`Self::CacheRead`] and [`Self::CacheCreation`] count apart.
+    Input,
+    Output,
+    /// Tokens of the prompt that came from the cache.
+    Cached,
+    CacheRead,
+    CacheCreation,
+    FiveMinutes,
+    OneHour,
+}
+
+/// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's and Bedrock's, and
+/// of what gateways, engines and SDKs make of them ([`standard`] spellings).
+pub(super) const COUNTS: [(&str, Count); 30] = [
+    ("prompt_tokens", Count::Prompt),
+    ("prompt_token_count", Count::Prompt),
+    ("input_tokens", Count::Input),
+    ("completion_tokens", Count::Output),
+    ("output_tokens", Count::Output),
+    ("candidates_token_count", Count::Output),
+    ("num_output_tokens", Count::Output),
+    ("output_length", Count::Output),
+    ("output_len", Count::Output),
+    ("output_toks", Count::Output),
+    ("osl", Count::Output),
+    ("cached_tokens", Count::Cached),
+    ("num_cached_tokens", Count::Cached),
+    ("cached_input_tokens", Count::Cached),
+    ("cached_prompt_tokens", Count::Cached),
+    ("prompt_cached_tokens", Count::Cached),
+    ("cached_content_token_count", Count::Cached),
+    ("prompt_cache_hit_tokens", Count::Cached),
+    ("cache_read_tokens", Count::Cached),
+    ("cache_read", Count::Cached),
+    ("cache_read_input_tokens", Count::CacheRead),
+    ("input_cached_tokens", Count::CacheRead),
+    ("cache_creation_input_tokens", Count::CacheCreation),
+    ("cache_write_input_tokens", Count::CacheCreation),
+    ("ephemeral_5m_input_tokens", Count::FiveMinutes),
+    ("ephemeral_1h_input_tokens", Count::OneHour),
+    // In a usage alone, as Langfuse writes one.
+    ("input", Count::Input),
+    ("output", Count::Output),
+    ("input_cache_read", Count::CacheRead),
+    ("input_cache_creation", Count::CacheCreation),
+];
+/// Names that are of counts in a usage alone: elsewhere a prompt and an answer have them.
+pub(super) const OF_A_USAGE: [&str; 2] = ["input", "output"];
+
+/// Fields of a row, or of its response, that lead to a usage.
+pub(super) const USAGES: [&str; 4] = ["usage", "usage_metadata", "usage_details", "meta_info"];
+/// Fields of a usage that lead on.
+pub(super) const DETAILS: [&str; 5] = [
+    "prompt_tokens_details",
+    "prompt_token_details",
+    "input_tokens_details",
+    "input_token_details",
+    "cache_creation",
+];
+/// Fields that hold a response, or a part of one.
+pub(super) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
+
+/// Counts that a row may have by itself, beside its usage.
+pub(super) const ROW_COUNTS: [&str; 11] = [
+    "output_tokens",
+    "completion_tokens",
+    "num_output_tokens",
+    "output_length",
+    "output_len",
+    "output_toks",
+    "osl",
+    "cached_tokens",
+    "num_cached_tokens",
+    "cached_prompt_tokens",
+    "cached_input_tokens",
+];
+
+/// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
+pub(super) const ANSWER_IDS: [&str; 5] =
+    ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
+
+/// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
+pub(super) const ROW_TOKENS: [&str; 10] = [
+    "prompt_tokens",
+    "input_tokens",
+    "num_prompt_tokens",
+    "num_input_tokens",
+    "prompt_token_count",
+    "input_token_count",
+    "n_prompt_tokens",
+    "tokens_in",
+    "tokens_prompt",
+    "context_tokens",
+];
+/// The same under names that do not say of what they are the length: beside token ids, of tokens.
+pub(super) const ROW_LENGTHS: [&str; 6] =
+    ["input_length", "prompt_length", "prompt_len", "input_toks", "input_len", "isl"];
+
+/// The count of this name.
+pub(super) fn count_of(key: &str) -> Option<(&'static str, Count)> {
+    COUNTS.into_iter().find(|(name, _)| *name == key)
+}
+
+/// The one of these names that is `key`.
+pub(super) fn one_of(names: &[&'static str], key: &str) -> Option<&'static str> {
+    names.iter().copied().find(|name| *name == key)
+}
+
+/// Names of a row's own fields. A `body` there is the request's.
+fn of_row() -> impl Iterator<Item = &'static str> {
+    let lists = [&USAGES[..], &ROW_COUNTS, &ROW_TOKENS, &ROW_LENGTHS, &ANSWER_IDS];
+    let row = ["response", "chunks", DURATION].into_iter().chain(lists.into_iter().flatten().copied());
+    let lengths = StatedTime::names().filter(|known| known.is_length()).map(|known| known.name);
+    row.chain(Outcome::names()).chain(lengths)
+}
+
+/// Every name that stands for one thing wherever it stands.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    let counts = COUNTS.into_iter().map(|(name, _)| name).filter(|name| !OF_A_USAGE.contains(name));
+    of_row().chain(DETAILS).chain(counts)
+}
+
+/// The name in the usual spelling, where it is one of these.
+pub(super) fn standard(key: &str) -> &str {
+    static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(all()));
+    SPELLINGS.standard(key)
+}
+
+/// Whether a field of a row itself is of its answer.
+pub(super) fn is_of_row(key: &str) -> bool {
+    static OF_ROW: LazyLock<HashSet<&'static str, foldhash::fast::FixedState>> =
+        LazyLock::new(|| of_row().collect());
+    OF_ROW.contains(standard(key))
+}
