@@ -19,6 +19,7 @@ mod registry_support;
 mod backfill;
 #[cfg(feature = "tokenize")]
 mod compression;
+mod doctor;
 mod group;
 mod hanging;
 #[cfg(feature = "tokenize")]

@@ -22,7 +22,7 @@ use kvset::prepare::{TimeUnit, Unit};
 use kvset::service::plan::schemas::open;
 use kvset::service::plan::task_config;
 use kvset::service::prepare::recipe;
-use kvset::settings::{HttpUrl, Settings};
+use kvset::settings::{HttpUrl, Secret, Settings};
 use std::sync::Arc;
 
 const TIME: i64 = 1_700_000_000_000;
@@ -232,6 +232,27 @@ fn ids_made_here_are_declared_chained_and_others_as_their_maker_said() {
     let ready = r#"{"model": "m", "event_time": 1, "page_ids": [5]}"#;
     assert!(!said(ready));
     assert!(said(&ready.replace("[5]", "[5], \"ids_chained\": true")));
+}
+
+#[test]
+fn ids_made_here_name_their_scheme_and_others_that_of_their_maker() {
+    let said = |key: &str, value: &str| {
+        let mut settings = settings();
+        settings.prepare.hash_key = Secret::new(key);
+        let prepared = prepare(&settings, value);
+        let value = prepared.outputs[0].value.as_deref().expect("an event");
+        let mut decoder = RequestDecoder::default();
+        let event = decoder.decode(Some(b"m"), value).expect("an event").event;
+        event.labels.get(Label::IdScheme).map(|scheme| (*scheme).to_owned())
+    };
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+    let (tokens, ready) =
+        (r#"{"model": "m", "tokens": [1, 2, 3, 4]}"#, r#"{"model": "m", "event_time": 1, "page_ids": [5]}"#);
+    let of_vllm = ready.replace("[5]", r#"[5], "id_scheme": "vllm:sha256:4""#);
+    assert_eq!(said("", tokens).as_deref(), Some("kvset:xxh3:4"));
+    assert_eq!((said("", ready), said("", &of_vllm).as_deref()), (None, Some("vllm:sha256:4")));
+    assert_eq!(said(KEY, tokens).as_deref(), Some("kvset:xxh3-keyed:4"));
+    assert_eq!((said(KEY, ready), said(KEY, &of_vllm).as_deref()), (None, Some("vllm:sha256:4:keyed")));
 }
 
 #[test]
