@@ -26,6 +26,7 @@ const COMMANDS: &[&[&str]] = &[
     &["config", "check"],
     &["config", "show"],
     &["generate"],
+    &["doctor"],
     &["tune"],
     &["prefixes"],
     &["model"],

@@ -239,7 +239,8 @@ fn ids_made_here_name_their_scheme_and_others_that_of_their_maker() {
     let said = |key: &str, value: &str| {
         let mut settings = settings();
         settings.prepare.hash_key = Secret::new(key);
-        let prepared = prepare(&settings, value);
+        let record = crate::prepare_support::record(0, 0, Some(TIME), None, Some(value.as_bytes()), &[]);
+        let prepared = kvset::service::prepare::preparer(&settings).expect("a key").prepare(&record);
         let value = prepared.outputs[0].value.as_deref().expect("an event");
         let mut decoder = RequestDecoder::default();
         let event = decoder.decode(Some(b"m"), value).expect("an event").event;
