@@ -256,6 +256,14 @@ class SinkTest(unittest.TestCase):
         self.assertEqual(numbers, sorted(numbers))
         self.assertEqual(numbers[-1], 39)
 
+    def test_two_sinks_of_one_millisecond_have_files_of_their_own(self):
+        with mock.patch("kvset.vllm.sinks.time.time", return_value=1.0):
+            sinks = [FileSink(FileSettings(self.folder), "r") for _ in range(3)]
+        for number, sink in enumerate(sinks):
+            self.assertEqual(sink.write([str(number).encode()]), 0)
+            sink.close(0)
+        self.assertEqual([path.read_text() for path in sorted(self.folder.iterdir())], ["0\n", "1\n", "2\n"])
+
     def test_a_full_disk_leaves_whole_lines_and_is_tried_again(self):
         sink = FileSink(FileSettings(self.folder), "r")
         sink.write([b"1"])

@@ -1,5 +1,6 @@
 """Where events go: files of JSON lines, and a Kafka topic."""
 
+import contextlib
 import os
 import re
 import time
@@ -59,9 +60,12 @@ class FileSink:
 
     def _rotate(self) -> None:
         self.close(0)
-        self._number += 1
-        path = self._settings.folder / f"{self._prefix}{self._start}-{self._number:06d}.jsonl"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
+        while self._file is None:
+            self._number += 1
+            path = self._settings.folder / f"{self._prefix}{self._start}-{self._number:06d}.jsonl"
+            # A sink of this replica that began in the same millisecond has files of these names.
+            with contextlib.suppress(FileExistsError):
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
         self._bytes = 0
         for old in self._files()[: -self._settings.files]:
             old.unlink(missing_ok=True)
