@@ -7,7 +7,7 @@ mod shared;
 
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
-use kvset::core::questions::enabled::{Asked, Horizon};
+use kvset::core::questions::enabled::{Horizon, Questions};
 use kvset::core::questions::tiers::{Inclusion, TierConfig};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::capacity::CapacitySpec;
@@ -95,13 +95,13 @@ fn tier(name: &str, coverage: &str) -> TierConfig {
     }
 }
 
-fn config(capacities: &[u64], asked: Asked) -> Arc<PoolConfig> {
+fn config(capacities: &[u64], asked: Questions) -> Arc<PoolConfig> {
     Arc::new(PoolConfig {
         page_size: PageSize::new(64),
         capacities: capacities.iter().copied().map(CapacitySpec::of_pages).collect(),
         windows: vec![WindowKind::All],
         tiers: vec![tier("device", "0.9"), tier("host", "0.99")],
-        asked: Asked { horizon: Horizon::Finite, ..asked },
+        asked: Questions { horizon: Horizon::Finite, ..asked },
         ..PoolConfig::default()
     })
 }
@@ -124,17 +124,18 @@ fn main() {
         ("710 coding sessions", "traces/weka_claude_code_sessions.jsonl.zst"),
     ] {
         let Some(load) = Load::read(file) else { continue };
-        let nothing = config(&[], Asked::default());
+        let nothing = config(&[], Questions::default());
         let distinct = load.pass(&nothing).accumulated_pages().0;
         println!("{name}: {} requests, {distinct} distinct pages", load.requests.len());
         let alone = || finish(load.pass(&nothing));
         let ttls = ["10s", "1m", "5m", "15m", "1h", "4h", "1d", "3d"];
         let ttls = ttls.map(|ttl| ttl.parse().expect("a time")).into();
-        let times = config(&capacities(32, distinct), Asked { ttls, traffic: true, ..Asked::default() });
+        let times =
+            config(&capacities(32, distinct), Questions { ttls, traffic: true, ..Questions::default() });
         let lived = || finish(load.pass(&times));
         report("the pool; with 8 times to live, 32 ages and tier traffic", medians(alone, lived));
         let sizes = capacities(64, distinct);
-        let foresight = config(&sizes, Asked { optimal: true, ..Asked::default() });
+        let foresight = config(&sizes, Questions { optimal: true, ..Questions::default() });
         let kept = || drop(black_box(load.pass(&foresight)));
         report("the pool; with its runs kept", medians(alone, kept));
         let optimum = || finish(load.pass(&foresight));

@@ -2,8 +2,8 @@
 
 use super::Replay;
 use crate::report::{
-    Asked, Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, ReportInput, Section,
-    WindowRow, questions, words,
+    Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, QuestionSections, ReportInput,
+    Section, WindowRow, questions, words,
 };
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
@@ -139,6 +139,6 @@ fn uncounted(replay: &Replay) -> PoolReport {
         bound_pages: None,
         caveats: Caveats::default(),
         with_answers: None,
-        asked: Asked::default(),
+        asked: QuestionSections::default(),
     }
 }

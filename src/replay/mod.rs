@@ -84,7 +84,7 @@ pub struct ReplayOptions {
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
     /// What to follow besides the pool.
-    pub beside: Beside,
+    pub beside: Extras,
     /// What the cache holds today, to compare with.
     pub provisioned: Option<CapacitySpec>,
     /// Threads that read lines, take ranges of the requests, and serve the capacities of an engine that is modelled a
@@ -94,7 +94,7 @@ pub struct ReplayOptions {
 
 /// What a replay follows besides its pool.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct Extras {
     /// Tokens prefilled a second: what a cache is worth, and what loading compares with.
     pub prefill_rate: Option<PrefillRate>,
     /// What accelerators and memory cost.

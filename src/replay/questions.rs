@@ -1,10 +1,10 @@
 //! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
 
-use super::{Beside, ReplayError, ReplayOptions};
+use super::{Extras, ReplayError, ReplayOptions};
 use crate::worth::PrefillRate;
 use kvset_core::pool::Pool;
 use kvset_core::pool::config::PoolConfig;
-use kvset_core::questions::enabled::{Asked, Horizon};
+use kvset_core::questions::enabled::{Horizon, Questions};
 use kvset_core::questions::measured::Counts;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
 use kvset_core::request::labels::Label;
@@ -12,11 +12,11 @@ use kvset_formats::trace::TraceRow;
 
 /// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
 /// tiers is told where several are planned.
-pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Asked {
+pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
     let asked = &pool.asked;
     let traffic = pool.tiers.len() > 1 && !pool.is_pointwise();
     let rate = options.beside.prefill_rate.as_ref().map(PrefillRate::at_start);
-    Asked {
+    Questions {
         measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
         traffic,
@@ -30,7 +30,7 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Asked
 ///
 /// # Errors
 /// [`ReplayError`].
-pub(super) fn check(config: &PoolConfig, beside: &Beside) -> Result<(), ReplayError> {
+pub(super) fn check(config: &PoolConfig, beside: &Extras) -> Result<(), ReplayError> {
     let asked = &config.asked;
     let of_a_stack = [
         ("--router", !asked.routers.is_empty()),

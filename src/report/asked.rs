@@ -8,7 +8,7 @@ use kvset_core::questions::routing::RouterEstimate;
 
 /// What a report shows beside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Asked {
+pub struct QuestionSections {
     /// Hit rates that perfect foresight would have, by capacity in pages.
     pub foresight: Vec<(u64, f64)>,
     /// What the cache in use behaves like, where the log tells it.
@@ -17,7 +17,7 @@ pub struct Asked {
     pub sections: Vec<Section>,
 }
 
-impl Asked {
+impl QuestionSections {
     /// Adds what the measured hits and the routers say, behind what is there.
     pub fn add(&mut self, measured: Option<&MeasuredEstimate>, routing: &[RouterEstimate], page: Page) {
         let page_bytes = page.bytes;

@@ -1,6 +1,6 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
-use super::asked::Asked;
+use super::asked::QuestionSections;
 use super::questions;
 use super::section::Page;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -87,7 +87,7 @@ pub struct PoolReport {
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
     /// What was asked for beside the estimates.
-    pub asked: Asked,
+    pub asked: QuestionSections,
 }
 
 /// The upper end of figures, of which the report shows the lower one.
@@ -239,8 +239,8 @@ impl Distribution {
 }
 
 /// What an estimate tells beside itself.
-fn asked_of(estimate: &Estimate) -> Asked {
-    let mut asked = Asked::default();
+fn asked_of(estimate: &Estimate) -> QuestionSections {
+    let mut asked = QuestionSections::default();
     let found =
         |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
     asked.foresight = estimate.capacities.iter().filter_map(found).collect();

@@ -26,7 +26,7 @@ mod table;
 mod theme;
 pub(crate) mod words;
 
-pub use asked::Asked;
+pub use asked::QuestionSections;
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{

@@ -88,7 +88,7 @@ fn what_the_device_evicts_is_loaded_back_when_the_policy_has_written_it() {
     let (first, second) = ([1, 2, 3, 4], [11, 12, 13, 14]);
     for (policy, once, twice) in [
         (WritePolicy::WriteThrough, (0, 4), (0, 4)),
-        // Passed once it is not written, and so it is gone.
+        // LoggedRequest once it is not written, and so it is gone.
         (WritePolicy::WriteThroughSelective, (0, 0), (0, 4)),
         (WritePolicy::WriteBack, (0, 4), (0, 4)),
     ] {

@@ -7,7 +7,7 @@ use kvset::core::units::PageCount;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::windows::window::WindowKind;
-use kvset::replay::{Beside, ReplayOptions, WarmUp, replay};
+use kvset::replay::{Extras, ReplayOptions, WarmUp, replay};
 use kvset::trace::{Format, IdScope, ReadOptions};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn options(traces: Vec<PathBuf>, pool: PoolConfig) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Beside::default(),
+        beside: Extras::default(),
         provisioned: None,
         threads: 1,
     }

@@ -6,7 +6,7 @@ use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
-use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::enabled::Questions;
 use kvset::core::questions::tiers::{Inclusion, TierConfig};
 use kvset::core::stack::ChainCheck;
 use kvset::core::units::pages::Scope;
@@ -127,7 +127,7 @@ pub fn task_config() -> TaskConfig {
         max_tracked_pages: PageCount(1 << 12),
         // So that replicas follow their pools at first, and are on their own later.
         max_pages_per_request: (1 << 12) - 100,
-        asked: Asked {
+        asked: Questions {
             measured: true,
             provisioned: None,
             routers: ["logged", "least-in-flight:2", "prefix:2"]

@@ -5,7 +5,7 @@ use super::task::{
     from_the_start, lines, restored_as, snapshot, value,
 };
 use super::{file, frozen};
-use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::enabled::Questions;
 use kvset::core::units::pages::mix;
 use kvset::core::windows::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
@@ -14,24 +14,24 @@ use std::sync::Arc;
 
 fn config() -> Arc<TaskConfig> {
     let routers = ["logged", "round-robin:2", "hash:3:tenant", "least-in-flight:2", "prefix:2:match=0.2"];
-    config_that_asks(Asked {
+    config_that_asks(Questions {
         measured: true,
         provisioned: Some("24p".parse().expect("pages")),
         routers: routers.map(|text| text.parse().expect("a router")).to_vec(),
-        ..Asked::default()
+        ..Questions::default()
     })
 }
 
 /// The same, asked about time, tenants, tiers and the optimum, too.
 fn config_with_times() -> Arc<TaskConfig> {
-    config_that_asks(Asked {
+    config_that_asks(Questions {
         measured: true,
         ttls: ["5s", "1m", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
         tenants: Some(2),
         optimal: true,
         traffic: true,
         prefill_rate: Some(9000.0),
-        ..Asked::default()
+        ..Questions::default()
     })
 }
 
@@ -127,7 +127,7 @@ fn the_frozen_asked_task_has_every_kind_of_state() {
 /// Engines that are modelled a capacity at a time, asked about the measured hits.
 #[test]
 fn a_task_that_measures_engines_without_a_curve_goes_on_as_if_it_had_never_stopped() {
-    let config = || config_of_rules_that_asks(Asked { measured: true, ..Asked::default() });
+    let config = || config_of_rules_that_asks(Questions { measured: true, ..Questions::default() });
     let mut unstopped = fresh(config(), &from_the_start());
     feed_values(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES, measured);
     let now = file(&snapshot(&unstopped));

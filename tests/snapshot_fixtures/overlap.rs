@@ -9,7 +9,7 @@ use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
-use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::enabled::Questions;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::PageCount;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
@@ -61,7 +61,7 @@ fn requests_in_flight_are_refused_where_overlap_is_not_modelled() {
 
 /// A task of whose pools one takes records in the order of arrivals.
 fn config_that_holds_back() -> Arc<TaskConfig> {
-    let config = task::config_that_asks(Asked::default());
+    let config = task::config_that_asks(Questions::default());
     let overlapping = PoolConfig {
         rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
         hold_back_ms: 6_000,

@@ -4,7 +4,7 @@ use super::task::{
     self, END, POOLS, SNAPSHOT, feed_values, fresh, from_the_start, lines, restored_as, value,
 };
 use super::{file, frozen};
-use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::enabled::Questions;
 use kvset::pipeline::task::PartitionTask;
 use kvset::snapshot::format::VERSION;
 
@@ -24,7 +24,7 @@ fn rest(task: &mut PartitionTask) -> String {
 
 #[test]
 fn schemes_of_ids_are_read_for_ever() {
-    let config = || task::config_that_asks(Asked::default());
+    let config = || task::config_that_asks(Questions::default());
     let mut unstopped = fresh(config(), &from_the_start());
     feed_values(&mut unstopped, SNAPSHOT, &POOLS, named);
     let last_record = unstopped.last_record();

@@ -10,7 +10,7 @@ use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::Pool;
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
-use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::enabled::Questions;
 use kvset::core::questions::tiers::{Inclusion, TierConfig, TrendRules};
 use kvset::core::stack::{ChainCheck, ChainPolicy};
 use kvset::core::units::pages::mix;
@@ -65,13 +65,13 @@ fn common() -> PoolConfig {
 }
 
 fn config() -> Arc<TaskConfig> {
-    config_that_asks(Asked::default())
+    config_that_asks(Questions::default())
 }
 
 /// The same with more asked of every pool whose engine can answer.
-pub(super) fn config_that_asks(asked: Asked) -> Arc<TaskConfig> {
+pub(super) fn config_that_asks(asked: Questions) -> Arc<TaskConfig> {
     let pool = PoolConfig { asked, ..common() };
-    let asked = Asked::default();
+    let asked = Questions::default();
     let sglang = PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), asked, ..pool.clone() };
     let named = [
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
@@ -86,11 +86,11 @@ pub(super) fn config_that_asks(asked: Asked) -> Arc<TaskConfig> {
 
 /// One pool of each kind whose capacities are modelled by rules of their own.
 fn config_of_rules() -> Arc<TaskConfig> {
-    config_of_rules_that_asks(Asked::default())
+    config_of_rules_that_asks(Questions::default())
 }
 
 /// The same with more asked of every pool.
-pub(super) fn config_of_rules_that_asks(asked: Asked) -> Arc<TaskConfig> {
+pub(super) fn config_of_rules_that_asks(asked: Questions) -> Arc<TaskConfig> {
     let pool = PoolConfig { tiers: Vec::new(), asked, ..common() };
     let told = |profile, rules: EngineRules| PoolConfig { profile, rules, ..pool.clone() };
     let groups =

@@ -5,7 +5,7 @@ use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{Assignment, GroupProtocol, InputEncoding, OutputEncoding, Settings, field::Field};
 use kvset_core::pool::config::{MAX_TIERS, PoolConfigError};
-use kvset_core::questions::enabled::AskedError;
+use kvset_core::questions::enabled::QuestionsError;
 use kvset_core::questions::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
@@ -302,18 +302,18 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             _ => "page_size",
         },
         PoolConfigError::PlannedPointwise(_) if set.contains(&"attention") => "attention",
-        PoolConfigError::Asked(error) => match error {
-            AskedError::NoStack { asked, .. } => asked,
-            AskedError::TooManyCapacities { .. } => "capacities",
-            AskedError::TooManyRequests { .. } => "windows",
-            AskedError::TooFewTiers(_) => "traffic",
-            AskedError::PrefillRate(_) => "prefill_rate",
-            AskedError::Router(_) | AskedError::NoSession { .. } => "routers",
+        PoolConfigError::Questions(error) => match error {
+            QuestionsError::NoStack { asked, .. } => asked,
+            QuestionsError::TooManyCapacities { .. } => "capacities",
+            QuestionsError::TooManyRequests { .. } => "windows",
+            QuestionsError::TooFewTiers(_) => "traffic",
+            QuestionsError::PrefillRate(_) => "prefill_rate",
+            QuestionsError::Router(_) | QuestionsError::NoSession { .. } => "routers",
             // Ranges, repeated entries and sizes in bytes were checked before.
-            AskedError::TooMany { .. }
-            | AskedError::Duplicate { .. }
-            | AskedError::Tenants(_)
-            | AskedError::BytesWithoutCost(_) => return,
+            QuestionsError::TooMany { .. }
+            | QuestionsError::Duplicate { .. }
+            | QuestionsError::Tenants(_)
+            | QuestionsError::BytesWithoutCost(_) => return,
         },
         // Every other fault lies outside the ranges that were checked before.
         _ => return,

@@ -2,7 +2,7 @@
 
 use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
 use kvset_core::pool::config::PoolConfig;
-use kvset_core::questions::enabled::Asked;
+use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
@@ -91,7 +91,7 @@ impl Settings {
     }
 
     /// What a pool with these settings of its own is asked beside its estimates.
-    pub(super) fn asked(&self, own: Option<&Pool>) -> Asked {
+    pub(super) fn asked(&self, own: Option<&Pool>) -> Questions {
         let general = &self.estimate;
         let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();
         let routers = own.and_then(|pool| pool.routers.as_ref()).or(general.routers.as_ref());
@@ -99,7 +99,7 @@ impl Settings {
         let ttls = own.and_then(|pool| pool.ttls.as_ref()).or(general.ttls.as_ref());
         let tenants = own.and_then(|pool| pool.tenants).or(general.tenants);
         let traffic = own.and_then(|pool| pool.traffic).or(general.traffic).unwrap_or_default();
-        Asked {
+        Questions {
             measured,
             // Without the comparison it is no part of any result.
             provisioned: provisioned.filter(|_| measured).cloned(),
@@ -110,7 +110,7 @@ impl Settings {
             traffic,
             // Without traffic there is nothing to hold it against.
             prefill_rate: general.prefill_rate.filter(|_| traffic).map(|rate| rate as f64),
-            ..Asked::default()
+            ..Questions::default()
         }
     }
 

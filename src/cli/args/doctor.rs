@@ -3,7 +3,7 @@
 use super::ConfigFile;
 use super::parse::choice;
 use super::replay::TraceArgs;
-use crate::replay::{Beside, ReplayOptions, WarmUp, cores};
+use crate::replay::{Extras, ReplayOptions, WarmUp, cores};
 use clap::Args;
 use kvset_core::engines::profile::Profile;
 use kvset_core::pool::config::PoolConfig;
@@ -67,7 +67,7 @@ impl DoctorArgs {
             warm_up: WarmUp::Requests(0),
             pool_name: self.pool.clone(),
             skip_bad_rows: true,
-            beside: Beside::default(),
+            beside: Extras::default(),
             provisioned: None,
             threads: cores(),
         }

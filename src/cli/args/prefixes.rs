@@ -2,7 +2,7 @@
 
 use super::parse::{choice, token_cost};
 use super::replay::TraceArgs;
-use crate::replay::{Beside, ReplayOptions, WarmUp, cores};
+use crate::replay::{Extras, ReplayOptions, WarmUp, cores};
 use clap::Args;
 use kvset_core::engines::profile::Profile;
 use kvset_core::pool::config::PoolConfig;
@@ -73,7 +73,7 @@ impl PrefixesArgs {
             warm_up: WarmUp::Requests(0),
             pool_name: self.pool.clone(),
             skip_bad_rows: self.trace.skip_bad_rows,
-            beside: Beside::default(),
+            beside: Extras::default(),
             provisioned: None,
             threads: self.threads.map_or_else(cores, usize::from),
         }

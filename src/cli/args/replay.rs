@@ -2,13 +2,13 @@
 
 use super::engine::EngineArgs;
 use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
-use crate::replay::{Below, Beside, WarmUp};
+use crate::replay::{Below, Extras, WarmUp};
 use crate::worth::{PrefillRate, Prices};
 use clap::Args;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS, PoolConfig};
-use kvset_core::questions::enabled::Asked;
+use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
 use kvset_core::questions::tenants::Quota;
@@ -296,24 +296,24 @@ impl ReplayArgs {
     ///
     /// # Errors
     /// Too many times to live.
-    pub fn questions(&self) -> anyhow::Result<Asked> {
+    pub fn questions(&self) -> anyhow::Result<Questions> {
         let mut ttls = self.ttls.clone();
         ttls.sort_unstable();
         ttls.dedup();
         anyhow::ensure!(ttls.len() <= MAX_TTLS, "--ttl has {} times: at most {MAX_TTLS}", ttls.len());
-        Ok(Asked {
+        Ok(Questions {
             measured: self.measured,
             routers: self.routers.clone(),
             ttls,
             optimal: self.optimal,
             tenants: self.tenants.map(u32::from),
-            ..Asked::default()
+            ..Questions::default()
         })
     }
 
     /// What to follow besides the pool.
-    pub fn beside(&self) -> Beside {
-        Beside {
+    pub fn beside(&self) -> Extras {
+        Extras {
             quotas: self.quotas.clone(),
             prefill_rate: self.prefill_rate.clone(),
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
@@ -356,7 +356,7 @@ impl ReplayArgs {
             tiers: self.tiers.clone(),
             trend: TrendRules::default(),
             further_costs: costs.iter().skip(1).copied().collect(),
-            asked: Asked::default(),
+            asked: Questions::default(),
         }
     }
 }

@@ -318,7 +318,7 @@ pub(crate) struct Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Present {
     /// Nothing: event times may lie in the future.
-    Passed,
+    LoggedRequest,
     /// Event time then goes at the clock's pace, unless it began in the future.
     Kept,
     /// The same, and that was said.
@@ -327,7 +327,7 @@ enum Present {
 
 impl Pace {
     pub(crate) fn new(speed: Option<f64>) -> Self {
-        Self { speed, begin: None, present: Present::Passed }
+        Self { speed, begin: None, present: Present::LoggedRequest }
     }
 
     /// The same, which sends no event before its time has come: the service refuses events of the future. A log that
@@ -341,7 +341,7 @@ impl Pace {
         const SLICE: Duration = Duration::from_millis(50);
         let now_ms = now_ms();
         if self.begin.is_none() && event_time_ms > now_ms {
-            self.present = Present::Passed;
+            self.present = Present::LoggedRequest;
         }
         let (begin, first_ms) = *self.begin.get_or_insert_with(|| (Instant::now(), event_time_ms));
         let due = self.speed.map_or(Duration::ZERO, |speed| {
@@ -363,7 +363,7 @@ impl Pace {
     /// back.
     fn until_present(&mut self, event_time_ms: i64, now_ms: i64) -> Duration {
         let ahead = Duration::from_millis(event_time_ms.saturating_sub(now_ms).max(0).unsigned_abs());
-        if self.present == Present::Passed || ahead.is_zero() {
+        if self.present == Present::LoggedRequest || ahead.is_zero() {
             return Duration::ZERO;
         }
         if self.present == Present::Kept && self.speed.is_none_or(|speed| speed > 1.0) {

@@ -11,7 +11,9 @@ use crate::estimate::{
 };
 use crate::pool::config::PoolConfig;
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
-use crate::questions::observers::{Beside, BesideFigures, BesideTally, LivedEstimates, provisioned};
+use crate::questions::observers::{
+    ObservationFigures, ObservationTally, Observers, ReuseEstimates, provisioned,
+};
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
 use crate::request::outcome::{BEYOND, Need};
@@ -66,15 +68,15 @@ pub struct PoolFigures<'a> {
     /// Requests were followed while they were in flight.
     pub models_overlap: bool,
     /// What is asked beside the estimates.
-    pub beside: Option<&'a Beside>,
+    pub beside: Option<&'a Observers>,
 }
 
 /// What is asked beside an estimate.
 #[derive(Debug, Default)]
-struct Told {
+struct Answers {
     measured: Option<MeasuredEstimate>,
     routing: Vec<RouterEstimate>,
-    lived: LivedEstimates,
+    reuse: ReuseEstimates,
 }
 
 /// What one window requires.
@@ -119,7 +121,7 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let Told { measured, routing, lived } = self.beside(window, plan.as_ref());
+        let Answers { measured, routing, reuse } = self.beside(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&reading.required);
@@ -159,7 +161,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight,
             required,
-            capacities: lived.beside_points(self.capacities(tally, accumulated)),
+            capacities: reuse.beside_points(self.capacities(tally, accumulated)),
             counted,
             late_records: window.late_records,
             chain_violations: self.chain_violations,
@@ -169,10 +171,10 @@ impl PoolFigures<'_> {
             plan,
             measured,
             routing,
-            retention: lived.retention,
-            retention_required: lived.retention_required,
-            traffic: lived.traffic,
-            tenants: lived.tenants,
+            retention: reuse.retention,
+            retention_required: reuse.retention_required,
+            traffic: reuse.traffic,
+            tenants: reuse.tenants,
         }
     }
 
@@ -239,9 +241,9 @@ impl PoolFigures<'_> {
     }
 
     /// What is asked beside the estimate, where anything is.
-    fn beside(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Told {
-        let tally = window.tally.beside.as_deref().map(BesideTally::consolidated);
-        let Some((beside, tally)) = self.beside.zip(tally) else { return Told::default() };
+    fn beside(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
+        let tally = window.tally.beside.as_deref().map(ObservationTally::consolidated);
+        let Some((beside, tally)) = self.beside.zip(tally) else { return Answers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: self.config,
@@ -250,17 +252,17 @@ impl PoolFigures<'_> {
             provisioned: provisioned(self.config, self.page_bytes),
             during: window.start_ms..window.end_ms,
         };
-        let figures = BesideFigures {
+        let figures = ObservationFigures {
             measured,
             totals: &totals,
             page_accesses: self.whole(window.tally.page_accesses),
             prompts: self.prompts(&window.tally),
             tiers: plan.map(|plan| plan.tiers.as_slice()),
         };
-        Told {
+        Answers {
             measured: beside.measured(&figures, &tally),
             routing: beside.routing(&figures, &tally),
-            lived: beside.lived(&figures, &tally),
+            reuse: beside.reuse(&figures, &tally),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::{EngineRules, EngineRulesError};
 use crate::engines::sglang::HicacheRules;
 use crate::estimate::curve::HeldShares;
-use crate::questions::enabled::{Answerable, Asked, AskedError};
+use crate::questions::enabled::{Answerable, Questions, QuestionsError};
 use crate::questions::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use crate::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
@@ -81,13 +81,13 @@ pub struct PoolConfig {
     /// Further costs a token at which the estimate since the start is asked for, at most 16.
     pub further_costs: Vec<f64>,
     /// What is asked beside the estimates.
-    #[serde(skip_serializing_if = "Asked::is_nothing")]
-    pub asked: Asked,
+    #[serde(skip_serializing_if = "Questions::is_nothing")]
+    pub asked: Questions,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
 /// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked beside estimates does,
-/// [`Asked::revision`].
+/// [`Questions::revision`].
 pub const RESULT_VERSION: u32 = 3;
 
 /// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
@@ -158,7 +158,7 @@ pub enum PoolConfigError {
     Rules(#[from] EngineRulesError),
     /// What is asked beside the estimates cannot be answered.
     #[error(transparent)]
-    Asked(#[from] AskedError),
+    Questions(#[from] QuestionsError),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -203,7 +203,7 @@ impl Default for PoolConfig {
             tiers: Vec::new(),
             trend: TrendRules::default(),
             further_costs: Vec::new(),
-            asked: Asked::default(),
+            asked: Questions::default(),
         }
     }
 }

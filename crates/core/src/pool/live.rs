@@ -9,7 +9,9 @@ use crate::engines::sglang::MAX_CAPACITY;
 use crate::estimate::curve::Curve;
 use crate::pool::config::PoolConfig;
 use crate::questions::measured::Accepted;
-use crate::questions::observers::{Beside, BesideImage, BesideShape, BesideShare, RestoredBeside};
+use crate::questions::observers::{
+    Observation, ObservationShape, Observers, ObserversImage, RestoredObservers,
+};
 use crate::questions::tiers::Trend;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{BEYOND, Outcome};
@@ -51,7 +53,7 @@ pub(super) struct Cache {
     pub(super) output_reuse_unseen: bool,
     /// What is asked beside the estimates; a snapshot keeps it apart.
     #[serde(skip)]
-    pub(super) beside: Option<Box<Beside>>,
+    pub(super) beside: Option<Box<Observers>>,
     /// The last request's result.
     #[serde(skip)]
     pub(super) outcome: Outcome,
@@ -63,7 +65,7 @@ pub(super) struct Followed {
     /// In flight.
     overlap: Option<Overlap>,
     /// Where more is asked.
-    beside: Option<Arc<BesideShare>>,
+    beside: Option<Arc<Observation>>,
 }
 
 // A capacity within the tracked bound is one that a single cache can model.
@@ -110,7 +112,7 @@ impl Cache {
             outcome: Outcome::default(),
         };
         cache.place_capacities(kind);
-        cache.beside = Beside::new(config, cache.curve.thresholds());
+        cache.beside = Observers::new(config, cache.curve.thresholds());
         cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
         Ok(cache)
     }
@@ -120,7 +122,7 @@ impl Cache {
             targets: config.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.counts_whole_curve(),
-            beside: BesideShape::of(config, self.curve.thresholds()),
+            beside: ObservationShape::of(config, self.curve.thresholds()),
         }
     }
 
@@ -177,7 +179,7 @@ impl Cache {
         index: u64,
         (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
-    ) -> Option<Arc<BesideShare>> {
+    ) -> Option<Arc<Observation>> {
         let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
         let generated = None;
         let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
@@ -210,14 +212,14 @@ impl Live {
     }
 
     /// What is asked beside the estimates, to be serialised into a snapshot.
-    pub(super) fn beside_image(&self) -> Option<BesideImage<'_>> {
-        let mut image = BesideImage::of(self.cache.beside.as_deref()?);
+    pub(super) fn beside_image(&self) -> Option<ObserversImage<'_>> {
+        let mut image = ObserversImage::of(self.cache.beside.as_deref()?);
         self.windows.save_beside(&mut image);
         Some(image)
     }
 
     /// Takes it back; whether it was all there, and no more.
-    fn take_beside(&mut self, beside: Option<RestoredBeside>, config: &PoolConfig) -> bool {
+    fn take_beside(&mut self, beside: Option<RestoredObservers>, config: &PoolConfig) -> bool {
         let Some(beside) = beside else { return config.asked.is_nothing() };
         let Some((beside, mut saved)) =
             beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
@@ -234,7 +236,7 @@ impl Live {
     pub(super) fn resume(
         &mut self,
         kind: &PoolKind,
-        beside: Option<RestoredBeside>,
+        beside: Option<RestoredObservers>,
     ) -> Result<(), RestoreError> {
         let config = kind.config();
         self.cache.place_capacities(kind);

@@ -25,7 +25,7 @@ use crate::estimate::estimator::PoolFigures;
 use crate::estimate::exact_curve::FoundPages;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::config::{PoolConfig, PoolConfigError};
-use crate::questions::observers::{BesideImage, QuestionError, RestoredBeside};
+use crate::questions::observers::{ObserversImage, QuestionError, RestoredObservers};
 use crate::questions::optimum::OptimalCapacity;
 use crate::request::event::RequestEvent;
 use crate::request::id_scheme::IdScheme;
@@ -87,14 +87,14 @@ pub struct PoolImage<'a> {
     rejected_records: u64,
     live: LiveImage<'a>,
     #[serde(skip)]
-    beside: Option<BesideImage<'a>>,
+    beside: Option<ObserversImage<'a>>,
     #[serde(skip)]
     id_scheme: Option<&'a str>,
 }
 
 impl<'a> PoolImage<'a> {
     /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
-    pub fn take_beside(&mut self) -> Option<BesideImage<'a>> {
+    pub fn take_beside(&mut self) -> Option<ObserversImage<'a>> {
         self.beside.take()
     }
 
@@ -111,14 +111,14 @@ pub struct RestoredPool {
     rejected_records: u64,
     live: Option<Box<Live>>,
     #[serde(skip)]
-    beside: Option<RestoredBeside>,
+    beside: Option<RestoredObservers>,
     #[serde(skip)]
     id_scheme: Option<IdScheme>,
 }
 
 impl RestoredPool {
     /// Gives it back what [`PoolImage::take_beside`] took.
-    pub fn with_beside(self, beside: RestoredBeside) -> Self {
+    pub fn with_beside(self, beside: RestoredObservers) -> Self {
         Self { beside: Some(beside), ..self }
     }
 

@@ -33,7 +33,7 @@ pub enum Horizon {
 /// The questions. What is not asked leaves no trace in a fingerprint, so that a new question changes none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct Questions {
     /// How the cache in use compares with the modelled one: events carry `cached_tokens`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub measured: bool,
@@ -85,7 +85,7 @@ pub struct Answerable<'a> {
 
 /// Why a question cannot be answered.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AskedError {
+pub enum QuestionsError {
     /// Each entry costs memory and time.
     #[error("`{asked}` has {count} entries: at most {most}")]
     TooMany {
@@ -163,7 +163,7 @@ pub enum AskedError {
     PrefillRate(f64),
 }
 
-impl Asked {
+impl Questions {
     /// How often the answers to what is asked here were mended. Enters the fingerprint of a configuration that asks, so
     /// that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
@@ -195,17 +195,17 @@ impl Asked {
         match self {
             _ if self.compares_measured() => Some("measured"),
             _ if !self.routers.is_empty() => Some("routers"),
-            _ => self.first_lived(),
+            _ => self.first_reuse(),
         }
     }
 
     /// The name of something that is asked of an engine with one stack for all capacities.
     fn first_of_a_stack(&self) -> Option<&'static str> {
-        if self.routers.is_empty() { self.first_lived() } else { Some("routers") }
+        if self.routers.is_empty() { self.first_reuse() } else { Some("routers") }
     }
 
     /// The name of something that is asked about time, tenants, tiers or the optimum.
-    fn first_lived(&self) -> Option<&'static str> {
+    fn first_reuse(&self) -> Option<&'static str> {
         match self {
             _ if !self.ttls.is_empty() => Some("ttls"),
             _ if self.tenants.is_some() => Some("tenants"),
@@ -224,71 +224,71 @@ impl Asked {
     ///
     /// # Errors
     /// The first question that cannot.
-    pub fn check(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
+    pub fn check(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         self.routers.iter().try_for_each(|router| router.check(pool.has_cost))?;
         if !self.is_of_finite_log() {
             self.check_bounds(pool)?;
         }
         if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
-            return Err(AskedError::NoStack { asked, profile: pool.profile });
+            return Err(QuestionsError::NoStack { asked, profile: pool.profile });
         }
-        if let Some(asked) = self.first_lived() {
-            self.check_lived(asked, pool)?;
+        if let Some(asked) = self.first_reuse() {
+            self.check_reuse(asked, pool)?;
         }
         if let Some(rate) =
             self.prefill_rate.filter(|rate| !self.traffic || !rate.is_finite() || *rate <= 0.0)
         {
-            return Err(AskedError::PrefillRate(rate));
+            return Err(QuestionsError::PrefillRate(rate));
         }
         match &self.provisioned {
             Some(spec) if matches!(spec.size, CapacitySize::Bytes(_)) && !pool.has_cost => {
-                Err(AskedError::BytesWithoutCost(spec.clone()))
+                Err(QuestionsError::BytesWithoutCost(spec.clone()))
             }
             _ => Ok(()),
         }
     }
 
     /// Refuses what would keep too much of a log that goes on, or what its events do not say.
-    fn check_bounds(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
+    fn check_bounds(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         let routers = self.routers.iter().map(RouterSpec::written).collect::<Vec<_>>();
         check_list("routers", &routers, MAX_ROUTERS)?;
         check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
         if let Some(router) = self.routers.iter().find(|router| router.asks_for_session()) {
-            return Err(AskedError::NoSession { router: router.written(), replicas: router.replicas });
+            return Err(QuestionsError::NoSession { router: router.written(), replicas: router.replicas });
         }
         let count = pool.capacities;
-        match self.first_lived() {
+        match self.first_reuse() {
             Some(asked) if count > MAX_ASKED_CAPACITIES && self.needs_few_capacities() => {
-                return Err(AskedError::TooManyCapacities { asked, count });
+                return Err(QuestionsError::TooManyCapacities { asked, count });
             }
             _ => {}
         }
         match self.tenants {
-            Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(AskedError::Tenants(most)),
+            Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(QuestionsError::Tenants(most)),
             _ => Ok(()),
         }
     }
 
-    fn check_lived(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), AskedError> {
+    fn check_reuse(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         let is_too_long = |window: &&WindowKind| matches!(window, WindowKind::Last { requests } if *requests > MAX_LAST_ASKED);
         if let Some(window) = pool.windows.iter().find(is_too_long) {
-            return Err(AskedError::TooManyRequests { asked, window: *window });
+            return Err(QuestionsError::TooManyRequests { asked, window: *window });
         }
         match self.traffic && pool.tiers < 2 {
-            true => Err(AskedError::TooFewTiers(pool.tiers)),
+            true => Err(QuestionsError::TooFewTiers(pool.tiers)),
             false => Ok(()),
         }
     }
 }
 
 /// Refuses a list that is too long or names something twice.
-fn check_list(asked: &'static str, names: &[String], most: usize) -> Result<(), AskedError> {
+fn check_list(asked: &'static str, names: &[String], most: usize) -> Result<(), QuestionsError> {
     if names.len() > most {
-        return Err(AskedError::TooMany { asked, count: names.len(), most });
+        return Err(QuestionsError::TooMany { asked, count: names.len(), most });
     }
     let mut places = names.iter().enumerate();
     match places.find(|(index, name)| names[..*index].contains(name)) {
-        Some((_, name)) => Err(AskedError::Duplicate { asked, name: name.clone() }),
+        Some((_, name)) => Err(QuestionsError::Duplicate { asked, name: name.clone() }),
         None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! 16 bytes a run and 32 a request.
 
+use crate::questions::observers::counters::{Counter, Share};
 use crate::request::outcome::{BEYOND, Outcome, Run};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ const FORGOTTEN: u32 = u32::MAX;
 
 /// Known pages of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassedRun {
+pub struct LoggedRun {
     need: u32,
     pages: u32,
     /// How many requests ago they were touched last.
@@ -23,7 +24,7 @@ pub struct PassedRun {
     pub(crate) can_hit: bool,
 }
 
-impl PassedRun {
+impl LoggedRun {
     fn of(run: &Run, number: u64, can_hit: bool) -> Self {
         // Tracked pages stay far below, so the largest number stands for what lies beyond.
         let need = u32::try_from(run.need).unwrap_or(u32::MAX);
@@ -57,7 +58,7 @@ impl PassedRun {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Passed {
+pub(crate) struct LoggedRequest {
     /// Its number in the pool.
     pub number: u64,
     /// The latest event time as it came.
@@ -68,7 +69,7 @@ pub(crate) struct Passed {
     pub new_pages: u32,
 }
 
-impl Passed {
+impl LoggedRequest {
     fn is_sound(&self) -> bool {
         is_countable(self.number) && is_countable(self.distinct)
     }
@@ -76,31 +77,21 @@ impl Passed {
 
 /// One request with its runs, as windows keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassedShare {
-    request: Passed,
-    runs: Vec<PassedRun>,
+pub struct RequestRuns {
+    request: LoggedRequest,
+    runs: Vec<LoggedRun>,
 }
 
-impl PassedShare {
+impl RequestRuns {
     /// A request with its runs.
-    pub(crate) fn of(request: Passed, outcome: &Outcome) -> Self {
+    pub(crate) fn of(request: LoggedRequest, outcome: &Outcome) -> Self {
         Self { request, runs: runs(outcome, request.number).collect() }
     }
-
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self) -> bool {
-        self.request.is_sound() && self.runs.iter().all(PassedRun::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.runs.len() * size_of::<PassedRun>()
-    }
 }
 
-fn runs(outcome: &Outcome, number: u64) -> impl Iterator<Item = PassedRun> + '_ {
-    let known = outcome.runs.iter().map(move |run| PassedRun::of(run, number, true));
-    known.chain(outcome.unlooked.iter().map(move |run| PassedRun::of(run, number, false)))
+fn runs(outcome: &Outcome, number: u64) -> impl Iterator<Item = LoggedRun> + '_ {
+    let known = outcome.runs.iter().map(move |run| LoggedRun::of(run, number, true));
+    known.chain(outcome.unlooked.iter().map(move |run| LoggedRun::of(run, number, false)))
 }
 
 /// Most runs, and most requests, that a window keeps; of one with more nothing is told. 16 MB.
@@ -115,11 +106,11 @@ fn window_runs() -> usize {
 
 /// Requests with their runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassedLog {
-    requests: Vec<Passed>,
+pub struct RunLog {
+    requests: Vec<LoggedRequest>,
     /// Where each request's runs end.
     ends: Vec<u32>,
-    runs: Vec<PassedRun>,
+    runs: Vec<LoggedRun>,
     /// There were more than are kept: nothing can be told.
     is_full: bool,
     /// Most of requests or runs.
@@ -127,51 +118,27 @@ pub struct PassedLog {
     most: usize,
 }
 
-impl PassedLog {
-    /// An empty log that keeps at most so many requests, and runs.
-    pub fn of_at_most(most: usize) -> Self {
-        let (requests, ends, runs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { requests, ends, runs, is_full: false, most: most.min(u32::MAX as usize) }
-    }
-
-    /// Adds a request; where that is one too many, nothing is kept.
-    pub fn add(&mut self, share: &PassedShare) {
-        self.push(share.request, share.runs.iter().copied());
-    }
-
+impl RunLog {
     /// Adds the pool's request of this number.
-    pub(crate) fn observe(&mut self, request: Passed, outcome: &Outcome) {
+    pub(crate) fn observe(&mut self, request: LoggedRequest, outcome: &Outcome) {
         self.push(request, runs(outcome, request.number));
     }
 
-    fn push(&mut self, request: Passed, runs: impl Iterator<Item = PassedRun>) {
+    fn push(&mut self, request: LoggedRequest, runs: impl Iterator<Item = LoggedRun>) {
         if self.is_full {
             return;
         }
         self.runs.extend(runs);
         self.requests.push(request);
         if self.runs.len().max(self.requests.len()) > self.most {
-            *self = Self { is_full: true, ..Self::of_at_most(self.most) };
+            *self = Self { is_full: true, ..Self::new(self.most) };
             return;
         }
         self.ends.push(self.runs.len() as u32);
     }
 
-    /// The union of several, in the order in which the pool saw the requests.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let most = parts.clone().map(|part| part.most).max().unwrap_or(MAX_WINDOW_RUNS);
-        if parts.clone().any(|part| part.is_full) {
-            return Self { is_full: true, ..Self::of_at_most(most) };
-        }
-        let mut all: Vec<_> = parts.flat_map(Self::iter).collect();
-        all.sort_by_key(|(request, _)| request.number);
-        let mut log = Self::of_at_most(usize::MAX);
-        all.into_iter().for_each(|(request, runs)| log.push(request, runs.iter().copied()));
-        Self { most, ..log }
-    }
-
     /// The requests with their runs, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Passed, &[PassedRun])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LoggedRequest, &[LoggedRun])> {
         let mut begin = 0;
         self.requests.iter().zip(&self.ends).map(move |(request, end)| {
             let runs = &self.runs[begin..*end as usize];
@@ -184,20 +151,56 @@ impl PassedLog {
     pub fn is_complete(&self) -> bool {
         !self.is_full
     }
+}
 
-    /// Whether this, read back from a snapshot, can be added to.
-    pub fn is_sound(&self) -> bool {
+impl Share for RequestRuns {
+    type Shape = usize;
+
+    fn is_sound(&self, _most: usize) -> bool {
+        self.request.is_sound() && self.runs.iter().all(LoggedRun::is_sound)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.runs.len() * size_of::<LoggedRun>()
+    }
+}
+
+impl Counter for RunLog {
+    type Share = RequestRuns;
+
+    /// An empty log that keeps at most so many requests, and runs.
+    fn new(most: usize) -> Self {
+        let (requests, ends, runs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { requests, ends, runs, is_full: false, most: most.min(u32::MAX as usize) }
+    }
+
+    fn add(&mut self, share: &RequestRuns) {
+        self.push(share.request, share.runs.iter().copied());
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let most = parts.clone().map(|part| part.most).max()?;
+        if parts.clone().any(|part| part.is_full) {
+            return Some(Self { is_full: true, ..Self::new(most) });
+        }
+        let mut all: Vec<_> = parts.flat_map(Self::iter).collect();
+        all.sort_by_key(|(request, _)| request.number);
+        let mut log = Self::new(usize::MAX);
+        all.into_iter().for_each(|(request, runs)| log.push(request, runs.iter().copied()));
+        Some(Self { most, ..log })
+    }
+
+    fn is_sound(&self, _most: usize) -> bool {
         let ends =
             |ends: &[u32]| ends.is_sorted() && ends.last().copied().unwrap_or(0) as usize == self.runs.len();
         self.ends.len() == self.requests.len()
             && ends(&self.ends)
-            && self.requests.iter().all(Passed::is_sound)
-            && self.runs.iter().all(PassedRun::is_sound)
+            && self.requests.iter().all(LoggedRequest::is_sound)
+            && self.runs.iter().all(LoggedRun::is_sound)
     }
 
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.requests.capacity() * (size_of::<Passed>() + size_of::<u32>())
-            + self.runs.capacity() * size_of::<PassedRun>()
+    fn memory_bytes(&self) -> usize {
+        self.requests.capacity() * (size_of::<LoggedRequest>() + size_of::<u32>())
+            + self.runs.capacity() * size_of::<LoggedRun>()
     }
 }

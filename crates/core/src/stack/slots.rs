@@ -61,7 +61,7 @@ pub(super) struct Taken {
 pub(super) struct Slots {
     /// All are full but the last, which the next slot is in.
     leaves: Vec<Leaf>,
-    /// Beside the leaves, the segment of each slot's last page with an id; the root when it only has unshared
+    /// Observers the leaves, the segment of each slot's last page with an id; the root when it only has unshared
     /// outputs. Read only when the slot is forgotten.
     tails: Vec<[SegmentId; LEAF]>,
     /// Slots, dead ones too.

@@ -1,7 +1,7 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
 use super::{Extent, Window, reserve_few};
-use crate::questions::observers::{BesideImage, SavedWindows};
+use crate::questions::observers::{ObserversImage, SavedWindows};
 use crate::units::{EventTime, is_countable};
 use crate::windows::tally::{RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl EventWindows {
     }
 
     /// Gives what is counted beside, pane by pane.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         self.panes.iter().for_each(|pane| image.push_tally(pane.tally.beside.as_deref()));
     }
 

@@ -21,7 +21,7 @@ pub mod window;
 mod event_time;
 mod recent;
 
-use crate::questions::observers::{BesideImage, SavedWindows};
+use crate::questions::observers::{ObserversImage, SavedWindows};
 use crate::units::{EventTime, Offset};
 use crate::windows::tally::{RequestSummary, Tally, TallyShape};
 use crate::windows::window::{WindowKind, WindowRules};
@@ -129,7 +129,7 @@ impl WindowSet {
     }
 
     /// Gives what is counted beside, window by window.
-    pub fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+    pub fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         for windows in &self.kinds {
             match windows {
                 Windows::EventTime(windows) => windows.save_beside(image),

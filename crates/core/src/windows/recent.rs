@@ -2,7 +2,8 @@
 
 use super::{Extent, reserve_few};
 use crate::estimate::exact_curve::FoundRun;
-use crate::questions::observers::{BesideImage, BesideShape, BesideShare, SavedWindows};
+use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
 use crate::units::{EventTime, Offset};
 use crate::windows::in_flight::Overlap;
 use crate::windows::step_counts::StepHits;
@@ -36,7 +37,7 @@ impl Everything {
     }
 
     /// Gives what is counted beside.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         image.push_tally(self.tally.beside.as_deref());
     }
 
@@ -69,10 +70,10 @@ pub(super) struct LastRequests {
     found: VecDeque<FoundRun>,
     /// What each adds beside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    beside: VecDeque<Arc<BesideShare>>,
+    beside: VecDeque<Arc<Observation>>,
     /// What is counted of these when the window is shown.
     #[serde(skip)]
-    when_shown: Option<Box<BesideShape>>,
+    when_shown: Option<Box<ObservationShape>>,
     pub(super) tally: Tally,
 }
 
@@ -100,7 +101,7 @@ struct Held {
 }
 
 /// What is counted when the window is shown, if anything.
-fn when_shown(shape: TallyShape) -> Option<Box<BesideShape>> {
+fn when_shown(shape: TallyShape) -> Option<Box<ObservationShape>> {
     let shape = shape.beside.when_shown();
     shape.is_something().then(|| Box::new(shape))
 }
@@ -192,13 +193,13 @@ impl LastRequests {
         for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
             tally.found.iter_mut().for_each(|found| found.remove(&run));
         }
-        if let Some((beside, share)) = tally.beside.as_mut().zip(self.beside.pop_front()) {
+        if let Some((beside, share)) = tally.beside.as_deref_mut().zip(self.beside.pop_front()) {
             beside.remove(&share);
         }
     }
 
     /// Gives what its requests add beside.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         image.push_shares(self.beside.iter().map(Arc::as_ref));
     }
 
@@ -210,7 +211,10 @@ impl LastRequests {
         self.when_shown = when_shown(shape);
         self.beside = saved.shares(self.requests.len(), shape.beside).map(Arc::new).collect();
         let Some(mut tally) = shape.of_latest().beside.tally() else { return };
-        self.beside.iter().filter(|share| share.is_sound(shape.beside)).for_each(|share| tally.add(share));
+        self.beside
+            .iter()
+            .filter(|share| share.is_sound(shape.beside))
+            .for_each(|share| tally.as_mut().add(share));
         self.tally.beside = Some(tally);
     }
 
@@ -219,7 +223,7 @@ impl LastRequests {
         let Some(mut counts) = self.when_shown.as_ref().and_then(|shape| shape.tally()) else {
             return Cow::Borrowed(&self.tally);
         };
-        self.beside.iter().for_each(|share| counts.add(share));
+        self.beside.iter().for_each(|share| counts.as_mut().add(share));
         let mut tally = self.tally.clone();
         tally.beside.get_or_insert_default().take_shown(*counts);
         Cow::Owned(tally)
@@ -297,22 +301,27 @@ impl LastRequests {
 mod tests {
     use super::*;
     use crate::pool::config::PoolConfig;
-    use crate::questions::enabled::Asked;
+    use crate::questions::enabled::Questions;
     use crate::questions::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
-    use crate::questions::observers::BesideShape;
+    use crate::questions::observers::ObservationShape;
     use crate::questions::routing::{Routed, RoutingShare};
     use crate::request::outcome::{Outcome, Run};
     use crate::units::ratio::Ratio;
     use crate::windows::tally::{CountingRules, Position};
 
     fn shape() -> TallyShape {
-        let asked = Asked {
+        let asked = Questions {
             measured: true,
             routers: vec!["round-robin:2".parse().expect("a router")],
-            ..Asked::default()
+            ..Questions::default()
         };
         let config = PoolConfig { asked, ..PoolConfig::default() };
-        TallyShape { targets: 1, thresholds: 1, whole_curve: true, beside: BesideShape::of(&config, &[]) }
+        TallyShape {
+            targets: 1,
+            thresholds: 1,
+            whole_curve: true,
+            beside: ObservationShape::of(&config, &[]),
+        }
     }
 
     /// A full window of requests that each touch the pages of the one before and one new page.
@@ -332,13 +341,13 @@ mod tests {
     }
 
     /// What a request adds where the measured hits and a router are asked about.
-    fn beside(outcome: &Outcome) -> BesideShare {
+    fn beside(outcome: &Outcome) -> Observation {
         let cached = CachedPages::stated(1);
         let routed = Routed { replica: 1, number: 0, outcome };
-        BesideShare {
+        Observation {
             measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None, Explanation::by_prompts(1))),
-            routed: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
-            lived: None,
+            routers: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
+            ..Observation::default()
         }
     }
 

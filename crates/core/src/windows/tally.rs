@@ -3,7 +3,8 @@
 //! A request is summarised once; every window of the pool then adds the same few numbers.
 
 use crate::estimate::exact_curve::{FoundPages, FoundRun};
-use crate::questions::observers::{BesideShape, BesideShare, BesideTally};
+use crate::questions::observers::counters::Counter;
+use crate::questions::observers::{Observation, ObservationShape, ObservationTally};
 use crate::request::outcome::{Need, Outcome, Run};
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
@@ -70,7 +71,7 @@ pub struct RequestSummary {
     /// What other requests in flight held as this one arrived, where the log tells durations.
     pub overlap: Option<Overlap>,
     /// What it adds where more is asked; windows that requests leave again hold on to it.
-    pub beside: Option<Arc<BesideShare>>,
+    pub beside: Option<Arc<Observation>>,
 }
 
 impl RequestSummary {
@@ -167,7 +168,7 @@ pub struct TallyShape {
     pub whole_curve: bool,
     /// What is counted beside all this; a snapshot keeps it by the configuration.
     #[serde(skip)]
-    pub beside: BesideShape,
+    pub beside: ObservationShape,
 }
 
 impl TallyShape {
@@ -207,7 +208,7 @@ pub struct Tally {
     pub overlaps: Overlaps,
     /// What is counted beside all this, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    pub beside: Option<Box<BesideTally>>,
+    pub beside: Option<Box<ObservationTally>>,
 }
 
 impl Tally {
@@ -258,7 +259,7 @@ impl Tally {
         if let Some(found) = &mut self.found {
             summary.found.iter().for_each(|run| found.add(run));
         }
-        if let Some((beside, share)) = self.beside.as_mut().zip(summary.beside.as_ref()) {
+        if let Some((beside, share)) = self.beside.as_deref_mut().zip(summary.beside.as_deref()) {
             beside.add(share);
         }
     }
@@ -283,7 +284,7 @@ impl Tally {
         if let Some(found) = &mut self.found {
             summary.found.iter().for_each(|run| found.remove(run));
         }
-        if let Some((beside, share)) = self.beside.as_mut().zip(summary.beside.as_ref()) {
+        if let Some((beside, share)) = self.beside.as_deref_mut().zip(summary.beside.as_deref()) {
             beside.remove(share);
         }
     }
@@ -334,7 +335,7 @@ impl Tally {
         sum.found = first.found.as_ref().map(|_| Box::new(FoundPages::merged(found())));
         sum.overlaps = Overlaps::merged(parts.clone().map(|part| &part.overlaps));
         let beside = || parts.clone().filter_map(|part| part.beside.as_deref());
-        sum.beside = first.beside.as_ref().map(|_| Box::new(BesideTally::merged(beside())));
+        sum.beside = ObservationTally::merged(beside()).map(Box::new);
         sum
     }
 
@@ -390,7 +391,7 @@ mod tests {
                 targets: 1,
                 thresholds: thresholds.len(),
                 whole_curve: true,
-                beside: BesideShape::default(),
+                beside: ObservationShape::default(),
             };
             let mut tally = Tally::new(shape);
             tally.add(&summary, 0);

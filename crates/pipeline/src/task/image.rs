@@ -15,7 +15,7 @@ use kvset_core::pool::set::{
     LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline,
 };
 use kvset_core::pool::{PoolImage, RestoredPool};
-use kvset_core::questions::observers::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
+use kvset_core::questions::observers::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -37,9 +37,9 @@ pub struct TaskImage<'a> {
     timelines: Vec<&'a Timeline>,
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
     /// What pools are asked beside their estimates, of those that are asked anything, in order of name.
-    beside: Vec<(&'a str, BesideImage<'a>)>,
+    beside: Vec<(&'a str, ObserversImage<'a>)>,
     /// What they are asked about time, tenants and tiers.
-    lived: Vec<(&'a str, LivedImage<'a>)>,
+    reuse: Vec<(&'a str, ReuseImage<'a>)>,
     /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
     #[serde(skip_serializing_if = "Option::is_none")]
     arrivals: Option<ArrivalsSection<'a>>,
@@ -74,8 +74,8 @@ pub struct RestoredTask {
     pools: Vec<(Box<str>, RestoredPool)>,
     timelines: Vec<Timeline>,
     latest: BTreeMap<Box<str>, LatestEstimates>,
-    beside: Vec<(Box<str>, RestoredBeside)>,
-    lived: Vec<(Box<str>, RestoredLived)>,
+    beside: Vec<(Box<str>, RestoredObservers)>,
+    reuse: Vec<(Box<str>, RestoredReuse)>,
     trailing: Trailing,
 }
 
@@ -198,8 +198,8 @@ impl PartitionTask {
         let PoolSetImage { log, mut pools, timelines } = self.pools.image();
         let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_beside()?)));
         let mut beside: Vec<_> = beside.collect();
-        let lived = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_lived()?)));
-        let lived = lived.collect();
+        let reuse = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_reuse()?)));
+        let reuse = reuse.collect();
         let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
             log,
@@ -209,7 +209,7 @@ impl PartitionTask {
             timelines,
             latest: &self.latest,
             beside,
-            lived,
+            reuse,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
         }
@@ -232,10 +232,10 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived, trailing } =
+        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, reuse, trailing } =
             image;
         let Trailing { arrivals, id_schemes } = trailing;
-        let beside = rejoined(beside, lived, RestoredBeside::with_lived)?;
+        let beside = rejoined(beside, reuse, RestoredObservers::with_reuse)?;
         let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };

@@ -135,10 +135,10 @@ mod tests {
     }
 
     /// What an event says beside its ids: tokens of a partial last page, of the output, and whether its pages have ids.
-    type Beside = (u64, u64, bool, bool);
+    type Observers = (u64, u64, bool, bool);
 
     /// An event whose prompt is all of `ids` but those given to its output.
-    fn event(ids: &[u64], (partial, output, known, scoped): Beside) -> RequestEvent<'_> {
+    fn event(ids: &[u64], (partial, output, known, scoped): Observers) -> RequestEvent<'_> {
         let outputs = if known { ids.len() / 3 } else { 0 };
         let (prompt, output_ids) = ids.split_at(ids.len() - outputs);
         RequestEvent {

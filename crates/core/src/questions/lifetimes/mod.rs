@@ -11,7 +11,7 @@ pub(crate) use boundary::Boundary;
 pub(crate) use holders::{Holder, Holders, Packed, Taken};
 
 use crate::pool::config::PoolConfig;
-use crate::questions::retention::{Followed, Retention, RetentionConfig};
+use crate::questions::retention::{Retention, RetentionConfig, RetentionShare};
 use crate::questions::tenants::{
     TenantEstimate, TenantId, TenantShare, Tenants, TenantsConfig, TenantsTally,
 };
@@ -76,11 +76,15 @@ impl Lifetimes {
     }
 
     /// Hands over what the latest request adds to windows, for whatever lies there already.
-    pub(crate) fn hand_over(&mut self, retention: &mut Option<Followed>, tenant: &mut Option<TenantShare>) {
+    pub(crate) fn hand_over(
+        &mut self,
+        retention: &mut Option<Box<RetentionShare>>,
+        tenant: &mut Option<Box<TenantShare>>,
+    ) {
         if let Some(own) = &mut self.retention {
             own.exchange(retention.get_or_insert_default());
         }
-        *tenant = self.tenants.as_mut().and_then(Tenants::take_share);
+        *tenant = self.tenants.as_mut().and_then(Tenants::take_share).map(Box::new);
     }
 
     /// Which pages are used again, where that is followed.

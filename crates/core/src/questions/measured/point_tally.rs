@@ -4,6 +4,7 @@ use super::counts::{Counted, Counts};
 use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::reading::{CachedPages, Explanation};
+use crate::questions::observers::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
@@ -68,20 +69,6 @@ impl PointShare {
         }
     }
 
-    /// Whether this, read back from a snapshot, can be counted at so many capacities.
-    pub fn is_sound(&self, capacities: usize) -> bool {
-        self.counts.are_sound()
-            && is_countable(self.weight)
-            && self.shared.len() == capacities
-            && self.routed.iter().all(|routed| routed.len() == capacities)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let hits = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + hits * size_of::<u32>()
-    }
-
     /// The counts of the request alone, at each capacity.
     fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let routed = self.routed.as_ref().unwrap_or(&self.shared);
@@ -94,56 +81,12 @@ impl PointShare {
 }
 
 impl PointTally {
-    /// Nothing counted yet, at so many capacities.
-    pub fn new(capacities: usize) -> Self {
-        Self { points: vec![Point::default(); capacities], ..Self::default() }
-    }
-
-    /// Takes a request in.
-    pub fn add(&mut self, request: &PointShare) {
-        self.counts.add(&request.counts);
-        self.change(request, |count, by| *count += by);
-    }
-
-    /// Takes a request out that was taken in before.
-    pub fn remove(&mut self, request: &PointShare) {
-        self.counts.remove(&request.counts);
-        self.change(request, |count, by| *count -= by);
-    }
-
     fn change(&mut self, request: &PointShare, by: impl Fn(&mut u64, u64)) {
         by(&mut self.told.0, u64::from(request.weight > 0));
         by(&mut self.told.1, request.weight);
         for (point, own) in self.points.iter_mut().zip(request.points()) {
             point.change(&own, &by);
         }
-    }
-
-    /// The union of several of equal capacities.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let capacities = parts.clone().map(|part| part.points.len()).max().unwrap_or(0);
-        let mut sum = Self::new(capacities);
-        for part in parts {
-            sum.counts.add(&part.counts);
-            sum.told = (sum.told.0 + part.told.0, sum.told.1 + part.told.1);
-            for (point, own) in sum.points.iter_mut().zip(&part.points) {
-                point.change(own, &|count: &mut u64, by| *count += by);
-            }
-        }
-        sum
-    }
-
-    /// Whether this, read back from a snapshot, counts at so many capacities and can be counted on.
-    pub fn is_sound(&self, capacities: usize) -> bool {
-        self.points.len() == capacities
-            && self.counts.are_sound()
-            && [self.told.0, self.told.1].into_iter().all(is_countable)
-            && self.points.iter().all(Point::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.points.capacity() * size_of::<Point>()
     }
 
     /// What the requests that say what they found add up to.
@@ -190,5 +133,63 @@ impl Point {
 
     fn is_sound(&self) -> bool {
         [self.agreeing.0, self.agreeing.1, self.shared, self.routed].into_iter().all(is_countable)
+    }
+}
+
+impl Share for PointShare {
+    type Shape = usize;
+
+    fn is_sound(&self, capacities: usize) -> bool {
+        self.counts.are_sound()
+            && is_countable(self.weight)
+            && self.shared.len() == capacities
+            && self.routed.iter().all(|routed| routed.len() == capacities)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let hits = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
+        size_of::<Self>() + hits * size_of::<u32>()
+    }
+}
+
+impl Counter for PointTally {
+    type Share = PointShare;
+
+    fn new(capacities: usize) -> Self {
+        Self { points: vec![Point::default(); capacities], ..Self::default() }
+    }
+
+    fn add(&mut self, request: &PointShare) {
+        self.counts.add(&request.counts);
+        self.change(request, |count, by| *count += by);
+    }
+
+    fn remove(&mut self, request: &PointShare) {
+        self.counts.remove(&request.counts);
+        self.change(request, |count, by| *count -= by);
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let capacities = parts.clone().map(|part| part.points.len()).max()?;
+        let mut sum = Self::new(capacities);
+        for part in parts {
+            sum.counts.add(&part.counts);
+            sum.told = (sum.told.0 + part.told.0, sum.told.1 + part.told.1);
+            for (point, own) in sum.points.iter_mut().zip(&part.points) {
+                point.change(own, &|count: &mut u64, by| *count += by);
+            }
+        }
+        Some(sum)
+    }
+
+    fn is_sound(&self, capacities: usize) -> bool {
+        self.points.len() == capacities
+            && self.counts.are_sound()
+            && [self.told.0, self.told.1].into_iter().all(is_countable)
+            && self.points.iter().all(Point::is_sound)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.points.capacity() * size_of::<Point>()
     }
 }

@@ -3,6 +3,7 @@
 use super::counts::Counts;
 use super::reading::{CachedPages, Explanation, Reading};
 use crate::estimate::exact_curve::FoundRun;
+use crate::questions::observers::counters::Share;
 use crate::request::outcome::Outcome;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
@@ -42,18 +43,6 @@ impl MeasuredShare {
         }
     }
 
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self) -> bool {
-        let mut found = self.shared.iter().chain(self.routed.iter().flatten());
-        let beyond = match self.reading {
-            Reading::BeyondLog { pages } => pages,
-            Reading::Between { .. } => 0,
-        };
-        self.counts.are_sound()
-            && [self.weight, beyond].into_iter().all(is_countable)
-            && found.all(FoundRun::is_of_an_engine)
-    }
-
     /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.
     pub(super) fn told(&self) -> Option<(Reading, u64)> {
         (self.weight > 0).then_some((self.reading, self.weight))
@@ -68,16 +57,30 @@ impl MeasuredShare {
     pub(super) fn routed(&self) -> Option<&[FoundRun]> {
         self.routed.as_deref()
     }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let runs = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + runs * size_of::<FoundRun>()
-    }
 }
 
 fn runs(outcome: &Outcome) -> Vec<FoundRun> {
     let mut runs = Vec::with_capacity(outcome.runs.len());
     runs.extend(outcome.runs.iter().filter_map(FoundRun::of));
     runs
+}
+
+impl Share for MeasuredShare {
+    type Shape = ();
+
+    fn is_sound(&self, (): ()) -> bool {
+        let mut found = self.shared.iter().chain(self.routed.iter().flatten());
+        let beyond = match self.reading {
+            Reading::BeyondLog { pages } => pages,
+            Reading::Between { .. } => 0,
+        };
+        self.counts.are_sound()
+            && [self.weight, beyond].into_iter().all(is_countable)
+            && found.all(FoundRun::is_of_an_engine)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let runs = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
+        size_of::<Self>() + runs * size_of::<FoundRun>()
+    }
 }

@@ -7,6 +7,7 @@ use super::latest::{Latest, hits_at};
 use super::ledger::Ledger;
 use super::share::MeasuredShare;
 use crate::estimate::exact_curve::{FoundPages, FoundRun};
+use crate::questions::observers::counters::Counter;
 use crate::request::outcome::Need;
 use serde::{Deserialize, Serialize};
 
@@ -26,33 +27,6 @@ pub struct MeasuredTally {
 }
 
 impl MeasuredTally {
-    /// Takes a request in.
-    pub fn add(&mut self, request: &MeasuredShare) {
-        self.counts.add(&request.counts);
-        if self.latest.push(request) {
-            self.sort_latest();
-        }
-    }
-
-    /// The union of several.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let mut merged = Self {
-            counts: Counts::default(),
-            consensus: Consensus::merged(parts.clone().map(|part| &part.consensus)),
-            alone: FoundPages::merged(parts.clone().map(|part| &part.alone)),
-            shared: FoundPages::merged(parts.clone().map(|part| &part.shared)),
-            routed: FoundPages::merged(parts.clone().map(|part| &part.routed)),
-            latest: Latest::default(),
-        };
-        for part in parts {
-            merged.counts.add(&part.counts);
-            if merged.latest.append(&part.latest) {
-                merged.sort_latest();
-            }
-        }
-        merged
-    }
-
     /// Sorts the latest requests in.
     fn sort_latest(&mut self) {
         let Latest { readings, alone, shared, routed } = &self.latest;
@@ -61,20 +35,6 @@ impl MeasuredTally {
         self.shared.extend(shared);
         self.routed.extend(routed);
         self.latest.clear();
-    }
-
-    /// Whether this, read back from a snapshot, can be counted on.
-    pub fn is_sound(&self) -> bool {
-        self.counts.are_sound()
-            && self.consensus.is_sound()
-            && self.latest.are_sound()
-            && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let found = [&self.alone, &self.shared, &self.routed].map(FoundPages::memory_bytes);
-        self.consensus.memory_bytes() + found.iter().sum::<usize>() + self.latest.memory_bytes()
     }
 
     /// What the requests that say what they found add up to.
@@ -101,5 +61,51 @@ impl MeasuredTally {
             routed: told(&self.routed, routed, each),
             measured: self.counts.hits,
         }
+    }
+}
+
+impl Counter for MeasuredTally {
+    type Share = MeasuredShare;
+
+    fn new((): ()) -> Self {
+        Self::default()
+    }
+
+    fn add(&mut self, request: &MeasuredShare) {
+        self.counts.add(&request.counts);
+        if self.latest.push(request) {
+            self.sort_latest();
+        }
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        parts.clone().next()?;
+        let mut merged = Self {
+            counts: Counts::default(),
+            consensus: Consensus::merged(parts.clone().map(|part| &part.consensus)),
+            alone: FoundPages::merged(parts.clone().map(|part| &part.alone)),
+            shared: FoundPages::merged(parts.clone().map(|part| &part.shared)),
+            routed: FoundPages::merged(parts.clone().map(|part| &part.routed)),
+            latest: Latest::default(),
+        };
+        for part in parts {
+            merged.counts.add(&part.counts);
+            if merged.latest.append(&part.latest) {
+                merged.sort_latest();
+            }
+        }
+        Some(merged)
+    }
+
+    fn is_sound(&self, (): ()) -> bool {
+        self.counts.are_sound()
+            && self.consensus.is_sound()
+            && self.latest.are_sound()
+            && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_sound)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let found = [&self.alone, &self.shared, &self.routed].map(FoundPages::memory_bytes);
+        self.consensus.memory_bytes() + found.iter().sum::<usize>() + self.latest.memory_bytes()
     }
 }

@@ -3,92 +3,104 @@
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
 //! time, tenants and tiers lies behind that in turn.
 
-use super::{Beside, BesideShape, BesideShare, BesideTally, Lived, LivedRules, LivedShare, LivedTally};
+use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
 use crate::pool::config::PoolConfig;
+use crate::questions::request_runs::{RequestRuns, RunLog};
+use crate::questions::retention::{RetentionShare, RetentionTally};
+use crate::questions::tenants::{TenantShare, TenantsTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
 /// A pool's, to be serialised.
 #[derive(Debug, Serialize)]
-pub struct BesideImage<'a> {
-    beside: &'a Beside,
+pub struct ObserversImage<'a> {
+    beside: &'a Observers,
     /// Counts of windows that requests only come into, in order of windows and panes.
-    tallies: Vec<&'a BesideTally>,
+    tallies: Vec<&'a ObservationTally>,
     /// Requests of windows that they leave again, in order of windows; their counts are the sum.
-    shares: Vec<&'a BesideShare>,
+    shares: Vec<&'a Observation>,
     #[serde(skip)]
-    lived: Option<LivedImage<'a>>,
+    reuse: Option<ReuseImage<'a>>,
 }
 
 /// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
 #[derive(Debug, Serialize)]
-pub struct LivedImage<'a> {
-    lived: &'a Lived,
-    tallies: Vec<&'a LivedTally>,
-    shares: Vec<&'a LivedShare>,
+pub struct ReuseImage<'a> {
+    reuse: &'a ReuseObserver,
+    tallies: Vec<Parts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>>,
+    shares: Vec<Parts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>>,
 }
 
-/// The same as [`BesideImage`], read back.
+/// Of retention, of tenants and of runs.
+type Parts<R, T, L> = (Option<R>, Option<T>, Option<L>);
+
+/// The same as [`ObserversImage`], read back.
 #[derive(Debug, Deserialize)]
-pub struct RestoredBeside {
-    beside: Box<Beside>,
-    tallies: Vec<BesideTally>,
-    shares: Vec<BesideShare>,
+pub struct RestoredObservers {
+    beside: Box<Observers>,
+    tallies: Vec<ObservationTally>,
+    shares: Vec<Observation>,
     #[serde(skip)]
-    lived: Option<RestoredLived>,
+    reuse: Option<RestoredReuse>,
 }
 
-/// The same as [`LivedImage`], read back.
+/// The same as [`ReuseImage`], read back.
 #[derive(Debug, Deserialize)]
-pub struct RestoredLived {
-    lived: Box<Lived>,
-    tallies: Vec<LivedTally>,
-    shares: Vec<LivedShare>,
+pub struct RestoredReuse {
+    reuse: Box<ReuseObserver>,
+    tallies: Vec<Parts<RetentionTally, TenantsTally, RunLog>>,
+    shares: Vec<Parts<RetentionShare, TenantShare, RequestRuns>>,
 }
 
 /// What windows take back, in the order they gave it.
 #[derive(Debug)]
 pub struct SavedWindows {
-    tallies: std::vec::IntoIter<BesideTally>,
-    shares: std::vec::IntoIter<BesideShare>,
-    lived_tallies: std::vec::IntoIter<LivedTally>,
-    lived_shares: std::vec::IntoIter<LivedShare>,
+    tallies: std::vec::IntoIter<ObservationTally>,
+    shares: std::vec::IntoIter<Observation>,
+    reuse_tallies: std::vec::IntoIter<Parts<RetentionTally, TenantsTally, RunLog>>,
+    reuse_shares: std::vec::IntoIter<Parts<RetentionShare, TenantShare, RequestRuns>>,
 }
 
-impl<'a> BesideImage<'a> {
+impl<'a> ObserversImage<'a> {
     /// An image without any window's part yet.
-    pub fn of(beside: &'a Beside) -> Self {
-        let lived = beside.lived.as_deref();
-        let lived = lived.map(|lived| LivedImage { lived, tallies: Vec::new(), shares: Vec::new() });
-        Self { beside, tallies: Vec::new(), shares: Vec::new(), lived }
+    pub fn of(beside: &'a Observers) -> Self {
+        let reuse = beside.reuse.as_deref();
+        let reuse = reuse.map(|reuse| ReuseImage { reuse, tallies: Vec::new(), shares: Vec::new() });
+        Self { beside, tallies: Vec::new(), shares: Vec::new(), reuse }
     }
 
     /// Adds a window's, or a pane's, counts.
-    pub fn push_tally(&mut self, tally: Option<&'a BesideTally>) {
+    pub fn push_tally(&mut self, tally: Option<&'a ObservationTally>) {
         self.tallies.extend(tally);
-        let lived = tally.and_then(|tally| tally.lived.as_deref());
-        self.lived.iter_mut().for_each(|image| image.tallies.extend(lived));
+        if let Some((image, tally)) = self.reuse.as_mut().zip(tally) {
+            let ObservationTally { retention, tenants, runs, .. } = tally;
+            let counts_some = retention.is_some() || tenants.is_some() || runs.is_some();
+            let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
+            image.tallies.extend(counts_some.then_some(parts));
+        }
     }
 
     /// Adds the requests that a window holds.
-    pub fn push_shares(&mut self, shares: impl Iterator<Item = &'a BesideShare>) {
+    pub fn push_shares(&mut self, shares: impl Iterator<Item = &'a Observation>) {
         for share in shares {
             self.shares.push(share);
-            self.lived.iter_mut().for_each(|image| image.shares.extend(share.lived.as_deref()));
+            let Observation { retention, tenants, runs, .. } = share;
+            let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
+            self.reuse.iter_mut().for_each(|image| image.shares.push(parts));
         }
     }
 
     /// What is asked about time, tenants and tiers, which a snapshot keeps behind all else; `None` where nothing is.
-    pub fn take_lived(&mut self) -> Option<LivedImage<'a>> {
-        self.lived.take()
+    pub fn take_reuse(&mut self) -> Option<ReuseImage<'a>> {
+        self.reuse.take()
     }
 }
 
-impl RestoredBeside {
-    /// Gives it back what [`BesideImage::take_lived`] took.
-    pub fn with_lived(self, lived: RestoredLived) -> Self {
-        Self { lived: Some(lived), ..self }
+impl RestoredObservers {
+    /// Gives it back what [`ObserversImage::take_reuse`] took.
+    pub fn with_reuse(self, reuse: RestoredReuse) -> Self {
+        Self { reuse: Some(reuse), ..self }
     }
 
     /// What is followed of capacities that can be told, in followed pages, and what windows take back; `None` where it
@@ -99,21 +111,21 @@ impl RestoredBeside {
         capacities: &[u64],
         page_size: PageSize,
         engine: &Engine,
-    ) -> Option<(Box<Beside>, SavedWindows)> {
-        let rules = LivedRules::of(config, capacities);
-        let is_asked = rules.shape().is_something();
-        let (mut lived_tallies, mut lived_shares, mut is_sound) = (Vec::new(), Vec::new(), !is_asked);
-        if let Some(RestoredLived { mut lived, tallies, shares }) = self.lived.take() {
-            is_sound = is_asked && lived.resume(rules, config);
-            self.beside.lived = Some(lived);
-            (lived_tallies, lived_shares) = (tallies, shares);
+    ) -> Option<(Box<Observers>, SavedWindows)> {
+        let rules = ReuseRules::of(config, capacities);
+        let is_asked = rules.is_something();
+        let (mut reuse_tallies, mut reuse_shares, mut is_sound) = (Vec::new(), Vec::new(), !is_asked);
+        if let Some(RestoredReuse { mut reuse, tallies, shares }) = self.reuse.take() {
+            is_sound = is_asked && reuse.resume(rules, config);
+            self.beside.reuse = Some(reuse);
+            (reuse_tallies, reuse_shares) = (tallies, shares);
         }
         let is_sound = self.beside.resume(config, capacities, page_size, engine) && is_sound;
         let saved = SavedWindows {
             tallies: self.tallies.into_iter(),
             shares: self.shares.into_iter(),
-            lived_tallies: lived_tallies.into_iter(),
-            lived_shares: lived_shares.into_iter(),
+            reuse_tallies: reuse_tallies.into_iter(),
+            reuse_shares: reuse_shares.into_iter(),
         };
         is_sound.then_some((self.beside, saved))
     }
@@ -121,25 +133,36 @@ impl RestoredBeside {
 
 impl SavedWindows {
     /// The next window's, or pane's, counts of this shape.
-    pub fn tally(&mut self, shape: BesideShape) -> Option<Box<BesideTally>> {
+    pub fn tally(&mut self, shape: ObservationShape) -> Option<Box<ObservationTally>> {
         let mut tally = self.tallies.next()?;
-        if shape.lived().is_something() {
-            tally.lived = self.lived_tallies.next().map(Box::new);
+        if shape.counts_reuse()
+            && let Some(parts) = self.reuse_tallies.next()
+        {
+            (tally.retention, tally.tenants, tally.runs) = boxed(parts);
         }
         Some(Box::new(tally))
     }
 
     /// The next requests, of this shape, of a window that holds so many; fewer where the snapshot has no more.
-    pub fn shares(&mut self, requests: usize, shape: BesideShape) -> impl Iterator<Item = BesideShare> + '_ {
-        let Self { shares, lived_shares, .. } = self;
+    pub fn shares(
+        &mut self,
+        requests: usize,
+        shape: ObservationShape,
+    ) -> impl Iterator<Item = Observation> + '_ {
+        let Self { shares, reuse_shares, .. } = self;
         shares.take(requests).map(move |share| {
-            let lived = if shape.lived().is_something() { lived_shares.next() } else { None };
-            BesideShare { lived: lived.map(Box::new), ..share }
+            let parts = if shape.counts_reuse() { reuse_shares.next() } else { None };
+            let (retention, tenants, runs) = boxed(parts.unwrap_or_default());
+            Observation { retention, tenants, runs, ..share }
         })
     }
 
     /// Whether all was taken back.
     pub fn is_empty(&self) -> bool {
-        self.tallies.len() + self.shares.len() + self.lived_tallies.len() + self.lived_shares.len() == 0
+        self.tallies.len() + self.shares.len() + self.reuse_tallies.len() + self.reuse_shares.len() == 0
     }
+}
+
+fn boxed<R, T, L>((retention, tenants, runs): Parts<R, T, L>) -> Parts<Box<R>, Box<T>, Box<L>> {
+    (retention.map(Box::new), tenants.map(Box::new), runs.map(Box::new))
 }

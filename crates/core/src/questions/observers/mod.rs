@@ -1,19 +1,21 @@
-//! What a pool tells beside its estimates once it is asked to: off until then, and free.
+//! What a pool answers alongside its estimates where it is asked to; it costs nothing until then.
 //!
-//! This is the one place for such questions. Each has a field in [`Asked`](crate::questions::enabled::Asked), what it follows in [`Beside`], what
-//! one request adds to every window in [`BesideShare`], the windows' counts in [`BesideTally`], and a record in
-//! the [`Estimate`](crate::estimate::Estimate). Snapshots keep [`BesideImage`] behind everything else, so that
-//! a pool that is asked nothing is kept as it always was.
+//! This is the one place for such questions, whether the service or a replay asks them. Each has a field in
+//! [`Questions`](crate::questions::enabled::Questions), what it follows in [`Observers`], an entry in the list of
+//! [`observation`], which makes of it what one request adds to every window and what windows count, and a record in the
+//! [`Estimate`](crate::estimate::Estimate). Snapshots keep [`ObserversImage`] behind everything else, so that a pool that is
+//! asked nothing is kept as it always was.
 
+pub mod counters;
 mod image;
-mod lived;
-mod share;
+mod observation;
+mod reuse;
 #[cfg(test)]
 mod tests;
 
-pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWindows};
-pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally};
-pub use share::{BesideShape, BesideShare, BesideTally};
+pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
+pub use observation::{Observation, ObservationShape, ObservationTally};
+pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
 
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 
 /// What is followed beside the pool's own cache.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Beside {
+pub struct Observers {
     /// The caches that the log names, where the measured hits are asked about.
     measured: Modelled<MeasuredCaches, PointCaches>,
     /// One a router asked about.
@@ -49,13 +51,13 @@ pub struct Beside {
     refusal: Option<QuestionError>,
     /// What requests add that say nothing.
     #[serde(skip)]
-    nothing: Arc<BesideShare>,
+    nothing: Arc<Observation>,
     /// What the latest request added: its room is taken again where no window holds on to it.
     #[serde(skip)]
-    latest: Option<Arc<BesideShare>>,
+    latest: Option<Arc<Observation>>,
     /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
     #[serde(skip)]
-    lived: Option<Box<Lived>>,
+    reuse: Option<Box<ReuseObserver>>,
 }
 
 /// Why a request that its pool has accepted could not be followed for a question.
@@ -71,7 +73,7 @@ pub enum QuestionError {
 
 /// The window that an estimate is made of.
 #[derive(Debug, Clone)]
-pub struct BesideFigures<'a> {
+pub struct ObservationFigures<'a> {
     /// What measured requests are held against.
     pub measured: MeasuredFigures<'a>,
     /// Total capacities that routers are told at.
@@ -84,7 +86,7 @@ pub struct BesideFigures<'a> {
     pub tiers: Option<&'a [TierEstimate]>,
 }
 
-impl Beside {
+impl Observers {
     /// What the configuration asks for, at capacities that can be told, in followed pages and ascending; `None` where
     /// that is nothing.
     pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
@@ -101,19 +103,19 @@ impl Beside {
             refusal: None,
             nothing: Arc::default(),
             latest: None,
-            lived: Lived::new(LivedRules::of(config, capacities), config).map(Box::new),
+            reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(beside()))
     }
 
     /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one a capacity.
-    /// Why it could not be followed everywhere is [`Beside::refusal`].
+    /// Why it could not be followed everywhere is [`Observers::refusal`].
     pub fn observe(
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
         config: &PoolConfig,
-    ) -> Arc<BesideShare> {
+    ) -> Arc<Observation> {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
             let routed = caches.observe(&request.arriving(), request.page_size, config, request.engine)?;
@@ -125,18 +127,16 @@ impl Beside {
         self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
         self.left_out += u64::from(self.refusal.is_some());
         let measured = measured.unwrap_or_default();
-        if measured.is_nothing() && routed.is_empty() && self.lived.is_none() {
+        if measured.is_nothing() && routed.is_empty() && self.reuse.is_none() {
             return Arc::clone(&self.nothing);
         }
         let latest = self.latest.take().filter(|latest| Arc::strong_count(latest) == 1);
         let mut share = latest.unwrap_or_default();
         let room = Arc::make_mut(&mut share);
         room.measured = measured;
-        room.routed.clear();
-        room.routed.extend(routed.into_iter().map(Result::ok));
-        if let Some(lived) = &mut self.lived {
-            lived.observe(request, room.lived.get_or_insert_default());
-        }
+        room.routers.clear();
+        room.routers.extend(routed.into_iter().map(Result::ok));
+        self.reuse.iter_mut().for_each(|reuse| reuse.observe(request, room));
         self.latest = Some(Arc::clone(&share));
         share
     }
@@ -148,7 +148,11 @@ impl Beside {
 
     /// What the measured requests of a window say; `None` where that is not asked, or only where requests state
     /// something and none does.
-    pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
+    pub fn measured(
+        &self,
+        figures: &ObservationFigures<'_>,
+        tally: &ObservationTally,
+    ) -> Option<MeasuredEstimate> {
         let is_told = figures.measured.config.asked.measured
             || tally.measured_counts().is_some_and(Counts::state_something);
         if !is_told {
@@ -166,18 +170,18 @@ impl Beside {
     }
 
     /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
-    pub fn lived(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> LivedEstimates {
-        let estimates = |lived: &Lived| lived.estimates(figures, tally.lived.as_deref());
-        self.lived.as_deref().map(estimates).unwrap_or_default()
+    pub fn reuse(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> ReuseEstimates {
+        let estimates = |reuse: &ReuseObserver| reuse.estimates(figures, tally);
+        self.reuse.as_deref().map(estimates).unwrap_or_default()
     }
 
     /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.
     pub fn least_optimal_capacity(&self, hits: u64) -> Option<u64> {
-        self.lived.as_ref()?.least_capacity(hits)
+        self.reuse.as_ref()?.least_capacity(hits)
     }
 
     /// What each router asked about would give in a window.
-    pub fn routing(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Vec<RouterEstimate> {
+    pub fn routing(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> Vec<RouterEstimate> {
         let MeasuredFigures { config, page_size, page_bytes, .. } = figures.measured;
         let estimate = |(caches, tally): (&RoutedCaches, &RoutingTally)| {
             let (router, totals) = (caches.router(), figures.totals);
@@ -214,13 +218,13 @@ impl Beside {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
-        let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
+        let reuse = self.reuse.as_ref().map_or(0, |reuse| reuse.memory_bytes());
         let measured = match &self.measured {
             Modelled::Nothing => 0,
             Modelled::Curve(caches) => caches.memory_bytes(),
             Modelled::Points(caches) => caches.memory_bytes(),
         };
-        measured + routers + lived
+        measured + routers + reuse
     }
 
     /// What the request says of the cache in use.

@@ -1,6 +1,7 @@
 //! What windows say beside their estimates, against the same counted request by request, and what a
 //! snapshot keeps of it.
 
+use super::counters::Counter;
 use super::*;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{OverlapMode, Profile};
@@ -12,7 +13,7 @@ use crate::pool::set::{
     History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
     RestoredPoolSet, Timeline,
 };
-use crate::questions::enabled::Asked;
+use crate::questions::enabled::Questions;
 use crate::questions::tiers::{Inclusion, TierConfig};
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
@@ -44,9 +45,9 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-fn asked(routers: &[&str], measured: bool) -> Asked {
+fn asked(routers: &[&str], measured: bool) -> Questions {
     let routers = routers.iter().map(|text| text.parse().expect(text)).collect();
-    Asked { measured, routers, ..Asked::default() }
+    Questions { measured, routers, ..Questions::default() }
 }
 
 fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
@@ -66,7 +67,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         publish_every_ms: 70,
         max_tracked_pages: PageCount(64),
         tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
-        asked: Asked {
+        asked: Questions {
             provisioned,
             ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
             tenants: Some(2),
@@ -83,7 +84,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
 /// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
 fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
-    let asked = Asked { provisioned: config.asked.provisioned, ..asked(&[], true) };
+    let asked = Questions { provisioned: config.asked.provisioned, ..asked(&[], true) };
     PoolConfig { profile, tiers: Vec::new(), asked, ..config }
 }
 
@@ -167,15 +168,15 @@ struct Model {
     config: PoolConfig,
     engine: Engine,
     caches: CacheBank,
-    beside: Box<Beside>,
-    counted: Vec<(i64, Option<EventTime>, Arc<BesideShare>)>,
+    beside: Box<Observers>,
+    counted: Vec<(i64, Option<EventTime>, Arc<Observation>)>,
 }
 
 impl Model {
     fn new(config: &PoolConfig) -> Self {
         let capacities = capacities(config);
         let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
-        let beside = Beside::new(config, &capacities).expect("asked");
+        let beside = Observers::new(config, &capacities).expect("asked");
         let engine = Engine::new(config.engine());
         Self { config: config.clone(), engine, caches, beside, counted: Vec::new() }
     }
@@ -198,9 +199,9 @@ impl Model {
     }
 
     /// What a window says that holds these requests and nothing was ever taken out of.
-    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, LivedEstimates) {
+    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
         let (start, end) = (estimate.start_ms, estimate.end_ms);
-        let shape = BesideShape::of(&self.config, &capacities(&self.config));
+        let shape = ObservationShape::of(&self.config, &capacities(&self.config));
         let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
         let mut tally = shape.tally().expect("asked");
         let was_open = |watermark: &Option<EventTime>| watermark.is_none_or(|at| at.0 < end + GRACE_MS);
@@ -214,7 +215,7 @@ impl Model {
                 _ => (start..end).contains(time) && was_open(watermark),
             };
             if is_in {
-                tally.add(share);
+                tally.as_mut().add(share);
             }
         }
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
@@ -225,7 +226,7 @@ impl Model {
             provisioned: provisioned(&self.config, None),
             during: start..end,
         };
-        let figures = BesideFigures {
+        let figures = ObservationFigures {
             measured,
             totals: &totals,
             page_accesses: estimate.page_accesses,
@@ -234,7 +235,7 @@ impl Model {
         };
         let (measured, routing) =
             (self.beside.measured(&figures, &tally), self.beside.routing(&figures, &tally));
-        (measured, routing, self.beside.lived(&figures, &tally))
+        (measured, routing, self.beside.reuse(&figures, &tally))
     }
 }
 
@@ -255,21 +256,21 @@ type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
     let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
-    let lived: Vec<_> = beside.iter_mut().filter_map(BesideImage::take_lived).collect();
+    let reuse: Vec<_> = beside.iter_mut().filter_map(ObserversImage::take_reuse).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
-    (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&lived).expect("bytes"))
+    (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&reuse).expect("bytes"))
 }
 
-fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
+fn restore(config: &PoolConfig, (pools, beside, reuse): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
-    let beside = postcard::from_bytes::<Vec<RestoredBeside>>(beside).expect("what is asked");
-    let mut lived = postcard::from_bytes::<Vec<RestoredLived>>(lived).expect("what is asked").into_iter();
-    let with_lived = |beside: RestoredBeside| match lived.next() {
-        Some(lived) => beside.with_lived(lived),
+    let beside = postcard::from_bytes::<Vec<RestoredObservers>>(beside).expect("what is asked");
+    let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
+    let with_reuse = |beside: RestoredObservers| match reuse.next() {
+        Some(reuse) => beside.with_reuse(reuse),
         None => beside,
     };
-    let mut beside = beside.into_iter().map(with_lived);
+    let mut beside = beside.into_iter().map(with_reuse);
     let with = |(name, pool): (Box<str>, RestoredPool)| match beside.next() {
         Some(beside) => (name, pool.with_beside(beside)),
         None => (name, pool),
@@ -288,14 +289,14 @@ proptest! {
         let mut windows = 0;
         let mut compare = |model: &Model, estimates: Vec<Estimate>| {
             for estimate in estimates {
-                let (measured, routing, lived) = model.says(&estimate);
-                prop_assert_eq!(&estimate.retention, &lived.retention, "{}", estimate.window);
-                prop_assert_eq!(&estimate.retention_required, &lived.retention_required, "{}", estimate.window);
-                prop_assert_eq!(&estimate.traffic, &lived.traffic, "{}", estimate.window);
-                prop_assert_eq!(&estimate.tenants, &lived.tenants, "{}", estimate.window);
-                prop_assert_eq!(&estimate.capacities, &lived.beside_points(bare(&estimate)), "{}", estimate.window);
+                let (measured, routing, reuse) = model.says(&estimate);
+                prop_assert_eq!(&estimate.retention, &reuse.retention, "{}", estimate.window);
+                prop_assert_eq!(&estimate.retention_required, &reuse.retention_required, "{}", estimate.window);
+                prop_assert_eq!(&estimate.traffic, &reuse.traffic, "{}", estimate.window);
+                prop_assert_eq!(&estimate.tenants, &reuse.tenants, "{}", estimate.window);
+                prop_assert_eq!(&estimate.capacities, &reuse.beside_points(bare(&estimate)), "{}", estimate.window);
                 let has_curve = !config.is_pointwise();
-                prop_assert_eq!(lived.retention.len(), if has_curve { 6 } else { 0 });
+                prop_assert_eq!(reuse.retention.len(), if has_curve { 6 } else { 0 });
                 prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
                 prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
@@ -359,7 +360,7 @@ fn a_snapshot_of_other_questions_is_refused() {
     let config = config(None, Ratio::ONE);
     let whole = kept(&config);
     assert!(restore(&config, &whole).is_ok());
-    let none = postcard::to_allocvec::<Vec<BesideImage<'_>>>(&Vec::new()).expect("bytes");
+    let none = postcard::to_allocvec::<Vec<ObserversImage<'_>>>(&Vec::new()).expect("bytes");
     assert!(
         restore(&config, &(whole.0.clone(), none.clone(), whole.2.clone())).is_err(),
         "nothing was kept beside"
@@ -378,8 +379,8 @@ fn a_snapshot_of_other_questions_is_refused() {
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
-    let config = PoolConfig { asked: Asked::default(), ..config(None, Ratio::ONE) };
-    assert!(Beside::new(&config, &[]).is_none());
+    let config = PoolConfig { asked: Questions::default(), ..config(None, Ratio::ONE) };
+    assert!(Observers::new(&config, &[]).is_none());
     assert_eq!((kept(&config).1, kept(&config).2), (vec![0], vec![0]), "empty lists");
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
@@ -392,46 +393,47 @@ fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
 
 #[test]
 fn questions_that_cannot_be_answered_are_refused() {
-    let refused = |asked: Asked, part: &str| {
+    let refused = |asked: Questions, part: &str| {
         let config = PoolConfig { asked, ..PoolConfig::default() };
         let error = config.check().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
     let ttls = |count: u64| (1..=count).map(|ms| format!("{ms}s").parse().expect("a time")).collect();
-    refused(Asked { ttls: ttls(17), ..Asked::default() }, "`ttls` has 17 entries: at most 16");
+    refused(Questions { ttls: ttls(17), ..Questions::default() }, "`ttls` has 17 entries: at most 16");
     let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
     let many = PoolConfig {
         capacities,
-        asked: Asked { ttls: ttls(2), ..Asked::default() },
+        asked: Questions { ttls: ttls(2), ..Questions::default() },
         ..PoolConfig::default()
     };
     assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
-    let none = PoolConfig { asked: Asked { ttls: ttls(2), ..Asked::default() }, ..PoolConfig::default() };
+    let none =
+        PoolConfig { asked: Questions { ttls: ttls(2), ..Questions::default() }, ..PoolConfig::default() };
     assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
-    refused(Asked { traffic: true, ..Asked::default() }, "set at least two `tiers`");
-    refused(Asked { prefill_rate: Some(1.0), ..Asked::default() }, "`prefill_rate` is 1");
+    refused(Questions { traffic: true, ..Questions::default() }, "set at least two `tiers`");
+    refused(Questions { prefill_rate: Some(1.0), ..Questions::default() }, "`prefill_rate` is 1");
     let few = PoolConfig { capacities: vec!["9p".parse().expect("pages")], ..PoolConfig::default() };
-    let refused_of_few = |asked: Asked, windows: &str, part: &str| {
+    let refused_of_few = |asked: Questions, windows: &str, part: &str| {
         let windows = vec![windows.parse().expect("a window")];
         let error = PoolConfig { asked, windows, ..few.clone() }.check().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
     refused_of_few(
-        Asked { tenants: Some(0), ..Asked::default() },
+        Questions { tenants: Some(0), ..Questions::default() },
         "all",
         "`tenants` is 0: expected 1 to 100",
     );
-    refused_of_few(Asked { ttls: ttls(1), ..Asked::default() }, "last:65537", "at most last:65536");
+    refused_of_few(Questions { ttls: ttls(1), ..Questions::default() }, "last:65537", "at most last:65536");
     let twice = [ttls(1), ttls(1)].concat();
-    refused_of_few(Asked { ttls: twice, ..Asked::default() }, "all", "`ttls` names 1s twice");
+    refused_of_few(Questions { ttls: twice, ..Questions::default() }, "all", "`ttls` names 1s twice");
     refused(asked(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
     refused(asked(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
     for router in ["hash:2", "hash:2:session"] {
         refused(asked(&[router], false), &format!("has {router}, which goes by the session"));
     }
     let in_bytes = Some("1GiB".parse().expect("a size"));
-    refused(Asked { provisioned: in_bytes, ..asked(&[], true) }, "`provisioned` is 1GiB");
-    let of = |asked: Asked| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
+    refused(Questions { provisioned: in_bytes, ..asked(&[], true) }, "`provisioned` is 1GiB");
+    let of = |asked: Questions| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
     assert_eq!(of(asked(&[], true)).check(), Ok(()), "by single capacities");
     let routed = of(asked(&["logged"], true)).check().expect_err("no stack").to_string();
     assert!(routed.starts_with("`routers` needs an engine"), "{routed}");

@@ -14,7 +14,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use crate::questions::request_runs::PassedLog;
+use crate::questions::request_runs::RunLog;
 use kept::Kept;
 use serde::Serialize;
 use std::ops::Range;
@@ -50,7 +50,7 @@ struct Reuse {
 impl ReuseLog {
     /// The requests of a log or window, numbered from 1, with one before them that stands for all that lies before; none
     /// where requests of other windows came between, or the stack forgot pages.
-    pub fn of(log: &PassedLog) -> Option<Self> {
+    pub fn of(log: &RunLog) -> Option<Self> {
         let first = log.iter().next()?.0.number;
         let mut reuse = Self { starts: vec![0, 0], runs: Vec::new() };
         for ((request, runs), next) in log.iter().zip(first..) {

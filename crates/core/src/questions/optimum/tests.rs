@@ -3,7 +3,8 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
-use crate::questions::request_runs::Passed;
+use crate::questions::observers::counters::Counter;
+use crate::questions::request_runs::LoggedRequest;
 use crate::request::outcome::Outcome;
 use crate::stack::naive::Page;
 use crate::units::EventTime;
@@ -38,13 +39,13 @@ fn naive(log: &[Looked], capacity: usize, counted: usize) -> u64 {
 }
 
 /// Adds the next request to a log.
-fn push(log: &mut PassedLog, number: usize, outcome: &Outcome) {
-    let request = Passed { number: number as u64, at: EventTime(0), distinct: 0, new_pages: 0 };
+fn push(log: &mut RunLog, number: usize, outcome: &Outcome) {
+    let request = LoggedRequest { number: number as u64, at: EventTime(0), distinct: 0, new_pages: 0 };
     log.observe(request, outcome);
 }
 
 fn logged(requests: &[TimedRequest], profile: Profile) -> (ReuseLog, Vec<Looked>) {
-    let (mut model, mut log) = (Model::new(profile, 1 << 20), PassedLog::of_at_most(usize::MAX));
+    let (mut model, mut log) = (Model::new(profile, 1 << 20), RunLog::new(usize::MAX));
     let mut looked = Vec::new();
     for (number, request) in requests.iter().enumerate() {
         let (_, outcome, found) = model.observe(request);
@@ -95,7 +96,7 @@ proptest! {
 
 #[test]
 fn what_the_stack_forgot_leaves_the_log_incomplete() {
-    let mut log = PassedLog::of_at_most(usize::MAX);
+    let mut log = RunLog::new(usize::MAX);
     let run =
         |need, last_touched_by| crate::request::outcome::Run { pages: 1, need, step: 0, last_touched_by };
     let outcome = |run| Outcome { runs: vec![run], page_accesses: 1, ..Outcome::default() };

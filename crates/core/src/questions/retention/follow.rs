@@ -5,6 +5,7 @@ use super::fixed::Fixed;
 use super::sliding::Sliding;
 use super::{RetentionShape, Ttl};
 use crate::questions::lifetimes::{Boundaries, Holders, Packed};
+use crate::questions::observers::counters::Share;
 use crate::request::outcome::Outcome;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
@@ -70,7 +71,7 @@ fn taken_within(holders: &Holders, first_within: &[u32], sums: &mut [u64]) {
 
 /// One request as retention sees it; its memory is reused from request to request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Followed {
+pub struct RetentionShare {
     /// Known pages that can be hits: by the first time to live that finds them, and by the first capacity
     /// that does, each counted from 0; one past the last where none does.
     pub(super) hits: Vec<(u32, u32, u32)>,
@@ -113,7 +114,7 @@ pub struct Retention {
     #[serde(skip)]
     first_within: Vec<u32>,
     #[serde(skip)]
-    followed: Followed,
+    followed: RetentionShare,
     /// What the stack forgot so far had not been touched for so many milliseconds at the least.
     forgotten_from_ms: Option<u64>,
 }
@@ -127,7 +128,7 @@ impl Retention {
             boundaries: Boundaries::at(&config.capacities),
             taken: vec![0; config.ttls.len() + 1],
             first_within: Vec::new(),
-            followed: Followed::default(),
+            followed: RetentionShare::default(),
             forgotten_from_ms: None,
             config,
         }
@@ -151,7 +152,7 @@ impl Retention {
     }
 
     /// Gives the latest request for the room of another one.
-    pub(crate) fn exchange(&mut self, room: &mut Followed) {
+    pub(crate) fn exchange(&mut self, room: &mut RetentionShare) {
         std::mem::swap(&mut self.followed, room);
     }
 
@@ -206,33 +207,7 @@ impl Retention {
     }
 }
 
-impl Followed {
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self, shape: RetentionShape) -> bool {
-        let RetentionShape { ttls, capacities, targets, .. } = shape;
-        let hits =
-            |(ttl, capacity, _): &(u32, u32, u32)| *ttl as usize <= ttls && *capacity as usize <= capacities;
-        let held = || self.sliding.iter().chain(&self.fixed);
-        [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
-            && [ttls, ttls + 1].contains(&self.fixed_hits.len())
-            && self.fits.len() == ttls
-            && self.fits.iter().all(|capacity| *capacity as usize <= capacities)
-            && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
-            && self.hits.iter().all(hits)
-            && self.fixed_hits.iter().all(|hits| is_countable(*hits))
-            && held().all(|(pages, _)| is_countable(*pages))
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.hits.len() * size_of::<(u32, u32, u32)>()
-            + self.fixed_hits.len() * (size_of::<u64>() + size_of::<u32>())
-            + (self.sliding.len() + self.fixed.len()) * size_of::<(u64, u128)>()
-            + self.required.len() * size_of::<Option<u64>>()
-            + self.eviction_ages.len() * size_of::<u32>()
-    }
-
+impl RetentionShare {
     fn read(&mut self, holders: &Holders, outcome: &Outcome, config: &RetentionConfig, first_within: &[u32]) {
         self.hits.clear();
         for (run, ttl) in outcome.runs.iter().zip(first_within) {
@@ -261,5 +236,33 @@ impl Followed {
             }
             self.required.push(last);
         }
+    }
+}
+
+impl Share for RetentionShare {
+    type Shape = RetentionShape;
+
+    fn is_sound(&self, shape: RetentionShape) -> bool {
+        let RetentionShape { ttls, capacities, targets, .. } = shape;
+        let hits =
+            |(ttl, capacity, _): &(u32, u32, u32)| *ttl as usize <= ttls && *capacity as usize <= capacities;
+        let held = || self.sliding.iter().chain(&self.fixed);
+        [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
+            && [ttls, ttls + 1].contains(&self.fixed_hits.len())
+            && self.fits.len() == ttls
+            && self.fits.iter().all(|capacity| *capacity as usize <= capacities)
+            && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
+            && self.hits.iter().all(hits)
+            && self.fixed_hits.iter().all(|hits| is_countable(*hits))
+            && held().all(|(pages, _)| is_countable(*pages))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.hits.len() * size_of::<(u32, u32, u32)>()
+            + self.fixed_hits.len() * (size_of::<u64>() + size_of::<u32>())
+            + (self.sliding.len() + self.fixed.len()) * size_of::<(u64, u128)>()
+            + self.required.len() * size_of::<Option<u64>>()
+            + self.eviction_ages.len() * size_of::<u32>()
     }
 }

@@ -21,7 +21,7 @@ pub use estimate::{
     EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures,
     RetentionKind, TtlCoverage,
 };
-pub use follow::{Followed, Retention, RetentionConfig};
+pub use follow::{Retention, RetentionConfig, RetentionShare};
 pub use tally::{RetentionShape, RetentionTally};
 pub use ttl::{Ttl, TtlError};
 

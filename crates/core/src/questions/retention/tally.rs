@@ -1,7 +1,8 @@
 //! What retention found over a set of requests.
 
 use super::age_table::AgeTable;
-use super::{Ages, Followed};
+use super::{Ages, RetentionShare};
+use crate::questions::observers::counters::Counter;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub struct RetentionShape {
 
 /// The counts of one time to live and one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct PageLevel {
     /// Most pages at a time.
     pub(super) peak: u64,
     /// Page-milliseconds as the first request had arrived, and as the last one had.
@@ -29,7 +30,7 @@ pub(super) struct Held {
     last: u128,
 }
 
-impl Held {
+impl PageLevel {
     fn add(&mut self, (pages, integral): (u64, u128), is_first: bool) {
         if is_first {
             self.first = integral;
@@ -67,8 +68,8 @@ pub struct RetentionTally {
     /// Pages that each fixed time to live found, and behind them the requests that found enough with each; not told where
     /// some of the requests do not tell it.
     fixed_hits: Vec<u64>,
-    pub(super) sliding: Vec<Held>,
-    pub(super) fixed: Vec<Held>,
+    pub(super) sliding: Vec<PageLevel>,
+    pub(super) fixed: Vec<PageLevel>,
     /// One a target.
     pub(super) required: Vec<Ages>,
     /// One a capacity, of the requests after which it drops something.
@@ -81,55 +82,6 @@ pub struct RetentionTally {
 }
 
 impl RetentionTally {
-    /// Nothing counted yet.
-    pub fn new(shape: RetentionShape) -> Self {
-        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
-        Self {
-            requests: 0,
-            with_reuse: 0,
-            span: None,
-            capacities,
-            hits: vec![0; (ttls + 1) * (capacities + 1)],
-            fixed_hits: vec![0; 2 * ttls],
-            sliding: vec![Held::default(); ttls],
-            fixed: vec![Held::default(); ttls],
-            required: vec![Ages::new(most_ages); targets],
-            eviction_ages: AgeTable::new(capacities, most_ages),
-            honoured: vec![0; ttls * (capacities + 1)],
-            is_beyond_bound: vec![false; ttls],
-            untold_from_ms: None,
-        }
-    }
-
-    /// Counts a request; they come in order.
-    pub fn add(&mut self, request: &Followed) {
-        let is_first = self.requests == 0;
-        self.requests += 1;
-        let row = self.capacities + 1;
-        for (ttl, capacity, pages) in &request.hits {
-            self.hits[*ttl as usize * row + *capacity as usize] += u64::from(*pages);
-        }
-        for (at, capacity) in request.fits.iter().enumerate() {
-            self.honoured[at * row + *capacity as usize] += 1;
-        }
-        self.add_fixed(&request.fixed_hits);
-        for (held, levels) in [(&mut self.sliding, &request.sliding), (&mut self.fixed, &request.fixed)] {
-            held.iter_mut().zip(levels).for_each(|(held, level)| held.add(*level, is_first));
-        }
-        if request.has_reuse {
-            self.with_reuse += 1;
-            self.required.iter_mut().zip(&request.required).for_each(|(ages, age)| ages.insert(*age));
-        }
-        self.eviction_ages.add(&request.eviction_ages);
-        self.is_beyond_bound
-            .iter_mut()
-            .zip(&request.is_beyond_bound)
-            .for_each(|(untold, now)| *untold |= now);
-        self.untold_from_ms = least(self.untold_from_ms, request.forgotten_from_ms);
-        let (start, _) = self.span.unwrap_or((request.now_ms, request.now_ms));
-        self.span = Some((start, request.now_ms));
-    }
-
     /// Counts what a request found with each fixed time to live, and how much is enough where that follows.
     fn add_fixed(&mut self, found: &[u64]) {
         let (hits, enough) = found.split_at(self.fixed.len());
@@ -141,20 +93,6 @@ impl RetentionTally {
             }
             None => self.fixed_hits.truncate(self.fixed.len()),
         }
-    }
-
-    /// The union of several of one shape.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        let counted = parts.clone().filter(|part| part.requests > 0);
-        let Some(first) = counted.clone().next() else { return parts.clone().next().cloned() };
-        let required = |at: usize| Ages::merged(counted.clone().map(move |part| &part.required[at]));
-        let mut sum = Self {
-            required: (0..first.required.len()).map(required).collect(),
-            eviction_ages: AgeTable::merged(counted.clone().map(|part| &part.eviction_ages)),
-            ..first.clone()
-        };
-        counted.skip(1).for_each(|part| sum.merge_counts(part));
-        Some(sum)
     }
 
     /// Takes in another's, but for its ages.
@@ -177,51 +115,6 @@ impl RetentionTally {
         self.untold_from_ms = least(self.untold_from_ms, other.untold_from_ms);
         let both = self.span.zip(other.span);
         self.span = both.map(|(own, other)| (own.0.min(other.0), own.1.max(other.1)));
-    }
-
-    /// Merges what is pending, so that reading copies nothing.
-    pub fn consolidate(&mut self) {
-        self.required.iter_mut().for_each(Ages::consolidate);
-        self.eviction_ages.consolidate();
-    }
-
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
-        self.required.iter().all(Ages::is_consolidated) && self.eviction_ages.is_consolidated()
-    }
-
-    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
-    pub fn is_sound(&self, shape: RetentionShape) -> bool {
-        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
-        let held = || self.sliding.iter().chain(&self.fixed);
-        self.capacities == capacities
-            && (self.hits.len(), self.honoured.len())
-                == ((ttls + 1) * (capacities + 1), ttls * (capacities + 1))
-            && [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
-            && [ttls, 2 * ttls].contains(&self.fixed_hits.len())
-            && self.required.len() == targets
-            && self
-                .hits
-                .iter()
-                .chain(&self.fixed_hits)
-                .chain(&self.honoured)
-                .all(|count| is_countable(*count))
-            && held().all(|held| held.first <= held.last && is_countable(held.peak))
-            && is_countable(self.requests)
-            && self.with_reuse <= self.requests
-            && self.span.is_some() == (self.requests > 0)
-            && self.required.iter().all(|ages| ages.are_sound(most_ages))
-            && self.eviction_ages.is_sound(capacities, most_ages)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let ages = self.required.iter();
-        let counts = self.hits.len() + self.fixed_hits.len() + self.honoured.len();
-        counts * size_of::<u64>()
-            + (self.sliding.len() + self.fixed.len()) * size_of::<Held>()
-            + ages.map(|ages| size_of::<Ages>() + ages.memory_bytes()).sum::<usize>()
-            + self.eviction_ages.memory_bytes()
     }
 
     /// From the first to the last request.
@@ -270,25 +163,131 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
+impl Counter for RetentionTally {
+    type Share = RetentionShare;
+
+    fn new(shape: RetentionShape) -> Self {
+        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
+        Self {
+            requests: 0,
+            with_reuse: 0,
+            span: None,
+            capacities,
+            hits: vec![0; (ttls + 1) * (capacities + 1)],
+            fixed_hits: vec![0; 2 * ttls],
+            sliding: vec![PageLevel::default(); ttls],
+            fixed: vec![PageLevel::default(); ttls],
+            required: vec![Ages::new(most_ages); targets],
+            eviction_ages: AgeTable::new(capacities, most_ages),
+            honoured: vec![0; ttls * (capacities + 1)],
+            is_beyond_bound: vec![false; ttls],
+            untold_from_ms: None,
+        }
+    }
+
+    fn add(&mut self, request: &RetentionShare) {
+        let is_first = self.requests == 0;
+        self.requests += 1;
+        let row = self.capacities + 1;
+        for (ttl, capacity, pages) in &request.hits {
+            self.hits[*ttl as usize * row + *capacity as usize] += u64::from(*pages);
+        }
+        for (at, capacity) in request.fits.iter().enumerate() {
+            self.honoured[at * row + *capacity as usize] += 1;
+        }
+        self.add_fixed(&request.fixed_hits);
+        for (held, levels) in [(&mut self.sliding, &request.sliding), (&mut self.fixed, &request.fixed)] {
+            held.iter_mut().zip(levels).for_each(|(held, level)| held.add(*level, is_first));
+        }
+        if request.has_reuse {
+            self.with_reuse += 1;
+            self.required.iter_mut().zip(&request.required).for_each(|(ages, age)| ages.insert(*age));
+        }
+        self.eviction_ages.add(&request.eviction_ages);
+        self.is_beyond_bound
+            .iter_mut()
+            .zip(&request.is_beyond_bound)
+            .for_each(|(untold, now)| *untold |= now);
+        self.untold_from_ms = least(self.untold_from_ms, request.forgotten_from_ms);
+        let (start, _) = self.span.unwrap_or((request.now_ms, request.now_ms));
+        self.span = Some((start, request.now_ms));
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let counted = parts.clone().filter(|part| part.requests > 0);
+        let Some(first) = counted.clone().next() else { return parts.clone().next().cloned() };
+        let required = |at: usize| Ages::merged(counted.clone().map(move |part| &part.required[at]));
+        let mut sum = Self {
+            required: (0..first.required.len()).map(required).collect(),
+            eviction_ages: AgeTable::merged(counted.clone().map(|part| &part.eviction_ages)),
+            ..first.clone()
+        };
+        counted.skip(1).for_each(|part| sum.merge_counts(part));
+        Some(sum)
+    }
+
+    fn consolidate(&mut self) {
+        self.required.iter_mut().for_each(Ages::consolidate);
+        self.eviction_ages.consolidate();
+    }
+
+    fn is_consolidated(&self) -> bool {
+        self.required.iter().all(Ages::is_consolidated) && self.eviction_ages.is_consolidated()
+    }
+
+    fn is_sound(&self, shape: RetentionShape) -> bool {
+        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
+        let held = || self.sliding.iter().chain(&self.fixed);
+        self.capacities == capacities
+            && (self.hits.len(), self.honoured.len())
+                == ((ttls + 1) * (capacities + 1), ttls * (capacities + 1))
+            && [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
+            && [ttls, 2 * ttls].contains(&self.fixed_hits.len())
+            && self.required.len() == targets
+            && self
+                .hits
+                .iter()
+                .chain(&self.fixed_hits)
+                .chain(&self.honoured)
+                .all(|count| is_countable(*count))
+            && held().all(|held| held.first <= held.last && is_countable(held.peak))
+            && is_countable(self.requests)
+            && self.with_reuse <= self.requests
+            && self.span.is_some() == (self.requests > 0)
+            && self.required.iter().all(|ages| ages.are_sound(most_ages))
+            && self.eviction_ages.is_sound(capacities, most_ages)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let ages = self.required.iter();
+        let counts = self.hits.len() + self.fixed_hits.len() + self.honoured.len();
+        counts * size_of::<u64>()
+            + (self.sliding.len() + self.fixed.len()) * size_of::<PageLevel>()
+            + ages.map(|ages| size_of::<Ages>() + ages.memory_bytes()).sum::<usize>()
+            + self.eviction_ages.memory_bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::questions::observers::counters::Share;
 
     #[test]
     fn requests_of_older_snapshots_leave_the_coverage_of_fixed_times_untold() {
         let shape = RetentionShape { ttls: 2, capacities: 0, targets: 1, most_ages: 9 };
-        let request = |found: &[u64]| Followed {
+        let request = |found: &[u64]| RetentionShare {
             fixed_hits: found.to_vec(),
             sliding: vec![(0, 0); 2],
             fixed: vec![(0, 0); 2],
             is_beyond_bound: vec![false; 2],
             required: vec![None],
             fits: vec![0; 2],
-            ..Followed::default()
+            ..RetentionShare::default()
         };
         let [told, older] = [&[5, 3, 4][..], &[5, 3]].map(request);
         assert!(told.is_sound(shape) && older.is_sound(shape));
-        let counted = |requests: &[&Followed]| {
+        let counted = |requests: &[&RetentionShare]| {
             let mut tally = RetentionTally::new(shape);
             requests.iter().for_each(|request| tally.add(request));
             assert!(tally.is_sound(shape));

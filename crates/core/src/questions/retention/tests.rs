@@ -5,6 +5,7 @@ use crate::engines::profile::Profile;
 use crate::estimate::curve::PromptTokens;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
 use crate::questions::lifetimes::{Arrival, Lifetimes};
+use crate::questions::observers::counters::Counter;
 use crate::stack::naive::Page;
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;

@@ -3,6 +3,7 @@
 use super::MAX_REPLICAS;
 use super::routed::Routed;
 use crate::estimate::exact_curve::{FoundPages, FoundRun};
+use crate::questions::observers::counters::{Counter, Share};
 use crate::request::outcome::Need;
 use crate::stack::needs::Needs;
 use crate::units::is_countable;
@@ -37,22 +38,6 @@ impl RoutingShare {
             runs: outcome.runs.iter().filter_map(FoundRun::of).collect(),
         }
     }
-
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self, targets: usize) -> bool {
-        (self.replica as usize) < MAX_REPLICAS
-            && is_countable(self.page_accesses)
-            && is_countable(self.reusable)
-            && self.needs.len() == if self.reusable == 0 { 0 } else { targets }
-            && self.runs.iter().all(FoundRun::is_of_an_engine)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.needs.capacity() * size_of::<Need>()
-            + self.runs.capacity() * size_of::<FoundRun>()
-    }
 }
 
 /// The counted requests of one replica, in followed pages.
@@ -75,14 +60,41 @@ pub struct RoutingTally {
     pub(super) needs: Vec<Needs>,
 }
 
-impl RoutingTally {
-    /// Nothing counted yet.
-    pub fn new(targets: usize) -> Self {
+impl RoutingTally {}
+
+impl ReplicaTally {
+    fn is_sound(&self) -> bool {
+        [self.requests, self.page_accesses, self.rest_tokens, self.reusable].into_iter().all(is_countable)
+            && self.found.is_sound()
+    }
+}
+
+impl Share for RoutingShare {
+    type Shape = usize;
+
+    fn is_sound(&self, targets: usize) -> bool {
+        (self.replica as usize) < MAX_REPLICAS
+            && is_countable(self.page_accesses)
+            && is_countable(self.reusable)
+            && self.needs.len() == if self.reusable == 0 { 0 } else { targets }
+            && self.runs.iter().all(FoundRun::is_of_an_engine)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.needs.capacity() * size_of::<Need>()
+            + self.runs.capacity() * size_of::<FoundRun>()
+    }
+}
+
+impl Counter for RoutingTally {
+    type Share = RoutingShare;
+
+    fn new(targets: usize) -> Self {
         Self { replicas: Vec::new(), needs: vec![Needs::default(); targets] }
     }
 
-    /// Takes a request in.
-    pub fn add(&mut self, request: &RoutingShare) {
+    fn add(&mut self, request: &RoutingShare) {
         let index = request.replica as usize;
         if self.replicas.len() <= index {
             self.replicas.resize_with(index + 1, ReplicaTally::default);
@@ -98,8 +110,7 @@ impl RoutingTally {
         }
     }
 
-    /// Takes a request out that was taken in before.
-    pub fn remove(&mut self, request: &RoutingShare) {
+    fn remove(&mut self, request: &RoutingShare) {
         let Some(replica) = self.replicas.get_mut(request.replica as usize) else { return };
         replica.requests -= 1;
         replica.page_accesses -= request.page_accesses;
@@ -113,9 +124,8 @@ impl RoutingTally {
         while self.replicas.pop_if(|last| last.requests == 0).is_some() {}
     }
 
-    /// The union of several of equal targets.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let most = parts.clone().map(|part| part.replicas.len()).max().unwrap_or(0);
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let most = parts.clone().map(|part| part.replicas.len()).max()?;
         let targets = parts.clone().map(|part| part.needs.len()).max().unwrap_or(0);
         let replica = |index: usize| {
             let same = parts.clone().filter_map(move |part| part.replicas.get(index));
@@ -128,40 +138,29 @@ impl RoutingTally {
             }
         };
         let needs = |index: usize| Needs::merged(parts.clone().filter_map(|part| part.needs.get(index)));
-        Self { replicas: (0..most).map(replica).collect(), needs: (0..targets).map(needs).collect() }
+        Some(Self { replicas: (0..most).map(replica).collect(), needs: (0..targets).map(needs).collect() })
     }
 
-    /// Merges what is pending, so that reading copies nothing.
-    pub fn consolidate(&mut self) {
+    fn consolidate(&mut self) {
         self.replicas.iter_mut().for_each(|replica| replica.found.consolidate());
         self.needs.iter_mut().for_each(Needs::consolidate);
     }
 
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
+    fn is_consolidated(&self) -> bool {
         self.needs.iter().all(Needs::is_consolidated)
             && self.replicas.iter().all(|replica| replica.found.is_consolidated())
     }
 
-    /// Whether this, read back from a snapshot, counts so many targets and can be counted on.
-    pub fn is_sound(&self, targets: usize) -> bool {
+    fn is_sound(&self, targets: usize) -> bool {
         self.needs.len() == targets
             && self.needs.iter().all(Needs::is_sound)
             && self.replicas.len() <= MAX_REPLICAS
             && self.replicas.iter().all(ReplicaTally::is_sound)
     }
 
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         let replicas =
             self.replicas.iter().map(|replica| size_of::<ReplicaTally>() + replica.found.memory_bytes());
         replicas.sum::<usize>() + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
-    }
-}
-
-impl ReplicaTally {
-    fn is_sound(&self) -> bool {
-        [self.requests, self.page_accesses, self.rest_tokens, self.reusable].into_iter().all(is_countable)
-            && self.found.is_sound()
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{Outputs, Profile};
 use crate::pool::config::PoolConfig;
+use crate::questions::observers::counters::Counter;
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::{BEYOND, Outcome};

@@ -1,6 +1,7 @@
 //! What tenants' requests find, counted.
 
 use super::names::TenantId;
+use crate::questions::observers::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::Order;
 use crate::stack::needs::Needs;
@@ -66,20 +67,6 @@ impl TenantShare {
             needs: if reusable == 0 { Vec::new() } else { config.targets.iter().map(need).collect() },
         }
     }
-
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self, shape: TenantsShape) -> bool {
-        self.tenant.is_possible()
-            && self.hits.len() == shape.capacities
-            && self.needs.len() == if self.reusable == 0 { 0 } else { shape.targets }
-            && self.hits.iter().chain([&self.page_accesses]).all(|count| is_countable(*count))
-            && self.reusable <= self.page_accesses
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + (self.hits.len() + self.needs.len()) * size_of::<u64>()
-    }
 }
 
 /// The counts of one tenant, in followed pages.
@@ -143,24 +130,41 @@ pub struct TenantsTally {
 }
 
 impl TenantsTally {
-    /// Nothing counted yet.
-    pub fn new(shape: TenantsShape) -> Self {
-        Self { shape, tenants: BTreeMap::new() }
-    }
-
     /// The counts of a tenant.
     pub(super) fn of(&self, tenant: TenantId) -> Option<&TenantTally> {
         self.tenants.get(&tenant)
     }
+}
 
-    /// Takes a request in.
-    pub fn add(&mut self, share: &TenantShare) {
+impl Share for TenantShare {
+    type Shape = TenantsShape;
+
+    fn is_sound(&self, shape: TenantsShape) -> bool {
+        self.tenant.is_possible()
+            && self.hits.len() == shape.capacities
+            && self.needs.len() == if self.reusable == 0 { 0 } else { shape.targets }
+            && self.hits.iter().chain([&self.page_accesses]).all(|count| is_countable(*count))
+            && self.reusable <= self.page_accesses
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + (self.hits.len() + self.needs.len()) * size_of::<u64>()
+    }
+}
+
+impl Counter for TenantsTally {
+    type Share = TenantShare;
+
+    fn new(shape: TenantsShape) -> Self {
+        Self { shape, tenants: BTreeMap::new() }
+    }
+
+    fn add(&mut self, share: &TenantShare) {
         let fresh = || TenantTally::new(self.shape);
         self.tenants.entry(share.tenant).or_insert_with(fresh).add(share);
     }
 
-    /// The union of several of one shape.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
         parts.fold(None, |sum, part| {
             let mut sum = sum.unwrap_or_else(|| Self::new(part.shape));
             for (tenant, tally) in &part.tenants {
@@ -171,24 +175,20 @@ impl TenantsTally {
         })
     }
 
-    /// Whether this, read back from a snapshot, counts what the shape says.
-    pub fn is_sound(&self, shape: TenantsShape) -> bool {
+    fn is_sound(&self, shape: TenantsShape) -> bool {
         self.shape == shape
             && self.tenants.iter().all(|(tenant, tally)| tenant.is_possible() && tally.is_sound(shape))
     }
 
-    /// Merges what is pending, so that reading copies nothing.
-    pub fn consolidate(&mut self) {
+    fn consolidate(&mut self) {
         self.tenants.values_mut().flat_map(|tally| &mut tally.needs).for_each(Needs::consolidate);
     }
 
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
+    fn is_consolidated(&self) -> bool {
         self.tenants.values().flat_map(|tally| &tally.needs).all(Needs::is_consolidated)
     }
 
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         let held = self.tenants.values().map(|tally| {
             let needs = tally.needs.iter().map(|needs| size_of::<Needs>() + needs.memory_bytes());
             size_of::<TenantTally>() + tally.hits.len() * size_of::<u64>() + needs.sum::<usize>()

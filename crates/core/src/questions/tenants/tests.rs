@@ -5,6 +5,7 @@ use crate::engines::profile::Profile;
 use crate::pool::config::PoolConfig;
 use crate::questions::lifetimes::model::{Model, TimedRequest, profiles, timed_requests};
 use crate::questions::lifetimes::{Arrival, Lifetimes};
+use crate::questions::observers::counters::Counter;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::request::outcome::Outcome;

@@ -4,7 +4,7 @@ use super::plan::Inclusion;
 use super::published::TierEstimate;
 use super::traffic::{Peak, TierSpan, Traffic};
 use crate::pool::config::PoolConfig;
-use crate::questions::request_runs::PassedLog;
+use crate::questions::request_runs::RunLog;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ impl TrafficFigures<'_> {
     /// were touched only once, and all. None where not all requests could be kept.
     pub fn estimate(
         &self,
-        log: &PassedLog,
+        log: &RunLog,
         skipped: usize,
         touched_once: Option<(u64, u64)>,
     ) -> Option<TrafficEstimate> {

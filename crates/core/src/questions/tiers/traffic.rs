@@ -4,10 +4,10 @@
 //! above enters there, and what entered less what the tiers above grew by was dropped from them: an exclusive tier
 //! stores that. An inclusive one stores what it does not hold itself.
 //!
-//! Where tiers end is known once a log or a window has ended, so its runs are kept ([`PassedLog`]).
+//! Where tiers end is known once a log or a window has ended, so its runs are kept ([`RunLog`]).
 
 use super::plan::Inclusion;
-use crate::questions::request_runs::{Passed, PassedLog, PassedRun};
+use crate::questions::request_runs::{LoggedRequest, LoggedRun, RunLog};
 use crate::units::EventTime;
 use crate::units::ratio::Ratio;
 
@@ -86,7 +86,7 @@ struct Spans {
 
 impl Traffic {
     /// What passes between a tier and those above, but for the first `skipped` requests of a log.
-    pub fn of(log: &PassedLog, tier: TierSpan, skipped: usize) -> Self {
+    pub fn of(log: &RunLog, tier: TierSpan, skipped: usize) -> Self {
         let mut traffic = Self {
             requests: 0,
             span_ms: 0,
@@ -146,7 +146,7 @@ struct Passing {
 }
 
 impl Passing {
-    fn of(request: &Passed, runs: &[PassedRun], tier: TierSpan) -> Self {
+    fn of(request: &LoggedRequest, runs: &[LoggedRun], tier: TierSpan) -> Self {
         let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
         let can_hit = runs.iter().filter(|run| run.can_hit);
         let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use crate::engines::profile::Profile;
     use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::questions::observers::counters::Counter;
     use crate::questions::tiers::Sights;
     use crate::request::outcome::Outcome;
     use crate::stack::naive::Page;
@@ -180,14 +181,14 @@ mod tests {
 
     /// The runs of a whole log, and which pages were seen again, by the number of each request.
     struct TrafficLog {
-        log: PassedLog,
+        log: RunLog,
         now: EventTime,
         sights: Sights,
     }
 
     impl TrafficLog {
         fn new() -> Self {
-            let log = PassedLog::of_at_most(usize::MAX);
+            let log = RunLog::new(usize::MAX);
             Self { log, now: EventTime(i64::MIN), sights: Sights::default() }
         }
 
@@ -195,7 +196,7 @@ mod tests {
             self.now = self.now.max(event_time);
             let (number, distinct) = (self.sights.requests() as u64, self.sights.distinct());
             let new_pages = outcome.new_pages as u32;
-            self.log.observe(Passed { number, at: self.now, distinct, new_pages }, outcome);
+            self.log.observe(LoggedRequest { number, at: self.now, distinct, new_pages }, outcome);
             for run in outcome.runs.iter().chain(&outcome.unlooked) {
                 self.sights.take(Some(run.last_touched_by as usize), run.pages);
             }

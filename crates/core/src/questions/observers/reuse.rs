@@ -3,20 +3,19 @@
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be told of a window only once it has ended, are kept in windows that end.
 
-use super::BesideFigures;
+use super::counters::Counter;
+use super::{Observation, ObservationFigures, ObservationTally};
 use crate::estimate::CapacityPoint;
 use crate::pool::config::PoolConfig;
 use crate::questions::lifetimes::{Arrival, Lifetimes};
 use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
-use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, Passed, PassedLog, PassedShare};
+use crate::questions::request_runs::{LoggedRequest, MAX_LOG_RUNS, MAX_WINDOW_RUNS, RequestRuns, RunLog};
 use crate::questions::retention::{
-    EvictionAge, Followed, MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig,
-    RetentionEstimate, RetentionFigures, RetentionShape, RetentionTally,
+    EvictionAge, MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig,
+    RetentionEstimate, RetentionFigures, RetentionShape,
 };
-use crate::questions::tenants::{
-    TenantEstimate, TenantShare, Tenants, TenantsConfig, TenantsShape, TenantsTally,
-};
+use crate::questions::tenants::{TenantEstimate, Tenants, TenantsConfig, TenantsShape, TenantsTally};
 use crate::questions::tiers::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
 use crate::units::PageCount;
@@ -25,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is followed, by the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LivedRules {
+pub struct ReuseRules {
     retention: Option<RetentionConfig>,
     tenants: Option<TenantsConfig>,
     runs: RunsRules,
@@ -57,16 +56,7 @@ impl RunsRules {
     }
 }
 
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LivedShape {
-    retention: Option<RetentionShape>,
-    tenants: Option<TenantsShape>,
-    /// Most runs that are kept; none where this is 0.
-    most_runs: usize,
-}
-
-impl LivedRules {
+impl ReuseRules {
     /// What the configuration asks for of capacities that can be told, in followed pages and ascending.
     pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
         let asked = &config.asked;
@@ -90,71 +80,34 @@ impl LivedRules {
     }
 
     /// Whether anything is followed.
-    fn is_something(&self) -> bool {
+    pub(super) fn is_something(&self) -> bool {
         *self != Self::default()
     }
 
-    /// How many of everything are counted.
-    pub fn shape(&self) -> LivedShape {
-        LivedShape {
-            retention: self.retention.as_ref().map(RetentionConfig::shape),
-            tenants: self.tenants.as_ref().map(TenantsConfig::shape),
-            most_runs: self.runs.most_of_window,
-        }
-    }
-}
-
-impl LivedShape {
-    /// The same of a window that never ends.
-    pub fn without_end(self) -> Self {
-        Self { most_runs: 0, ..self }
-    }
-
-    /// Whether anything is counted.
-    pub fn is_something(self) -> bool {
-        self != Self::default()
-    }
-
-    /// Counts that hold nothing yet; `None` where nothing is counted.
-    pub fn tally(self) -> Option<LivedTally> {
-        self.is_something().then(|| LivedTally {
-            retention: self.retention.map(RetentionTally::new),
-            tenants: self.tenants.map(TenantsTally::new),
-            runs: (self.most_runs > 0).then(|| PassedLog::of_at_most(self.most_runs)),
-        })
+    /// How many of everything windows count: of retention, of tenants, and of runs at most.
+    pub(super) fn shape(&self) -> (Option<RetentionShape>, Option<TenantsShape>, Option<usize>) {
+        (
+            self.retention.as_ref().map(RetentionConfig::shape),
+            self.tenants.as_ref().map(TenantsConfig::shape),
+            Some(self.runs.most_of_window).filter(|most| *most > 0),
+        )
     }
 }
 
 /// What is followed.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Lived {
+pub struct ReuseObserver {
     #[serde(skip)]
-    rules: LivedRules,
+    rules: ReuseRules,
     lifetimes: Lifetimes,
     /// The runs of a log that ends, and how many of its requests only filled the cache.
     #[serde(skip)]
-    log: Option<(PassedLog, u32)>,
-}
-
-/// What one request adds to windows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LivedShare {
-    retention: Option<Followed>,
-    tenant: Option<TenantShare>,
-    passed: Option<PassedShare>,
-}
-
-/// The counts over a set of requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LivedTally {
-    retention: Option<RetentionTally>,
-    tenants: Option<TenantsTally>,
-    runs: Option<PassedLog>,
+    log: Option<(RunLog, u32)>,
 }
 
 /// What a window says.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct LivedEstimates {
+pub struct ReuseEstimates {
     /// One entry a time to live and kind.
     pub retention: Vec<RetentionEstimate>,
     /// One entry a target ratio.
@@ -169,7 +122,7 @@ pub struct LivedEstimates {
     pub tenants: Vec<TenantEstimate>,
 }
 
-impl LivedEstimates {
+impl ReuseEstimates {
     /// A curve with what is told of each of its capacities.
     pub fn beside_points(&self, mut points: Vec<CapacityPoint>) -> Vec<CapacityPoint> {
         for (point, age) in points.iter_mut().zip(&self.eviction_ages) {
@@ -182,19 +135,19 @@ impl LivedEstimates {
     }
 }
 
-impl Lived {
+impl ReuseObserver {
     /// What the configuration asks for; `None` where that is nothing.
-    pub fn new(rules: LivedRules, config: &PoolConfig) -> Option<Self> {
+    pub fn new(rules: ReuseRules, config: &PoolConfig) -> Option<Self> {
         let retention = rules.retention.clone().map(Retention::new);
         let tenants = rules.tenants.clone().map(Tenants::new);
         let lifetimes = Lifetimes::new(config.max_tracked_pages, retention, tenants);
         let lifetimes = if rules.runs.keeps_some() { lifetimes.with_sights() } else { lifetimes };
-        let log = rules.runs.of_log.then(|| (PassedLog::of_at_most(MAX_LOG_RUNS), 0));
+        let log = rules.runs.of_log.then(|| (RunLog::new(MAX_LOG_RUNS), 0));
         rules.is_something().then_some(Self { rules, lifetimes, log })
     }
 
-    /// Follows a request; what it adds to windows takes the room of `share`.
-    pub fn observe(&mut self, request: &Accepted<'_>, share: &mut LivedShare) {
+    /// Follows a request; what it adds to windows takes the room of another one's.
+    pub fn observe(&mut self, request: &Accepted<'_>, share: &mut Observation) {
         let Accepted { event, outcome, index, counted, .. } = *request;
         let distinct = self.lifetimes.sights().map(Sights::distinct);
         let tenant = event.labels.get(Label::Tenant).copied();
@@ -202,21 +155,21 @@ impl Lived {
         let at = self.lifetimes.now();
         // A request's pages are counted in 32 bits everywhere.
         let new_pages = outcome.new_pages as u32;
-        let passed = distinct.map(|distinct| Passed { number: index, at, distinct, new_pages });
+        let passed = distinct.map(|distinct| LoggedRequest { number: index, at, distinct, new_pages });
         if let Some(((log, uncounted), passed)) = self.log.as_mut().zip(passed) {
             log.observe(passed, outcome);
             *uncounted += u32::from(!counted);
         }
         let passed = passed.filter(|_| counted && self.rules.runs.most_of_window > 0);
-        share.passed = passed.map(|passed| PassedShare::of(passed, outcome));
-        self.lifetimes.hand_over(&mut share.retention, &mut share.tenant);
+        share.runs = passed.map(|passed| Box::new(RequestRuns::of(passed, outcome)));
+        self.lifetimes.hand_over(&mut share.retention, &mut share.tenants);
     }
 
     /// What the requests of a window say; of a log that ends the whole log does, where its window keeps no runs.
-    pub fn estimates(&self, figures: &BesideFigures<'_>, tally: Option<&LivedTally>) -> LivedEstimates {
+    pub fn estimates(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> ReuseEstimates {
         let config = figures.measured.config;
-        let retention = tally.and_then(|tally| tally.retention.as_ref());
-        let retention = self.rules.retention.as_ref().zip(retention).map(|(rules, tally)| RetentionFigures {
+        let retention = self.rules.retention.as_ref().zip(tally.retention.as_deref());
+        let retention = retention.map(|(rules, tally)| RetentionFigures {
             tally,
             rules,
             coverages: &config.coverages,
@@ -226,9 +179,9 @@ impl Lived {
             prompts: figures.prompts,
             totals: figures.totals,
         });
-        let of_window = tally.and_then(|tally| tally.runs.as_ref()).map(|runs| (runs, 0));
+        let of_window = tally.runs.as_deref().map(|runs| (runs, 0));
         let runs = of_window.or(self.log.as_ref().map(|(log, uncounted)| (log, *uncounted)));
-        LivedEstimates {
+        ReuseEstimates {
             retention: retention.map(|figures| figures.points()).unwrap_or_default(),
             retention_required: retention.map(|figures| figures.required()).unwrap_or_default(),
             eviction_ages: retention.map(|figures| figures.tally.eviction_ages()).unwrap_or_default(),
@@ -237,7 +190,7 @@ impl Lived {
                 .map(|runs| optimal(runs, figures))
                 .unwrap_or_default(),
             traffic: runs.filter(|_| config.asked.traffic).and_then(|runs| self.traffic(runs, figures)),
-            tenants: self.tenants(figures, tally.and_then(|tally| tally.tenants.as_ref())),
+            tenants: self.tenants(figures, tally.tenants.as_deref()),
         }
     }
 
@@ -250,8 +203,8 @@ impl Lived {
 
     fn traffic(
         &self,
-        (log, uncounted): (&PassedLog, u32),
-        figures: &BesideFigures<'_>,
+        (log, uncounted): (&RunLog, u32),
+        figures: &ObservationFigures<'_>,
     ) -> Option<TrafficEstimate> {
         let traffic = TrafficFigures {
             config: figures.measured.config,
@@ -263,14 +216,14 @@ impl Lived {
         traffic.estimate(log, uncounted as usize, self.lifetimes.sights().and_then(Sights::touched_once))
     }
 
-    fn tenants(&self, figures: &BesideFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
+    fn tenants(&self, figures: &ObservationFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
         let config = figures.measured.config;
         let (Some(most), Some(tally)) = (config.asked.tenants, tally) else { return Vec::new() };
         self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))
     }
 
     /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.
-    pub fn resume(&mut self, rules: LivedRules, config: &PoolConfig) -> bool {
+    pub fn resume(&mut self, rules: ReuseRules, config: &PoolConfig) -> bool {
         let (retention, tenants) = (rules.retention.clone(), rules.tenants.clone());
         let sound = self.lifetimes.sights().is_some() == rules.runs.keeps_some()
             && self.lifetimes.resume(config.max_tracked_pages, retention, tenants);
@@ -287,97 +240,11 @@ impl Lived {
 
 /// What perfect foresight finds of what these requests themselves use again, but for what the first `uncounted` of them
 /// find; nothing where requests of other windows came between.
-fn optimal((log, uncounted): (&PassedLog, u32), figures: &BesideFigures<'_>) -> Vec<u64> {
+fn optimal((log, uncounted): (&RunLog, u32), figures: &ObservationFigures<'_>) -> Vec<u64> {
     let config = figures.measured.config;
     let Some(reuse) = ReuseLog::of(log) else { return Vec::new() };
     let followed = figures.totals.iter().map(|total: &PageCount| config.held_shares().followed_of(*total));
     let followed: Vec<u64> = followed.take_while(|pages| *pages <= config.max_tracked_pages.0).collect();
     let hits = reuse.within_window().curve(&followed, 1 + uncounted).into_iter();
     hits.map(|hits| config.sample_rate.whole_of(hits)).collect()
-}
-
-impl LivedShare {
-    /// Whether this, read back from a snapshot, is a share of what is counted.
-    pub fn is_sound(&self, shape: LivedShape) -> bool {
-        let retention = match (&self.retention, shape.retention) {
-            (Some(followed), Some(shape)) => followed.is_sound(shape),
-            (followed, shape) => followed.is_none() && shape.is_none(),
-        };
-        let tenant = match (&self.tenant, shape.tenants) {
-            (Some(share), Some(shape)) => share.is_sound(shape),
-            (share, shape) => share.is_none() && shape.is_none(),
-        };
-        retention
-            && tenant
-            && self.passed.is_some() == (shape.most_runs > 0)
-            && self.passed.iter().all(PassedShare::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.retention.as_ref().map_or(0, Followed::memory_bytes)
-            + self.tenant.as_ref().map_or(0, TenantShare::memory_bytes)
-            + self.passed.as_ref().map_or(0, PassedShare::memory_bytes)
-    }
-}
-
-impl LivedTally {
-    /// Takes a request in.
-    pub fn add(&mut self, share: &LivedShare) {
-        if let Some((tally, followed)) = self.retention.as_mut().zip(share.retention.as_ref()) {
-            tally.add(followed);
-        }
-        if let Some((tally, tenant)) = self.tenants.as_mut().zip(share.tenant.as_ref()) {
-            tally.add(tenant);
-        }
-        if let Some((runs, passed)) = self.runs.as_mut().zip(share.passed.as_ref()) {
-            runs.add(passed);
-        }
-    }
-
-    /// The union of several of one shape.
-    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        parts.clone().next()?;
-        let runs = || parts.clone().filter_map(|part| part.runs.as_ref());
-        Some(Self {
-            retention: RetentionTally::merged(parts.clone().filter_map(|part| part.retention.as_ref())),
-            tenants: TenantsTally::merged(parts.clone().filter_map(|part| part.tenants.as_ref())),
-            runs: runs().next().map(|_| PassedLog::merged(runs())),
-        })
-    }
-
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
-        self.retention.iter().all(RetentionTally::is_consolidated)
-            && self.tenants.iter().all(TenantsTally::is_consolidated)
-    }
-
-    /// Merges what is pending, so that reading copies nothing.
-    pub fn consolidate(&mut self) {
-        self.retention.iter_mut().for_each(RetentionTally::consolidate);
-        self.tenants.iter_mut().for_each(TenantsTally::consolidate);
-    }
-
-    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
-    pub fn is_sound(&self, shape: LivedShape) -> bool {
-        let retention = match (&self.retention, shape.retention) {
-            (Some(tally), Some(shape)) => tally.is_sound(shape),
-            (tally, shape) => tally.is_none() && shape.is_none(),
-        };
-        let tenants = match (&self.tenants, shape.tenants) {
-            (Some(tally), Some(shape)) => tally.is_sound(shape),
-            (tally, shape) => tally.is_none() && shape.is_none(),
-        };
-        retention
-            && tenants
-            && self.runs.is_some() == (shape.most_runs > 0)
-            && self.runs.iter().all(PassedLog::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.retention.as_ref().map_or(0, RetentionTally::memory_bytes)
-            + self.tenants.as_ref().map_or(0, TenantsTally::memory_bytes)
-            + self.runs.as_ref().map_or(0, PassedLog::memory_bytes)
-    }
 }

@@ -1,0 +1,389 @@
+//! What windows count of a question, and how the counts of several questions are those of one.
+//!
+//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`questions!`] lists them, and
+//! derives from each one's what windows do with all of them.
+
+use crate::questions::measured::Modelled;
+
+/// What one request adds to the counts of a question.
+pub trait Share {
+    /// How many of everything are counted.
+    type Shape: Copy;
+
+    /// Whether this, read back from a snapshot, is a share of what is counted.
+    fn is_sound(&self, shape: Self::Shape) -> bool;
+
+    /// Bytes of memory held, nearly.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// The counts of a question over a set of requests.
+pub trait Counter: Sized {
+    /// What one request adds.
+    type Share: Share;
+
+    /// Counts that hold nothing yet.
+    fn new(shape: <Self::Share as Share>::Shape) -> Self;
+
+    /// Takes a request in.
+    fn add(&mut self, share: &Self::Share);
+
+    /// Takes a request out that was taken in before, where windows that requests leave count it.
+    fn remove(&mut self, _share: &Self::Share) {}
+
+    /// The union of several of one shape; `None` of none.
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a;
+
+    /// Merges what is pending, so that reading copies nothing.
+    fn consolidate(&mut self) {}
+
+    /// Whether nothing is pending.
+    fn is_consolidated(&self) -> bool {
+        true
+    }
+
+    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
+    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool;
+
+    /// Bytes of memory held, nearly.
+    fn memory_bytes(&self) -> usize;
+}
+
+impl<S: Share> Share for Option<S> {
+    type Shape = Option<S::Shape>;
+
+    fn is_sound(&self, shape: Self::Shape) -> bool {
+        match (self, shape) {
+            (Some(share), Some(shape)) => share.is_sound(shape),
+            (share, shape) => share.is_none() && shape.is_none(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.as_ref().map_or(0, S::memory_bytes)
+    }
+}
+
+impl<C: Counter> Counter for Option<C> {
+    type Share = Option<C::Share>;
+
+    fn new(shape: <Self::Share as Share>::Shape) -> Self {
+        shape.map(C::new)
+    }
+
+    fn add(&mut self, share: &Self::Share) {
+        if let Some((counter, share)) = self.as_mut().zip(share.as_ref()) {
+            counter.add(share);
+        }
+    }
+
+    fn remove(&mut self, share: &Self::Share) {
+        if let Some((counter, share)) = self.as_mut().zip(share.as_ref()) {
+            counter.remove(share);
+        }
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        parts.clone().next()?;
+        Some(C::merged(parts.filter_map(Option::as_ref)))
+    }
+
+    fn consolidate(&mut self) {
+        self.iter_mut().for_each(C::consolidate);
+    }
+
+    fn is_consolidated(&self) -> bool {
+        self.iter().all(C::is_consolidated)
+    }
+
+    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
+        match (self, shape) {
+            (Some(counter), Some(shape)) => counter.is_sound(shape),
+            (counter, shape) => counter.is_none() && shape.is_none(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.as_ref().map_or(0, C::memory_bytes)
+    }
+}
+
+impl<S: Share> Share for Box<S> {
+    type Shape = S::Shape;
+
+    fn is_sound(&self, shape: Self::Shape) -> bool {
+        S::is_sound(self, shape)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<S>() + S::memory_bytes(self)
+    }
+}
+
+impl<C: Counter> Counter for Box<C> {
+    type Share = Box<C::Share>;
+
+    fn new(shape: <Self::Share as Share>::Shape) -> Self {
+        Self::new(C::new(shape))
+    }
+
+    fn add(&mut self, share: &Self::Share) {
+        C::add(self, share);
+    }
+
+    fn remove(&mut self, share: &Self::Share) {
+        C::remove(self, share);
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        C::merged(parts.map(AsRef::as_ref)).map(Self::new)
+    }
+
+    fn consolidate(&mut self) {
+        C::consolidate(self);
+    }
+
+    fn is_consolidated(&self) -> bool {
+        C::is_consolidated(self)
+    }
+
+    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
+        C::is_sound(self, shape)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<C>() + C::memory_bytes(self)
+    }
+}
+
+/// Several of one kind: how many, and the shape of each.
+impl<S: Share> Share for Vec<Option<S>> {
+    type Shape = (usize, S::Shape);
+
+    fn is_sound(&self, (count, shape): Self::Shape) -> bool {
+        self.len() == count && self.iter().flatten().all(|share| share.is_sound(shape))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.iter().flatten().map(S::memory_bytes).sum()
+    }
+}
+
+impl<C: Counter + Clone> Counter for Vec<C> {
+    type Share = Vec<Option<C::Share>>;
+
+    fn new((count, shape): <Self::Share as Share>::Shape) -> Self {
+        (0..count).map(|_| C::new(shape)).collect()
+    }
+
+    fn add(&mut self, shares: &Self::Share) {
+        let each = self.iter_mut().zip(shares);
+        each.for_each(|(counter, share)| share.iter().for_each(|share| counter.add(share)));
+    }
+
+    fn remove(&mut self, shares: &Self::Share) {
+        let each = self.iter_mut().zip(shares);
+        each.for_each(|(counter, share)| share.iter().for_each(|share| counter.remove(share)));
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        parts.clone().next()?;
+        let count = parts.clone().map(Vec::len).max().unwrap_or(0);
+        let of = |index| C::merged(parts.clone().filter_map(move |part| part.get(index)));
+        Some((0..count).filter_map(of).collect())
+    }
+
+    fn consolidate(&mut self) {
+        self.iter_mut().for_each(C::consolidate);
+    }
+
+    fn is_consolidated(&self) -> bool {
+        self.iter().all(C::is_consolidated)
+    }
+
+    fn is_sound(&self, (count, shape): <Self::Share as Share>::Shape) -> bool {
+        self.len() == count && self.iter().all(|counter| counter.is_sound(shape))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.iter().map(C::memory_bytes).sum()
+    }
+}
+
+/// A share that says nothing is one of anything.
+impl<A: Share, B: Share> Share for Modelled<A, B> {
+    type Shape = Modelled<A::Shape, B::Shape>;
+
+    fn is_sound(&self, shape: Self::Shape) -> bool {
+        match (self, shape) {
+            (Self::Nothing, _) => true,
+            (Self::Curve(share), Modelled::Curve(shape)) => share.is_sound(shape),
+            (Self::Points(share), Modelled::Points(shape)) => share.is_sound(shape),
+            _ => false,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Curve(share) => share.memory_bytes(),
+            Self::Points(share) => share.memory_bytes(),
+        }
+    }
+}
+
+impl<A: Counter, B: Counter> Counter for Modelled<A, B> {
+    type Share = Modelled<A::Share, B::Share>;
+
+    fn new(shape: <Self::Share as Share>::Shape) -> Self {
+        match shape {
+            Modelled::Nothing => Self::Nothing,
+            Modelled::Curve(shape) => Self::Curve(A::new(shape)),
+            Modelled::Points(shape) => Self::Points(B::new(shape)),
+        }
+    }
+
+    fn add(&mut self, share: &Self::Share) {
+        match (self, share) {
+            (Self::Curve(counter), Modelled::Curve(share)) => counter.add(share),
+            (Self::Points(counter), Modelled::Points(share)) => counter.add(share),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, share: &Self::Share) {
+        match (self, share) {
+            (Self::Curve(counter), Modelled::Curve(share)) => counter.remove(share),
+            (Self::Points(counter), Modelled::Points(share)) => counter.remove(share),
+            _ => {}
+        }
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        parts.clone().next()?;
+        let curves = A::merged(parts.clone().filter_map(|part| part.as_ref().curve()));
+        let points = B::merged(parts.filter_map(|part| part.as_ref().points()));
+        Some(curves.map(Self::Curve).or(points.map(Self::Points)).unwrap_or_default())
+    }
+
+    fn consolidate(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Curve(counter) => counter.consolidate(),
+            Self::Points(counter) => counter.consolidate(),
+        }
+    }
+
+    fn is_consolidated(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Curve(counter) => counter.is_consolidated(),
+            Self::Points(counter) => counter.is_consolidated(),
+        }
+    }
+
+    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
+        match (self, shape) {
+            (Self::Nothing, Modelled::Nothing) => true,
+            (Self::Curve(counter), Modelled::Curve(shape)) => counter.is_sound(shape),
+            (Self::Points(counter), Modelled::Points(shape)) => counter.is_sound(shape),
+            _ => false,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Curve(counter) => counter.memory_bytes(),
+            Self::Points(counter) => counter.memory_bytes(),
+        }
+    }
+}
+
+/// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the counts over a
+/// set of requests, and what windows do with these.
+macro_rules! questions {
+    ($($(#[$attribute:meta])* $question:ident: $counts:ty,)+) => {
+        /// What one request adds to windows alongside its own counts.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Observation {
+            $($(#[$attribute])* pub $question: <$counts as Counter>::Share,)+
+        }
+
+        /// What is counted.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct ObservationShape {
+            $($question: <<$counts as Counter>::Share as Share>::Shape,)+
+        }
+
+        /// The counts over a set of requests.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct ObservationTally {
+            $($(#[$attribute])* pub $question: $counts,)+
+        }
+
+        impl Share for Observation {
+            type Shape = ObservationShape;
+
+            fn is_sound(&self, shape: ObservationShape) -> bool {
+                $(self.$question.is_sound(shape.$question))&&+
+            }
+
+            fn memory_bytes(&self) -> usize {
+                size_of::<Self>() $(+ self.$question.memory_bytes())+
+            }
+        }
+
+        impl Counter for ObservationTally {
+            type Share = Observation;
+
+            fn new(shape: ObservationShape) -> Self {
+                Self { $($question: Counter::new(shape.$question),)+ }
+            }
+
+            fn add(&mut self, share: &Observation) {
+                $(self.$question.add(&share.$question);)+
+            }
+
+            fn remove(&mut self, share: &Observation) {
+                $(Counter::remove(&mut self.$question, &share.$question);)+
+            }
+
+            fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+                Some(Self { $($question: Counter::merged(parts.clone().map(|part| &part.$question))?,)+ })
+            }
+
+            fn consolidate(&mut self) {
+                $(self.$question.consolidate();)+
+            }
+
+            fn is_consolidated(&self) -> bool {
+                $(self.$question.is_consolidated())&&+
+            }
+
+            fn is_sound(&self, shape: ObservationShape) -> bool {
+                $(self.$question.is_sound(shape.$question))&&+
+            }
+
+            fn memory_bytes(&self) -> usize {
+                size_of::<Self>() $(+ self.$question.memory_bytes())+
+            }
+        }
+    };
+}
+
+pub(super) use questions;
