@@ -44,7 +44,7 @@ fn bad_rows_are_refused_with_their_reason() {
         (r#"{"timestamp":1,"hash_ids":[1]} x"#, "not valid JSON at byte 32"),
         (
             r#"{"timestamp":NaN,"hash_ids":[1]}"#,
-            "field `timestamp` is missing, where NaN and Infinity, which the row has, say nothing",
+            "field `timestamp` is missing, where Python's words NaN, Infinity and None, of which the row has one, say nothing",
         ),
         (r#"{"timestamp":1e999,"hash_ids":[1]}"#, "not valid JSON at byte 18"),
         (
@@ -98,7 +98,8 @@ fn bad_rows_are_refused_with_their_reason() {
         ("secret", "not valid JSON at byte 1"),
         (
             r#"{"timestamp":1,"input_length":2000,"hash_ids":[77,78]}"#,
-            "2 page ids do not fit 2000 prompt tokens at 512 tokens a page: expected 3 or 4",
+            "2 page ids do not fit 2000 prompt tokens at 512 tokens a page: expected 3 or 4; --page-size says how many \
+             tokens a page has where the trace does not",
         ),
     ];
     let mut wrong = String::new();

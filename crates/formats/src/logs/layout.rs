@@ -8,7 +8,7 @@ use crate::identity::{self, NamedParts};
 use crate::time::{Numbers, Time, Unit, Written};
 use crate::trace::Answer;
 use crate::trace::numbers::{TokenId, count};
-use crate::trace::outcome::Outcome;
+use crate::trace::outcome::{Outcome, answers_no_prompt};
 use crate::trace::stated_time::StatedTime;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -228,30 +228,6 @@ fn says_something(found: &Found<'_>) -> bool {
     !structured && !matches!(found.text.as_ref(), "" | "-")
 }
 
-/// Whether requests of this path are answered without generating text.
-fn answers_no_prompt(path: &str) -> bool {
-    const OTHERS: [&str; 16] = [
-        "embeddings",
-        "rerank",
-        "score",
-        "pooling",
-        "classify",
-        "moderations",
-        "generations",
-        "edits",
-        "variations",
-        "transcriptions",
-        "translations",
-        "speech",
-        "count_tokens",
-        "tokenize",
-        "detokenize",
-        "models",
-    ];
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    path.trim_end_matches('/').rsplit('/').next().is_some_and(|last| OTHERS.contains(&last))
-}
-
 /// The first of these paths that leads somewhere.
 pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found<'r>>, DecodeError> {
     for path in paths {
@@ -367,16 +343,6 @@ pub(crate) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn endpoints_that_generate_no_text_are_told_by_their_last_name() {
-        for path in ["/v1/embeddings", "/v1/messages/count_tokens?beta=1", "/llm/v1/rerank/"] {
-            assert!(answers_no_prompt(path), "{path}");
-        }
-        for path in ["/v1/chat/completions", "/v1/messages", "/any/route", "", "/v1/responses?x=/models"] {
-            assert!(!answers_no_prompt(path), "{path}");
-        }
-    }
 
     #[test]
     fn token_ids_are_one_list_or_several() {

@@ -74,6 +74,15 @@ static READERS: LazyLock<HashMap<&'static str, (&'static str, Reader), foldhash:
 
 static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(READERS.keys().copied()));
 
+/// What reads the value of a field, by its name in any spelling.
+fn reader_of(key: &str) -> Option<(&'static str, Reader)> {
+    let known = READERS.get(key).or_else(|| {
+        let usual = SPELLINGS.standard(key);
+        if usual == key { None } else { READERS.get(usual) }
+    });
+    known.copied()
+}
+
 /// Where the requests of one line go.
 pub(super) struct Sink<'s> {
     pub batch: &'s mut Batch,
@@ -309,8 +318,7 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             return self.scope_field(key, map);
         }
         let numbers = self.sink.numbers;
-        let Some((name, reader)) = READERS.get(key).or_else(|| READERS.get(SPELLINGS.standard(key))).copied()
-        else {
+        let Some((name, reader)) = reader_of(key) else {
             self.sink.trouble.field = "";
             return ignore(map);
         };

@@ -99,13 +99,13 @@ pub enum RowFault {
     #[error("field `{field}` is missing")]
     Missing { field: String },
     /// The same of a row with words that only Python's JSON has, once they were taken out.
-    #[error("{fault}, where NaN and Infinity, which the row has, say nothing")]
+    #[error("{fault}, where Python's words NaN, Infinity and None, of which the row has one, say nothing")]
     Words { fault: Box<RowFault> },
     /// A field appears twice in one object.
     #[error("field `{field}` appears twice")]
     Repeated { field: &'static str },
     /// The number of page ids contradicts the number of tokens.
-    #[error(transparent)]
+    #[error("{0}; --page-size says how many tokens a page has where the trace does not")]
     PageCount(#[from] PageCountMismatch),
     /// An event is not what `schemas/request_event.avsc` allows.
     #[error(transparent)]

@@ -1,5 +1,5 @@
-//! What a row says of whether a cache served its request: requests that failed, and those that a gateway answered by itself,
-//! touched none.
+//! What a row says of whether a cache served its request: requests that failed, those that a gateway answered by itself, and
+//! those of endpoints that generate no text touched none.
 
 use super::numbers::count;
 use crate::logs::members;
@@ -24,6 +24,9 @@ const SUCCESS: &str = "success";
 /// Whether a gateway answered it from a cache of answers.
 const ANSWER_CACHES: [&str; 3] = ["cached", "cache_hit", "cache_status"];
 
+/// The path that was asked: not every endpoint takes prompts to answer.
+const ENDPOINTS: [&str; 3] = ["endpoint", "request_path", "url_path"];
+
 /// The first HTTP status of a request that failed.
 const FIRST_FAILURE: u64 = 400;
 
@@ -34,6 +37,7 @@ static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(Outcome::
 pub(crate) struct Outcome {
     failed: bool,
     from_cache_of_answers: bool,
+    generates_no_text: bool,
 }
 
 impl Outcome {
@@ -54,7 +58,7 @@ impl Outcome {
 
     /// Every name.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        STATUSES.into_iter().chain(ERRORS).chain([SUCCESS]).chain(ANSWER_CACHES)
+        STATUSES.into_iter().chain(ERRORS).chain([SUCCESS]).chain(ANSWER_CACHES).chain(ENDPOINTS)
     }
 
     /// Whether a field says it.
@@ -76,6 +80,7 @@ impl Outcome {
             _ if ERRORS.contains(&key) => {
                 self.failed |= !is_one_of(&["null", "", "-", "0", "false", "none", "[]", "{}"]);
             }
+            _ if ENDPOINTS.contains(&key) => self.generates_no_text |= answers_no_prompt(text),
             "cache_status" => self.from_cache_of_answers |= is_one_of(&["hit", "semantic hit"]),
             _ if ANSWER_CACHES.contains(&key) => self.from_cache_of_answers |= is_one_of(&["true"]),
             _ => {
@@ -90,6 +95,7 @@ impl Outcome {
         Self {
             failed: self.failed || other.failed,
             from_cache_of_answers: self.from_cache_of_answers || other.from_cache_of_answers,
+            generates_no_text: self.generates_no_text || other.generates_no_text,
         }
     }
 
@@ -97,6 +103,7 @@ impl Outcome {
     pub fn passed_over(self, is_of_engine: bool) -> Option<&'static str> {
         match self {
             Self { failed: true, .. } => Some("the request failed"),
+            Self { generates_no_text: true, .. } => Some("its endpoint generates no text"),
             Self { from_cache_of_answers: true, .. } if !is_of_engine => {
                 Some("the gateway answered from its own cache")
             }
@@ -105,9 +112,43 @@ impl Outcome {
     }
 }
 
+/// Whether requests of this path are answered without generating text.
+pub(crate) fn answers_no_prompt(path: &str) -> bool {
+    const OTHERS: [&str; 16] = [
+        "embeddings",
+        "rerank",
+        "score",
+        "pooling",
+        "classify",
+        "moderations",
+        "generations",
+        "edits",
+        "variations",
+        "transcriptions",
+        "translations",
+        "speech",
+        "count_tokens",
+        "tokenize",
+        "detokenize",
+        "models",
+    ];
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    path.trim_end_matches('/').rsplit('/').next().is_some_and(|last| OTHERS.contains(&last))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_that_generate_no_text_are_told_by_their_last_name() {
+        for path in ["/v1/embeddings", "/v1/messages/count_tokens?beta=1", "/llm/v1/rerank/"] {
+            assert!(answers_no_prompt(path), "{path}");
+        }
+        for path in ["/v1/chat/completions", "/v1/messages", "/any/route", "", "/v1/responses?x=/models"] {
+            assert!(!answers_no_prompt(path), "{path}");
+        }
+    }
 
     fn passed_over(key: &str, value: &str) -> Option<&'static str> {
         let mut outcome = Outcome::default();
