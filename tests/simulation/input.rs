@@ -138,7 +138,7 @@ pub fn task_config() -> TaskConfig {
             optimal: true,
             traffic: true,
             prefill_rate: Some(1000.0),
-            ..Asked::default()
+            ..Questions::default()
         },
         tiers: ["fast", "slow"].map(tier).to_vec(),
         ..PoolConfig::default()
