@@ -38,7 +38,7 @@ impl ReplayHistory {
 
 /// The estimate over the last requests, as it stands after `rows` rows.
 pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
-    pool.provisional_of(HISTORY_WINDOW, Offset(i64::try_from(rows).unwrap_or(i64::MAX)))
+    pool.counted_so_far(HISTORY_WINDOW, Offset(i64::try_from(rows).unwrap_or(i64::MAX)))
 }
 
 /// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had

@@ -363,17 +363,16 @@ impl Pool {
         shown.in_order().collect()
     }
 
-    /// The window of this kind that is still open, as it stands; the newest of several. Changes nothing.
-    pub fn provisional_of(&self, kind: WindowKind, at: impl Into<Moment>) -> Option<Estimate> {
+    /// `last:N` or `all`, whichever this is, as it stands; `None` where it is not among the windows or holds no request.
+    /// Changes nothing, and answers no question asked alongside, so that it can be looked at often.
+    pub fn counted_so_far(&self, kind: WindowKind, at: impl Into<Moment>) -> Option<Estimate> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let order = figures.config.windows.iter().position(|window| *window == kind)?;
+        let figures = PoolFigures { beside: None, ..figures };
         let mut shown = Shown::new(figures, Trends::Open(&live.trends));
-        live.windows.provisional(|order, window| {
-            if figures.config.windows.get(order) == Some(&kind) {
-                shown.add(order, &window);
-            }
-        });
-        shown.in_order().last()
+        shown.add(order, &live.windows.counted_so_far(order)?);
+        shown.in_order().next()
     }
 
     /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for

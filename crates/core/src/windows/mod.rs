@@ -46,6 +46,20 @@ pub struct Window<'a> {
     pub late_records: u64,
 }
 
+impl<'a> Window<'a> {
+    /// One of `last:N` and `all`.
+    fn over_offsets(extent: Extent, end_ms: i64, tally: Cow<'a, Tally>) -> Self {
+        Self {
+            // All its requests may be ahead of the watermark that it ends at.
+            start_ms: extent.earliest.0.min(end_ms),
+            end_ms,
+            first_offset: extent.first_offset,
+            tally,
+            late_records: 0,
+        }
+    }
+}
+
 /// Where a set of requests begins; one definition for panes and for everything since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Extent {
@@ -236,6 +250,17 @@ impl WindowSet {
         }
     }
 
+    /// The window over offsets in this place of the configuration as it stands, without what is counted only when a window
+    /// is shown, so that it can be looked at often; `None` of others, and where it holds no request.
+    pub fn counted_so_far(&self, order: usize) -> Option<Window<'_>> {
+        let (extent, tally) = match self.kinds.get(order)? {
+            Windows::EventTime(_) => return None,
+            Windows::Last(last) => (last.view()?, &last.tally),
+            Windows::All(all) => all.view()?,
+        };
+        Some(Window::over_offsets(extent, self.end_of_data(), Cow::Borrowed(tally)))
+    }
+
     /// The counts since the start, where `all` is among the windows and holds a request, and the number of the first
     /// request counted.
     pub fn since_start(&self) -> Option<(&Tally, u64)> {
@@ -298,13 +323,6 @@ impl Windows {
             Self::Last(last) => (last.view()?, last.shown()),
             Self::All(all) => all.view().map(|(extent, tally)| (extent, Cow::Borrowed(tally)))?,
         };
-        Some(Window {
-            // All its requests may be ahead of the watermark that it ends at.
-            start_ms: extent.earliest.0.min(end_ms),
-            end_ms,
-            first_offset: extent.first_offset,
-            tally,
-            late_records: 0,
-        })
+        Some(Window::over_offsets(extent, end_ms, tally))
     }
 }
