@@ -3,14 +3,9 @@
 use super::ConfigFile;
 use super::parse::choice;
 use super::replay::TraceArgs;
-use crate::replay::{Extras, ReplayOptions, WarmUp, cores};
+use crate::replay::ReplayOptions;
 use clap::Args;
 use kvset_core::engines::profile::Profile;
-use kvset_core::pool::config::PoolConfig;
-use kvset_core::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use kvset_core::units::PageCount;
-use kvset_core::windows::window::WindowKind;
-use kvset_formats::trace::ReadOptions;
 
 /// Arguments of `kvset doctor`.
 #[derive(Debug, Clone, Args)]
@@ -49,27 +44,6 @@ pub struct DoctorArgs {
 impl DoctorArgs {
     /// How the log is read and replayed.
     pub fn replay_options(&self) -> ReplayOptions {
-        let chat_engine = self.trace.chat_engine_for(&[self.engine]);
-        ReplayOptions {
-            traces: self.trace.traces.clone(),
-            read: ReadOptions { chat_engine, ..self.trace.read_options() },
-            pool: PoolConfig {
-                profile: self.engine,
-                page_size: self.trace.page_size,
-                windows: vec![WindowKind::All],
-                allowed_lateness_ms: 0,
-                max_lateness_ms: 0,
-                publish_every_ms: 0,
-                max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
-                max_pages_per_request: MAX_REQUEST_PAGES as u32,
-                ..PoolConfig::default()
-            },
-            warm_up: WarmUp::Requests(0),
-            pool_name: self.pool.clone(),
-            skip_bad_rows: true,
-            beside: Extras::default(),
-            provisioned: None,
-            threads: cores(),
-        }
+        ReplayOptions { pool_name: self.pool.clone(), ..self.trace.replay_options(self.engine) }
     }
 }

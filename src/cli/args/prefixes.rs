@@ -2,15 +2,11 @@
 
 use super::parse::{choice, token_cost};
 use super::replay::TraceArgs;
-use crate::replay::{Extras, ReplayOptions, WarmUp, cores};
+use crate::replay::ReplayOptions;
 use clap::Args;
 use kvset_core::engines::profile::Profile;
 use kvset_core::pool::config::PoolConfig;
-use kvset_core::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
-use kvset_core::windows::window::WindowKind;
-use kvset_formats::trace::ReadOptions;
 
 /// Arguments of `kvset prefixes`.
 #[derive(Debug, Clone, Args)]
@@ -53,29 +49,16 @@ pub struct PrefixesArgs {
 impl PrefixesArgs {
     /// How the log is read and replayed.
     pub fn replay_options(&self) -> ReplayOptions {
-        let chat_engine = self.trace.chat_engine_for(&[self.engine]);
+        let options = self.trace.replay_options(self.engine);
         ReplayOptions {
-            traces: self.trace.traces.clone(),
-            read: ReadOptions { chat_engine, ..self.trace.read_options() },
             pool: PoolConfig {
-                profile: self.engine,
-                page_size: self.trace.page_size,
                 kv_bytes_per_token: self.kv_bytes_per_token,
                 capacities: self.capacities.iter().cloned().collect(),
-                windows: vec![WindowKind::All],
-                allowed_lateness_ms: 0,
-                max_lateness_ms: 0,
-                publish_every_ms: 0,
-                max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
-                max_pages_per_request: MAX_REQUEST_PAGES as u32,
-                ..PoolConfig::default()
+                ..options.pool
             },
-            warm_up: WarmUp::Requests(0),
             pool_name: self.pool.clone(),
-            skip_bad_rows: self.trace.skip_bad_rows,
-            beside: Extras::default(),
-            provisioned: None,
-            threads: self.threads.map_or_else(cores, usize::from),
+            threads: self.threads.map_or(options.threads, usize::from),
+            ..options
         }
     }
 }

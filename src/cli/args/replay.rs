@@ -2,7 +2,7 @@
 
 use super::engine::EngineArgs;
 use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
-use crate::replay::{Below, Extras, WarmUp};
+use crate::replay::{Below, Extras, ReplayOptions, WarmUp, cores};
 use crate::worth::{PrefillRate, Prices};
 use clap::Args;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -91,6 +91,31 @@ impl TraceArgs {
             model: self.model.clone(),
             chat_engine: self.chat_engine.unwrap_or_default(),
             ..ReadOptions::default()
+        }
+    }
+
+    /// How a whole log of these is replayed for one engine, in one window, with nothing asked alongside.
+    pub fn replay_options(&self, engine: Profile) -> ReplayOptions {
+        ReplayOptions {
+            traces: self.traces.clone(),
+            read: ReadOptions { chat_engine: self.chat_engine_for(&[engine]), ..self.read_options() },
+            pool: PoolConfig {
+                profile: engine,
+                page_size: self.page_size,
+                windows: vec![WindowKind::All],
+                allowed_lateness_ms: 0,
+                max_lateness_ms: 0,
+                publish_every_ms: 0,
+                max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
+                max_pages_per_request: MAX_REQUEST_PAGES as u32,
+                ..PoolConfig::default()
+            },
+            warm_up: WarmUp::Requests(0),
+            pool_name: None,
+            skip_bad_rows: self.skip_bad_rows,
+            beside: Extras::default(),
+            provisioned: None,
+            threads: cores(),
         }
     }
 }
