@@ -4,12 +4,12 @@
 //! A name may end in the unit of its numbers ([`UNITS`]): `timestamp_ns`, `start_time_ms`, `latency_ms`. A length of time
 //! that names no unit counts where its value does (`1.5s`), or where those who write it under that name have one.
 
-use super::json::{Trouble, read_length, read_time};
+use super::json::{Trouble, read_time};
 use crate::logs::members;
 use crate::spelling::Spellings;
 use crate::time::{Number, Numbers, Time, TimeFault, Unit, Written};
 use hashbrown::HashMap;
-use serde::de::MapAccess;
+use serde::de::{Error, MapAccess};
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -215,8 +215,14 @@ impl StatedTime {
     ) -> Result<(), A::Error> {
         trouble.field = known.name;
         if let (Role::Length(rank), Some(unit)) = (known.role, known.unit) {
-            let length = read_length(map, unit)?;
-            length.into_iter().for_each(|length| self.set_length(rank, length));
+            let value: &RawValue = map.next_value()?;
+            // Percentiles of a length, and flags, are none.
+            if value.get().starts_with(['{', '[', 't', 'f', 'n']) {
+                return Ok(());
+            }
+            let length =
+                serde_json::from_str(value.get()).ok().and_then(|written: Written<'_>| written.length(unit));
+            self.set_length(rank, length.ok_or_else(|| A::Error::custom("no length of time"))?);
             return Ok(());
         }
         if known.is_often_other || matches!(known.role, Role::Length(_)) {
