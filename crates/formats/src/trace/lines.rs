@@ -157,14 +157,18 @@ mod tests {
             if peeked {
                 assert_eq!(lines.peek().expect("memory"), Step::Line);
             }
-            let (mut texts, before) = lines.into_texts();
-            let (mut text, mut walk) = (Text::default(), LineWalk::default());
-            assert!(texts.read(&mut text, 100).expect("memory"));
-            let mut found = Vec::new();
-            while let Some(line) = walk.step(text.as_bytes(), 10) {
-                let content = if let Line::Whole(content) = line { &text.as_bytes()[content] } else { b"?" };
-                found.push((before + walk.number, content));
+            let (mut texts, mut before) = lines.into_texts();
+            let (mut text, mut found) = (Text::default(), Vec::new());
+            while texts.read(&mut text, 100).expect("memory") {
+                let mut walk = LineWalk::default();
+                while let Some(line) = walk.step(text.as_bytes(), 10) {
+                    let content =
+                        if let Line::Whole(content) = line { &text.as_bytes()[content] } else { b"?" };
+                    found.push((before + walk.number, content.to_vec()));
+                }
+                before += walk.number;
             }
+            let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.as_slice())).collect();
             assert_eq!(found, [(3, &b"one"[..]), (4, b"two"), (5, b"?"), (6, b"three")]);
         }
     }
