@@ -1,10 +1,7 @@
 //! What a cache is worth, as a section of a report.
 
-use crate::report::{Section, Table};
+use crate::report::{Section, Table, spread_sizes};
 use crate::worth::{WorthAt, WorthResult, words};
-
-/// Most sizes of the table.
-const MOST_ROWS: usize = 24;
 
 /// The section.
 pub(super) fn section(worth: &WorthResult) -> Section {
@@ -38,8 +35,7 @@ pub(super) fn section(worth: &WorthResult) -> Section {
     let ends =
         worth.capacities.iter().position(|at| at.accelerator_hours <= worth.unlimited.accelerator_hours);
     let telling = &worth.capacities[..ends.map_or(worth.capacities.len(), |end| end + 1)];
-    let each = telling.len().div_ceil(MOST_ROWS).max(1);
-    table.rows.extend(telling.iter().rev().step_by(each).rev().map(|at| row(words::size(at), at)));
+    table.rows.extend(spread_sizes(telling).map(|at| row(words::size(at), at)));
     table.rows.push(row("unlimited".to_owned(), &worth.unlimited));
     Section {
         title: "What the cache is worth".to_owned(),

@@ -39,4 +39,5 @@ pub use plot::{Plot, PlotError};
 pub use recorder::{EstimateHistory, HistoryRecorder};
 pub use section::{Page, Section};
 pub use table::Table;
+pub(crate) use table::spread_sizes;
 pub use theme::stylesheet;

@@ -1,7 +1,7 @@
 //! What the requests of an estimate say of time, tiers and tenants, as sections of a report and in sentences.
 
 use super::section::Section;
-use super::table::Table;
+use super::table::{Table, spread_sizes};
 use super::words::{
     BY_TOKENS, bytes_round, bytes_up, capacity, counted, integer, lasting, rate, rate_or_dash,
     share as share_of,
@@ -70,8 +70,10 @@ fn retention(estimate: &Estimate) -> Option<Section> {
         }));
     }
     let mut ages = Table::new("How long unused pages live", ["capacity", "p10", "p50", "p90"]);
-    for point in &estimate.capacities {
-        let Some(age) = point.eviction_age_ms else { continue };
+    let aged = estimate.capacities.iter().filter_map(|point| Some((point, point.eviction_age_ms?)));
+    // Of sizes that nobody named those in which nothing stays say nothing.
+    let aged: Vec<_> = aged.filter(|(point, age)| point.label.is_some() || age.p90 != Some(0)).collect();
+    for (point, age) in spread_sizes(&aged) {
         let ages_of = [age.p10, age.p50, age.p90].map(|age| dash(age.map(lasting)));
         ages.rows.push([size(point.pages)].into_iter().chain(ages_of).collect());
     }

@@ -4,6 +4,15 @@ use super::markup::Markup;
 use super::words;
 use std::collections::BTreeMap;
 
+/// Most rows of a table of sizes that nobody named.
+const MOST_SIZES: usize = 24;
+
+/// At most [`MOST_SIZES`] of these, at even distances, the last among them.
+pub(crate) fn spread_sizes<T>(sizes: &[T]) -> impl Iterator<Item = &T> {
+    let each = sizes.len().div_ceil(MOST_SIZES).max(1);
+    sizes.iter().rev().step_by(each).rev()
+}
+
 /// A table; cells are plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
@@ -64,5 +73,21 @@ impl Table {
         }
         out.raw("</tbody></table></div>\n");
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_so_many_sizes_are_shown_and_the_largest_always() {
+        for count in 0..200_usize {
+            let sizes: Vec<usize> = (0..count).collect();
+            let shown: Vec<usize> = spread_sizes(&sizes).copied().collect();
+            assert!(shown.len() <= MOST_SIZES && shown.is_sorted(), "{shown:?}");
+            assert_eq!(shown.last(), sizes.last());
+            assert!(count > MOST_SIZES || shown == sizes);
+        }
     }
 }
