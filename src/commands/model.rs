@@ -86,7 +86,7 @@ impl Checkpoint {
         let (config, quantization) = if path.as_os_str() == "-" {
             (read_limited(io::stdin()), None)
         } else {
-            (File::open(&path).and_then(read_limited), beside(&path, QUANTIZATION_FILE)?)
+            (File::open(&path).and_then(read_limited), file_alongside(&path, QUANTIZATION_FILE)?)
         };
         let config = config.with_context(|| {
             let (path, name) = (path.display(), path.to_string_lossy());
@@ -126,7 +126,7 @@ impl Checkpoint {
         if self.path.as_os_str() == "-" {
             return Ok(None);
         }
-        let Some(text) = beside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
+        let Some(text) = file_alongside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
         let index: Index = serde_json::from_str(&text)
             .with_context(|| format!("`{WEIGHTS_INDEX}` beside the config is no index of weights"))?;
         let size = index.metadata.total_size;
@@ -142,7 +142,7 @@ fn read_limited(from: impl Read) -> io::Result<String> {
 }
 
 /// The text of another file of the checkpoint; `None` if there is none.
-fn beside(config: &Path, name: &str) -> anyhow::Result<Option<String>> {
+fn file_alongside(config: &Path, name: &str) -> anyhow::Result<Option<String>> {
     let path = config.with_file_name(name);
     match File::open(&path).and_then(read_limited) {
         Ok(text) => Ok(Some(text)),

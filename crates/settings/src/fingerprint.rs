@@ -47,7 +47,7 @@ impl Settings {
     /// What a pool holds today shapes what it says beside its estimates, where that is asked of it; so do the rules by
     /// which that is answered.
     fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
-        let (asked, name) = (self.asked(pool), pool.map_or("", |pool| &pool.name));
+        let (asked, name) = (self.questions(pool), pool.map_or("", |pool| &pool.name));
         match asked.revision() {
             0 => {}
             revision => hash.update(format!("asked {name}={revision}\n").as_bytes()),

@@ -73,7 +73,7 @@ impl Settings {
             tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
             trend: self.plan.rules(),
             further_costs: Vec::new(),
-            asked: self.asked(own),
+            asked: self.questions(own),
         };
         // Without meaning elsewhere, and no part of a configuration there.
         let hold_back_ms = if config.models_overlap() { self.hold_back(own).as_ms() } else { 0 };
@@ -91,7 +91,7 @@ impl Settings {
     }
 
     /// What a pool with these settings of its own is asked beside its estimates.
-    pub(super) fn asked(&self, own: Option<&Pool>) -> Questions {
+    pub(super) fn questions(&self, own: Option<&Pool>) -> Questions {
         let general = &self.estimate;
         let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();
         let routers = own.and_then(|pool| pool.routers.as_ref()).or(general.routers.as_ref());

@@ -337,7 +337,7 @@ impl ReplayArgs {
     }
 
     /// What to follow besides the pool.
-    pub fn beside(&self) -> Extras {
+    pub fn extras(&self) -> Extras {
         Extras {
             quotas: self.quotas.clone(),
             prefill_rate: self.prefill_rate.clone(),

@@ -104,7 +104,7 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
         warm_up: args.warm_up,
         pool_name: args.pool.clone(),
         skip_bad_rows: args.trace.skip_bad_rows,
-        beside: args.beside(),
+        beside: args.extras(),
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };

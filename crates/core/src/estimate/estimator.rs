@@ -121,7 +121,7 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let Answers { measured, routing, reuse } = self.beside(window, plan.as_ref());
+        let Answers { measured, routing, reuse } = self.answers(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&reading.required);
@@ -241,7 +241,7 @@ impl PoolFigures<'_> {
     }
 
     /// What is asked beside the estimate, where anything is.
-    fn beside(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
+    fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
         let tally = window.tally.beside.as_deref().map(ObservationTally::consolidated);
         let Some((beside, tally)) = self.beside.zip(tally) else { return Answers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();

@@ -219,7 +219,7 @@ impl Live {
     }
 
     /// Takes it back; whether it was all there, and no more.
-    fn take_beside(&mut self, beside: Option<RestoredObservers>, config: &PoolConfig) -> bool {
+    fn take_observers(&mut self, beside: Option<RestoredObservers>, config: &PoolConfig) -> bool {
         let Some(beside) = beside else { return config.asked.is_nothing() };
         let Some((beside, mut saved)) =
             beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
@@ -228,7 +228,7 @@ impl Live {
         };
         self.cache.beside = Some(beside);
         let shape = self.cache.shape(config);
-        self.windows.take_beside(shape, &mut saved);
+        self.windows.take_question_counts(shape, &mut saved);
         !config.asked.is_nothing() && saved.is_empty()
     }
 
@@ -240,7 +240,7 @@ impl Live {
     ) -> Result<(), RestoreError> {
         let config = kind.config();
         self.cache.place_capacities(kind);
-        let beside_fits = self.take_beside(beside, config);
+        let beside_fits = self.take_observers(beside, config);
         if self.cache.chain_violations > 0 {
             self.cache.engine.disprove_chains();
         }

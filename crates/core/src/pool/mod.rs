@@ -94,7 +94,7 @@ pub struct PoolImage<'a> {
 
 impl<'a> PoolImage<'a> {
     /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
-    pub fn take_beside(&mut self) -> Option<ObserversImage<'a>> {
+    pub fn take_observers(&mut self) -> Option<ObserversImage<'a>> {
         self.beside.take()
     }
 
@@ -117,8 +117,8 @@ pub struct RestoredPool {
 }
 
 impl RestoredPool {
-    /// Gives it back what [`PoolImage::take_beside`] took.
-    pub fn with_beside(self, beside: RestoredObservers) -> Self {
+    /// Gives it back what [`PoolImage::take_observers`] took.
+    pub fn with_observers(self, beside: RestoredObservers) -> Self {
         Self { beside: Some(beside), ..self }
     }
 

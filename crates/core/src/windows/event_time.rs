@@ -142,7 +142,7 @@ impl EventWindows {
     }
 
     /// Takes it back.
-    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         self.shape.beside = shape.beside;
         self.panes.iter_mut().for_each(|pane| pane.tally.beside = saved.tally(shape.beside));
     }

@@ -155,12 +155,12 @@ impl WindowSet {
 
     /// Takes it back. What is missing, or left over, does not pass [`WindowSet::are_those_of`] and
     /// [`SavedWindows::is_empty`].
-    pub fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         for windows in &mut self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.take_beside(shape, saved),
-                Windows::Last(last) => last.take_beside(shape, saved),
-                Windows::All(all) => all.take_beside(shape, saved),
+                Windows::EventTime(windows) => windows.take_question_counts(shape, saved),
+                Windows::Last(last) => last.take_question_counts(shape, saved),
+                Windows::All(all) => all.take_question_counts(shape, saved),
             }
         }
     }

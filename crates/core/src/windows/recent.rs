@@ -42,7 +42,7 @@ impl Everything {
     }
 
     /// Takes it back.
-    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         self.tally.beside = saved.tally(shape.without_end().beside);
     }
 
@@ -204,7 +204,7 @@ impl LastRequests {
     }
 
     /// Takes it back; the counts are the sum.
-    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         if !shape.beside.is_something() {
             return;
         }
@@ -334,14 +334,14 @@ mod tests {
             let mut summary = RequestSummary::default();
             summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
             summary.overlap = Some(Overlap { requests: 1, pages: 2 });
-            summary.beside = Some(Arc::new(beside(&outcome)));
+            summary.beside = Some(Arc::new(observation(&outcome)));
             window.observe(&summary);
         }
         window
     }
 
     /// What a request adds where the measured hits and a router are asked about.
-    fn beside(outcome: &Outcome) -> Observation {
+    fn observation(outcome: &Outcome) -> Observation {
         let cached = CachedPages::stated(1);
         let routed = Routed { replica: 1, number: 0, outcome };
         Observation {

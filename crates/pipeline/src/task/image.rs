@@ -196,7 +196,7 @@ impl PartitionTask {
     /// The state as it stands before [`PartitionTask::next_offset`].
     pub fn image(&self) -> TaskImage<'_> {
         let PoolSetImage { log, mut pools, timelines } = self.pools.image();
-        let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_beside()?)));
+        let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_observers()?)));
         let mut beside: Vec<_> = beside.collect();
         let reuse = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_reuse()?)));
         let reuse = reuse.collect();
@@ -236,7 +236,7 @@ impl PartitionTask {
             image;
         let Trailing { arrivals, id_schemes } = trailing;
         let beside = rejoined(beside, reuse, RestoredObservers::with_reuse)?;
-        let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
+        let pools = rejoined(pools, beside, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };
         let mut pools = PoolSet::restore(pool_set_config(&config, partition), image)?;

@@ -45,13 +45,13 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-fn asked(routers: &[&str], measured: bool) -> Questions {
+fn enabled(routers: &[&str], measured: bool) -> Questions {
     let routers = routers.iter().map(|text| text.parse().expect(text)).collect();
     Questions { measured, routers, ..Questions::default() }
 }
 
 fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
-    let all = asked(&["logged", "round-robin:2", "least-in-flight:3", "prefix:2:match=0.2"], true);
+    let all = enabled(&["logged", "round-robin:2", "least-in-flight:3", "prefix:2:match=0.2"], true);
     let provisioned = provisioned.map(|pages| format!("{pages}p").parse().expect("pages"));
     PoolConfig {
         profile: Profile::Vllm,
@@ -84,7 +84,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
 /// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
 fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
-    let asked = Questions { provisioned: config.asked.provisioned, ..asked(&[], true) };
+    let asked = Questions { provisioned: config.asked.provisioned, ..enabled(&[], true) };
     PoolConfig { profile, tiers: Vec::new(), asked, ..config }
 }
 
@@ -255,7 +255,7 @@ type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
-    let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
+    let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
     let reuse: Vec<_> = beside.iter_mut().filter_map(ObserversImage::take_reuse).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
     (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&reuse).expect("bytes"))
@@ -272,7 +272,7 @@ fn restore(config: &PoolConfig, (pools, beside, reuse): &Kept) -> Result<PoolSet
     };
     let mut beside = beside.into_iter().map(with_reuse);
     let with = |(name, pool): (Box<str>, RestoredPool)| match beside.next() {
-        Some(beside) => (name, pool.with_beside(beside)),
+        Some(beside) => (name, pool.with_observers(beside)),
         None => (name, pool),
     };
     let pools = pools.into_iter().map(with).collect();
@@ -369,7 +369,7 @@ fn a_snapshot_of_other_questions_is_refused() {
         restore(&config, &(whole.0.clone(), whole.1.clone(), none)).is_err(),
         "time and tenants are asked"
     );
-    for asked in [asked(&["logged"], true), asked(&["round-robin:2"], false), asked(&[], true)] {
+    for asked in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
         let other = kept(&PoolConfig { asked, ..config.clone() });
         assert!(restore(&config, &(whole.0.clone(), other.1, whole.2.clone())).is_err(), "other questions");
     }
@@ -385,8 +385,8 @@ fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
-    let some = PoolConfig { asked: asked(&["hash:2:tenant"], false), ..config.clone() };
-    let other = PoolConfig { asked: asked(&["hash:2:first-page"], false), ..config.clone() };
+    let some = PoolConfig { asked: enabled(&["hash:2:tenant"], false), ..config.clone() };
+    let other = PoolConfig { asked: enabled(&["hash:2:first-page"], false), ..config.clone() };
     assert_ne!(fingerprint(&some), fingerprint(&config));
     assert_ne!(fingerprint(&some), fingerprint(&other));
 }
@@ -426,16 +426,16 @@ fn questions_that_cannot_be_answered_are_refused() {
     refused_of_few(Questions { ttls: ttls(1), ..Questions::default() }, "last:65537", "at most last:65536");
     let twice = [ttls(1), ttls(1)].concat();
     refused_of_few(Questions { ttls: twice, ..Questions::default() }, "all", "`ttls` names 1s twice");
-    refused(asked(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
-    refused(asked(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
+    refused(enabled(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
+    refused(enabled(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
     for router in ["hash:2", "hash:2:session"] {
-        refused(asked(&[router], false), &format!("has {router}, which goes by the session"));
+        refused(enabled(&[router], false), &format!("has {router}, which goes by the session"));
     }
     let in_bytes = Some("1GiB".parse().expect("a size"));
-    refused(Questions { provisioned: in_bytes, ..asked(&[], true) }, "`provisioned` is 1GiB");
+    refused(Questions { provisioned: in_bytes, ..enabled(&[], true) }, "`provisioned` is 1GiB");
     let of = |asked: Questions| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
-    assert_eq!(of(asked(&[], true)).check(), Ok(()), "by single capacities");
-    let routed = of(asked(&["logged"], true)).check().expect_err("no stack").to_string();
+    assert_eq!(of(enabled(&[], true)).check(), Ok(()), "by single capacities");
+    let routed = of(enabled(&["logged"], true)).check().expect_err("no stack").to_string();
     assert!(routed.starts_with("`routers` needs an engine"), "{routed}");
 }
 
@@ -444,7 +444,7 @@ fn questions_that_cannot_be_answered_are_refused() {
 fn requests_of_too_many_replicas_are_left_out_and_counted() {
     let config = PoolConfig {
         windows: vec![WindowKind::All],
-        asked: asked(&["logged"], true),
+        asked: enabled(&["logged"], true),
         ..config(None, Ratio::ONE)
     };
     let mut set = PoolSet::new(set_config(&config), History::Whole);
@@ -473,7 +473,7 @@ fn restored_caches_of_answers_take_no_word_that_they_had_ceased_to_take() {
     let config = PoolConfig {
         windows: vec![WindowKind::All],
         tiers: Vec::new(),
-        asked: asked(&[], true),
+        asked: enabled(&[], true),
         ..config(None, Ratio::ONE)
     };
     let request = |set: &mut PoolSet, index: usize, ids: [u64; 4], ids_chained: bool| {
