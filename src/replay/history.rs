@@ -89,7 +89,9 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let before = super::pointwise::sections(replay).into_iter().chain(optimum);
     pool.asked.sections.splice(0..0, before);
     pool.asked.sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
+    pool.asked.sections.extend(replay.restarts.as_ref().map(super::restarts::section));
     pool.asked.sections.extend(replay.worth.as_ref().map(super::worth::section));
+    pool.asked.worth = replay.worth.as_ref().and_then(|worth| super::worth::curve(worth, pool.page_bytes?));
     pool
 }
 

@@ -17,11 +17,13 @@ mod per_request;
 mod pointwise;
 mod questions;
 mod reading;
+mod restarts;
 mod run;
 mod search;
 mod worth;
 
 use crate::report::HistoryRecorder;
+use crate::worth::restarts::{RestartsResult, TooManyRestarts};
 use crate::worth::{PrefillRate, Prices, WorthResult, WorthTooLarge};
 use channels::Channels;
 use kvset_core::engines::one_pass::EngineRefusal;
@@ -58,6 +60,7 @@ pub use log::{LogEntry, LogFacts, PageSizeError, Path, Prompts, RequestLog, Segm
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
+pub use worth::RoutedWorth;
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +108,8 @@ pub struct Extras {
     pub below: Vec<Below>,
     /// See `below`.
     pub below_rules: EngineRules,
+    /// Whether it is counted what restarts lose.
+    pub restarts: bool,
 }
 
 impl ReplayOptions {
@@ -213,6 +218,19 @@ pub enum ReplayError {
     /// Times are kept of more requests and capacities than there is room for.
     #[error(transparent)]
     Worth(#[from] WorthTooLarge),
+    /// There are more restarts to count than there is room for.
+    #[error(transparent)]
+    Restarts(#[from] TooManyRestarts),
+    /// Restarts are counted by the hour.
+    #[error(
+        "--restarts goes by the hour in which requests came, and {0}: log the time of each request, or leave --restarts out"
+    )]
+    NoHours(&'static str),
+    /// Not all hits at the provisioned size are known.
+    #[error(
+        "--restarts at --provisioned needs {pages} pages, and {most} are tracked: name a smaller size, or raise --max-tracked-pages"
+    )]
+    RestartsBeyond { pages: u64, most: u64 },
     /// The per-request file cannot be written.
     #[error("cannot write the per-request rows: {0}")]
     PerRequest(std::io::Error),
@@ -279,6 +297,10 @@ pub struct Replay {
     pub quotas: Vec<QuotaResult>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     pub worth: Option<WorthResult>,
+    /// The same of replicas behind routers, in the order of these.
+    pub routed_worth: Vec<RoutedWorth>,
+    /// What restarts cost, where that is counted.
+    pub restarts: Option<RestartsResult>,
     /// When the requests of the trace came.
     pub times: TimeFacts,
     /// What the reader had to assume about the trace.

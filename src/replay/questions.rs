@@ -38,6 +38,7 @@ pub(super) fn check(config: &PoolConfig, beside: &Extras) -> Result<(), ReplayEr
         ("--optimal", asked.optimal),
         ("--tenants", asked.tenants.is_some()),
         ("--quota", !beside.quotas.is_empty()),
+        ("--restarts", beside.restarts),
     ];
     let option = of_a_stack.into_iter().find(|(_, is_asked)| *is_asked);
     if let Some((asked, _)) = option.filter(|_| config.is_pointwise()) {

@@ -8,7 +8,9 @@ use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::Ledger;
 use super::per_request::PerRequest;
 use super::questions::{self, Names};
+use super::restarts::Restarts;
 use super::search::Sufficiency;
+use super::worth::RoutedTally;
 use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions};
 use crate::report::HistoryRecorder;
 use crate::worth::{FoundTokens, Prices, WorthResult, WorthTally};
@@ -59,6 +61,9 @@ pub(super) struct Run {
     /// What the cache is worth, where it is known how fast prompts are computed.
     worth: Option<WorthTally>,
     prices: Prices,
+    /// The same of the replicas behind each router.
+    routed: Vec<RoutedTally>,
+    restarts: Option<Restarts>,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
@@ -129,6 +134,8 @@ impl Run {
             quotas: options.beside.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
             worth: options.beside.prefill_rate.clone().map(WorthTally::new),
             prices: options.beside.prices,
+            routed: RoutedTally::all(options),
+            restarts: Restarts::new(options),
             ceilings,
             below: Tiers::new(&options.beside.below, &options.beside.below_rules),
             sufficiency: None,
@@ -246,6 +253,9 @@ impl Run {
             let page = u64::from(page_size.get());
             let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
             let at = event.event_time.0;
+            for (place, routed) in self.routed.iter_mut().enumerate() {
+                routed.add(place, pool, (at, prompt))?;
+            }
             let below = self.below.as_ref();
             let found = |(at, hits): (usize, u64)| {
                 let (pages, load_seconds) = below.map_or((0, 0.0), |below| below.served(at));
@@ -262,6 +272,9 @@ impl Run {
                     worth.add(at, prompt, outcome.reusable_prefix() * page, hits.enumerate().map(found))
                 }
             }?;
+        }
+        if let Some(restarts) = &mut self.restarts {
+            restarts.observe(pool, event, (self.requests, counted))?;
         }
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
@@ -328,6 +341,7 @@ impl Run {
         let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);
+        let restarts = self.restarts.map(|found| found.result(pool, whole.as_ref(), &findings.times));
         let notes = findings.notes.iter().cloned().chain(never_stated).collect();
         let replay = Replay {
             requests: self.requests,
@@ -353,6 +367,11 @@ impl Run {
                 let tiers = self.below.as_ref().map(Tiers::worth).unwrap_or_default();
                 WorthResult::of(tally, &sizes, self.prices, tiers, recommended)
             }),
+            routed_worth: {
+                let result = |routed: &RoutedTally| routed.result(pool?, self.prices);
+                self.routed.iter().filter_map(result).collect()
+            },
+            restarts: restarts.transpose()?.flatten(),
             optimal: pool
                 .zip(whole.as_ref())
                 .and_then(|(pool, whole)| pool.optimal_capacity(whole.recommendation()?.so_far()?)),

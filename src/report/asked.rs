@@ -1,6 +1,7 @@
 //! What was asked for beside the estimates, as a report shows it.
 
 use super::measured::MeasuredBand;
+use super::plot::WorthCurve;
 use super::section::{Page, Section};
 use super::{measured, routing};
 use kvset_core::questions::measured::MeasuredEstimate;
@@ -13,6 +14,8 @@ pub struct QuestionSections {
     pub foresight: Vec<(u64, f64)>,
     /// What the cache in use behaves like, where the log tells it.
     pub measured: Option<MeasuredBand>,
+    /// What the next GiB earns, where that and its price are known.
+    pub worth: Option<WorthCurve>,
     /// Sections, in the order shown.
     pub sections: Vec<Section>,
 }

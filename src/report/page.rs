@@ -7,7 +7,10 @@ use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
 use super::parts::{figure, required_cell, sized_cell};
 use super::plan::plan_table;
-use super::plot::{PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history};
+use super::plot::{
+    PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
+    worth_against_price,
+};
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
@@ -114,6 +117,11 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
     pool.asked.sections.iter().for_each(|section| {
         out.markup(&section.markup());
     });
+    if let Some(curve) = &pool.asked.worth
+        && let Some(plot) = worth_against_price(&format!("{id}-worth"), curve)?
+    {
+        out.raw("<div class=\"plots\">\n").markup(&figure(&plot)).raw("</div>\n");
+    }
     if let Some(table) = windows_table(pool) {
         out.raw("<h2>Windows</h2>\n").markup(&table.markup());
     }

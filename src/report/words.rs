@@ -193,6 +193,11 @@ pub(crate) fn factor(value: f64) -> String {
     }
 }
 
+/// An amount of money: two places, or four of a small one.
+pub(crate) fn money(amount: f64) -> String {
+    if amount.abs() >= 0.1 || amount == 0.0 { format!("{amount:.2}") } else { format!("{amount:.4}") }
+}
+
 /// A short number for an axis: `0`, `250`, `1.5k`, `2M`.
 pub(crate) fn short(value: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];

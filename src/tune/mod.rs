@@ -10,6 +10,8 @@ pub use changes::{Change, Topic, changes};
 pub use setup::{Hits, Setup, SetupError};
 
 use crate::replay::{ReplayError, ReplayOptions, RequestLog, parallel};
+use crate::worth::WorthAt;
+use kvset_core::estimate::curve::share;
 use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +29,26 @@ pub enum Exactness {
     Pointwise,
     /// The model is known to differ from the engine.
     Approximate,
+}
+
+/// What is left to compute, and what that and the memory cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cost {
+    /// Prefill of the whole log.
+    pub accelerator_hours: f64,
+    /// The same a day; absent where the log spans no time.
+    pub accelerator_hours_a_day: Option<f64>,
+    /// What that costs a day, where the price is known.
+    pub money_a_day: Option<f64>,
+    /// What the memory costs a day, where the price is known.
+    pub memory_a_day: Option<f64>,
+}
+
+impl Cost {
+    fn of(worth: WorthAt) -> Self {
+        let WorthAt { accelerator_hours, accelerator_hours_a_day, money_a_day, memory_a_day, .. } = worth;
+        Self { accelerator_hours, accelerator_hours_a_day, money_a_day, memory_a_day }
+    }
 }
 
 /// What the present configuration finds.
@@ -54,6 +76,27 @@ pub struct Base {
     pub hit_rate_tokens: f64,
     /// How exact that is.
     pub exactness: Exactness,
+    /// What it costs, where the prefill rate is known; not with a time to live.
+    #[serde(flatten)]
+    pub cost: Option<Cost>,
+}
+
+/// A number of replicas behind the present router, each with the memory that it has now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplicasResult {
+    /// How many.
+    pub replicas: u64,
+    /// What they hold together.
+    pub capacity_pages: u64,
+    /// Pages that hit.
+    pub hit_pages: u64,
+    /// Their tokens.
+    pub hit_tokens: u64,
+    /// Their share of all tokens of the prompts.
+    pub hit_rate_tokens: f64,
+    /// What it costs, where the prefill rate is known.
+    #[serde(flatten)]
+    pub cost: Option<Cost>,
 }
 
 /// A change, and what it finds.
@@ -73,6 +116,9 @@ pub struct ChangeResult {
     pub costs_memory: bool,
     /// Why it cannot be had; absent where it can.
     pub impossible: Option<String>,
+    /// What it costs, where the prefill rate is known; not with a time to live.
+    #[serde(flatten)]
+    pub cost: Option<Cost>,
 }
 
 /// The result.
@@ -84,6 +130,9 @@ pub struct TuneResult {
     pub changes: Vec<ChangeResult>,
     /// The best changes two by two, the best first.
     pub pairs: Vec<ChangeResult>,
+    /// A replica less than there are, as many, and one more; none where no router is named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicasResult>,
 }
 
 /// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none where the
@@ -115,10 +164,31 @@ pub fn tune(
         pairs.into_iter().filter(|pair| pair.hit_tokens.is_some_and(|tokens| tokens > best)).collect();
     pairs.sort_by(rank);
     Ok(TuneResult {
+        replicas: replicas(&base, log)?,
         base: base.summary(&found),
         changes: ranked.into_iter().map(|(_, tried)| tried).collect(),
         pairs,
     })
+}
+
+/// What a replica less, as many as there are, and one more find.
+fn replicas(base: &Setup, log: &RequestLog) -> Result<Vec<ReplicasResult>, TuneError> {
+    let router = base.options.pool.asked.routers.first().filter(|router| router.replicas > 0);
+    let Some(present) = router.map(|router| router.replicas) else { return Ok(Vec::new()) };
+    let result = |count: usize| {
+        let setup = base.with_replicas(count)?;
+        let found = setup.hits(log);
+        Some(found.map(|hits| ReplicasResult {
+            replicas: count as u64,
+            capacity_pages: setup.capacity().pages(setup.page_bytes()).map_or(0, |pages| pages.0),
+            hit_pages: hits.pages,
+            hit_tokens: hits.tokens,
+            hit_rate_tokens: share(hits.tokens, hits.prompt_tokens),
+            cost: hits.worth.map(Cost::of),
+        }))
+    };
+    let counts: Vec<usize> = (present - 1..=present + 1).filter(|count| *count > 0).collect();
+    parallel::map(base.options.threads, &counts, |count| result(*count)).into_iter().flatten().collect()
 }
 
 /// Why nothing was tuned.
@@ -174,6 +244,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
             exactness,
             costs_memory,
             impossible: None,
+            cost: hits.worth.map(Cost::of),
         },
         Err(why) => ChangeResult {
             change,
@@ -183,6 +254,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
             exactness: base.exactness(),
             costs_memory,
             impossible: Some(why),
+            cost: None,
         },
     }
 }

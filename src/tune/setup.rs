@@ -1,10 +1,12 @@
 //! A configuration of a cache, and what it finds of a log.
 
-use super::{Base, Exactness, TuneError, scaled};
+use super::{Base, Cost, Exactness, TuneError, scaled};
 use crate::replay::{Below, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
+use crate::worth::WorthAt;
 use kvset_core::engines::below::Store;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
+use kvset_core::questions::routing::{PreciseRules, RouterKind, RouterSpec};
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::{PageBytes, PageSize};
 use kvset_core::windows::window::WindowKind;
@@ -40,7 +42,7 @@ pub enum SetupError {
 }
 
 /// What a configuration finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hits {
     /// Pages, in all tiers.
     pub pages: u64,
@@ -52,6 +54,8 @@ pub struct Hits {
     pub prompt_tokens: u64,
     /// Requests that count.
     pub requests: u64,
+    /// What is left to compute, where the prefill rate is known; not known with a time to live.
+    pub worth: Option<WorthAt>,
 }
 
 impl Setup {
@@ -143,7 +147,35 @@ impl Setup {
             page_accesses: whole.map_or(0, |whole| whole.page_accesses),
             prompt_tokens: whole.map_or(0, |whole| whole.prompts().all),
             requests: done.requests - done.warm_up_requests,
+            worth: self.worth(&done),
         })
+    }
+
+    fn worth(&self, done: &Replay) -> Option<WorthAt> {
+        let asked = &self.options.pool.asked;
+        let worth = match () {
+            () if !asked.routers.is_empty() => done.routed_worth.first().map(|routed| &routed.worth),
+            () if !asked.ttls.is_empty() => None,
+            () => done.worth.as_ref(),
+        };
+        worth?.capacities.first().copied()
+    }
+
+    /// The same replicas, `count` of them, each as large as it is; none where that is no number of replicas that the
+    /// router can have.
+    pub fn with_replicas(&self, count: usize) -> Option<Self> {
+        let present = self.options.pool.asked.routers.first()?;
+        let mut changed = self.clone();
+        changed.scale(count as u64, present.replicas as u64);
+        let kind = match present.kind {
+            RouterKind::Precise(rules) => {
+                RouterKind::Precise(PreciseRules { at: changed.capacity().size, ..rules })
+            }
+            kind => kind,
+        };
+        let spec = RouterSpec { kind, replicas: count };
+        changed.options.pool.asked.routers = vec![spec.written().parse().ok()?];
+        Some(changed)
     }
 
     /// Pages that the engine's own caches find.
@@ -179,6 +211,7 @@ impl Setup {
             hit_tokens: hits.tokens,
             hit_rate_tokens: kvset_core::estimate::curve::share(hits.tokens, hits.prompt_tokens),
             exactness: self.exactness(),
+            cost: hits.worth.map(Cost::of),
         }
     }
 

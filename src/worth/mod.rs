@@ -6,10 +6,12 @@
 //! prefill time, and no throughput.
 
 mod rate;
+pub mod restarts;
 mod result;
 mod tally;
 pub mod words;
 
 pub use rate::{PrefillRate, RateError};
+pub(crate) use result::HOURS_A_DAY;
 pub use result::{Prices, TierWorth, TimeToFirstToken, WorthAt, WorthResult};
 pub use tally::{FoundTokens, WorthTally, WorthTooLarge};

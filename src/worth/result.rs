@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-const HOURS_A_DAY: f64 = 24.0;
+pub(crate) const HOURS_A_DAY: f64 = 24.0;
 
 const SECONDS_AN_HOUR: f64 = 3600.0;
 

@@ -1,16 +1,13 @@
 //! What a cache is worth, in sentences.
 
-use super::result::{Prices, TierWorth, WorthAt, WorthResult};
+use super::result::{HOURS_A_DAY, Prices, TierWorth, WorthAt, WorthResult};
 use crate::report::words;
+
+pub(crate) use words::money;
 
 /// Why the figures are times and no throughput; said wherever they are.
 const WHAT_IS_COUNTED: &str = "Times are those of computing what is missing at the prefill rate, one request alone: \
                                without queueing, batching and decoding, so they are no throughput.";
-
-/// An amount of money: two places, or four of a small one.
-pub fn money(amount: f64) -> String {
-    if amount.abs() >= 0.1 || amount == 0.0 { format!("{amount:.2}") } else { format!("{amount:.4}") }
-}
 
 /// Accelerator-hours.
 pub fn hours(hours: f64) -> String {
@@ -86,7 +83,7 @@ fn assumed(worth: &WorthResult) -> Vec<String> {
 /// "30 GiB save the most beyond what they cost; the next step, to 36 GiB, earns 0.04 a GiB and day, and costs 0.07."
 fn crossing(worth: &WorthResult) -> Option<String> {
     let Prices { gib_hour, .. } = worth.prices;
-    let a_gib_day = gib_hour? * 24.0;
+    let a_gib_day = gib_hour? * HOURS_A_DAY;
     // Without a day there is no money a day to compare.
     worth.unlimited.saved_a_day?;
     worth.capacities.first()?.bytes?;

@@ -96,6 +96,8 @@ fn prices_belong_to_a_rate_and_nothing_is_told_without_one() {
         &["--prefill-rate", "1000", "--gib-price", "1"],
         &["--prefill-rate", "0"],
         &["--prefill-rate", "5,6"],
+        &["--prefill-rate", "1000", "--sample-rate", "0.5"],
+        &["--prefill-rate", "1000", "--gpu-price", "2", "--worth-plot", "worth.svg"],
     ] {
         kvset(&["replay"]).args(args).arg(&trace).assert().code(2);
     }

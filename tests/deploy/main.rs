@@ -21,6 +21,7 @@ mod queries;
 mod registry_support;
 mod rendered;
 mod running;
+mod scaling;
 
 use clap::Parser as _;
 use kvset::settings::Settings;

@@ -6,7 +6,7 @@
 use super::parts_support::missing;
 use super::queries::{self, Asked};
 use super::running::{Running, SOON};
-use super::{list_at, path, promql, read, text_at};
+use super::{list_at, path, promql, read, scaling, text_at};
 use serde_json::Value;
 use std::fs::File;
 use std::net::TcpListener;
@@ -59,6 +59,16 @@ fn every_alert_fires_when_it_should_and_not_before() {
     }
     if installed("promtool") {
         promtool(&["test", "rules", "tests/deploy/alerts.test.yml"]);
+    }
+}
+
+#[test]
+fn replicas_are_scaled_by_numbers_alone() {
+    if installed("promtool") {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("scaling.test.yml");
+        std::fs::write(&file, scaling::promtool_tests().to_string()).expect("a disk");
+        promtool(&["test", "rules", &file.to_string_lossy()]);
     }
 }
 
@@ -190,6 +200,12 @@ fn no_panel_is_empty_and_no_alert_fires_on_a_healthy_service() {
         for selector in promql::selectors(&asked.text) {
             prometheus.find(&asked.place, &selector, until);
         }
+    }
+    let replicas = scaling::query_of([("pool", "alpha"), ("window", "all"), ("tier", "hbm")]);
+    prometheus.find("the autoscaler", &replicas, until);
+    for sample in prometheus.ask(&replicas) {
+        let value: f64 = text_at(&sample, "/value/1").parse().expect("a number");
+        assert!(scaling::replicas(value) >= 1 && value.fract() == 0.0, "{sample}");
     }
     assert_quiet(&prometheus, until);
 }

@@ -27,6 +27,7 @@ impl Asked {
 pub fn all() -> Vec<Asked> {
     let mut asked = dashboard();
     asked.extend(alerts());
+    asked.push(super::scaling::query());
     asked
 }
 

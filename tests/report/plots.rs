@@ -1,7 +1,10 @@
 //! The drawings: labels apart, texts as texts, every colour a class, readable without the page.
 
 use crate::report_support::{covered, point, recommending, troubled_pool, week_pool};
-use kvset::report::plot::{capacity_curve, capacity_history, requirement_distribution, traffic_history};
+use kvset::report::plot::{
+    WorthCurve, capacity_curve, capacity_history, requirement_distribution, traffic_history,
+    worth_against_price,
+};
 use kvset::report::{Plot, PoolReport};
 use proptest::prelude::*;
 
@@ -163,5 +166,50 @@ proptest! {
         }
         pool.capacities = (0..20).map(|index| point(required[0].max(2) / 2 * (index + 1), 0.04 * index as f64, 0.04 * index as f64)).collect();
         plots(&pool).iter().for_each(check);
+    }
+}
+
+/// A curve on which the next GiB earns less and less, of pages of a GiB.
+fn worth(steps: &[(u64, f64)], price: f64, best: Option<u64>) -> Option<Plot> {
+    let curve = WorthCurve { steps: steps.to_vec(), price, best, page_bytes: 1 << 30 };
+    worth_against_price("worth", &curve).expect("a drawable plot")
+}
+
+#[test]
+fn worth_is_drawn_against_its_price_with_the_crossing_marked() {
+    let steps = [(1, 2.0), (8, 1.5), (64, 0.5), (128, 0.05), (256, 0.000_1), (512, 0.0)];
+    let plot = worth(&steps, 0.07, Some(64)).expect("a plot");
+    check(&plot);
+    let svg = plot.standalone_svg();
+    for text in ["worth its price up to 64.0 GiB", "one GiB costs: 0.07", "one GiB more earns"] {
+        assert!(svg.contains(text), "{text} in {svg}");
+    }
+    assert!(plot.description.contains("Up to 64.0 GiB"));
+    // What earns next to nothing is not drawn.
+    assert_eq!(plot.table.rows.last().map(|row| row[0].as_str()), Some("128 GiB"));
+    let dear = worth(&steps, 9.0, None).expect("a plot");
+    check(&dear);
+    assert!(
+        dear.description.contains("no size of the cache saves what it costs")
+            && !dear.standalone_svg().contains("worth its price")
+    );
+    check(&worth(&steps, 0.0, None).expect("memory that is free"));
+    assert!(worth(&[(1, 0.0), (2, 0.0)], 0.07, None).is_none() && worth(&[], 0.07, None).is_none());
+}
+
+proptest! {
+    #[test]
+    fn any_worth_can_be_drawn(
+        steps in prop::collection::vec((1u64..1 << 20, 0.0..1e4f64), 0..40), price in 0.0..1e3f64, best in 0usize..50,
+    ) {
+        let (mut pages, mut sum) = (0, Vec::new());
+        for (step, earns) in steps {
+            pages += step;
+            sum.push((pages, earns));
+        }
+        let best = sum.get(best).map(|(pages, _)| *pages);
+        if let Some(plot) = worth(&sum, price, best) {
+            check(&plot);
+        }
     }
 }

@@ -184,6 +184,10 @@ pub struct ReplayArgs {
     /// Price of a GiB of cache for an hour, in the same currency: where the next GiB costs more than it saves.
     #[arg(long, value_name = "X", value_parser = price, requires = "gpu_price", allow_negative_numbers = true)]
     pub gib_price: Option<f64>,
+    /// What an emptied cache costs, by hour of the day (UTC), and how long until it is warm: at what is recommended, and at
+    /// --provisioned. In tokens; with --prefill-rate in seconds of prefill, with --gpu-price in money.
+    #[arg(long)]
+    pub restarts: bool,
     /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
     #[arg(
         long = "engine",
@@ -288,6 +292,9 @@ pub struct ReplayArgs {
     /// Write the hit-rate curve as an SVG here.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+    /// Write worth against price as an SVG here: what the next GiB earns and costs, by the size of the cache.
+    #[arg(long, value_name = "FILE.svg", requires = "gib_price")]
+    pub worth_plot: Option<PathBuf>,
     /// Write a self-contained report with plots here.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -344,6 +351,7 @@ impl ReplayArgs {
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),
+            restarts: self.restarts,
         }
     }
 

@@ -7,6 +7,7 @@ pub mod plan;
 mod plot;
 mod progress;
 pub mod required;
+pub mod restarts;
 mod result;
 pub mod retention;
 pub mod routing;

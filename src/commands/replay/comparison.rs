@@ -68,6 +68,8 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         "--engine names an engine twice: leave one out"
     } else if args.per_request.is_some() {
         "--per-request writes the rows of one engine: name one with --engine"
+    } else if args.worth_plot.is_some() {
+        "--worth-plot draws one engine: name one with --engine"
     } else {
         return Ok(());
     };

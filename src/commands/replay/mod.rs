@@ -23,7 +23,9 @@ use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::pools::{PoolResult, PoolsResult};
-use crate::commands::replay::report::{notes, pool_notes, trace_notes, write_plot, write_report};
+use crate::commands::replay::report::{
+    notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
+};
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::replay::{
     Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
@@ -84,6 +86,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if let Some(path) = &args.plot {
         write_plot(path, std::slice::from_ref(&result.facts))?;
     }
+    if let Some(path) = &args.worth_plot {
+        write_worth_plot(path, &result.facts)?;
+    }
     let asked = !args.capacities.is_empty();
     let text = if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) };
     print(&text)
@@ -110,6 +115,7 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
     check_search(args, &options)?;
+    check_worth(args)?;
     check_below(args, &model, options.pool.kv_bytes_per_token)?;
     Ok((model, options))
 }
@@ -167,6 +173,7 @@ impl ReplayArgs {
             () if self.provisioned.is_some() => "--provisioned",
             () if self.search => "--search",
             () if self.plot.is_some() => "--plot",
+            () if self.worth_plot.is_some() => "--worth-plot",
             () => return Ok(()),
         };
         Err(several_pools(pools, asked).into())
@@ -267,6 +274,23 @@ fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failur
     Err(Failure::Usage(anyhow::anyhow!(reason)))
 }
 
+/// Refuses what is counted of every page and of one cache.
+fn check_worth(args: &ReplayArgs) -> Result<(), Failure> {
+    let is_sampled = args.sample_rate != Ratio::ONE;
+    let reason = match () {
+        () if args.restarts && is_sampled => "--restarts needs every page: leave --sample-rate at 1",
+        () if args.prefill_rate.is_some() && is_sampled => {
+            "--prefill-rate counts what each request computes, which needs every page: leave --sample-rate at 1"
+        }
+        () if args.restarts && !args.below.is_empty() => {
+            "--restarts counts what the engine's own cache loses, and tiers of --below may outlive that or not: leave one of \
+             them out"
+        }
+        () => return Ok(()),
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
+}
+
 /// Refuses a size in bytes that nothing can be compared with.
 fn check_provisioned(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let Some(held) = &args.provisioned else { return Ok(()) };
@@ -307,6 +331,8 @@ impl ReplayResult {
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
         result.worth.clone_from(&done.worth);
+        result.routed_worth.clone_from(&done.routed_worth);
+        result.restarts.clone_from(&done.restarts);
         let measured = whole.and_then(|all| all.measured.as_ref());
         result.measured = measured.map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
@@ -339,6 +365,8 @@ impl From<ReplayError> for Failure {
             | ReplayError::SeveralPools { .. }
             | ReplayError::NoSuchPool { .. }
             | ReplayError::TooManyPools { .. }
+            | ReplayError::NoHours(_)
+            | ReplayError::RestartsBeyond { .. }
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }

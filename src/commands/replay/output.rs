@@ -10,9 +10,10 @@ use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
-use crate::replay::{CacheWritesResult, SearchResult};
+use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult};
 use crate::report::{Headline, PoolReport, headline};
 use crate::worth::WorthResult;
+use crate::worth::restarts::RestartsResult;
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::recommendation::{Answer, Recommendation};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
@@ -75,6 +76,12 @@ pub struct ReplayResult {
     /// What the cache is worth, where it is known how fast prompts are computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<WorthResult>,
+    /// The same of the replicas behind each router.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routed_worth: Vec<RoutedWorth>,
+    /// What an emptied cache costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<RestartsResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
     /// What a reader of the figures should know of how the trace was read.
@@ -237,6 +244,8 @@ impl ReplayResult {
             traffic: whole.and_then(TrafficOutput::of),
             costs: Vec::new(),
             worth: None,
+            routed_worth: Vec::new(),
+            restarts: None,
             windows: windows.iter().map(WindowResult::from).collect(),
             notes: Vec::new(),
             with_answers: None,
@@ -266,7 +275,8 @@ impl ReplayResult {
         let capacities = self.capacities.len();
         self.with_answers.iter_mut().for_each(|upper| upper.capacities.truncate(capacities));
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
-        self.worth.iter_mut().for_each(|worth| worth.capacities.truncate(capacities));
+        let routed = self.routed_worth.iter_mut().map(|routed| &mut routed.worth);
+        self.worth.iter_mut().chain(routed).for_each(|worth| worth.capacities.truncate(capacities));
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
         let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
         hits.for_each(|hits| hits.truncate(capacities));

@@ -6,7 +6,7 @@ use crate::cli::output::required::{CapacityResult, recommended_cell, required_ta
 use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
-use crate::cli::output::{routing, worth};
+use crate::cli::output::{restarts, routing, worth};
 use crate::replay::CacheWritesResult;
 use crate::report::words::{BY_TOKENS, hit_rate};
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
@@ -52,8 +52,12 @@ impl ReplayResult {
             let shown: Vec<u64> = shown.iter().map(|point| point.pages).collect();
             text.push_str(&worth::render(found, &shown, terminal));
         }
+        self.restarts.iter().for_each(|found| text.push_str(&restarts::render(found, terminal)));
         text.push_str(&self.lifetimes(terminal));
-        self.routing.iter().for_each(|routed| text.push_str(&routing::render(routed, terminal)));
+        for routed in &self.routing {
+            let worth = self.routed_worth.iter().find(|found| found.router == routed.asked);
+            text.push_str(&routing::render(routed, worth.map(|found| &found.worth), terminal));
+        }
         self.measured.iter().for_each(|measured| text.push_str(&measured.render()));
         text.push('\n');
         headline.sentences().for_each(|sentence| text.push_str(&terminal.paragraph(sentence)));

@@ -1,7 +1,7 @@
 //! What a replay leaves beside its result: the page with the plots, and remarks about the trace.
 
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
-use crate::report::plot::{capacity_curve, engine_curves};
+use crate::report::plot::{Plot, capacity_curve, engine_curves, worth_against_price};
 use crate::report::words::counted;
 use crate::report::{self, PoolReport, ReportInput};
 use anyhow::Context as _;
@@ -51,6 +51,25 @@ pub(crate) fn write_plot(path: &Path, pools: &[PoolReport]) -> anyhow::Result<()
     let Some(plot) = plot else {
         anyhow::bail!("nothing to draw in `{}`: the trace gives no hit rate at any capacity", path.display());
     };
+    write_svg(path, &plot)
+}
+
+/// Writes worth against price as an SVG.
+pub(crate) fn write_worth_plot(path: &Path, pool: &PoolReport) -> anyhow::Result<()> {
+    let curve = pool.asked.worth.as_ref().with_context(|| {
+        let path = path.display();
+        format!(
+            "nothing to draw in `{path}`: worth per GiB needs --kv-bytes-per-token or --model-config, and requests at \
+             more than one time"
+        )
+    })?;
+    let plot = worth_against_price("worth", curve).context("cannot draw the plot")?;
+    let plot =
+        plot.with_context(|| format!("nothing to draw in `{}`: no size earns anything", path.display()))?;
+    write_svg(path, &plot)
+}
+
+fn write_svg(path: &Path, plot: &Plot) -> anyhow::Result<()> {
     std::fs::write(path, plot.standalone_svg())
         .with_context(|| format!("cannot write the plot `{}`", path.display()))
 }

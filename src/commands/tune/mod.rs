@@ -51,8 +51,10 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
             "several costs a token are named: one configuration is tuned"
         }
         () if args.report.is_some() => "--report is of a replay: leave it out",
+        () if args.worth_plot.is_some() => "--worth-plot is of a replay: leave it out",
         () if args.plot.is_some() => "--plot is of a replay: leave it out",
         () if args.per_request.is_some() => "--per-request is of a replay: leave it out",
+        () if args.restarts => "--restarts is of a replay: leave it out",
         () if args.search => "--search is of a replay: leave it out",
         () if args.windows != [WindowKind::All] => "--window is of a replay: leave it out",
         () if !args.tiers.is_empty() => "--tier is of a replay: name tiers that are there with --below",

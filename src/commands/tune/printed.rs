@@ -1,7 +1,8 @@
 //! The result of `kvset tune` for people.
 
 use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, thousands};
-use crate::tune::{Base, ChangeResult, TuneResult};
+use crate::tune::{Base, ChangeResult, Cost, TuneResult};
+use crate::worth::words;
 
 /// Most changes that are shown in the table.
 const MOST_ROWS: usize = 30;
@@ -21,6 +22,7 @@ pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
             sheet(&pairs, terminal)
         ));
     }
+    text.push_str(&replicas(result, terminal));
     for tried in &result.changes {
         if let Some(why) = &tried.impossible {
             text.push_str(&terminal.paragraph(&format!("not possible: {}: {why}", tried.change)));
@@ -29,8 +31,51 @@ pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
     text
 }
 
+/// A replica less, as many as there are, and one more.
+fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
+    let Some(first) = result.replicas.first() else { return String::new() };
+    let costs = first.cost.is_some();
+    let mut columns = vec![
+        Column::Number("replicas"),
+        Column::Number("together"),
+        Column::Number("hit rate by tokens"),
+        Column::Number("hit tokens"),
+    ];
+    columns.extend(costs.then_some(COSTS).into_iter().flatten().map(Column::Number));
+    let page_bytes = result.base.capacity_bytes.map(|bytes| bytes / result.base.capacity_pages.max(1));
+    let mut sheet = Sheet::new(&columns).spare(&["hit tokens"]);
+    for found in &result.replicas {
+        let mut cells = vec![
+            thousands(found.replicas),
+            capacity(found.capacity_pages, page_bytes),
+            percent(found.hit_rate_tokens),
+            thousands(found.hit_tokens),
+        ];
+        cells.extend(costs.then(|| cost_cells(found.cost)).into_iter().flatten());
+        sheet.row(cells);
+    }
+    format!(
+        "\nreplicas behind the present router, each with the memory that it has\n{}",
+        sheet.render(terminal)
+    )
+}
+
+/// The columns of [`cost_cells`].
+const COSTS: [&str; 3] = ["hours a day", "cost a day", "memory a day"];
+
+/// Prefill in accelerator-hours, its cost, and that of the memory.
+fn cost_cells(cost: Option<Cost>) -> [String; 3] {
+    let said = |amount: Option<f64>, say: fn(f64) -> String| amount.map_or_else(|| "-".to_owned(), say);
+    [
+        said(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
+        said(cost.and_then(|cost| cost.money_a_day), words::money),
+        said(cost.and_then(|cost| cost.memory_a_day), words::money),
+    ]
+}
+
 fn sheet(tried: &[&ChangeResult], terminal: &Terminal) -> String {
-    let columns = [
+    let costs = tried.iter().any(|tried| tried.cost.is_some());
+    let mut columns = vec![
         Column::Text("change"),
         Column::Number("points"),
         Column::Number("hit pages"),
@@ -38,16 +83,19 @@ fn sheet(tried: &[&ChangeResult], terminal: &Terminal) -> String {
         Column::Text("figures"),
         Column::Text("memory"),
     ];
-    let mut sheet = Sheet::new(&columns).spare(&["memory", "hit pages"]);
+    columns.extend(costs.then_some(COSTS).into_iter().flatten().map(Column::Number));
+    let mut sheet = Sheet::new(&columns).spare(&["memory", "hit pages", "memory a day", "figures"]);
     for tried in tried.iter().take(MOST_ROWS) {
-        sheet.row([
+        let mut cells = vec![
             tried.change.clone(),
             tried.points.map_or_else(String::new, |points| format!("{points:+.2}")),
             tried.hit_pages.map_or_else(String::new, thousands),
             tried.hit_tokens.map_or_else(String::new, thousands),
             exactness(tried).to_owned(),
             if tried.costs_memory { "more" } else { "" }.to_owned(),
-        ]);
+        ];
+        cells.extend(costs.then(|| cost_cells(tried.cost)).into_iter().flatten());
+        sheet.row(cells);
     }
     sheet.render(terminal)
 }

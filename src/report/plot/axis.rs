@@ -103,6 +103,17 @@ impl Axis {
         axis
     }
 
+    /// Amounts on a logarithmic scale, from a power of ten to another.
+    pub(super) fn log_amounts(title: &str, low: f64, high: f64) -> Self {
+        let (low, high) = (low.max(f64::MIN_POSITIVE), high.max(f64::MIN_POSITIVE));
+        let power = |exponent: f64| 10f64.powf(exponent);
+        let low = power((low.log10() + 1e-9).floor());
+        let high = power((high.log10() - 1e-9).ceil()).max(low * 10.0);
+        let label = |value: f64| if value < 0.001 { format!("{value:.0e}") } else { words::short(value) };
+        let ticks = log_ticks(low, high, 10.0).into_iter().map(|value| Tick { value, label: label(value) });
+        Self { title: title.to_owned(), low, high, log: true, ticks: ticks.collect() }
+    }
+
     fn linear(title: &str, low: f64, high: f64, step: f64, label: impl Fn(f64) -> String) -> Self {
         let first = (low / step).ceil();
         let count = ((high / step - first) + 1e-9).floor().max(0.0) as u64;
@@ -268,7 +279,7 @@ mod tests {
             let axes = [
                 Axis::numbers("n", high), Axis::requests(low, high), Axis::capacity("c", high, Some(bytes)),
                 Axis::log_capacity("c", low, high, Some(bytes)), Axis::log_capacity("c", low, high, None),
-                Axis::event_time(low as i64, high as i64),
+                Axis::event_time(low as i64, high as i64), Axis::log_amounts("a", low, high),
             ];
             for axis in axes {
                 prop_assert!(axis.ticks.len() <= 12, "{} ticks on {axis:?}", axis.ticks.len());

@@ -7,12 +7,14 @@ mod draw;
 mod engines;
 mod history;
 mod layout;
+mod worth;
 
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
 use draw::{Drawing, Drawings};
 pub use engines::engine_curves;
 pub use history::{capacity_history, traffic_history};
+pub use worth::{WorthCurve, worth_against_price};
 
 use super::markup::Markup;
 use super::table::Table;

@@ -27,6 +27,7 @@ use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::questions::observers::{ObserversImage, QuestionError, RestoredObservers};
 use crate::questions::optimum::OptimalCapacity;
+use crate::questions::routing::RoutingShare;
 use crate::request::event::RequestEvent;
 use crate::request::id_scheme::IdScheme;
 use crate::request::outcome::{BEYOND, Outcome};
@@ -528,6 +529,12 @@ impl Pool {
     /// Why the latest request could not be followed for a question asked beside the estimates, where it could not.
     pub fn question_refusal(&self) -> Option<&QuestionError> {
         self.live.as_ref()?.cache.beside.as_ref()?.refusal()
+    }
+
+    /// What the latest request found behind each router asked about, in their order; `None` of one that could not route it.
+    pub fn last_routed(&self) -> &[Option<RoutingShare>] {
+        let beside = self.live.as_ref().and_then(|live| live.cache.beside.as_ref());
+        beside.map(|beside| beside.last_routed()).unwrap_or_default()
     }
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.

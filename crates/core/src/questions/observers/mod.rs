@@ -146,6 +146,11 @@ impl Observers {
         self.refusal.as_ref()
     }
 
+    /// What the latest request found behind each router asked about, in their order.
+    pub fn last_routed(&self) -> &[Option<RoutingShare>] {
+        self.latest.as_ref().map(|latest| latest.routers.as_slice()).unwrap_or_default()
+    }
+
     /// What the measured requests of a window say; `None` where that is not asked, or only where requests state
     /// something and none does.
     pub fn measured(

@@ -38,6 +38,16 @@ impl RoutingShare {
             runs: outcome.runs.iter().filter_map(FoundRun::of).collect(),
         }
     }
+
+    /// Leading pages that it finds where its replica holds so many followed pages.
+    pub fn hits_at(&self, capacity: u64) -> u64 {
+        self.runs.iter().map(|run| run.hits_at(capacity)).sum()
+    }
+
+    /// The same of a replica without limit.
+    pub fn reusable(&self) -> u64 {
+        self.reusable
+    }
 }
 
 /// The counted requests of one replica, in followed pages.
@@ -59,8 +69,6 @@ pub struct RoutingTally {
     /// Required capacities of all requests with something to reuse, one multiset a target ratio.
     pub(super) needs: Vec<Needs>,
 }
-
-impl RoutingTally {}
 
 impl ReplicaTally {
     fn is_sound(&self) -> bool {
