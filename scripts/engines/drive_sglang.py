@@ -56,9 +56,13 @@ def cache(page_size, capacity, drafts=False):
 
 
 def prefill(tree, req):
-    """Takes pages for what was not matched and writes them into the request's row."""
+    """Takes pages for what was not matched, or not computed in a chunk before, and writes them into the request's row."""
     rows = tree.req_to_token_pool
-    prefix = tree.prefix_device_indices(req) if req.prefix_len else torch.empty((0,), dtype=torch.int64)
+    prefix = torch.empty((0,), dtype=torch.int64)
+    if req.kv.holds_kv:
+        prefix = rows.req_to_token[req.kv.req_pool_idx, : req.prefix_len].to(torch.int64)
+    elif req.prefix_len:
+        prefix = tree.prefix_device_indices(req)
     hits, length = req.prefix_len, req.extend_end
     [row] = alloc_req_slots(rows, [req], tree)
     slots = alloc_paged_token_slots_extend(
@@ -118,6 +122,10 @@ def drive(requests, settings, capacity):
         import drive_hicache
 
         return drive_hicache.drive(requests, settings, capacity)
+    if "groups" in settings:
+        import drive_sglang_pools
+
+        return drive_sglang_pools.drive(requests, settings, capacity)
     set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
     tree = cache(requests[0].page_size, capacity, "draft_tokens" in settings)
     cached = settings["outputs"] == "cached"

@@ -91,6 +91,18 @@ HICACHES = [
 ]
 
 
+# SGLang with a pool of its own for windows: gpt-oss and Gemma 3, at its default ratio of tokens and at others, in chunks and in
+# one. Capacities are blocks of one group's layers, split by the engine's rule. The smallest pools of windows hold less than
+# a prompt, which is then computed in smaller steps.
+SGLANG_WINDOWS = [
+    ("agents-16", "window-128", ["full", "window:128"], {}, [420, 601, 901, 1401, 2000, 7000]),
+    ("agents-16", "window-128-ignored", ["full", "window:128"], {"outputs": "ignored"}, [451, 601, 901, 1401, 2000, 7000]),
+    ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, [313, 340, 421, 700, 1501, 4000]),
+    ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, [1301, 2500, 4000, 7001, 12000, 20000]),
+    ("agents-64", "window-128-chunk-512", ["full", "window:128"], {"outputs": "ignored", "prefill_chunk_tokens": 512}, [400, 650, 1000, 1600, 3000, 6000]),
+]
+
+
 class Recording:
     def __init__(self, engine, workload, name, settings, capacities=None):
         self.engine = engine
@@ -139,6 +151,11 @@ def hicache(workload, outputs, capacities, write):
     return Recording("sglang", workload, name, settings, capacities)
 
 
+def windows(workload, name, groups, options, capacities):
+    settings = {"outputs": "cached", "groups": groups, "swa_full_tokens_ratio": 0.8, "prefill_chunk_tokens": 8192} | options
+    return Recording("sglang", workload, f"sglang_pools_{workload}_{name}", settings, capacities)
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
@@ -164,6 +181,7 @@ def recordings(engine):
             Recording(engine, workload, f"{engine}_draft_{workload}_{outputs}", {"outputs": outputs, "draft_tokens": 1})
             for workload, outputs in SGLANG_DRAFTS
         ]
-        return plain + drafts + [hicache(*each, write) for each in HICACHES for write in WRITES]
+        hicaches = [hicache(*each, write) for each in HICACHES for write in WRITES]
+        return plain + drafts + hicaches + [windows(*each) for each in SGLANG_WINDOWS]
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts]

@@ -1,4 +1,4 @@
-//! What the rules of vLLM's pool of blocks lose at any size: hits where nothing is ever evicted.
+//! What the rules of windows, states and draft heads lose at any size: hits where nothing is ever evicted.
 
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::hybrid::{HybridCache, HybridRules, Retention};
@@ -16,8 +16,9 @@ pub struct Ceiling {
     pub full_attention: u64,
     /// By the rules modelled.
     pub these_rules: u64,
-    /// By the same rules if windows and states kept all their names (`--retention-interval none`).
-    pub dense_retention: u64,
+    /// By the same rules if windows and states kept all their names (`--retention-interval none`), where vLLM keeps them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense_retention: Option<u64>,
     /// By these rules if no head drafted in the same cache, where one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_draft_head: Option<u64>,
@@ -45,10 +46,11 @@ impl Ceilings {
     /// Takes a request in that the pool has taken.
     pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
         let these_rules = request.caches.last_ceiling().unwrap_or(0);
+        let full = request.outcome.reusable_prefix();
         if config.profile == Profile::Sglang {
             // Without a head its tree finds, without limit, what the stack does.
-            let reusable = request.outcome.reusable_prefix();
-            return self.count(request.counted, [reusable, these_rules, these_rules], Some(reusable));
+            let headless = (config.rules.draft_tokens > 0).then_some(full);
+            return self.count(request.counted, [full, these_rules], None, headless);
         }
         if self.dense.is_none() {
             let rules = config.rules.hybrid(request.page_size, config.outputs);
@@ -62,19 +64,26 @@ impl Ceilings {
         }
         let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
         let headless = self.headless.as_mut().map(|headless| headless.request(request.event).hits);
-        let full = request.outcome.reusable_prefix();
-        self.count(request.counted, [full, these_rules, dense], headless);
+        self.count(request.counted, [full, these_rules], Some(dense), headless);
     }
 
-    /// Takes hits in: if every layer had full attention, by the rules modelled, with dense retention, and without a draft head
-    /// where there is one.
-    fn count(&mut self, counted: bool, [full, these_rules, dense]: [u64; 3], headless: Option<u64>) {
+    /// Takes hits in: if every layer had full attention and by the rules modelled, with dense retention and without a draft
+    /// head where there are such.
+    fn count(
+        &mut self,
+        counted: bool,
+        [full, these_rules]: [u64; 2],
+        dense: Option<u64>,
+        headless: Option<u64>,
+    ) {
         self.last_draft_head = headless.map(|headless| headless.saturating_sub(these_rules));
         if counted {
             self.is_counting = true;
             self.found.full_attention += full;
             self.found.these_rules += these_rules;
-            self.found.dense_retention += dense;
+            if let Some(dense) = dense {
+                *self.found.dense_retention.get_or_insert(0) += dense;
+            }
             if let Some(headless) = headless {
                 *self.found.without_draft_head.get_or_insert(0) += headless;
             }
@@ -92,10 +101,10 @@ impl Ceilings {
     }
 }
 
-/// Whether a pool has a ceiling of its own rules that dense retention, or a model without a draft head, could lift.
+/// Whether a pool has a ceiling of its own rules that full attention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
     let has_head = config.profile == Profile::Sglang && config.rules.draft_tokens > 0;
-    has_head || (config.profile == Profile::Vllm && config.is_pointwise())
+    has_head || config.rules.has_window_pool(config.profile) || (config.profile == Profile::Vllm && config.is_pointwise())
 }
 
 /// A request that the pool has taken.

@@ -52,11 +52,12 @@ impl Told {
 
     fn ceiling(&self, found: Ceiling) -> Section {
         let rows = [
-            ("by the rules modelled", found.these_rules),
+            ("by the rules modelled", Some(found.these_rules)),
             ("with dense retention", found.dense_retention),
-            ("if every layer had full attention", found.full_attention),
+            ("if every layer had full attention", Some(found.full_attention)),
         ];
         let mut table = Table::new("Hit rates with unlimited capacity", ["rules", "hit rate"]);
+        let rows = rows.into_iter().filter_map(|(rules, hits)| Some((rules, hits?)));
         table.rows.extend(rows.map(|(rules, hits)| vec![rules.to_owned(), self.rate(hits)]));
         let lost = found.full_attention.saturating_sub(found.these_rules);
         let sentence = format!(

@@ -18,3 +18,4 @@ mod sampling;
 mod sglang;
 mod stores;
 mod tiers;
+mod windows;

@@ -31,6 +31,8 @@ struct Settings {
     #[serde(default)]
     retention: Option<u32>,
     prefill_chunk_tokens: Option<u32>,
+    /// SGLang's pool of windows.
+    swa_full_tokens_ratio: Option<f64>,
     /// LMCache as a process of its own, with the shares of its loop.
     #[serde(default)]
     process: bool,
@@ -154,8 +156,11 @@ impl Recorded {
         if let Some(chunk) = self.settings.chunk_tokens {
             command.args(["--chunk-tokens", &chunk.to_string()]);
         }
-        let shares =
-            [("--watermark", self.settings.watermark), ("--eviction-ratio", self.settings.eviction_ratio)];
+        let shares = [
+            ("--watermark", self.settings.watermark),
+            ("--eviction-ratio", self.settings.eviction_ratio),
+            ("--swa-full-tokens-ratio", self.settings.swa_full_tokens_ratio),
+        ];
         for (option, share) in shares.into_iter().filter_map(|(option, share)| Some((option, share?))) {
             command.args([option, &share.to_string()]);
         }
@@ -167,7 +172,7 @@ impl Recorded {
         }
         if let Some(groups) = &self.settings.groups {
             command.args(["--attention", &groups.join("+")]);
-            if groups.len() > 1 {
+            if groups.len() > 1 && self.engine == "vllm" {
                 let retention =
                     self.settings.retention.map_or("none".to_owned(), |tokens| tokens.to_string());
                 command.args(["--retention-interval", &retention]);
@@ -322,6 +327,11 @@ fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
 }
 
 #[test]
+fn requests_equal_sglang_with_a_pool_of_windows() {
+    compare_all("sglang_pools_", 5, Recorded::is_hybrid);
+}
+
+#[test]
 fn requests_equal_sglang_with_hicache_on_device_and_host() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
@@ -374,7 +384,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 67);
+    assert_eq!(recordings.len(), 72);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -396,6 +406,8 @@ fn every_recording_is_whole() {
         assert_eq!(recorded.settings.process, is_process, "{name}");
         let shares = [recorded.settings.watermark, recorded.settings.eviction_ratio];
         assert!(shares.iter().all(|share| share.is_some() == (is_process || is_store)), "{name}");
+        let has_window_pool = name.starts_with("sglang_pools_");
+        assert_eq!(recorded.settings.swa_full_tokens_ratio.is_some(), has_window_pool, "{name}");
         assert_eq!(recorded.settings.lease_ms.is_some(), is_store, "{name}");
         assert_eq!(recorded.settings.below_pages.is_some(), recorded.settings.below.is_some(), "{name}");
         assert_eq!(

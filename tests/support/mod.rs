@@ -9,3 +9,4 @@ pub mod slow_hybrid;
 pub mod slow_offload;
 pub mod slow_sglang;
 pub mod slow_stores;
+pub mod slow_windows;

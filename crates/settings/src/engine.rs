@@ -68,6 +68,7 @@ impl Estimate {
             Some(self).filter(|_| own.is_none_or(|pool| pool.attention.is_none()) || !attention.is_full());
         let retention = own.and_then(|pool| pool.retention_interval);
         let prefill = own.and_then(|pool| pool.prefill_chunk);
+        let window_ratio = own.and_then(|pool| pool.swa_full_tokens_ratio);
         let draft_tokens = own.and_then(|pool| pool.draft_head).or(self.draft_head).unwrap_or(0);
         let is_mp = self.engine == Profile::LmcacheMp;
         // Several groups have no order of releases, nor has a cache that a head drafts in.
@@ -84,6 +85,9 @@ impl Estimate {
             prefill_chunk: prefill
                 .or(general.and_then(|general| general.prefill_chunk))
                 .unwrap_or(default.prefill_chunk),
+            swa_full_tokens_ratio: window_ratio
+                .or(general.and_then(|general| general.swa_full_tokens_ratio))
+                .unwrap_or(default.swa_full_tokens_ratio),
             chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
             lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
             watermark: self.watermark.filter(|_| !is_mp).unwrap_or(default.watermark),
@@ -110,6 +114,7 @@ impl Estimate {
             ("attention", self.attention.is_some()),
             ("retention_interval", self.retention_interval.is_some()),
             ("prefill_chunk", self.prefill_chunk.is_some()),
+            ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.is_some()),
             ("draft_head", self.draft_head.is_some()),
             ("chunk_tokens", self.chunk_tokens.is_some()),
             ("lease", self.lease.is_some()),
@@ -129,6 +134,7 @@ impl Pool {
             ("attention", self.attention.is_some()),
             ("retention_interval", self.retention_interval.is_some()),
             ("prefill_chunk", self.prefill_chunk.is_some()),
+            ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.is_some()),
             ("draft_head", self.draft_head.is_some()),
         ])
     }

@@ -137,16 +137,20 @@ sections! {
         [results]
         engine: Profile = Profile::Paper;
         /// "vllm": the groups of layers that share its pool of blocks; "full" where it is left out. Capacities are then
-        /// blocks of all groups.
+        /// blocks of all groups. "sglang": those with windows, which have a pool of their own in the same memory.
         [results]
         attention: Option<Attention> = None, like "full+window:128".parse().ok();
         /// "vllm" with several groups: which pages of windows and states keep their names. 0 (where it is left out):
         /// those at a prompt's end and where it leaves an earlier one; "none": all; N: at each multiple of N tokens too.
         [results]
         retention_interval: Option<Retention> = None, like Some(Retention::All);
-        /// "vllm" with several groups or a draft head: most tokens of a prompt that one step computes; 8192 where it is left out.
+        /// "vllm" with several groups or a draft head, "sglang" with windows: most tokens of a prompt that one step computes; 8192
+        /// where it is left out.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
+        /// "sglang" with windows: tokens of their pool for each token of the pool of full attention; 0.8 where it is left out.
+        [results]
+        swa_full_tokens_ratio: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(800));
         /// "vllm" and "sglang": a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so that each hit
         /// loses its last page; none where it is left out. Capacities are then modelled as those of several groups are.
         [results]
@@ -518,15 +522,18 @@ sections! {
         /// Bytes of KV state a token costs.
         [results]
         kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
-        /// "vllm": the groups of layers that share its pool of blocks.
+        /// "vllm" and "sglang": the groups of layers, as in [estimate].
         [results]
         attention: Option<Attention> = None, like "full+5*window:1024".parse().ok();
         /// "vllm" with several groups: which pages of windows and states keep their names.
         [results]
         retention_interval: Option<Retention> = None, like Some(Retention::Ends);
-        /// "vllm" with several groups: most tokens of a prompt that one step computes.
+        /// "vllm" with several groups, "sglang" with windows: most tokens of a prompt that one step computes.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
+        /// "sglang" with windows: tokens of their pool for each token of the pool of full attention.
+        [results]
+        swa_full_tokens_ratio: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(500));
         /// "vllm" and "sglang": tokens that a head of the model's own drafts at a time in the same cache.
         [results]
         draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);

@@ -14,16 +14,19 @@ use kvset_settings::Span;
 pub struct EngineArgs {
     /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or
     /// full+3*mamba. More memory can then lose hits, so capacities are modelled one by one [default: what
-    /// --model-config says, else full].
+    /// --model-config says, else full]. With sglang: windows, which have a pool of their own there.
     #[arg(long, value_name = "GROUPS")]
     pub attention: Option<Attention>,
     /// With --attention: which pages of windows and states keep their names. 0: those at a prompt's end and where
     /// it leaves an earlier one; none: all of them; N: those at each multiple of N tokens, too [default: 0].
     #[arg(long, value_name = "N|none")]
     pub retention_interval: Option<Retention>,
-    /// With --attention: most tokens of a prompt that vLLM computes in one step [default: 8192].
+    /// With --attention: most tokens of a prompt that vLLM or SGLang computes in one step [default: 8192].
     #[arg(long, value_name = "TOKENS")]
     pub prefill_chunk: Option<u32>,
+    /// With sglang and windows: tokens of their pool for each token of the pool of full attention [default: 0.8].
+    #[arg(long, value_name = "SHARE")]
+    pub swa_full_tokens_ratio: Option<Ratio>,
     /// Tokens of one of LMCache's chunks, a multiple of the trace's page [default: 256].
     #[arg(long, value_name = "TOKENS")]
     pub chunk_tokens: Option<u32>,
@@ -66,6 +69,7 @@ impl EngineArgs {
             attention: self.attention.as_ref().or(model).cloned().unwrap_or(default.attention),
             retention_interval: self.retention_interval.unwrap_or(default.retention_interval),
             prefill_chunk: self.prefill_chunk.unwrap_or(default.prefill_chunk),
+            swa_full_tokens_ratio: self.swa_full_tokens_ratio.unwrap_or(default.swa_full_tokens_ratio),
             chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
             lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
             watermark: self.watermark.unwrap_or(default.watermark),
@@ -91,15 +95,17 @@ impl EngineArgs {
     ) -> Result<(), String> {
         const LMCACHE: &[Profile] = &[Profile::Lmcache, Profile::LmcacheMp];
         const BATCHES: &[Profile] = &[Profile::Mooncake, Profile::LmcacheMp];
-        let given: [(_, &[Profile], _); 9] = [
-            ("--attention", &[Profile::Vllm], self.attention.is_some()),
+        const POOLS: &[Profile] = &[Profile::Vllm, Profile::Sglang];
+        let given: [(_, &[Profile], _); 10] = [
+            ("--attention", POOLS, self.attention.is_some()),
             ("--retention-interval", &[Profile::Vllm], self.retention_interval.is_some()),
-            ("--prefill-chunk", &[Profile::Vllm], self.prefill_chunk.is_some()),
+            ("--prefill-chunk", POOLS, self.prefill_chunk.is_some()),
+            ("--swa-full-tokens-ratio", &[Profile::Sglang], self.swa_full_tokens_ratio.is_some()),
             ("--chunk-tokens", LMCACHE, self.chunk_tokens.is_some()),
             ("--lease", &[Profile::Mooncake], self.lease.is_some()),
             ("--watermark", BATCHES, self.watermark.is_some()),
             ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
-            ("--draft-head", &[Profile::Vllm, Profile::Sglang], self.draft_head.is_some()),
+            ("--draft-head", POOLS, self.draft_head.is_some()),
             ("--overlap", &[Profile::LeafFirst, Profile::Vllm], self.overlap.is_some()),
         ];
         let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));
@@ -126,6 +132,31 @@ impl EngineArgs {
                           one of these, such as --attention full+window:128, or leave it out";
             return Err(reason.to_owned());
         }
-        Ok(())
+        self.check_window_pool(engines, model)
+    }
+
+    /// Whether SGLang has a pool for the groups beside the full ones, and only where it has.
+    fn check_window_pool(&self, engines: &[Profile], model: Option<&Attention>) -> Result<(), String> {
+        let groups = self.attention.as_ref().or(model);
+        let is_windowed =
+            self.rules(model).has_window_pool(Profile::Sglang) && engines.contains(&Profile::Sglang);
+        let is_alone = !engines.contains(&Profile::Vllm);
+        let reason = match () {
+            () if self.swa_full_tokens_ratio.is_some() && !is_windowed => {
+                "--swa-full-tokens-ratio is of sglang with windows: give --attention, such as full+window:128, or leave it out"
+            }
+            () if self.draft_head.is_some() && is_windowed => {
+                "sglang with windows and a draft head is not modelled: leave --draft-head or the windows out"
+            }
+            () if is_alone && !is_windowed && groups.is_some_and(|groups| !groups.is_full()) => {
+                "sglang is modelled with windows beside full attention: give --attention such as full+window:128, or \
+                 --attention full for the layers that keep every token alone"
+            }
+            () if is_alone && self.prefill_chunk.is_some() && !is_windowed && engines.contains(&Profile::Sglang) => {
+                "--prefill-chunk is of sglang with windows: give --attention, such as full+window:128, or leave it out"
+            }
+            () => return Ok(()),
+        };
+        Err(reason.to_owned())
     }
 }

@@ -14,8 +14,9 @@ pub struct CeilingResult {
     pub full_attention_hit_rate: f64,
     /// By the rules modelled.
     pub these_rules_hit_rate: f64,
-    /// If windows and states kept all their names.
-    pub dense_retention_hit_rate: f64,
+    /// If windows and states kept all their names, where vLLM keeps them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense_retention_hit_rate: Option<f64>,
 }
 
 /// What a draft head in the same cache loses at any size.
@@ -70,7 +71,7 @@ impl CeilingResult {
             page_hits: found,
             full_attention_hit_rate: share(found.full_attention, page_accesses),
             these_rules_hit_rate: share(found.these_rules, page_accesses),
-            dense_retention_hit_rate: share(found.dense_retention, page_accesses),
+            dense_retention_hit_rate: found.dense_retention.map(|dense| share(dense, page_accesses)),
         }
     }
 }

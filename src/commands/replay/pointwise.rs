@@ -12,11 +12,11 @@ impl ReplayResult {
     pub(super) fn pointwise(&self, terminal: &Terminal) -> String {
         let mut text = String::new();
         if let Some(ceiling) = &self.ceiling {
+            let dense = ceiling.dense_retention_hit_rate.map(percent);
+            let dense = dense.map(|rate| format!(" with dense retention       {rate}\n")).unwrap_or_default();
             text.push_str(&format!(
-                "\nhit rate with unlimited capacity\n by these rules             {}\n with dense retention       {}\n \
-                 if every layer were full   {}\n",
+                "\nhit rate with unlimited capacity\n by these rules             {}\n{dense} if every layer were full   {}\n",
                 percent(ceiling.these_rules_hit_rate),
-                percent(ceiling.dense_retention_hit_rate),
                 percent(ceiling.full_attention_hit_rate)
             ));
         }

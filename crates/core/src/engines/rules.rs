@@ -1,10 +1,10 @@
 //! What an engine is told beside its name.
 
-use crate::engines::hybrid::{Attention, HybridRules, Retention, RulesError};
+use crate::engines::hybrid::{Attention, GroupKind, HybridRules, Retention, RulesError};
 use crate::engines::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeRules;
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
-use crate::engines::sglang::{CapacityTooLarge, WritePolicy};
+use crate::engines::sglang::{CapacityTooLarge, WindowRules, WritePolicy};
 use crate::engines::vllm_offload::{OffloadOptions, OffloadRules};
 use crate::units::PageSize;
 use crate::units::capacity::CapacitySpec;
@@ -25,12 +25,16 @@ const MAX_LEASE_MS: u64 = 366 * 24 * 3_600_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineRules {
-    /// `vllm`: the groups of layers that share its pool of blocks.
+    /// `vllm`: the groups of layers that share its pool of blocks. `sglang`: those with full attention, and those with
+    /// windows, which have a pool of their own.
     pub attention: Attention,
     /// `vllm` with several groups: which pages of windows and states keep their names.
     pub retention_interval: Retention,
-    /// `vllm` with several groups: most tokens of a prompt that one step computes.
+    /// `vllm` with several groups, and `sglang` with windows: most tokens of a prompt that one step computes.
     pub prefill_chunk: u32,
+    /// `sglang` with windows: tokens of their pool for each token of the pool of full attention.
+    #[serde(skip_serializing_if = "is_swa_full_tokens_ratio")]
+    pub swa_full_tokens_ratio: Ratio,
     /// `lmcache` and `lmcache-mp`: tokens a chunk.
     pub chunk_tokens: u32,
     /// `mooncake`: how long an object that was asked about stays, in milliseconds.
@@ -71,6 +75,10 @@ fn is_write_through(policy: &WritePolicy) -> bool {
     *policy == WritePolicy::WriteThrough
 }
 
+fn is_swa_full_tokens_ratio(share: &Ratio) -> bool {
+    *share == EngineRules::SWA_FULL_TOKENS_RATIO
+}
+
 fn is_mp_watermark(share: &Ratio) -> bool {
     *share == EngineRules::MP_WATERMARK
 }
@@ -82,6 +90,8 @@ fn is_mp_eviction_ratio(share: &Ratio) -> bool {
 impl EngineRules {
     /// vLLM's `max_num_batched_tokens`.
     pub const PREFILL_CHUNK: u32 = 8192;
+    /// SGLang's `swa_full_tokens_ratio`.
+    pub const SWA_FULL_TOKENS_RATIO: Ratio = Ratio::per_mille(800);
     /// LMCache's `chunk_size`.
     pub const CHUNK_TOKENS: u32 = 256;
     /// Mooncake's `default_kv_lease_ttl`.
@@ -102,6 +112,7 @@ impl Default for EngineRules {
             attention: Attention::default(),
             retention_interval: Retention::default(),
             prefill_chunk: Self::PREFILL_CHUNK,
+            swa_full_tokens_ratio: Self::SWA_FULL_TOKENS_RATIO,
             chunk_tokens: Self::CHUNK_TOKENS,
             lease_ms: Self::LEASE_MS,
             watermark: Self::WATERMARK,
@@ -160,6 +171,12 @@ pub enum PageMismatch {
 
 const BY_GROUPS: &str = "vllm with several groups of attention or a draft head";
 
+const OF_GROUPS: &str = "vllm, or (windows only) sglang without a host tier and without a draft head";
+
+const IN_STEPS: &str = "vllm with several groups of attention or a draft head, or sglang with windows";
+
+const WITH_WINDOWS: &str = "sglang with windows (attention)";
+
 const WITH_RELEASES: &str = "leaf-first or vllm with full attention and no draft head";
 
 const WITH_HEAD: &str = "vllm, or sglang without a host tier";
@@ -171,6 +188,11 @@ impl EngineRules {
     /// other, and a page that a draft head loses is computed into a second copy.
     pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
+    }
+
+    /// Whether SGLang's pool of windows is modelled beside that of full attention.
+    pub fn has_window_pool(&self, profile: Profile) -> bool {
+        profile == Profile::Sglang && matches!(self.attention.other(), Some(GroupKind::Window(_)))
     }
 
     /// Whether all options are at their defaults.
@@ -207,7 +229,14 @@ impl EngineRules {
             Profile::Sglang if own.hicache.is_some() => {
                 Self { hicache: own.hicache, hicache_write: own.hicache_write, ..default }
             }
-            Profile::Sglang => Self { draft_tokens: own.draft_tokens, ..default },
+            Profile::Sglang if own.draft_tokens > 0 => Self { draft_tokens: own.draft_tokens, ..default },
+            Profile::Sglang if own.has_window_pool(profile) => Self {
+                attention: own.attention,
+                prefill_chunk: own.prefill_chunk,
+                swa_full_tokens_ratio: own.swa_full_tokens_ratio,
+                ..default
+            },
+            Profile::Sglang => default,
             Profile::Paper => default,
         }
     }
@@ -243,6 +272,11 @@ impl EngineRules {
                     ("hicache_write", self.hicache_write.name().to_owned()),
                 ],
                 None if self.draft_tokens > 0 => vec![("draft_head", self.draft_tokens.to_string())],
+                None if self.has_window_pool(profile) => vec![
+                    ("attention", self.attention.to_string()),
+                    ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.to_string()),
+                    ("prefill_chunk", self.prefill_chunk.to_string()),
+                ],
                 None => Vec::new(),
             },
             Profile::LeafFirst | Profile::Vllm => vec![("overlap", self.overlap.name().to_owned())],
@@ -275,6 +309,10 @@ impl EngineRules {
             let expected = "more than 0, at most 1".to_owned();
             return Err(EngineRulesError::Range { key: "watermark", value: "0".to_owned(), expected });
         }
+        if self.swa_full_tokens_ratio == Ratio::ZERO {
+            let (key, expected) = ("swa_full_tokens_ratio", "more than 0, at most 1".to_owned());
+            return Err(EngineRulesError::Range { key, value: "0".to_owned(), expected });
+        }
         match page_size {
             Some(page_size) => Ok(self.check_page(profile, page_size)?),
             None => Ok(()),
@@ -284,9 +322,14 @@ impl EngineRules {
     fn check_foreign(&self, profile: Profile) -> Result<(), EngineRulesError> {
         let own = self.of_profile(profile);
         let options = [
-            ("attention", "vllm", own.attention == self.attention),
+            ("attention", OF_GROUPS, own.attention == self.attention),
             ("retention_interval", BY_GROUPS, own.retention_interval == self.retention_interval),
-            ("prefill_chunk", BY_GROUPS, own.prefill_chunk == self.prefill_chunk),
+            ("prefill_chunk", IN_STEPS, own.prefill_chunk == self.prefill_chunk),
+            (
+                "swa_full_tokens_ratio",
+                WITH_WINDOWS,
+                own.swa_full_tokens_ratio == self.swa_full_tokens_ratio,
+            ),
             ("chunk_tokens", "lmcache", own.chunk_tokens == self.chunk_tokens),
             ("lease_ms", "mooncake", own.lease_ms == self.lease_ms),
             ("watermark", "mooncake", own.watermark == self.watermark),
@@ -316,6 +359,9 @@ impl EngineRules {
             Profile::Vllm if self.is_pool_of_blocks(profile) => {
                 Ok(self.hybrid(page_size, Outputs::Cached).check()?)
             }
+            Profile::Sglang if self.has_window_pool(profile) => {
+                Ok(self.windows(page_size, Outputs::Cached).check()?)
+            }
             _ => Ok(()),
         }
     }
@@ -329,6 +375,17 @@ impl EngineRules {
             page_size,
             outputs,
             draft_tokens: self.draft_tokens,
+        }
+    }
+
+    /// What the model of SGLang's pool of windows keeps to.
+    pub fn windows(&self, page_size: PageSize, outputs: Outputs) -> WindowRules {
+        WindowRules {
+            attention: self.attention.clone(),
+            swa_full_tokens_ratio: self.swa_full_tokens_ratio,
+            prefill_chunk: self.prefill_chunk,
+            page_size,
+            outputs,
         }
     }
 

@@ -54,6 +54,17 @@ impl Ratio {
         (product / u128::from(self.denominator)) as u64
     }
 
+    /// The part of `count` that `whole` units leave to each of them where `shared` more have this share of one each,
+    /// rounded down: `floor(count / (whole + shared * self))`, exactly.
+    ///
+    /// # Panics
+    /// When `whole` is 0.
+    pub fn unit_of(self, count: u64, whole: u64, shared: u64) -> u64 {
+        let (numerator, denominator) = (u128::from(self.numerator), u128::from(self.denominator));
+        let parts = u128::from(whole) * denominator + u128::from(shared) * numerator;
+        (u128::from(count) * denominator / parts) as u64
+    }
+
     /// Takes this share of `count` in whole units over many calls: what a call cannot take whole is
     /// carried, in units of one over the denominator, to the next.
     pub fn split(self, count: u64, carry: u64) -> (u64, u64) {

@@ -9,7 +9,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::rules::PageMismatch;
-use crate::engines::sglang::{HicacheCache, SglangCache};
+use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache};
 use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -52,6 +52,7 @@ enum Caches {
     Hicache(Vec<HicacheCache>),
     DraftHybrids(DraftHybrids),
     DraftSglang(DraftSglang),
+    Windows(Windows),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -107,6 +108,14 @@ impl From<SavedDraftSglang> for DraftSglang {
     }
 }
 
+/// SGLang's caches with a pool of windows, and one that never evicts within the tracked bound: what their rules lose there
+/// is lost at any size.
+#[derive(Debug, Serialize, Deserialize)]
+struct Windows {
+    caches: Vec<WindowCache>,
+    ceiling: Box<WindowCache>,
+}
+
 impl Caches {
     /// Visits each of them, and last the one that never evicts, where there is one.
     fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut (dyn PointCache + Send))) {
@@ -115,6 +124,10 @@ impl Caches {
             Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::DraftSglang(DraftSglang { caches, ceiling }) => {
+                caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut **ceiling);
+            }
+            Self::Windows(Windows { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
@@ -200,6 +213,28 @@ impl PointCache for HicacheCache {
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
         Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
+    }
+}
+
+impl PointCache for WindowCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.windows(page_size, config.outputs) && self.is_countable()
     }
 }
 
@@ -297,6 +332,13 @@ impl CacheBank {
                 let ceiling = Box::new(cache(config.max_tracked_pages)?);
                 Caches::DraftSglang(DraftSglang { caches, ceiling })
             }
+            Profile::Sglang if rules.has_window_pool(config.profile) => {
+                let rules = rules.windows(page_size, config.outputs);
+                let cache = |p| WindowCache::new(p, rules.clone());
+                let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                Caches::Windows(Windows { caches, ceiling })
+            }
             // Cannot fail: capacities lie within the tracked bound.
             Profile::Sglang => Caches::Sglang(
                 pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
@@ -344,12 +386,20 @@ impl CacheBank {
         match (&self.caches, config.profile) {
             (Caches::None, _) => !config.is_pointwise(),
             (Caches::Sglang(caches), Profile::Sglang) => {
-                let is_plain = config.rules.hicache.is_none() && config.rules.draft_tokens == 0;
+                let rules = &config.rules;
+                let is_plain = rules.hicache.is_none() && rules.draft_tokens == 0 && rules.attention.is_full();
                 is_plain && all(caches, capacities, config, page_size)
             }
             (Caches::DraftSglang(DraftSglang { caches, ceiling }), Profile::Sglang) => {
                 config.rules.draft_tokens > 0
                     && all(caches, capacities, config, page_size)
+                    && ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&**ceiling, config, page_size)
+            }
+            (Caches::Windows(Windows { caches, ceiling }), Profile::Sglang) => {
+                config.rules.has_window_pool(config.profile)
+                    && all(caches, capacities, config, page_size)
+                    && ceiling.never_evicts()
                     && ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
@@ -395,7 +445,9 @@ impl CacheBank {
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(_) | Caches::DraftHybrids(_) | Caches::DraftSglang(_) => self.last_hits.pop(),
+            Caches::Hybrid(_) | Caches::DraftHybrids(_) | Caches::DraftSglang(_) | Caches::Windows(_) => {
+                self.last_hits.pop()
+            }
         };
     }
 
@@ -443,6 +495,7 @@ impl CacheBank {
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
             Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
+            Caches::Windows(Windows { caches, .. }) => all(caches),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches)
             }
@@ -462,6 +515,7 @@ impl CacheBank {
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::Windows(Windows { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }

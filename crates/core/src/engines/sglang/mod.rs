@@ -4,18 +4,24 @@
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
 //! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
 
+mod auxiliary;
 mod hicache;
 mod host;
 mod node;
+mod progress;
 mod saved;
 mod saved_hicache;
+mod saved_windows;
 mod shape;
 mod sides;
 mod tree;
+mod windows;
 
 pub use hicache::{HicacheCache, HicacheHits, HicacheRules, WritePolicy};
 pub use saved::{RestoreError, SavedCache, SavedNode};
 pub use saved_hicache::{SavedHicache, SavedHicacheNode};
+pub use saved_windows::{SavedWindowNode, SavedWindows};
+pub use windows::{WindowCache, WindowRules};
 
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;

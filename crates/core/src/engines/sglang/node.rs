@@ -18,7 +18,7 @@ pub(super) struct Node {
     pub(super) start: usize,
     /// Pages with an id.
     pub(super) ids: u32,
-    /// Pages after those that nobody can share, so they need no id. Such a node is always a leaf.
+    /// Pages after those that nobody can share, so they need no id. What continues such a node has no id either.
     pub private: u32,
     pub parent: NodeIndex,
     pub(super) children: u32,

@@ -152,7 +152,7 @@ pub(super) fn restore_nodes<'a>(
         if node.ids.is_empty() && node.private == 0 {
             return Err(fault("has no pages"));
         }
-        if parent != ROOT && tree.node(parent).private > 0 {
+        if parent != ROOT && tree.node(parent).private > 0 && !node.ids.is_empty() {
             return Err(fault("continues pages that nobody shares"));
         }
         if node.ids.first().is_some_and(|&first| tree.child(parent, first) != NONE) {

@@ -8,6 +8,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// A request in pages. A *slot* is a page of memory, whether its tokens fill it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// Tokens of the prompt and of the stored outputs.
+    pub stored: u64,
     /// Full pages of the prompt.
     pub prompt_pages: usize,
     /// Leading prompt pages that may be hits: the prompt's last token is always computed.
@@ -47,6 +51,8 @@ impl Shape {
         // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
         let looked_up = if event.input_tokens.is_none() { input } else { input.saturating_sub(1) };
         Self {
+            prompt: input,
+            stored,
             // Both are at most the number of ids, so they fit.
             prompt_pages: keyed(input) as usize,
             hit_limit: keyed(looked_up) as usize,

@@ -1,7 +1,9 @@
 //! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
 //!
-//! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device.
+//! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device. A pool
+//! beside that of full attention has an order of its own, in `auxiliary`.
 
+use super::auxiliary::Auxiliary;
 use super::host::HostSide;
 use super::node::{NONE, Node, NodeIndex, ROOT};
 use crate::units::pages::PageIds;
@@ -33,6 +35,8 @@ pub(super) struct Tree {
     /// Pages on the device.
     pub(super) pages: u64,
     pub(super) host: HostSide,
+    /// What a pool beside that of full attention holds.
+    pub(super) auxiliary: Auxiliary,
 }
 
 impl Tree {
@@ -49,6 +53,7 @@ impl Tree {
             clock: 0,
             pages: 0,
             host: HostSide::new(),
+            auxiliary: Auxiliary::new(),
         }
     }
 
@@ -77,6 +82,7 @@ impl Tree {
             + self.children.capacity() * MAP_ENTRY
             + self.evictable.len() * LEAF_ENTRY
             + self.host.entries() * LEAF_ENTRY
+            + self.auxiliary.memory_bytes()
     }
 
     pub(super) fn node(&self, index: NodeIndex) -> &Node {
@@ -195,6 +201,11 @@ impl Tree {
         true
     }
 
+    /// Whether a node is an unlocked leaf of the device.
+    pub(super) fn is_evictable(&self, index: NodeIndex) -> bool {
+        self.evictable.get(&self.node(index).stamp) == Some(&index)
+    }
+
     /// The unlocked leaf of the device with the oldest stamp.
     pub(super) fn oldest_leaf(&self) -> Option<NodeIndex> {
         self.evictable.first_key_value().map(|(_, index)| *index)
@@ -204,6 +215,7 @@ impl Tree {
     pub(super) fn remove(&mut self, index: NodeIndex) {
         self.withhold(index);
         self.forget_duplicate(index);
+        self.auxiliary.forget(index);
         let node = self.node(index).clone();
         debug_assert_eq!(node.children, 0, "a node with children stays");
         if let Some(&first) = self.label(index).first() {
@@ -234,31 +246,36 @@ impl Tree {
         self.labels = kept;
     }
 
-    /// Splits a node after its first `at` ids and returns the upper part. Both parts get a new
+    /// Splits a node after its first `at` pages and returns the upper part. Both parts get a new
     /// stamp, the lower one the later: SGLang refreshes what a request did *not* match.
-    fn split(&mut self, lower: NodeIndex, at: usize) -> NodeIndex {
+    pub(super) fn split(&mut self, lower: NodeIndex, at: usize) -> NodeIndex {
         let node = self.node(lower).clone();
         let (upper_stamp, lower_stamp) = (self.tick(), self.tick());
+        let ids = (node.ids as usize).min(at);
         let upper = Node {
             stamp: upper_stamp,
-            ids: at as u32,
-            private: 0,
+            ids: ids as u32,
+            private: (at - ids) as u32,
             children: 1,
             device_children: u32::from(node.on_device),
             duplicate: 0,
             ..node
         };
         let upper = self.place(upper);
-        self.children.insert((node.parent, self.labels[node.start]), upper);
+        if ids > 0 {
+            self.children.insert((node.parent, self.labels[node.start]), upper);
+        }
         if at < node.ids as usize {
             self.children.insert((upper, self.labels[node.start + at]), lower);
         }
         let part = &mut self.nodes[lower as usize];
         part.parent = upper;
-        part.start += at;
-        part.ids -= at as u32;
+        part.start += ids;
+        part.ids -= ids as u32;
+        part.private -= (at - ids) as u32;
         part.stamp = lower_stamp;
         self.move_leaf(node.stamp, lower);
+        self.auxiliary.split(lower, upper, at as u64);
         upper
     }
 

@@ -1,0 +1,437 @@
+//! SGLang with a pool of its own for windows: one radix tree over that pool and the one of full attention, at one
+//! capacity of both together (ENGINES 2, SGLang's pool of windows).
+
+use super::node::{NONE, NodeIndex, ROOT};
+use super::progress::Progress;
+use super::shape::Shape;
+use super::tree::{Touching, Tree};
+use super::{CapacityTooLarge, MAX_CAPACITY, SglangHits};
+use crate::engines::hybrid::{Attention, GroupKind, RulesError};
+use crate::engines::profile::Outputs;
+use crate::request::event::RequestEvent;
+use crate::units::ratio::Ratio;
+use crate::units::{PageCount, PageSize, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// What decides a cache's answers beside its capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowRules {
+    /// The groups of layers: full ones, and windows of one size.
+    pub attention: Attention,
+    /// Tokens of the pool of windows for each token of the pool of full attention (`swa_full_tokens_ratio`).
+    pub swa_full_tokens_ratio: Ratio,
+    /// Most tokens of a prompt that one step computes (`chunked_prefill_size`).
+    pub prefill_chunk: u32,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+}
+
+impl WindowRules {
+    /// Whether a cache can keep these.
+    ///
+    /// # Errors
+    /// [`RulesError`] where the chunk is smaller than the page.
+    pub fn check(&self) -> Result<(), RulesError> {
+        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
+        if chunk < page_size.get() {
+            return Err(RulesError::Chunk { chunk, page_size });
+        }
+        Ok(())
+    }
+
+    /// Pages of the pool of full attention and of the pool of windows, in the memory of so many pages of one group's
+    /// layers. As the engine splits its memory, a page of the first takes a page of each full group and the ratio of one of
+    /// each window.
+    pub fn pools(&self, capacity: PageCount) -> (PageCount, PageCount) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let windows = groups.len() as u64 - full_groups;
+        let full = self.swa_full_tokens_ratio.unit_of(capacity.0, full_groups, windows);
+        (PageCount(full), PageCount(self.swa_full_tokens_ratio.share_of(full)))
+    }
+
+    /// Tokens before the one that looks: the engine's size of a window.
+    pub(super) fn window(&self) -> u64 {
+        match self.attention.other() {
+            Some(GroupKind::Window(tokens)) => u64::from(tokens) - 1,
+            None | Some(GroupKind::Full | GroupKind::Mamba) => 0,
+        }
+    }
+
+    /// Whole pages that hold a window.
+    pub(super) fn window_pages(&self) -> u64 {
+        self.window().div_ceil(self.page())
+    }
+
+    pub(super) fn page(&self) -> u64 {
+        u64::from(self.page_size.get())
+    }
+}
+
+/// What a lookup found, in pages.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// Leading pages that can be gone on from.
+    hits: u64,
+    /// Leading pages that the pool of full attention has.
+    full: u64,
+}
+
+/// SGLang's radix cache over a pool of full attention and a pool of windows, serving one request after the other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "super::SavedWindows")]
+pub struct WindowCache {
+    capacity: PageCount,
+    pub(super) rules: WindowRules,
+    /// Pages of the pool of full attention.
+    full: u64,
+    /// Pages of the pool of windows.
+    windows: u64,
+    /// Requests turned away since the start.
+    pub(super) refused: u64,
+    pub(super) tree: Tree,
+    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
+    ids: Vec<u64>,
+    /// The nodes that a lookup passes; kept for its memory.
+    path: Vec<NodeIndex>,
+    /// The node whose path is locked, and the pages of windows locked with it.
+    anchor: NodeIndex,
+    locked: u64,
+}
+
+impl WindowCache {
+    /// An empty cache in the memory of so many pages of one group's layers.
+    ///
+    /// # Errors
+    /// When the capacity exceeds [`MAX_CAPACITY`].
+    pub fn new(capacity: PageCount, rules: WindowRules) -> Result<Self, CapacityTooLarge> {
+        if capacity > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: capacity });
+        }
+        let (full, windows) = rules.pools(capacity);
+        Ok(Self::of_pools(capacity, rules, full.0, windows.0))
+    }
+
+    /// A cache with room for so many pages in each of its pools, whatever the ratio between them: within that many, nothing
+    /// is ever evicted.
+    ///
+    /// # Errors
+    /// When the capacity exceeds [`MAX_CAPACITY`].
+    pub fn never_evicting(capacity: PageCount, rules: WindowRules) -> Result<Self, CapacityTooLarge> {
+        if capacity > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: capacity });
+        }
+        Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
+    }
+
+    fn of_pools(capacity: PageCount, rules: WindowRules, full: u64, windows: u64) -> Self {
+        let (tree, ids, path) = (Tree::new(), Vec::new(), Vec::new());
+        Self { capacity, rules, full, windows, refused: 0, tree, ids, path, anchor: ROOT, locked: 0 }
+    }
+
+    /// The modelled capacity.
+    pub fn capacity(&self) -> PageCount {
+        self.capacity
+    }
+
+    /// Whether both of its pools have all of the capacity.
+    pub fn never_evicts(&self) -> bool {
+        self.full == self.capacity.0 && self.windows == self.capacity.0
+    }
+
+    /// Pages of the pool of full attention and of the pool of windows.
+    pub fn pools(&self) -> (PageCount, PageCount) {
+        (PageCount(self.full), PageCount(self.windows))
+    }
+
+    /// What it keeps to.
+    pub fn rules(&self) -> &WindowRules {
+        &self.rules
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.tree.clock()) && is_countable(self.refused)
+    }
+
+    /// Pages that the two pools hold: of full attention, and of windows.
+    pub fn resident(&self) -> (PageCount, PageCount) {
+        (PageCount(self.tree.pages()), PageCount(self.tree.auxiliary.pages()))
+    }
+
+    /// Bytes of memory the model itself takes, near enough to watch a limit with.
+    pub fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
+    }
+
+    /// Requests turned away since the start because the pools cannot hold them even alone.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Serves one request to its end and says what it found at its start.
+    ///
+    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
+    /// tokens, and tokens beyond the ids, are left out.
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs, false);
+        if shape.prompt == 0 {
+            return SglangHits::default();
+        }
+        let sampled = shape.stored - shape.prompt + 1;
+        let reserved = shape.prompt.saturating_add(sampled.min(MOST_RESERVED)) + self.rules.page();
+        if shape.all_slots > self.full || reserved >= self.full * self.rules.page() {
+            self.refused += 1;
+            return SglangHits { hits: 0, refused: true };
+        }
+        shape.take_ids(event, &mut self.ids);
+        let found = self.look_up(shape.hit_limit);
+        let mut progress = Progress::new(found.hits, Some(found.full).filter(|full| *full > found.hits));
+        let is_admitted = self.prefill(&shape, sampled, &mut progress);
+        if is_admitted {
+            if sampled > 1 {
+                self.checkpoint(shape.prompt, shape.prompt, false, &mut progress);
+                self.decode(&shape, &mut progress);
+            }
+            self.checkpoint(shape.stored, shape.stored, true, &mut progress);
+        } else {
+            self.refused += 1;
+        }
+        self.unlock();
+        self.tree.unpin();
+        self.tree.compact();
+        let hits = if is_admitted { found.hits } else { 0 };
+        SglangHits { hits, refused: !is_admitted }
+    }
+
+    /// Matches, stamps what can be gone on from and locks it.
+    fn look_up(&mut self, limit: usize) -> Found {
+        let (window, page) = (self.rules.window(), self.rules.page());
+        self.path.clear();
+        let (mut tip, mut full) = (ROOT, 0);
+        let (mut anchor, mut hits) = (0, 0);
+        // Tokens of windows up to here without a gap; from the root on nothing lies before them.
+        let mut unbroken = u64::MAX;
+        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
+            let pages = self.tree.node(index).pages();
+            full += pages as usize;
+            unbroken = match self.tree.auxiliary.holds(index) {
+                true => unbroken.saturating_add(pages * page),
+                false => 0,
+            };
+            self.path.push(index);
+            if self.tree.auxiliary.holds(index) && unbroken >= window {
+                (anchor, hits) = (self.path.len(), full as u64);
+            }
+            tip = index;
+        }
+        self.path.truncate(anchor);
+        let anchor = self.path.last().copied().unwrap_or(ROOT);
+        self.refresh(anchor);
+        self.tree.touch_all(&self.path);
+        self.lock(anchor);
+        Found { hits, full: full as u64 }
+    }
+
+    /// Computes the prompt, in steps of a chunk; `false` where the pool of windows has no room for the first of them, however
+    /// small the engine makes it, or has less than it waits for.
+    fn prefill(&mut self, shape: &Shape, sampled: u64, progress: &mut Progress) -> bool {
+        let page = self.rules.page();
+        let mut done = progress.allocated * page;
+        let Some(mut limit) = self.first_chunk(shape.prompt - done, sampled) else { return false };
+        // The engine counts the first step in whole pages.
+        let mut counted = (shape.prompt - done).next_multiple_of(page);
+        while done < shape.prompt {
+            let step = if counted <= limit { shape.prompt - done } else { limit / page * page };
+            if step == 0 {
+                return false;
+            }
+            // A page more than the step begins, whether it takes it or not.
+            self.make_room(step.div_ceil(page) + 1, progress);
+            done += step;
+            progress.allocated = done.div_ceil(page);
+            if done < shape.prompt {
+                self.checkpoint(done, done, false, progress);
+                let free = self.free_windows(progress).saturating_sub(1) * page;
+                (limit, counted) = (u64::from(self.rules.prefill_chunk).min(free), shape.prompt - done);
+            }
+        }
+        true
+    }
+
+    /// Tokens that the first step computes at most; `None` where the request would wait for ever.
+    fn first_chunk(&self, rest: u64, sampled: u64) -> Option<u64> {
+        let (page, window) = (self.rules.page(), self.rules.window());
+        let chunk = u64::from(self.rules.prefill_chunk);
+        let sampled = sampled.min(MOST_RESERVED);
+        let needed = |rest: u64| {
+            rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page
+        };
+        let free = (self.windows.saturating_sub(self.locked)) * page;
+        let whole = needed(rest.next_multiple_of(page));
+        if whole < free {
+            return Some(chunk);
+        }
+        // Where the whole pool would not do, the engine takes smaller steps.
+        let step = free.saturating_sub(needed(0)) / page * page;
+        (whole >= self.windows * page && step > 0).then_some(chunk.min(step))
+    }
+
+    /// Makes the answer, a token at a time. Before each the engine gives back what the window has passed, and wants a free
+    /// page in both pools, whether it takes one or not. So nothing happens but where a page is given back or taken, and at
+    /// the token after.
+    fn decode(&mut self, shape: &Shape, progress: &mut Progress) {
+        let (page, window) = (self.rules.page(), self.rules.window());
+        let mut tokens = shape.prompt + 1;
+        while tokens <= shape.stored {
+            let slides = tokens > shape.prompt + 1 && progress.is_due(tokens - 1, window, page);
+            if slides {
+                progress.slide(tokens - 1, window, page);
+            }
+            self.make_room(1, progress);
+            let takes = tokens.div_ceil(page) > progress.allocated;
+            progress.allocated = tokens.div_ceil(page);
+            tokens = if slides || takes || tokens == shape.prompt + 1 {
+                tokens + 1
+            } else {
+                let next_page = progress.allocated * page + 1;
+                next_page.min(progress.next_due(window, page) + 1).max(tokens + 1)
+            };
+        }
+    }
+
+    /// Inserts what is computed up to `tokens`, or up to where the pool of full attention has more of the prompt than can be
+    /// gone on from: so far another prompt may branch off there. `filled` tokens are computed.
+    fn checkpoint(&mut self, tokens: u64, filled: u64, is_finished: bool, progress: &mut Progress) {
+        let (page, window) = (self.rules.page(), self.rules.window());
+        let junction = progress.junction.filter(|pages| *pages > progress.protected && pages * page <= tokens);
+        let tokens = junction.map_or(tokens, |pages| pages * page);
+        if !is_finished {
+            progress.slide_if_due(tokens - 1, window, page);
+        }
+        let pages = tokens / page;
+        let tip = self.insert(pages, progress);
+        self.unlock();
+        self.lock(tip);
+        progress.protected = pages;
+        if junction.is_some() {
+            progress.junction = None;
+            if !is_finished {
+                progress.slide_if_due(filled - 1, window, page);
+            }
+        }
+    }
+
+    /// Inserts the first `pages` of the request; gives the node they end at. The pool of windows takes what it lacks of those
+    /// beyond the protected ones, from where the window has not passed them.
+    fn insert(&mut self, pages: u64, progress: &Progress) -> NodeIndex {
+        let known = self.ids.len().min(pages as usize);
+        // Fits: the pages were checked against a capacity of 32 bits.
+        let private = (pages - known as u64) as u32;
+        let (mut tip, mut end) = (ROOT, 0);
+        while let Some(index) = self.tree.step(tip, &self.ids[end as usize..known], Touching::Yes) {
+            let start = end;
+            end += self.tree.node(index).pages();
+            if end > progress.protected && !self.tree.auxiliary.holds(index) {
+                self.hold_from(index, start, end, progress.passed, u64::MAX);
+            }
+            tip = index;
+        }
+        if end < pages {
+            tip = self.tree.add_leaf(tip, &self.ids[end as usize..known], private);
+            self.hold_from(tip, end, pages, progress.passed, self.rules.window_pages());
+        }
+        self.refresh(tip);
+        tip
+    }
+
+    /// The pool of windows takes the pages of a node from `passed` on; the node stands for those from `start` to `end`. What the
+    /// window has passed is split off, and what lies before the last `tail` pages, so that locking these locks no more.
+    fn hold_from(&mut self, index: NodeIndex, start: u64, end: u64, passed: u64, tail: u64) {
+        let live = start.max(passed);
+        if live >= end {
+            return;
+        }
+        if live > start {
+            self.tree.split(index, (live - start) as usize);
+        }
+        let pages = end - live;
+        if pages > tail {
+            let before = self.tree.split(index, (pages - tail) as usize);
+            self.tree.auxiliary.hold(before, pages - tail);
+        }
+        self.tree.auxiliary.hold(index, pages.min(tail));
+    }
+
+    /// The nodes of a window and a page before the end of `tip` become the newest of their pool, the last of them first.
+    fn refresh(&mut self, tip: NodeIndex) {
+        let reach = self.rules.window() + self.rules.page();
+        let (mut index, mut covered, mut younger) = (tip, 0, NONE);
+        while index != ROOT && covered < reach {
+            if self.tree.auxiliary.holds(index) {
+                self.tree.auxiliary.move_behind(younger, index);
+                younger = index;
+            }
+            covered += self.tree.node(index).pages() * self.rules.page();
+            index = self.tree.node(index).parent;
+        }
+    }
+
+    /// Locks the path to `tip`, and its last window in the pool of windows.
+    fn lock(&mut self, tip: NodeIndex) {
+        self.tree.pin(tip);
+        (self.anchor, self.locked) = (tip, 0);
+        let (mut index, mut covered) = (tip, 0);
+        while index != ROOT && covered < self.rules.window() {
+            self.tree.auxiliary.set_locked(index, true);
+            self.locked += self.tree.auxiliary.pages_of(index);
+            covered += self.tree.node(index).pages() * self.rules.page();
+            index = self.tree.node(index).parent;
+        }
+    }
+
+    /// Unlocks what was locked in the pool of windows.
+    fn unlock(&mut self) {
+        let mut index = std::mem::replace(&mut self.anchor, ROOT);
+        while index != ROOT && self.tree.auxiliary.is_locked(index) {
+            self.tree.auxiliary.set_locked(index, false);
+            index = self.tree.node(index).parent;
+        }
+        self.locked = 0;
+    }
+
+    /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
+    /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
+    /// the windows alone.
+    fn make_room(&mut self, wanted: u64, progress: &Progress) {
+        let held = progress.held();
+        while self.tree.pages() + held.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
+        let mut candidate = None;
+        while self.windows_used(progress) + wanted > self.windows {
+            let next = candidate.or_else(|| self.tree.auxiliary.oldest_unlocked(None));
+            let Some(index) = next else { return };
+            candidate = self.tree.auxiliary.oldest_unlocked(Some(index));
+            match self.tree.is_evictable(index) {
+                true => self.tree.remove(index),
+                false => self.tree.auxiliary.drop(index),
+            }
+            if candidate.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn windows_used(&self, progress: &Progress) -> u64 {
+        self.tree.auxiliary.pages() + progress.held().windows
+    }
+
+    /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
+    fn free_windows(&self, progress: &Progress) -> u64 {
+        self.windows.saturating_sub(self.locked + progress.held().windows)
+    }
+}
+
+/// Most tokens of an answer that a request reserves before it starts: SGLang's `CLIP_MAX_NEW_TOKENS`.
+const MOST_RESERVED: u64 = 4096;

@@ -1,0 +1,158 @@
+"""SGLang with a pool of its own for windows: its own UnifiedRadixCache with the window's component, both allocators and the
+split of memory between them, one request at a time, on the CPU.
+
+The steps are those of its scheduler, each by the engine's own function: `init_next_round_input` matches, `PrefillAdder`
+admits and cuts the prompt into chunks, `checkpoint_kv_cache` inserts after each of them, `maybe_evict_swa` gives back what a
+window has passed before each token, `release_kv_cache` at the end. The tensors of keys and values do not exist.
+"""
+
+from array import array
+
+import torch
+from drive_sglang import MAX_CONTEXT, decode, prefill
+from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req, ScheduleBatch
+from sglang.srt.managers.schedule_policy import PrefillAdder
+from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
+from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
+from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
+from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.model_executor.pool_configurator import HybridSWAPoolConfigurator
+from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+
+
+class WindowPool(BaseSWAKVPool):
+    """Stands for the tensors of both pools: the indices that lead from one to the other, and nothing behind them."""
+
+    def __init__(self):
+        self.full_to_swa_index_mapping = None
+
+    def register_mapping(self, full_to_swa_index_mapping):
+        self.full_to_swa_index_mapping = full_to_swa_index_mapping
+
+    def translate_loc_from_full_to_swa(self, kv_indices):
+        return self.full_to_swa_index_mapping[kv_indices]
+
+
+# The methods left out move tensors.
+WindowPool.__abstractmethods__ = frozenset()
+
+
+def split(blocks, page_size, groups, window, ratio):
+    """Tokens of the full pool and of the window's, by the engine's own rule, in the memory of so many blocks of one group."""
+    rule = object.__new__(HybridSWAPoolConfigurator)
+    rule._full_layers_num = groups.count("full")
+    rule._swa_layers_num = len(groups) - rule._full_layers_num
+    rule._draft_full_layers_num = rule._draft_swa_layers_num = rule._draft_swa_full_layers_num = 0
+    rule._draft_cell_size = 0
+    rule._fused_full_entry = rule._fused_swa_entry = None
+    rule._full_per_token = rule._swa_per_token = 1
+    rule._swa_full_tokens_ratio = ratio
+    rule._sliding_window_size = window
+    rule._page_size = page_size
+    rule._enable_unified_memory = False
+    rule._recompute_cell_size()
+    sizes = rule.calculate_pool_sizes(blocks * page_size, page_size)
+    return sizes.full_max_total_num_tokens, sizes.swa_max_total_num_tokens
+
+
+def cache(page_size, blocks, settings):
+    """A tree over a full pool and a window's in the memory of so many blocks."""
+    [kind] = {group for group in settings["groups"] if group != "full"}
+    # Models give the tokens before the one that looks.
+    window = int(kind.removeprefix("window:")) - 1
+    full, own = split(blocks, page_size, settings["groups"], window, settings["swa_full_tokens_ratio"])
+    rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
+    allocator = SWATokenToKVPoolAllocator(
+        size=full,
+        size_swa=own,
+        page_size=page_size,
+        dtype=torch.float16,
+        device="cpu",
+        kvcache=WindowPool(),
+        need_sort=False,
+    )
+    return UnifiedRadixCache(
+        CacheInitParams(
+            disable=False,
+            req_to_token_pool=rows,
+            token_to_kv_pool_allocator=allocator,
+            page_size=page_size,
+            sliding_window_size=window,
+            chunked_prefill_size=settings["prefill_chunk_tokens"],
+            tree_components=(ComponentType.FULL, ComponentType.SWA),
+        )
+    )
+
+
+def adder(tree, chunk):
+    return PrefillAdder(
+        page_size=tree.page_size,
+        tree_cache=tree,
+        token_to_kv_pool_allocator=tree.token_to_kv_pool_allocator,
+        running_batch=None,
+        new_token_ratio=1.0,
+        rem_input_tokens=MAX_CONTEXT,
+        rem_chunk_tokens=chunk,
+    )
+
+
+def prefill_in_chunks(tree, req, chunk):
+    """Admits a request, and computes its prompt a chunk at a time."""
+    first = adder(tree, chunk)
+    first.add_one_req(req, has_chunked_req=False, truncation_align_size=None)
+    if first.can_run_list != [req]:
+        raise SystemExit("a request does not fit: give it a larger capacity")
+    prefill(tree, req)
+    while req.extend_end < len(req.full_untruncated_fill_ids):
+        checkpoint_kv_cache(req, tree)
+        req.init_next_round_input()
+        again = adder(tree, chunk)
+        again.add_chunked_req(req)
+        if again.can_run_list != [req]:
+            raise SystemExit("a chunk does not fit: give it a larger capacity")
+        prefill(tree, req)
+
+
+def step(tree, req):
+    """One token more: first what the window has passed goes back."""
+    batch = object.__new__(ScheduleBatch)
+    batch.reqs, batch.tree_cache = [req], tree
+    batch.token_to_kv_pool_allocator = tree.token_to_kv_pool_allocator
+    batch.forward_mode, batch.forward_iter = ForwardMode.DECODE, None
+    batch.maybe_evict_swa()
+    decode(tree, req)
+    req.decode_batch_idx += 1
+
+
+def serve(tree, request, settings, name):
+    """Serves one request to its end; pages found in the cache."""
+    wanted = request.output_length if settings["outputs"] == "cached" else 1
+    params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
+    params.normalize(None)
+    req = Req(name, "", array("q", request.prompt()), params)
+    req.init_next_round_input(tree)
+    hits = req.prefix_len
+    prefill_in_chunks(tree, req, settings["prefill_chunk_tokens"])
+    req.output_ids.append(request.unique_token)
+    if wanted > 1:
+        checkpoint_kv_cache(req, tree)
+        while len(req.output_ids) < wanted:
+            step(tree, req)
+            req.output_ids.append(request.unique_token)
+    req.finished_reason = FINISH_LENGTH(length=wanted)
+    req.finished_len = wanted
+    release_kv_cache(req, tree, checkpoint=True)
+    return hits // request.page_size
+
+
+def drive(requests, settings, blocks):
+    """Pages each request found in the cache, in order."""
+    set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
+    tree = cache(requests[0].page_size, blocks, settings)
+    with torch.inference_mode():
+        return [serve(tree, request, settings, str(at)) for at, request in enumerate(requests)]
