@@ -148,6 +148,16 @@ pub struct BelowHits {
     pub pages: u64,
     /// Pages that it found and no tier above it.
     pub page_hits: u64,
+    /// Pages that were written to it.
+    pub page_writes: u64,
+}
+
+impl BelowHits {
+    /// Pages read from it and written to it, each under a name for a column.
+    pub(crate) fn traffic(&self) -> [(String, u64); 2] {
+        let name = |what| format!("{} {what}", self.tier);
+        [(name("read"), self.page_hits), (name("written"), self.page_writes)]
+    }
 }
 
 /// Follows a replay.
@@ -166,6 +176,8 @@ pub(super) struct Tiers {
     last: Vec<Vec<u64>>,
     /// Hits of the requests that count, by capacity and tier.
     found: Vec<Vec<u64>>,
+    /// Pages that these wrote, likewise.
+    written: Vec<Vec<u64>>,
 }
 
 impl Tiers {
@@ -180,6 +192,7 @@ impl Tiers {
             chains: Vec::new(),
             last: Vec::new(),
             found: Vec::new(),
+            written: Vec::new(),
         })
     }
 
@@ -208,6 +221,7 @@ impl Tiers {
                 self.chains.push(Chain::new(&stores, &self.rules, page_size)?);
                 self.last.push(Vec::with_capacity(self.asked.len()));
                 self.found.push(vec![0; self.asked.len()]);
+                self.written.push(vec![0; self.asked.len()]);
             }
         }
         let has_host = self.asked.iter().any(|below| below.tier == TierBelow::Hicache);
@@ -215,9 +229,11 @@ impl Tiers {
         for (at, (threshold, ((chain, last), found))) in curve.thresholds().iter().zip(capacities).enumerate()
         {
             let of = |hits: &[u64]| hits.get(at).copied().unwrap_or(0);
-            let (own, host) = match pool.caches() {
-                Some(caches) => (of(caches.last_hits()), of(caches.last_host_hits())),
-                None => (outcome.hits_at(*threshold), 0),
+            let (own, host, host_writes) = match pool.caches() {
+                Some(caches) => {
+                    (of(caches.last_hits()), of(caches.last_host_hits()), of(caches.last_host_writes()))
+                }
+                None => (outcome.hits_at(*threshold), 0, 0),
             };
             last.clear();
             last.extend(has_host.then_some(host));
@@ -227,6 +243,9 @@ impl Tiers {
             });
             if counted {
                 found.iter_mut().zip(last.iter()).for_each(|(sum, hits)| *sum += hits);
+                let own = has_host.then_some(&host_writes);
+                let writes = own.into_iter().chain(chain.last_writes());
+                self.written[at].iter_mut().zip(writes).for_each(|(sum, pages)| *sum += pages);
             }
         }
         Ok(())
@@ -262,15 +281,16 @@ impl Tiers {
 
     /// What they found in all, by capacity of the engine.
     pub(super) fn result(&self) -> Vec<Vec<BelowHits>> {
-        let of = |found: &Vec<u64>| {
-            let tiers = self.asked.iter().zip(&self.pages).zip(found);
-            let hits = |((below, pages), hits): ((&Below, &u64), &u64)| BelowHits {
+        let of = |(found, written): (&Vec<u64>, &Vec<u64>)| {
+            let tiers = self.asked.iter().zip(&self.pages).zip(found.iter().zip(written));
+            let hits = |((below, pages), (hits, writes)): ((&Below, &u64), (&u64, &u64))| BelowHits {
                 tier: below.to_string(),
                 pages: *pages,
                 page_hits: *hits,
+                page_writes: *writes,
             };
             tiers.map(hits).collect()
         };
-        self.found.iter().map(of).collect()
+        self.found.iter().zip(&self.written).map(of).collect()
     }
 }

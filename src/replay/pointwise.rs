@@ -90,8 +90,19 @@ impl Told {
         Some(Section {
             title: "Tiers below".to_owned(),
             sentences: vec!["A tier counts what it held and no tier before it.".to_owned()],
-            tables: vec![table],
+            tables: vec![table, self.traffic(capacities, below, first)],
         })
+    }
+
+    /// What is read from each of the `tiers` and written to it.
+    fn traffic(&self, capacities: &[CapacityPoint], below: &[Vec<BelowHits>], tiers: &[BelowHits]) -> Table {
+        let mut table = Table::new("Read from each tier and written to it", ["capacity"]);
+        table.columns.extend(tiers.iter().flat_map(BelowHits::traffic).map(|(name, _)| name));
+        for (point, tiers) in capacities.iter().zip(below) {
+            let pages = std::iter::once(point.pages).chain(tiers.iter().flat_map(BelowHits::traffic).map(|(_, n)| n));
+            table.rows.push(pages.map(|pages| self.size(pages)).collect());
+        }
+        table
     }
 
     fn searched(&self, searched: &SearchResult) -> Section {

@@ -340,6 +340,24 @@ fn a_searched_capacity_is_enough_and_the_next_smaller_one_tried_is_not() {
     }
 }
 
+const WINDOWS: [&str; 4] = ["--engine", "sglang", "--attention", "full+window:128"];
+
+#[test]
+fn what_sglangs_pool_of_windows_loses_at_any_size_is_told_without_retention() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let result = json(&trace, &[&WINDOWS[..], &["--capacities", "900p,1000000p"]].concat());
+    let (ceiling, points) = (&result["ceiling"]["page_hits"], &result["capacities"]);
+    assert_eq!(points[1]["prefix_hits"], ceiling["these_rules"]);
+    assert!(ceiling["these_rules"].as_u64() <= ceiling["full_attention"].as_u64());
+    assert!(points[0]["prefix_hits"].as_u64() < points[1]["prefix_hits"].as_u64());
+    assert_eq!(ceiling.get("dense_retention"), None, "SGLang has no such setting");
+    let options = serde_json::json!({"attention": "full+window:128", "swa_full_tokens_ratio": "0.8", "prefill_chunk": "8192"});
+    assert_eq!(result["trace"]["engine_options"], options);
+    let both = json(&trace, &["--engine", "vllm,sglang", "--attention", "full+window:128", "--capacities", "900p"]);
+    assert!(both.to_string().contains("sglang"), "side by side with vLLM's shared pool");
+}
+
 #[test]
 fn the_ceiling_of_a_hybrid_model_is_what_runs_without_limit_find() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -426,6 +444,8 @@ fn tiers_below_find_what_a_chain_of_slow_models_finds() {
             for (tier, sum) in sums.iter().enumerate() {
                 assert_eq!(point["below"][tier]["page_hits"], *sum);
             }
+            let written = [lmcache.written, mooncake.written];
+            assert_eq!([0, 1].map(|tier| point["below"][tier]["page_writes"].as_u64()), written.map(Some));
             assert_eq!(point["below"][1]["tier"], "mooncake:1500p");
             assert_eq!(
                 point["prefix_hits"], alone["capacities"][capacity]["prefix_hits"],
@@ -464,6 +484,18 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
+        (&["--engine", "sglang", "--attention", "full+3*mamba"], "sglang is modelled with windows"),
+        (&["--engine", "sglang", "--swa-full-tokens-ratio", "0.5"], "give --attention"),
+        (
+            &["--engine", "vllm", "--attention", "full+window:128", "--swa-full-tokens-ratio", "0.5"],
+            "--swa-full-tokens-ratio is an option of sglang",
+        ),
+        (&["--engine", "sglang", "--prefill-chunk", "512"], "--prefill-chunk is of"),
+        (&[&WINDOWS[..], &["--draft-head"]].concat(), "sglang with windows and a draft head"),
+        (&[&WINDOWS[..], &["--swa-full-tokens-ratio", "0"]].concat(), "`swa_full_tokens_ratio` is 0"),
+        (&[&WINDOWS[..], &["--retention-interval", "0"]].concat(), "an option of vllm"),
+        (&[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p"]].concat(), "hicache below windows"),
+        (&[&WINDOWS[..], &["--prefill-chunk", "8"]].concat(), "smaller than the page"),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),
         (
             &["--watermark", "0.5"],

@@ -72,10 +72,11 @@ fn device_host_and_a_tier_below_find_what_slow_models_of_them_find() {
             }
             let point = &result["capacities"][at];
             assert_eq!(point["prefix_hits"], sums[0]);
-            assert_eq!(
-                point["below"][0],
-                json!({"tier": "hicache:700p", "pages": 700, "page_hits": sums[1]})
-            );
+            let host = &point["below"][0];
+            assert_eq!((&host["tier"], &host["pages"]), (&json!("hicache:700p"), &json!(700)));
+            assert_eq!(host["page_hits"], sums[1]);
+            assert_eq!(host["page_writes"], sglang.written);
+            assert_eq!(point["below"][1]["page_writes"], mooncake.written);
             assert_eq!(point["below"][1]["page_hits"], sums[2]);
         }
         assert!(all.iter().all(|sum| *sum > 0), "{policy}: {all:?}");

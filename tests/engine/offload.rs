@@ -122,6 +122,7 @@ proptest! {
             let found = fast.request_after(&event, *above);
             prop_assert_eq!(found, slow.request_after(ids, *above, *outputs), "request {}", index);
             prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+            prop_assert_eq!(fast.written().0, slow.written, "written after request {}", index);
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct SlowHicache {
     duplicates: Vec<usize>,
     clock: u64,
     next_private: u64,
+    /// Pages written to the host since the start.
+    pub written: u64,
 }
 
 impl SlowHicache {
@@ -45,6 +47,7 @@ impl SlowHicache {
             duplicates: Vec::new(),
             clock: 0,
             next_private: 1 << 60,
+            written: 0,
         }
     }
 
@@ -259,6 +262,7 @@ impl SlowHicache {
             }
         }
         self.host_free -= pages;
+        self.written += pages;
         self.nodes[node].on_host = true;
         true
     }

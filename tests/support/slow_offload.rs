@@ -21,6 +21,8 @@ pub struct SlowOffload {
     wanted_once: f64,
     offered: Vec<Chunk>,
     counts: HashMap<Chunk, usize>,
+    /// Pages written since the start.
+    pub written: u64,
 }
 
 /// What a request has done so far.
@@ -47,6 +49,7 @@ impl SlowOffload {
             wanted_once: 0.0,
             offered: Vec::new(),
             counts: HashMap::new(),
+            written: 0,
         }
     }
 
@@ -165,6 +168,7 @@ impl SlowOffload {
             self.ghosts.iter_mut().for_each(|ghosts| ghosts.retain(|other| other != chunk));
             self.once.push(chunk.clone());
         }
+        self.written += (missing.len() * self.group) as u64;
         own.stored.extend(missing.iter().cloned());
         own.pending = missing.iter().cloned().collect();
         self.rank(&missing, own, &pending);

@@ -15,11 +15,13 @@ pub struct SlowLmcache {
     capacity: usize,
     group: usize,
     chunks: VecDeque<Page>,
+    /// Pages written since the start.
+    pub written: u64,
 }
 
 impl SlowLmcache {
     pub fn new(capacity_pages: u64, group: usize) -> Self {
-        Self { capacity: capacity_pages as usize / group, group, chunks: VecDeque::new() }
+        Self { capacity: capacity_pages as usize / group, group, chunks: VecDeque::new(), written: 0 }
     }
 
     pub fn resident(&self) -> u64 {
@@ -51,6 +53,7 @@ impl SlowLmcache {
         for chunk in &asked[hits..hits + allocated] {
             if !self.chunks.contains(chunk) {
                 self.chunks.push_back(chunk.clone());
+                self.written += self.group as u64;
             }
         }
         ((first + hits) * self.group).saturating_sub(above as usize) as u64
@@ -124,6 +127,8 @@ pub struct SlowMooncake {
     next_check: u64,
     /// The last request's time stamp, when it was served, and when it was done.
     last: (u64, u64, u64),
+    /// Objects written since the start.
+    pub written: u64,
 }
 
 impl SlowMooncake {
@@ -138,6 +143,7 @@ impl SlowMooncake {
             failed: false,
             next_check: 0,
             last: (0, 0, 0),
+            written: 0,
         }
     }
 
@@ -172,6 +178,7 @@ impl SlowMooncake {
             if (self.objects.len() as u64) < self.capacity {
                 self.stamps += 1;
                 self.objects.insert(page.clone(), (now, self.stamps));
+                self.written += 1;
             } else {
                 self.failed = true;
             }

@@ -40,6 +40,7 @@ fn with_examples(left_out: &[&str]) -> String {
 
 const OF_VLLM: [&str; 4] = ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = "];
 const OF_SGLANG: [&str; 2] = ["hicache = ", "hicache_write = "];
+const OF_WINDOWS: [&str; 3] = ["attention = ", "prefill_chunk = ", "swa_full_tokens_ratio = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
 const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
 const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
@@ -48,13 +49,14 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
     let further = ["traffic = true", "overlap = ", "hold_back"];
-    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
+    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
     let engines = [
         ("vllm", &OF_VLLM[..]),
         ("sglang", &OF_SGLANG),
+        ("sglang", &OF_WINDOWS),
         ("lmcache", &OF_LMCACHE),
         ("lmcache-mp", &OF_LMCACHE_MP),
         ("mooncake", &OF_MOONCAKE),
@@ -473,6 +475,13 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
     let rules = load(host, &[]).expect("valid").pool_config("any").rules;
     assert_eq!(texts(rules.told_to(Profile::Sglang)), ["5000p", "write-back"]);
+    let windows = "[estimate]\nengine = \"sglang\"\nattention = \"full+window:128\"\nswa_full_tokens_ratio = 0.5\n\
+                   [[pools]]\nname = \"next\"\nswa_full_tokens_ratio = 0.1\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
+    let windows = load(windows, &[]).expect("valid");
+    let told = |pool: &str| texts(windows.pool_config(pool).rules.told_to(Profile::Sglang));
+    assert_eq!(told("any"), ["full+window:128", "0.5", "8192"]);
+    assert_eq!(told("next"), ["full+window:128", "0.1", "8192"]);
+    assert_eq!(told("plain"), [""; 0], "one pool has nothing to split");
 }
 
 #[test]
@@ -530,6 +539,11 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     );
     says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
     says("[estimate]\noverlap = \"on\"\n", &["estimate.overlap: "]);
+    let sglang = "[estimate]\nengine = \"sglang\"\n";
+    says(&format!("{sglang}attention = \"full+mamba\"\n"), &["estimate.attention: "]);
+    says(&format!("{sglang}swa_full_tokens_ratio = 0.5\n"), &["estimate.swa_full_tokens_ratio: "]);
+    says(&format!("{sglang}attention = \"full+window:9\"\nhicache = \"9p\"\n"), &["estimate.attention: "]);
+    says(&format!("{sglang}attention = \"full+window:9\"\ndraft_head = 1\n"), &["estimate.attention: "]);
     says("[estimate]\ndraft_head = 1\n", &["estimate.draft_head: "]);
     says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache_write = \"write-back\"\n", &["estimate.hicache_write: "]);

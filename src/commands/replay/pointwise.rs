@@ -3,7 +3,7 @@
 
 use super::output::ReplayResult;
 use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
-use crate::replay::{SearchResult, SearchedCapacity};
+use crate::replay::{BelowHits, SearchResult, SearchedCapacity};
 use kvset_core::estimate::curve::share;
 use kvset_core::units::ratio::Ratio;
 
@@ -42,7 +42,25 @@ impl ReplayResult {
             let rates = rates.map(|hits| percent(share(hits, self.trace.page_accesses)));
             sheet.row(std::iter::once(result.point.label.clone().unwrap_or_default()).chain(rates));
         }
-        format!("\nhit rate by tier, of each what it held and no tier before it\n{}", sheet.render(terminal))
+        format!(
+            "\nhit rate by tier, of each what it held and no tier before it\n{}\nread from each tier and written to it\n{}",
+            sheet.render(terminal),
+            self.tier_traffic(&first.below).render(terminal)
+        )
+    }
+
+    /// What is read from each of the `tiers` and written to it, one row a capacity of the engine.
+    fn tier_traffic(&self, tiers: &[BelowHits]) -> Sheet {
+        let names: Vec<_> = tiers.iter().flat_map(|below| below.traffic().map(|(name, _)| name)).collect();
+        let mut columns = vec![Column::Text("capacity")];
+        columns.extend(names.iter().map(|name| Column::Number(name)));
+        let mut sheet = Sheet::new(&columns);
+        for result in self.capacities.iter().filter(|result| !result.below.is_empty()) {
+            let pages = result.below.iter().flat_map(BelowHits::traffic).map(|(_, pages)| pages);
+            let sizes = pages.map(|pages| capacity(pages, self.trace.page_bytes));
+            sheet.row(std::iter::once(result.point.label.clone().unwrap_or_default()).chain(sizes));
+        }
+        sheet
     }
 
     /// One table a target ratio.

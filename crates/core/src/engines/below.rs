@@ -59,11 +59,25 @@ enum Tier {
     VllmOffload(OffloadTier),
 }
 
+impl Tier {
+    /// Pages written since the start.
+    fn written(&self) -> u64 {
+        let pages = match self {
+            Self::Lmcache(cache) => cache.written(),
+            Self::LmcacheMp(cache) => cache.written(),
+            Self::Mooncake(store) => store.written(),
+            Self::VllmOffload(tier) => tier.written(),
+        };
+        pages.0
+    }
+}
+
 /// The tiers below one cache, from the fastest.
 #[derive(Debug)]
 pub struct Chain {
     tiers: Vec<Tier>,
     last_hits: Vec<u64>,
+    last_writes: Vec<u64>,
 }
 
 impl Chain {
@@ -87,7 +101,7 @@ impl Chain {
             }
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
-        Ok(Self { tiers, last_hits: Vec::new() })
+        Ok(Self { tiers, last_hits: Vec::new(), last_writes: Vec::new() })
     }
 
     /// Serves a request of which the cache above found `found` leading pages; gives the pages that each tier found and
@@ -105,7 +119,9 @@ impl Chain {
     /// Asks the first tier for what follows `held` pages; `above` pages are found above it.
     fn serve(&mut self, event: &RequestEvent<'_>, mut held: u64, mut above: u64) -> &[u64] {
         self.last_hits.clear();
+        self.last_writes.clear();
         for tier in &mut self.tiers {
+            let written = tier.written();
             held += match tier {
                 Tier::Lmcache(cache) => cache.request_after(event, held),
                 Tier::LmcacheMp(cache) => cache.request_after(event, held),
@@ -115,6 +131,7 @@ impl Chain {
                     tier.request_after(event, held)
                 }
             };
+            self.last_writes.push(tier.written() - written);
             self.last_hits.push(held.saturating_sub(above));
             above = above.max(held);
         }
@@ -124,6 +141,11 @@ impl Chain {
     /// Pages each tier found of the last request.
     pub fn last_hits(&self) -> &[u64] {
         &self.last_hits
+    }
+
+    /// Pages written to each tier of the last request.
+    pub fn last_writes(&self) -> &[u64] {
+        &self.last_writes
     }
 
     /// Bytes of memory held, nearly.

@@ -29,6 +29,9 @@ pub struct CacheBank {
     /// What the host tiers under them found of it, where they have one.
     #[serde(skip)]
     last_host_hits: Vec<u64>,
+    /// Pages of it that were written to them.
+    #[serde(skip)]
+    last_host_writes: Vec<u64>,
     /// Pages the last request would have found without limit, where the rules lose some at any size.
     #[serde(skip)]
     last_ceiling: Option<u64>,
@@ -148,12 +151,14 @@ struct Found {
     hits: u64,
     /// Those after them that a host tier of the engine's own finds.
     host_hits: u64,
+    /// Those that are written to it.
+    host_writes: u64,
 }
 
 impl Found {
     /// In a cache without a host tier.
     fn here(hits: u64) -> Self {
-        Self { hits, host_hits: 0 }
+        Self { hits, host_hits: 0, host_writes: 0 }
     }
 }
 
@@ -199,8 +204,9 @@ impl PointCache for HicacheCache {
     }
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        let written = self.written().0;
         let found = self.request(event);
-        Found { hits: found.device, host_hits: found.host }
+        Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
     }
 
     fn refused(&self) -> u64 {
@@ -428,11 +434,12 @@ impl CacheBank {
         page_size: PageSize,
     ) {
         let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
-        hits.clear();
-        host_hits.clear();
+        let host_writes = &mut self.last_host_writes;
+        [&mut *hits, &mut *host_hits, &mut *host_writes].into_iter().for_each(Vec::clear);
         let mut take = |found: Found| {
             hits.push(found.hits);
             host_hits.push(found.host_hits);
+            host_writes.push(found.host_writes);
         };
         match self.ahead.next() {
             Some(served) => served.for_each(take),
@@ -480,6 +487,11 @@ impl CacheBank {
         &self.last_host_hits
     }
 
+    /// Pages that were written to it of the last request, one entry a capacity: zeros where there is none.
+    pub fn last_host_writes(&self) -> &[u64] {
+        &self.last_host_writes
+    }
+
     /// Pages the last request would have found without limit, where that is less than what the stack found.
     pub fn last_ceiling(&self) -> Option<u64> {
         self.last_ceiling
@@ -523,6 +535,9 @@ impl CacheBank {
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         };
-        caches + (self.last_hits.capacity() + self.last_host_hits.capacity()) * 8 + self.ahead.memory_bytes()
+        caches + {
+            let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
+            of_last.map(Vec::capacity).iter().sum::<usize>() * 8
+        } + self.ahead.memory_bytes()
     }
 }

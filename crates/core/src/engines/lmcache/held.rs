@@ -13,6 +13,8 @@ pub(super) struct HeldChunks {
     queue: PieceIndex,
     /// How many.
     pub(super) count: u64,
+    /// How many were put since the start; not saved.
+    pub(super) put: u64,
     /// The nodes that the latest request's chunks lie in; kept for its memory.
     path: Vec<NodeIndex>,
 }
@@ -22,7 +24,7 @@ impl HeldChunks {
     pub(super) fn new() -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { tree, queue, count: 0, path: Vec::new() }
+        Self { tree, queue, count: 0, put: 0, path: Vec::new() }
     }
 
     /// Begins a request with these chunks, which [`HeldChunks::leave`] ends.
@@ -71,6 +73,7 @@ impl HeldChunks {
             self.tree.arena.get_mut(piece).ascending = true;
             self.tree.arena.push(self.queue, piece);
             self.count += u64::from(to - from);
+            self.put += u64::from(to - from);
         }
     }
 

@@ -73,6 +73,11 @@ impl LmcacheMpCache {
         PageCount(self.held.count * u64::from(self.chunks.pages))
     }
 
+    /// Pages written since the start, or since it was restored.
+    pub fn written(&self) -> PageCount {
+        PageCount(self.held.put * u64::from(self.chunks.pages))
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         self.held.memory_bytes() + self.chunks.memory_bytes()

@@ -69,6 +69,8 @@ pub struct MooncakeCache {
     last: (Moment, Moment, Moment),
     /// Puts that found no room, since the start.
     failed_puts: u64,
+    /// Puts that found room, since the start; not saved.
+    written: u64,
     ids: Vec<u64>,
     path: Vec<NodeIndex>,
 }
@@ -86,6 +88,7 @@ impl MooncakeCache {
             checked: 0,
             last: (0, 0, 0),
             failed_puts: 0,
+            written: 0,
             ids: Vec::new(),
             path: Vec::new(),
         }
@@ -114,6 +117,11 @@ impl MooncakeCache {
     /// Puts that found no room, since the start.
     pub fn failed_puts(&self) -> u64 {
         self.failed_puts
+    }
+
+    /// Objects written since the start, or since it was restored.
+    pub fn written(&self) -> PageCount {
+        PageCount(self.written)
     }
 
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
@@ -278,6 +286,7 @@ impl MooncakeCache {
         let room = (self.capacity - self.resident).min(u64::from(to - from)) as u32;
         if room > 0 {
             self.add(node, Some((from, from + room)), now);
+            self.written += u64::from(room);
         }
         let lost = to - from - room;
         self.failed |= lost > 0;

@@ -128,6 +128,11 @@ impl HicacheCache {
         PageCount(self.tree.host_pages())
     }
 
+    /// Pages written to the host since the start, those that were there when it was restored among them.
+    pub fn written(&self) -> PageCount {
+        PageCount(self.tree.host.written)
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.path.capacity() + self.chain.capacity();

@@ -12,6 +12,8 @@ pub(super) struct HostSide {
     pub(super) pinned: NodeIndex,
     /// Pages on the host.
     pub(super) pages: u64,
+    /// Pages written to it since the start; not saved.
+    pub(super) written: u64,
     /// Nodes that were on both sides when they got their place, in that order. Who left a side since stays until
     /// somebody looks.
     pub(super) duplicates: BTreeMap<u64, NodeIndex>,
@@ -22,7 +24,7 @@ pub(super) struct HostSide {
 impl HostSide {
     pub(super) fn new() -> Self {
         let (leaves, duplicates) = (BTreeMap::new(), BTreeMap::new());
-        Self { leaves, pinned: NONE, pages: 0, duplicates, sequence: 0 }
+        Self { leaves, pinned: NONE, pages: 0, written: 0, duplicates, sequence: 0 }
     }
 
     /// Entries of its maps.

@@ -46,6 +46,7 @@ impl Tree {
         let node = &mut self.nodes[index as usize];
         node.on_host = true;
         self.host.pages += node.pages();
+        self.host.written += node.pages();
     }
 
     /// Drops a leaf of the device that the host holds as well.

@@ -33,6 +33,8 @@ pub(super) struct ArcChunks {
     /// How many chunks used once are wanted: a share of ghosts is added or taken at a time.
     wanted_once: f64,
     capacity: u64,
+    /// Chunks stored since the start.
+    stored: u64,
     /// Steps since the start.
     step: u64,
     /// What the request being served missed in steps that found no room.
@@ -44,7 +46,7 @@ impl ArcChunks {
         let mut tree = RunTree::new();
         let lists = [(); 4].map(|()| tree.arena.new_list());
         let path = Path::new(tree);
-        Self { path, lists, chunks: [0; 4], wanted_once: 0.0, capacity, step: 0, missed: Vec::new() }
+        Self { path, lists, chunks: [0; 4], wanted_once: 0.0, capacity, stored: 0, step: 0, missed: Vec::new() }
     }
 
     fn free(&self) -> u64 {
@@ -208,6 +210,7 @@ impl Residents for ArcChunks {
             self.missed.extend(wanted.iter().map(|(_, from, to)| (*from, *to)));
             return false;
         }
+        self.stored += chunks;
         wanted.into_iter().for_each(|run| self.store(run));
         true
     }
@@ -227,6 +230,10 @@ impl Residents for ArcChunks {
             self.path.tree.append(self.lists[to as usize], index);
         }
         self.path.leave();
+    }
+
+    fn stored(&self) -> u64 {
+        self.stored
     }
 
     fn held(&self) -> u64 {

@@ -19,6 +19,7 @@ pub(super) struct LruChunks {
     queue: PieceIndex,
     queued: u64,
     held: u64,
+    stored: u64,
     capacity: u64,
     /// Steps since the start.
     step: u64,
@@ -28,7 +29,7 @@ impl LruChunks {
     pub fn new(capacity: u64) -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { path: Path::new(tree), queue, queued: 0, held: 0, capacity, step: 0 }
+        Self { path: Path::new(tree), queue, queued: 0, held: 0, stored: 0, capacity, step: 0 }
     }
 
     /// Moves chunks that are there to the request's own, of which they cannot leave up to this step.
@@ -106,6 +107,7 @@ impl Residents for LruChunks {
             return false;
         }
         self.held += chunks;
+        self.stored += chunks;
         for (node, from, to) in wanted {
             self.path.tree.add_piece(Piece::new(node, OWN, (from, to), self.step + 1));
         }
@@ -121,6 +123,10 @@ impl Residents for LruChunks {
             tree.append(self.queue, index);
         }
         self.path.leave();
+    }
+
+    fn stored(&self) -> u64 {
+        self.stored
     }
 
     fn held(&self) -> u64 {

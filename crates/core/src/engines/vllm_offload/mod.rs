@@ -77,6 +77,11 @@ impl OffloadTier {
         PageCount(self.residents.held() * self.chunk_pages())
     }
 
+    /// Pages written since the start.
+    pub fn written(&self) -> PageCount {
+        PageCount(self.residents.stored() * self.chunk_pages())
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         let offers = self.offers.as_ref().map_or(0, Offers::memory_bytes);

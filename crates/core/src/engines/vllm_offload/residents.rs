@@ -25,6 +25,9 @@ pub(super) trait Residents: fmt::Debug {
     /// Ends the request.
     fn leave(&mut self);
 
+    /// Chunks stored since the start.
+    fn stored(&self) -> u64;
+
     /// Chunks held.
     fn held(&self) -> u64;
 
