@@ -104,7 +104,9 @@ impl Ceilings {
 /// Whether a pool has a ceiling of its own rules that full attention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
     let has_head = config.profile == Profile::Sglang && config.rules.draft_tokens > 0;
-    has_head || config.rules.has_window_pool(config.profile) || (config.profile == Profile::Vllm && config.is_pointwise())
+    has_head
+        || config.rules.has_window_pool(config.profile)
+        || (config.profile == Profile::Vllm && config.is_pointwise())
 }
 
 /// A request that the pool has taken.

@@ -99,7 +99,8 @@ impl Told {
         let mut table = Table::new("Read from each tier and written to it", ["capacity"]);
         table.columns.extend(tiers.iter().flat_map(BelowHits::traffic).map(|(name, _)| name));
         for (point, tiers) in capacities.iter().zip(below) {
-            let pages = std::iter::once(point.pages).chain(tiers.iter().flat_map(BelowHits::traffic).map(|(_, n)| n));
+            let pages =
+                std::iter::once(point.pages).chain(tiers.iter().flat_map(BelowHits::traffic).map(|(_, n)| n));
             table.rows.push(pages.map(|pages| self.size(pages)).collect());
         }
         table

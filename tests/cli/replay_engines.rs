@@ -354,7 +354,8 @@ fn what_sglangs_pool_of_windows_loses_at_any_size_is_told_without_retention() {
     assert_eq!(ceiling.get("dense_retention"), None, "SGLang has no such setting");
     let options = serde_json::json!({"attention": "full+window:128", "swa_full_tokens_ratio": "0.8", "prefill_chunk": "8192"});
     assert_eq!(result["trace"]["engine_options"], options);
-    let both = json(&trace, &["--engine", "vllm,sglang", "--attention", "full+window:128", "--capacities", "900p"]);
+    let both =
+        json(&trace, &["--engine", "vllm,sglang", "--attention", "full+window:128", "--capacities", "900p"]);
     assert!(both.to_string().contains("sglang"), "side by side with vLLM's shared pool");
 }
 

@@ -100,7 +100,11 @@ fn a_prompt_whose_window_is_gone_is_computed_anew_and_has_it_again() {
     let (first, second): (Vec<u64>, Vec<u64>) = ((0..6).collect(), (10..16).collect());
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 0);
     assert_eq!(cache.request(&event(&second, 96, 1)).hits, 0);
-    assert_eq!(cache.resident(), (PageCount(12), PageCount(8)), "the oldest windows made room, their pages stay");
+    assert_eq!(
+        cache.resident(),
+        (PageCount(12), PageCount(8)),
+        "the oldest windows made room, their pages stay"
+    );
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 0, "its window lacks a page");
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 5, "up to where the others had it");
 }

@@ -108,8 +108,7 @@ impl SlowWindows {
     fn prefill(&mut self, n: u64, sampled: u64) -> bool {
         let SlowRules { page, window, windows, chunk, .. } = self.rules;
         let sampled = sampled.min(4096);
-        let needed =
-            |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page;
+        let needed = |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page;
         let mut done = self.allocated * page;
         let mut limit = chunk;
         let mut is_first = true;
@@ -335,7 +334,10 @@ impl SlowWindows {
     }
 
     fn is_leaf(&self, node: usize) -> bool {
-        node != 0 && !self.nodes[node].gone && self.nodes[node].children.is_empty() && !self.nodes[node].locks[0]
+        node != 0
+            && !self.nodes[node].gone
+            && self.nodes[node].children.is_empty()
+            && !self.nodes[node].locks[0]
     }
 
     fn make_room(&mut self, wanted: u64) {

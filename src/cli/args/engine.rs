@@ -128,8 +128,8 @@ impl EngineArgs {
             return Err(reason.to_owned());
         }
         if self.prefill_chunk.is_some() && !by_groups && !offloads {
-            let reason = "--prefill-chunk is of vllm with several groups of layers, a draft head or --below vllm-offload: give \
-                          one of these, such as --attention full+window:128, or leave it out";
+            let reason = "--prefill-chunk is of vllm with several groups of layers, a draft head or --below vllm-offload, and of \
+                          sglang with windows: give one of these, such as --attention full+window:128, or leave it out";
             return Err(reason.to_owned());
         }
         self.check_window_pool(engines, model)
@@ -152,7 +152,11 @@ impl EngineArgs {
                 "sglang is modelled with windows beside full attention: give --attention such as full+window:128, or \
                  --attention full for the layers that keep every token alone"
             }
-            () if is_alone && self.prefill_chunk.is_some() && !is_windowed && engines.contains(&Profile::Sglang) => {
+            () if is_alone
+                && self.prefill_chunk.is_some()
+                && !is_windowed
+                && engines.contains(&Profile::Sglang) =>
+            {
                 "--prefill-chunk is of sglang with windows: give --attention, such as full+window:128, or leave it out"
             }
             () => return Ok(()),

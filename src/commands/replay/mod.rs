@@ -235,7 +235,9 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         2.. if offloads => {
             "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"
         }
-        _ if args.hicache().is_some() && !args.options.rules(model.attention.as_ref()).attention.is_full() => {
+        _ if args.hicache().is_some()
+            && !args.options.rules(model.attention.as_ref()).attention.is_full() =>
+        {
             "hicache below windows is not modelled: leave one of them out, or give --attention full"
         }
         _ if args.hicache().is_some() && args.options.draft_head.is_some() => {

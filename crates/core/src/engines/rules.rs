@@ -325,11 +325,7 @@ impl EngineRules {
             ("attention", OF_GROUPS, own.attention == self.attention),
             ("retention_interval", BY_GROUPS, own.retention_interval == self.retention_interval),
             ("prefill_chunk", IN_STEPS, own.prefill_chunk == self.prefill_chunk),
-            (
-                "swa_full_tokens_ratio",
-                WITH_WINDOWS,
-                own.swa_full_tokens_ratio == self.swa_full_tokens_ratio,
-            ),
+            ("swa_full_tokens_ratio", WITH_WINDOWS, own.swa_full_tokens_ratio == self.swa_full_tokens_ratio),
             ("chunk_tokens", "lmcache", own.chunk_tokens == self.chunk_tokens),
             ("lease_ms", "mooncake", own.lease_ms == self.lease_ms),
             ("watermark", "mooncake", own.watermark == self.watermark),

@@ -340,6 +340,7 @@ impl CacheBank {
             }
             Profile::Sglang if rules.has_window_pool(config.profile) => {
                 let rules = rules.windows(page_size, config.outputs);
+                rules.check()?;
                 let cache = |p| WindowCache::new(p, rules.clone());
                 let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
@@ -393,7 +394,8 @@ impl CacheBank {
             (Caches::None, _) => !config.is_pointwise(),
             (Caches::Sglang(caches), Profile::Sglang) => {
                 let rules = &config.rules;
-                let is_plain = rules.hicache.is_none() && rules.draft_tokens == 0 && rules.attention.is_full();
+                let is_plain =
+                    rules.hicache.is_none() && rules.draft_tokens == 0 && rules.attention.is_full();
                 is_plain && all(caches, capacities, config, page_size)
             }
             (Caches::DraftSglang(DraftSglang { caches, ceiling }), Profile::Sglang) => {
@@ -535,9 +537,8 @@ impl CacheBank {
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         };
-        caches + {
-            let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
-            of_last.map(Vec::capacity).iter().sum::<usize>() * 8
-        } + self.ahead.memory_bytes()
+        let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
+        let last: usize = of_last.map(Vec::capacity).iter().sum();
+        caches + last * 8 + self.ahead.memory_bytes()
     }
 }

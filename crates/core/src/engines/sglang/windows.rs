@@ -192,10 +192,10 @@ impl WindowCache {
         let is_admitted = self.prefill(&shape, sampled, &mut progress);
         if is_admitted {
             if sampled > 1 {
-                self.checkpoint(shape.prompt, shape.prompt, false, &mut progress);
+                self.checkpoint(shape.prompt, false, &mut progress);
                 self.decode(&shape, &mut progress);
             }
-            self.checkpoint(shape.stored, shape.stored, true, &mut progress);
+            self.checkpoint(shape.stored, true, &mut progress);
         } else {
             self.refused += 1;
         }
@@ -253,7 +253,7 @@ impl WindowCache {
             done += step;
             progress.allocated = done.div_ceil(page);
             if done < shape.prompt {
-                self.checkpoint(done, done, false, progress);
+                self.checkpoint(done, false, progress);
                 let free = self.free_windows(progress).saturating_sub(1) * page;
                 (limit, counted) = (u64::from(self.rules.prefill_chunk).min(free), shape.prompt - done);
             }
@@ -266,9 +266,7 @@ impl WindowCache {
         let (page, window) = (self.rules.page(), self.rules.window());
         let chunk = u64::from(self.rules.prefill_chunk);
         let sampled = sampled.min(MOST_RESERVED);
-        let needed = |rest: u64| {
-            rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page
-        };
+        let needed = |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page;
         let free = (self.windows.saturating_sub(self.locked)) * page;
         let whole = needed(rest.next_multiple_of(page));
         if whole < free {
@@ -302,12 +300,13 @@ impl WindowCache {
         }
     }
 
-    /// Inserts what is computed up to `tokens`, or up to where the pool of full attention has more of the prompt than can be
-    /// gone on from: so far another prompt may branch off there. `filled` tokens are computed.
-    fn checkpoint(&mut self, tokens: u64, filled: u64, is_finished: bool, progress: &mut Progress) {
+    /// Inserts what is computed so far, or, the first time, what lies before the junction where there is one: another prompt
+    /// may branch off there.
+    fn checkpoint(&mut self, computed: u64, is_finished: bool, progress: &mut Progress) {
         let (page, window) = (self.rules.page(), self.rules.window());
-        let junction = progress.junction.filter(|pages| *pages > progress.protected && pages * page <= tokens);
-        let tokens = junction.map_or(tokens, |pages| pages * page);
+        let is_due = |pages: &u64| *pages > progress.protected && pages * page <= computed;
+        let junction = progress.junction.filter(is_due);
+        let tokens = junction.map_or(computed, |pages| pages * page);
         if !is_finished {
             progress.slide_if_due(tokens - 1, window, page);
         }
@@ -319,7 +318,7 @@ impl WindowCache {
         if junction.is_some() {
             progress.junction = None;
             if !is_finished {
-                progress.slide_if_due(filled - 1, window, page);
+                progress.slide_if_due(computed - 1, window, page);
             }
         }
     }

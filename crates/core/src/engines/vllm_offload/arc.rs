@@ -46,7 +46,16 @@ impl ArcChunks {
         let mut tree = RunTree::new();
         let lists = [(); 4].map(|()| tree.arena.new_list());
         let path = Path::new(tree);
-        Self { path, lists, chunks: [0; 4], wanted_once: 0.0, capacity, stored: 0, step: 0, missed: Vec::new() }
+        Self {
+            path,
+            lists,
+            chunks: [0; 4],
+            wanted_once: 0.0,
+            capacity,
+            stored: 0,
+            step: 0,
+            missed: Vec::new(),
+        }
     }
 
     fn free(&self) -> u64 {
