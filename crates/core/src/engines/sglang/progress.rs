@@ -18,7 +18,7 @@ pub(super) struct Progress {
 
 /// Pages that belong to the request alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct OwnPages {
     pub full: u64,
     pub windows: u64,
 }
@@ -29,9 +29,9 @@ impl Progress {
         Self { allocated: hits, protected: hits, passed: 0, junction }
     }
 
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn own_pages(&self) -> OwnPages {
         let own = |from: u64| self.allocated.saturating_sub(from);
-        Held { full: own(self.protected), windows: own(self.protected.max(self.passed)) }
+        OwnPages { full: own(self.protected), windows: own(self.protected.max(self.passed)) }
     }
 
     /// Whether pages are given back before the token after `computed` ones, while an answer is made.

@@ -70,9 +70,9 @@ impl WindowRules {
     }
 }
 
-/// What a lookup found, in pages.
+/// What a lookup comes to, in pages.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct Lookup {
     /// Leading pages that can be gone on from.
     hits: u64,
     /// Leading pages that the pool of full attention has.
@@ -207,7 +207,7 @@ impl WindowCache {
     }
 
     /// Matches, stamps what can be gone on from and locks it.
-    fn look_up(&mut self, limit: usize) -> Found {
+    fn look_up(&mut self, limit: usize) -> Lookup {
         let (window, page) = (self.rules.window(), self.rules.page());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
@@ -232,7 +232,7 @@ impl WindowCache {
         self.refresh(anchor);
         self.tree.touch_all(&self.path);
         self.lock(anchor);
-        Found { hits, full: full as u64 }
+        Lookup { hits, full: full as u64 }
     }
 
     /// Computes the prompt, in steps of a chunk; `false` where the pool of windows has no room for the first of them, however
@@ -405,8 +405,8 @@ impl WindowCache {
     /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
     /// the windows alone.
     fn make_room(&mut self, wanted: u64, progress: &Progress) {
-        let held = progress.held();
-        while self.tree.pages() + held.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
+        let own = progress.own_pages();
+        while self.tree.pages() + own.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
         let mut candidate = None;
         while self.windows_used(progress) + wanted > self.windows {
             let next = candidate.or_else(|| self.tree.auxiliary.oldest_unlocked(None));
@@ -423,12 +423,12 @@ impl WindowCache {
     }
 
     fn windows_used(&self, progress: &Progress) -> u64 {
-        self.tree.auxiliary.pages() + progress.held().windows
+        self.tree.auxiliary.pages() + progress.own_pages().windows
     }
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
     fn free_windows(&self, progress: &Progress) -> u64 {
-        self.windows.saturating_sub(self.locked + progress.held().windows)
+        self.windows.saturating_sub(self.locked + progress.own_pages().windows)
     }
 }
 
