@@ -153,6 +153,42 @@ fn a_restart_loses_what_a_cache_emptied_at_the_hour_does() {
     }
 }
 
+/// The same of requests that overlap: a replay that begins at the restart finds so much less.
+#[test]
+fn a_restart_under_requests_that_overlap_loses_what_a_replay_from_there_does_not_find() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (trace, rows) = (directory.path().join("trace.jsonl"), directory.path().join("rows.jsonl"));
+    let later = directory.path().join("later.jsonl");
+    kvset(&["generate", "--requests", "1000", "--output"]).arg(&trace).assert().success();
+    let text = std::fs::read_to_string(&trace).expect("a trace");
+    let requests = requests(&trace);
+    for capacity in ["1000000p", "3000p"] {
+        let args = ["--engine", "vllm", "--capacities", capacity, "--min-requests", "100000"];
+        let per_request = ["--per-request", rows.to_str().expect("a path")];
+        let result = replay(&trace, &[&args[..], &per_request].concat());
+        assert!(result["in_flight"]["max_requests"].as_u64() > Some(1), "{}", result["in_flight"]);
+        let hits = std::fs::read_to_string(&rows).expect("rows");
+        let hits: Vec<u64> =
+            hits.lines().map(|row| first_hits(&serde_json::from_str(row).expect("JSON"))).collect();
+        let restarts = result["restarts"]["sizes"][0]["restarts"].as_array().expect("restarts");
+        assert!(restarts.iter().any(|restart| restart["tokens"].as_u64() > Some(0)), "{restarts:?}");
+        for restart in restarts {
+            let time_ms = restart["time_ms"].as_u64().expect("a time");
+            let first = requests.partition_point(|request| request.time_ms < time_ms);
+            let lines: Vec<&str> = text.lines().skip(first).collect();
+            std::fs::write(&later, lines.join("\n") + "\n").expect("a disk");
+            let emptied = replay(&later, &args);
+            let found = emptied["capacities"][0]["prefix_hits"].as_u64().expect("hits");
+            let whole: u64 = hits[first..].iter().sum();
+            assert_eq!(restart["tokens"], (whole - found) * 64, "{capacity}: {restart}");
+        }
+    }
+}
+
+fn first_hits(row: &Value) -> u64 {
+    row["prefix_hits"][0].as_u64().expect("hits")
+}
+
 #[test]
 fn restarts_are_the_same_with_any_number_of_threads_and_absent_where_nobody_asks() {
     let directory = tempfile::tempdir().expect("a directory");
