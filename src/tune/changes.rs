@@ -22,6 +22,7 @@ pub enum Topic {
     PageSize,
     RetentionInterval,
     PrefillChunk,
+    WindowPool,
     ChunkTokens,
     Lease,
     Watermark,
@@ -125,6 +126,13 @@ fn engine_rules(base: &Setup) -> Vec<Change> {
         {
             let set = move |rules: &mut EngineRules| rules.prefill_chunk = chunk;
             all.push(Change::rule(Topic::PrefillChunk, format!("--prefill-chunk {chunk}"), set));
+        }
+    }
+    if rules.has_window_pool(profile) {
+        let shares = [20, 50, 100, 200, 400, 800, 1000].map(Ratio::per_mille);
+        for share in shares.into_iter().filter(|share| *share != rules.swa_full_tokens_ratio) {
+            let set = move |rules: &mut EngineRules| rules.swa_full_tokens_ratio = share;
+            all.push(Change::rule(Topic::WindowPool, format!("--swa-full-tokens-ratio {share}"), set));
         }
     }
     if rules.draft_tokens > 0 {

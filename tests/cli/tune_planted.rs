@@ -53,6 +53,20 @@ fn a_draft_head_that_costs_a_page_per_hit_is_found_first() {
 }
 
 #[test]
+fn a_pool_of_windows_that_is_too_small_is_found_first_of_what_needs_no_memory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    let generate = ["generate", "--requests", "600", "--page-size", "16", "--output"];
+    kvset(&generate).arg(&trace).assert().success();
+    let windows = ["--engine", "sglang", "--attention", "full+window:128", "--swa-full-tokens-ratio", "0.02"];
+    let result = tune(&trace, &[&windows[..], &["--provisioned", "20000p"]].concat());
+    let mut changes = result["changes"].as_array().expect("changes").iter();
+    let first = changes.find(|change| change["costs_memory"] == false).expect("a change");
+    assert_eq!(first["change"], "--swa-full-tokens-ratio 0.1", "{result:#}");
+    assert!(first["points"].as_f64() > Some(40.0), "{first}");
+}
+
+#[test]
 fn a_retention_interval_that_keeps_ends_alone_is_found_first_where_prompts_branch_off() {
     let directory = tempfile::tempdir().expect("a directory");
     // Questions to six documents, each behind another part of one.

@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::model::{ModelCost, Pooling, SharedPool};
-use kvset_core::engines::hybrid::Attention;
+use kvset_core::engines::hybrid::{Attention, GroupKind};
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::PageSize;
 
@@ -41,8 +41,18 @@ impl FromModel {
                 if args.engines.iter().any(|engine| *engine != Profile::Sglang) {
                     from_model.least_block_tokens = pool.least_block_tokens;
                 }
+                let has_windows = matches!(pool.attention.other(), Some(GroupKind::Window(_)));
                 if derives {
                     from_model.share(args, pool, &models)?;
+                } else if has_windows
+                    && args.options.attention.is_none()
+                    && args.engines.contains(&Profile::Sglang)
+                {
+                    from_model.notes.push(format!(
+                        "note: SGLang keeps windows in a pool of their own, which takes memory that is not counted here: \
+                         --attention {} models both pools",
+                        pool.attention
+                    ));
                 }
             }
             Pooling::NotModelled(reason) if derives => from_model.notes.push(format!(
