@@ -1,7 +1,9 @@
-"""What the connector costs: throughput with and without it, time on the scheduler's thread, memory while a broker is away."""
+"""What the connector costs: the server's throughput and processor time with and without it, time on the scheduler's thread, memory
+while a broker is away."""
 
 import asyncio
 import logging
+import os
 import random
 import resource
 import shutil
@@ -14,13 +16,28 @@ import aiohttp
 from server import connector, serving
 from workload import Client, tokens
 
-REQUESTS, AT_ONCE, PROMPT, OUTPUT = 400, 24, 400, 8
+REQUESTS, AT_ONCE, PROMPT, OUTPUT = 600, 24, 400, 8
 ROUNDS = 3
-BROKER_AWAY_SECONDS = 60
+BROKER_AWAY_SECONDS = 600
 
 
-async def throughput(address):
-    """Requests a second, of prompts that share half of their tokens."""
+def processor_seconds(group):
+    """What the processes of a group have taken so far: seconds on processors."""
+    ticks = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                # Behind the name, which is in brackets and may hold anything.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[2]) == group:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+async def throughput(address, group):
+    """Requests a second, of prompts that share half of their tokens, and the server's processor seconds a thousand requests."""
     chance = random.Random(5)
     shared = [tokens(chance, PROMPT // 2) for _ in range(8)]
     prompts = [chance.choice(shared) + tokens(chance, PROMPT // 2) for _ in range(REQUESTS)]
@@ -36,9 +53,10 @@ async def throughput(address):
         # What is compiled on the way is not counted.
         for _ in range(AT_ONCE):
             await client.ask(next(waiting), OUTPUT)
-        began = time.monotonic()
+        began, spent = time.monotonic(), processor_seconds(group)
         await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
-        return (REQUESTS - AT_ONCE) / (time.monotonic() - began)
+        seconds, spent = time.monotonic() - began, processor_seconds(group) - spent
+        return (REQUESTS - AT_ONCE) / seconds, 1000 * spent / (REQUESTS - AT_ONCE)
 
 
 def calls(pages=250):
@@ -100,22 +118,31 @@ def memory():
     return most, number, counts["dropped"]
 
 
-def measure(home):
-    """Prints all three."""
-    mean, median, p99 = calls()
-    print(f"scheduler's thread: {mean:.1f} us a request of 250 pages (median {median:.1f}, 99 % {p99:.1f})", flush=True)
-    most, offered, dropped = memory()
-    print(f"no broker for {BROKER_AWAY_SECONDS} s: {most:.0f} MiB at most, {dropped:,} of {offered:,} events dropped", flush=True)
-    rates = {False: [], True: []}
+def rounds(home):
+    """Requests a second and processor seconds a thousand requests, of each alternating round, without the connector and with it."""
+    found = {False: [], True: []}
     for number in range(2 * ROUNDS):
         is_on = number % 2 == 1
         folder = home / "runs" / "cost"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         transfer = connector(path=str(folder / "events")) if is_on else None
-        with serving(folder, 2_000, transfer) as address:
-            rates[is_on].append(asyncio.run(throughput(address)))
-        print(f"{'with' if is_on else 'without'}: {rates[is_on][-1]:.1f} requests a second", flush=True)
-    without, own = (statistics.mean(rates[is_on]) for is_on in (False, True))
-    print(f"with the connector {own / without - 1:+.1%} on average")
+        with serving(folder, 2_000, transfer) as server:
+            rate, spent = asyncio.run(throughput(server.address, server.group))
+        found[is_on].append((rate, spent))
+        name = "with" if is_on else "without"
+        print(f"{name}: {rate:.1f} requests a second, {spent:.2f} processor seconds a thousand", flush=True)
+    return found
+
+
+def measure(home):
+    """Prints all three."""
+    mean, median, p99 = calls()
+    print(f"scheduler's thread: {mean:.1f} us a request of 250 pages (median {median:.1f}, 99 % {p99:.1f})", flush=True)
+    found = rounds(home)
+    for index, what in enumerate(["requests a second", "processor seconds"]):
+        without, own = (statistics.mean(each[index] for each in found[is_on]) for is_on in (False, True))
+        print(f"{what} with the connector: {own / without - 1:+.1%} on average", flush=True)
+    most, offered, dropped = memory()
+    print(f"no broker for {BROKER_AWAY_SECONDS} s: {most:.0f} MiB at most, {dropped:,} of {offered:,} events dropped")
     return False

@@ -36,9 +36,9 @@ def live(chosen, home):
     transfer = connector(path=str((folder / "events").resolve()))
     if chosen.beside_another:
         transfer = beside_another(transfer, (folder / "other").resolve())
-    with serving(folder, chosen.blocks, transfer) as address:
-        client, seconds = asyncio.run(run(chosen.workload, address))
-        preemptions = int(metric(address, "vllm:num_preemptions_total"))
+    with serving(folder, chosen.blocks, transfer) as server:
+        client, seconds = asyncio.run(run(chosen.workload, server.address))
+        preemptions = int(metric(server.address, "vllm:num_preemptions_total"))
     return client, seconds, preemptions, events_of(folder / "events")
 
 

@@ -14,6 +14,9 @@ AGENTS = Sessions(
     seed=2, sessions=60, at_once=24, turns=6, system_prompts=6, system_tokens=900, turn_tokens=160, output_tokens=40,
     pause_seconds=0.6, forks=0.25,
 )
+# More at once than the blocks of the runs below have room for: requests wait and are preempted.
+CROWDED_CONVERSATION = dataclasses.replace(CONVERSATION, sessions=110, at_once=90)
+CROWDED_AGENTS = dataclasses.replace(AGENTS, sessions=90, at_once=80)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +37,10 @@ RUNS = [
     Run("conversation-2500", CONVERSATION, 2500),
     Run("agents-2500", AGENTS, 2500, is_recorded=True),
     Run("agents-4000", AGENTS, 4000),
-    # Fewer blocks than what runs at once wants: requests wait and are preempted.
-    Run("conversation-700", CONVERSATION, 700, is_recorded=True),
-    Run("agents-900", AGENTS, 900, is_recorded=True),
+    # Few blocks, all of them in use.
+    Run("conversation-700", CONVERSATION, 700),
+    Run("agents-900", AGENTS, 900),
+    Run("crowded-conversation-700", CROWDED_CONVERSATION, 700, is_recorded=True),
+    Run("crowded-agents-900", CROWDED_AGENTS, 900, is_recorded=True),
     Run("multi-2500", AGENTS, 2500, beside_another=True),
 ]

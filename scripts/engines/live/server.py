@@ -1,6 +1,7 @@
 """A vLLM server on a processor, with a one-layer model of dummy weights."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -57,9 +58,18 @@ def free_port():
         return listener.getsockname()[1]
 
 
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A server that answers."""
+
+    address: str
+    group: int
+    """The group of its processes."""
+
+
 @contextlib.contextmanager
 def serving(home, blocks, transfer=None, sequences=64, log="server.log"):
-    """Starts a server with so many usable blocks; gives its address. Its first block holds nothing, so it gets one more."""
+    """Starts a server with so many usable blocks; gives it. Its first block holds nothing, so it gets one more."""
     home = Path(home).resolve()
     model = home / "model"
     model.mkdir(parents=True, exist_ok=True)
@@ -87,7 +97,7 @@ def serving(home, blocks, transfer=None, sequences=64, log="server.log"):
     address = f"http://127.0.0.1:{port}"
     try:
         wait_until_ready(process, address, home / log)
-        yield address
+        yield Server(address, process.pid)
     finally:
         # The group is the server's own: the engine's process is in it.
         stop(process)
