@@ -2,7 +2,8 @@
 
 use crate::worth::TierWorth;
 use kvset_core::engines::below::{Chain, Store};
-use kvset_core::engines::rules::{EngineRules, PageMismatch};
+use kvset_core::engines::configured::PageMismatch;
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
 use kvset_core::request::event::RequestEvent;

@@ -64,7 +64,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
-    pool.engine_options = replay.config.rules.told_to(replay.config.profile);
+    pool.engine_options = replay.config.rules.options_of(replay.config.profile);
     pool.counted.extend(replay.at_provisioned.clone());
     pool.provisioned.clone_from(&replay.provisioned);
     pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));

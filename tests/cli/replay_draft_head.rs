@@ -77,13 +77,13 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
         (&["--engine", "lmcache", "--draft-head"][..], "--draft-head is an option of vllm and sglang"),
         (
             &["--engine", "sglang", "--draft-head", "--capacities", "99p", "--below", "hicache:9p"],
-            "hicache below a model with a draft head",
+            "leave --below hicache out",
         ),
-        (&["--engine", "vllm", "--draft-head=0"], "0 is not in 1..=64"),
+        (&["--engine", "vllm", "--draft-head=0"], "expected a whole number from 1 to 64"),
         (&["--engine", "vllm", "--draft-head", "--overlap", "on"], "no draft head"),
         (&["--engine", "vllm", "--prefill-chunk", "512"], "--below vllm-offload"),
         (
-            &["--engine", "vllm", "--retention-interval", "0", "--draft-head"],
+            &["--engine", "vllm", "--retention-interval", "none", "--draft-head"],
             "--retention-interval is of vllm",
         ),
         (&[&["--engine", "sglang"], &below[..]].concat(), "choose --engine vllm"),

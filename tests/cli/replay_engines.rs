@@ -485,17 +485,20 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
-        (&["--engine", "sglang", "--attention", "full+3*mamba"], "sglang is modelled with windows"),
+        (&["--engine", "sglang", "--attention", "full+3*mamba"], "sglang with windows"),
         (&["--engine", "sglang", "--swa-full-tokens-ratio", "0.5"], "give --attention"),
         (
             &["--engine", "vllm", "--attention", "full+window:128", "--swa-full-tokens-ratio", "0.5"],
             "--swa-full-tokens-ratio is an option of sglang",
         ),
         (&["--engine", "sglang", "--prefill-chunk", "512"], "--prefill-chunk is of"),
-        (&[&WINDOWS[..], &["--draft-head"]].concat(), "sglang with windows and a draft head"),
-        (&[&WINDOWS[..], &["--swa-full-tokens-ratio", "0"]].concat(), "`swa_full_tokens_ratio` is 0"),
+        (&[&WINDOWS[..], &["--draft-head"]].concat(), "without --draft-head"),
+        (&[&WINDOWS[..], &["--swa-full-tokens-ratio", "0"]].concat(), "from 0.001 to 1"),
         (&[&WINDOWS[..], &["--retention-interval", "0"]].concat(), "an option of vllm"),
-        (&[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p"]].concat(), "hicache below windows"),
+        (
+            &[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p"]].concat(),
+            "without --draft-head and --below hicache",
+        ),
         (&[&WINDOWS[..], &["--prefill-chunk", "8"]].concat(), "smaller than the page"),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),
         (
@@ -506,7 +509,7 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "vllm,sglang", "--prefill-chunk", "512"], "such as --attention"),
         (&["--engine", "vllm", "--attention", "window:128"], "no group is `full`"),
         (&["--engine", "lmcache", "--chunk-tokens", "100"], "not made of whole pages"),
-        (&["--engine", "mooncake", "--watermark", "0"], "`watermark` is 0"),
+        (&["--engine", "mooncake", "--watermark", "0"], "from 0.001 to 1"),
         (&["--engine", "vllm", "--attention", "full+mamba", "--sample-rate", "0.5"], "`sample_rate` is 0.5"),
         (&["--engine", "vllm", "--attention", "full+mamba", "--router", "hash:2"], "one curve"),
     ] {

@@ -86,7 +86,7 @@ fn assert_at_most(most: usize, what: &str, names: &[&str], own: &str) {
 fn the_newest_additions_stand_in_few_files() {
     let offload = ["vllm_offload", "VllmOffload", "vllm-offload"];
     assert_at_most(8, "a tier (vLLM's own)", &offload, "crates/core/src/engines/vllm_offload");
-    assert_at_most(7, "an option of engines", &["eviction_ratio"], "crates/core/src/engines/mooncake");
+    assert_at_most(3, "an option of engines", &["hicache_write"], "crates/core/src/engines/sglang");
     assert_at_most(3, "a metric", &["kvset_stalled_partitions", "STALLED_PARTITIONS"], "tests");
     assert_at_most(4, "a setting of the service", &["forget_after"], "crates/core");
     assert_at_most(

@@ -163,7 +163,7 @@ impl Settings {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
             needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
-            needs_cost(notes, "estimate.hicache", estimate.hicache.as_slice(), cost);
+            needs_cost(notes, "estimate.hicache", self.pool_config("").rules.hicache.as_slice(), cost);
         }
     }
 
@@ -185,7 +185,9 @@ impl Settings {
                 notes.add("estimate.min_requests", estimate.min_requests.toml(), error.to_string());
             }
             Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
-            Err(error) => add_pointwise(notes, "estimate", &error, estimate.engine_keys()),
+            Err(error) => {
+                add_pointwise(notes, "estimate", &error, estimate.engine_options.0.keys().collect())
+            }
             Ok(()) => {}
         }
     }
@@ -270,7 +272,12 @@ impl Settings {
             self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
             let refused = self.pool_config(&pool.name).check().err();
             if let Some(error) = refused.filter(|error| Some(error) != general.as_ref()) {
-                add_pointwise(notes, &format!("pools[{index}]"), &error, pool.engine_keys());
+                add_pointwise(
+                    notes,
+                    &format!("pools[{index}]"),
+                    &error,
+                    pool.engine_options.0.keys().collect(),
+                );
             }
             let capacities = pool.capacities.as_deref().unwrap_or_default();
             let key = |name: &str| format!("pools[{index}].{name}");

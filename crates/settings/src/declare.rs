@@ -27,8 +27,8 @@ pub struct FieldDoc {
 pub trait Section: Sized {
     /// What the section is about, line by line.
     const ABOUT: &'static [&'static str];
-    /// The names of its fields.
-    const KEYS: &'static [&'static str];
+    /// The names of its settings.
+    fn keys() -> Vec<&'static str>;
 
     /// Reads the table; what is left out or wrong keeps its default, and every problem is noted.
     fn read(reader: Reader<'_>) -> Self;
@@ -69,24 +69,35 @@ impl<'a> Reader<'a> {
 
     /// Reads one field, or takes its default.
     pub fn field<T: Field>(&mut self, name: &str, default: T, range: Option<RangeInclusive<T::Bound>>) -> T {
-        let Some(value) = self.table.remove(name) else { return default };
-        let refusal = match T::read(&value) {
-            Ok(read) if within(&read, range.as_ref()) => return read,
-            Ok(_) => Refusal::NotAllowed,
-            Err(refusal) => refusal,
+        let allowed = || T::allowed(range.as_ref());
+        let read = |value: &Value| match T::read(value)? {
+            read if within(&read, range.as_ref()) => Ok(read),
+            _ => Err(Refusal::NotAllowed),
         };
-        let reason = match refusal {
-            Refusal::NotAllowed => format!("expected {}", T::allowed(range.as_ref())),
-            Refusal::Because(reason) => reason,
+        self.setting(name, T::MAY_BE_SECRET, allowed, read).unwrap_or(default)
+    }
+
+    /// Reads what is written under a name, if anything is; a refusal is noted.
+    pub fn setting<T>(
+        &mut self,
+        name: &str,
+        may_be_secret: bool,
+        allowed: impl FnOnce() -> String,
+        read: impl FnOnce(&Value) -> Result<T, Refusal>,
+    ) -> Option<T> {
+        let value = self.table.remove(name)?;
+        let reason = match read(&value) {
+            Ok(read) => return Some(read),
+            Err(Refusal::NotAllowed) => format!("expected {}", allowed()),
+            Err(Refusal::Because(reason)) => reason,
         };
-        let origin = value.origin().map(str::to_owned);
         self.problems.push(Problem {
             key: format!("{}.{name}", self.path),
-            value: if T::MAY_BE_SECRET { None } else { shown(&value) },
+            value: if may_be_secret { None } else { shown(&value) },
             reason,
-            origin,
+            origin: value.origin().map(str::to_owned),
         });
-        default
+        None
     }
 }
 
@@ -108,21 +119,65 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// Describes one field; the macro below fills it in.
-pub fn describe<T: Field>(
-    (name, doc): (&'static str, &'static [&'static str]),
-    value: &T,
-    range: Option<RangeInclusive<T::Bound>>,
-    example: Option<T>,
-    shapes_results: bool,
-) -> FieldDoc {
-    FieldDoc {
-        name,
-        doc,
-        allowed: T::allowed(range.as_ref()),
-        value: value.toml(),
-        example: example.and_then(|example| example.toml()),
-        shapes_results,
+/// How a declared setting is presented.
+pub struct Declared<T, B> {
+    /// Its name within its section.
+    pub name: &'static str,
+    /// What it means, line by line.
+    pub doc: &'static [&'static str],
+    /// What bounds it.
+    pub range: Option<RangeInclusive<B>>,
+    /// A value to show where none is set.
+    pub example: Option<T>,
+    /// Whether a change makes other results.
+    pub shapes_results: bool,
+}
+
+/// What one declaration in a section stands for: a setting, or several that another crate declares.
+pub trait Entry: Sized {
+    /// What a range bounds.
+    type Bound;
+
+    /// The names of its settings.
+    fn keys(name: &'static str) -> Vec<&'static str>;
+
+    /// Reads them, or takes their defaults.
+    fn read(
+        reader: &mut Reader<'_>,
+        name: &'static str,
+        default: Self,
+        range: Option<RangeInclusive<Self::Bound>>,
+    ) -> Self;
+
+    /// Presents them.
+    fn describe(&self, declared: Declared<Self, Self::Bound>) -> Vec<FieldDoc>;
+}
+
+impl<T: Field> Entry for T {
+    type Bound = T::Bound;
+
+    fn keys(name: &'static str) -> Vec<&'static str> {
+        vec![name]
+    }
+
+    fn read(
+        reader: &mut Reader<'_>,
+        name: &'static str,
+        default: Self,
+        range: Option<RangeInclusive<T::Bound>>,
+    ) -> Self {
+        reader.field(name, default, range)
+    }
+
+    fn describe(&self, declared: Declared<T, T::Bound>) -> Vec<FieldDoc> {
+        vec![FieldDoc {
+            name: declared.name,
+            doc: declared.doc,
+            allowed: T::allowed(declared.range.as_ref()),
+            value: self.toml(),
+            example: declared.example.and_then(|example| example.toml()),
+            shapes_results: declared.shapes_results,
+        }]
     }
 }
 
@@ -168,20 +223,27 @@ macro_rules! sections {
 
         impl $crate::declare::Section for $Section {
             const ABOUT: &'static [&'static str] = &[$($about),+];
-            const KEYS: &'static [&'static str] = &[$(stringify!($field)),+];
+            fn keys() -> Vec<&'static str> {
+                [$(<$Type as $crate::declare::Entry>::keys(stringify!($field))),+].concat()
+            }
 
             fn read(mut reader: $crate::declare::Reader<'_>) -> Self {
-                Self { $( $field: reader.field(stringify!($field), $default, optional!($($range)?)), )+ }
+                Self { $( $field: $crate::declare::Entry::read(
+                    &mut reader,
+                    stringify!($field),
+                    $default,
+                    optional!($($range)?),
+                ), )+ }
             }
 
             fn fields(&self) -> Vec<$crate::declare::FieldDoc> {
-                vec![$( $crate::declare::describe::<$Type>(
-                    (stringify!($field), &[$($doc),+]),
-                    &self.$field,
-                    optional!($($range)?),
-                    optional!($($example)?),
-                    [$(stringify!($mark))?].contains(&"results"),
-                ), )+]
+                [$( $crate::declare::Entry::describe(&self.$field, $crate::declare::Declared {
+                    name: stringify!($field),
+                    doc: &[$($doc),+],
+                    range: optional!($($range)?),
+                    example: optional!($($example)?),
+                    shapes_results: [$(stringify!($mark))?].contains(&"results"),
+                }), )+].concat()
             }
         }
     )+};

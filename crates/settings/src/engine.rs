@@ -1,150 +1,97 @@
-//! What engines are told beside their names: how it is written, and what of it holds for one pool.
+//! The options of engines as settings: read and presented as the core declares them, and what of them holds for one pool.
 
-use super::field::{Field, Refusal, quoted, text_of};
-use super::{Estimate, Pool, Span};
+use super::declare::{Declared, Entry, FieldDoc, Reader};
+use super::field::{Refusal, quoted};
+use super::load::from_environment;
+use super::{Estimate, Pool};
 use config::{Value, ValueKind};
-use kvset_core::engines::hybrid::{Attention, Retention, RulesError};
-use kvset_core::engines::profile::{OverlapMode, Profile};
-use kvset_core::engines::rules::{EngineRules, EngineRulesError, PageMismatch};
+use kvset_core::engines::configured::{EngineRulesError, PageMismatch};
+use kvset_core::engines::given::GivenOptions;
+use kvset_core::engines::hybrid::RulesError;
+use kvset_core::engines::rules::{EngineOption, EngineRules};
 use std::ops::RangeInclusive;
 
-impl Field for Attention {
-    type Bound = bool;
+/// The options that a section sets; `OF_POOL`: of those in which pools may differ.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EngineOptions<const OF_POOL: bool>(pub(super) GivenOptions);
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\"".to_owned()
-    }
-
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        let parsed = text_of(value)?.parse();
-        parsed
-            .map_err(|error: kvset_core::engines::hybrid::AttentionError| Refusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
+impl<const OF_POOL: bool> EngineOptions<OF_POOL> {
+    /// The options of the section.
+    fn options() -> impl Iterator<Item = &'static EngineOption> {
+        EngineRules::options_by_name().filter(|option| option.differs_by_pool || !OF_POOL)
     }
 }
 
-impl Field for Retention {
+impl<const OF_POOL: bool> Entry for EngineOptions<OF_POOL> {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "\"none\", 0 or a number of tokens".to_owned()
+    fn keys(_: &'static str) -> Vec<&'static str> {
+        Self::options().map(|option| option.key).collect()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        let tokens = match &value.kind {
-            ValueKind::I64(tokens) => tokens.to_string(),
-            _ => text_of(value)?.to_owned(),
-        };
-        tokens.parse().map_err(|_| Refusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(match self {
-            Self::All => quoted("none"),
-            tokens => tokens.to_string(),
-        })
-    }
-}
-
-impl Estimate {
-    /// What the engine is told of a pool, whose own settings come first.
-    pub(super) fn rules(&self, own: Option<&Pool>) -> EngineRules {
-        let default = EngineRules::default();
-        let attention = own.and_then(|pool| pool.attention.clone()).or(self.attention.clone());
-        let attention = attention.unwrap_or(default.attention);
-        // What the general groups are told means nothing to a pool that has one group by its own settings.
-        let general =
-            Some(self).filter(|_| own.is_none_or(|pool| pool.attention.is_none()) || !attention.is_full());
-        let retention = own.and_then(|pool| pool.retention_interval);
-        let prefill = own.and_then(|pool| pool.prefill_chunk);
-        let window_ratio = own.and_then(|pool| pool.swa_full_tokens_ratio);
-        let draft_tokens = own.and_then(|pool| pool.draft_head).or(self.draft_head).unwrap_or(0);
-        let is_mp = self.engine == Profile::LmcacheMp;
-        // Several groups have no order of releases, nor has a cache that a head drafts in.
-        let has_releases = attention.is_full() && draft_tokens == 0;
-        let overlap = match self.overlap.filter(|_| has_releases) {
-            None if has_releases && self.engine.can_overlap() => OverlapMode::On,
-            set => set.unwrap_or_default(),
-        };
-        EngineRules {
-            attention,
-            retention_interval: retention
-                .or(general.and_then(|general| general.retention_interval))
-                .unwrap_or(default.retention_interval),
-            prefill_chunk: prefill
-                .or(general.and_then(|general| general.prefill_chunk))
-                .unwrap_or(default.prefill_chunk),
-            swa_full_tokens_ratio: window_ratio
-                .or(general.and_then(|general| general.swa_full_tokens_ratio))
-                .unwrap_or(default.swa_full_tokens_ratio),
-            chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
-            lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
-            watermark: self.watermark.filter(|_| !is_mp).unwrap_or(default.watermark),
-            eviction_ratio: self.eviction_ratio.filter(|_| !is_mp).unwrap_or(default.eviction_ratio),
-            mp_watermark: self.watermark.filter(|_| is_mp).unwrap_or(default.mp_watermark),
-            mp_eviction_ratio: self.eviction_ratio.filter(|_| is_mp).unwrap_or(default.mp_eviction_ratio),
-            hicache: self.hicache.clone(),
-            hicache_write: self.hicache_write.unwrap_or_default(),
-            draft_tokens,
-            overlap,
+    fn read(
+        reader: &mut Reader<'_>,
+        _: &'static str,
+        default: Self,
+        _: Option<RangeInclusive<bool>>,
+    ) -> Self {
+        let mut options = default;
+        for option in Self::options() {
+            let give =
+                |value: &Value| options.0.give(option, &text_of(option, value)?).map_err(Refusal::Because);
+            reader.setting(option.key, false, || option.values.to_string(), give);
         }
+        options
+    }
+
+    fn describe(&self, declared: Declared<Self, bool>) -> Vec<FieldDoc> {
+        let describe = |option: &'static EngineOption| FieldDoc {
+            name: option.key,
+            doc: option.doc,
+            allowed: option.values.to_string(),
+            value: self.0.text(option.key).map(toml),
+            example: Some(toml(option.example)),
+            shapes_results: declared.shapes_results,
+        };
+        Self::options().map(describe).collect()
     }
 }
 
-/// The names of those that are set.
-fn set<const N: usize>(keys: [(&'static str, bool); N]) -> Vec<&'static str> {
-    keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
+/// A value as the option reads it; texts from the environment may be numbers, texts from a file are none.
+fn text_of(option: &EngineOption, value: &Value) -> Result<String, Refusal> {
+    match &value.kind {
+        ValueKind::I64(number) => Ok(number.to_string()),
+        ValueKind::U64(number) => Ok(number.to_string()),
+        ValueKind::Float(number) => Ok(number.to_string()),
+        ValueKind::String(text) if !option.values.are_numbers() || from_environment(value) => {
+            Ok(text.clone())
+        }
+        _ => Err(Refusal::NotAllowed),
+    }
+}
+
+/// The value as TOML that reads back the same.
+fn toml(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(_) => text.to_owned(),
+        Err(_) => quoted(text),
+    }
 }
 
 impl Estimate {
-    /// The options of engines that are set here.
-    pub(super) fn engine_keys(&self) -> Vec<&'static str> {
-        set([
-            ("attention", self.attention.is_some()),
-            ("retention_interval", self.retention_interval.is_some()),
-            ("prefill_chunk", self.prefill_chunk.is_some()),
-            ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.is_some()),
-            ("draft_head", self.draft_head.is_some()),
-            ("chunk_tokens", self.chunk_tokens.is_some()),
-            ("lease", self.lease.is_some()),
-            ("watermark", self.watermark.is_some()),
-            ("eviction_ratio", self.eviction_ratio.is_some()),
-            ("hicache", self.hicache.is_some()),
-            ("hicache_write", self.hicache_write.is_some()),
-            ("overlap", self.overlap.is_some()),
-        ])
-    }
-}
-
-impl Pool {
-    /// The options of engines that are set here.
-    pub(super) fn engine_keys(&self) -> Vec<&'static str> {
-        set([
-            ("attention", self.attention.is_some()),
-            ("retention_interval", self.retention_interval.is_some()),
-            ("prefill_chunk", self.prefill_chunk.is_some()),
-            ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.is_some()),
-            ("draft_head", self.draft_head.is_some()),
-        ])
+    /// What the engine of a pool is configured with; the pool's own settings come first.
+    pub(super) fn rules(&self, own: Option<&Pool>) -> EngineRules {
+        let general = &self.engine_options.0;
+        match own {
+            Some(own) => own.engine_options.0.over(general, self.engine).rules(self.engine),
+            None => general.rules(self.engine),
+        }
     }
 }
 
 /// The setting that an engine refuses.
 pub(super) fn refused_key(error: &EngineRulesError) -> &'static str {
     match error {
-        EngineRulesError::Foreign { key: "lease_ms", .. }
-        | EngineRulesError::Range { key: "lease_ms", .. } => "lease",
         EngineRulesError::Foreign { key, .. } | EngineRulesError::Range { key, .. } => key,
         EngineRulesError::Page(PageMismatch::Chunk(_)) => "chunk_tokens",
         EngineRulesError::Page(PageMismatch::Host(_)) => "hicache",

@@ -2,8 +2,7 @@
 
 use super::load::from_environment;
 use config::{Value, ValueKind};
-use kvset_core::engines::profile::{Outputs, OverlapMode, Profile};
-use kvset_core::engines::sglang::WritePolicy;
+use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 use kvset_core::units::ratio::Ratio;
@@ -332,14 +331,6 @@ impl Choice for ChatEngine {
 
 impl Choice for Format {
     const NAMES: &'static [(&'static str, Self)] = &Format::NAMES;
-}
-
-impl Choice for WritePolicy {
-    const NAMES: &'static [(&'static str, Self)] = &WritePolicy::NAMES;
-}
-
-impl Choice for OverlapMode {
-    const NAMES: &'static [(&'static str, Self)] = &Self::NAMES;
 }
 
 impl Choice for Outputs {

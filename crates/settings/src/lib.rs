@@ -86,7 +86,7 @@ macro_rules! settings {
                 Self {
                     $( $name: {
                         let (name, section) = (stringify!($name), root.remove(stringify!($name)));
-                        $Section::read(Reader::open(name, section, $Section::KEYS, problems))
+                        $Section::read(Reader::open(name, section, &$Section::keys(), problems))
                     }, )+
                     tiers: read_list("tiers", root.remove("tiers"), problems),
                     pools: read_list("pools", root.remove("pools"), problems),
@@ -195,7 +195,7 @@ fn read_list<S: Section>(name: &str, value: Option<Value>, problems: &mut Vec<Pr
     };
     let entry = |(index, value)| {
         let path = format!("{name}[{index}]");
-        S::read(Reader::open(&path, Some(value), S::KEYS, problems))
+        S::read(Reader::open(&path, Some(value), &S::keys(), problems))
     };
     entries.into_iter().enumerate().map(entry).collect()
 }

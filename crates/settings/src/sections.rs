@@ -1,6 +1,7 @@
 //! Every setting there is. This file is the one source of the types, the defaults, the ranges, the
 //! commented default configuration and the reference.
 
+use super::engine::EngineOptions;
 use super::prepare::ModelDirectory;
 use super::properties::Properties;
 use super::secret::Secret;
@@ -9,10 +10,7 @@ use super::values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
     OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
 };
-use kvset_core::engines::hybrid::{Attention, Retention};
-use kvset_core::engines::profile::{Outputs, OverlapMode, Profile};
-use kvset_core::engines::rules::MAX_DRAFT_TOKENS;
-use kvset_core::engines::sglang::WritePolicy;
+use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
 use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
@@ -136,55 +134,12 @@ sections! {
         /// max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
-        /// "vllm": the groups of layers that share its pool of blocks; "full" where it is left out. Capacities are then
-        /// blocks of all groups. "sglang": those with windows, which have a pool of their own in the same memory.
+        /// What the engine is configured with besides its name.
         [results]
-        attention: Option<Attention> = None, like "full+window:128".parse().ok();
-        /// "vllm" with several groups: which pages of windows and states keep their names. 0 (where it is left out):
-        /// those at a prompt's end and where it leaves an earlier one; "none": all; N: at each multiple of N tokens too.
-        [results]
-        retention_interval: Option<Retention> = None, like Some(Retention::All);
-        /// "vllm" with several groups or a draft head, "sglang" with windows: most tokens of a prompt that one step computes; 8192
-        /// where it is left out.
-        [results]
-        prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
-        /// "sglang" with windows: tokens of their pool for each token of the pool of full attention; 0.8 where it is left out.
-        [results]
-        swa_full_tokens_ratio: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(800));
-        /// "vllm" and "sglang": a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so that each hit
-        /// loses its last page; none where it is left out. Capacities are then modelled as those of several groups are.
-        [results]
-        draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
-        /// "lmcache" and "lmcache-mp": tokens a chunk, a multiple of the page; 256 where it is left out.
-        [results]
-        chunk_tokens: Option<u32> = None, in 1..=1 << 24, like Some(256);
-        /// "mooncake": how long an object that was asked about stays; 10 s where it is left out.
-        [results]
-        lease: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(366), like Some(Span::from_secs(10));
-        /// "mooncake": share of the capacity above which it evicts; 0.9 where it is left out. "lmcache-mp": from which on; 0.8.
-        [results]
-        watermark: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(900));
-        /// "mooncake": least share of the objects that one batch evicts; 0.05 where it is left out. "lmcache-mp": share of the
-        /// chunks; 0.2.
-        [results]
-        eviction_ratio: Option<Ratio> = None, in Ratio::ZERO..=Ratio::ONE, like Some(Ratio::per_mille(50));
-        /// "sglang": what its host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of
-        /// the estimates, which are of the device.
-        [results]
-        hicache: Option<CapacitySpec> = None, like "500GiB".parse().ok();
-        /// "sglang" with `hicache`: when it is written. "write-through" (where it is left out): as pages enter the device;
-        /// "write-through-selective": as they come a second time; "write-back": as the device evicts them.
-        [results]
-        hicache_write: Option<WritePolicy> = None, like Some(WritePolicy::WriteBack);
+        engine_options: EngineOptions<false> = EngineOptions::default();
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;
-        /// "leaf-first", and "vllm" with full attention, of events that state how long requests took. "on" (where it is left
-        /// out): requests that overlap are modelled as such, as `kvset replay` does, and the recommended capacity is the
-        /// requirement; records are taken in the order of arrivals, see `hold_back`. "off": they are taken one after another in
-        /// the order of the log, and recommended capacities have room for those in flight.
-        [results]
-        overlap: Option<OverlapMode> = None, like Some(OverlapMode::Off);
         /// Where requests that overlap are modelled: how long a request may take and still be taken in the order of arrivals.
         /// Logs are written when requests end, so a record waits until its pool has one with an event time that is later by
         /// this; 5m where it is left out. A request that took longer is taken as it comes, and counted. Zero takes records in
@@ -522,21 +477,9 @@ sections! {
         /// Bytes of KV state a token costs.
         [results]
         kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
-        /// "vllm" and "sglang": the groups of layers, as in [estimate].
+        /// What the engine is configured with for this pool.
         [results]
-        attention: Option<Attention> = None, like "full+5*window:1024".parse().ok();
-        /// "vllm" with several groups: which pages of windows and states keep their names.
-        [results]
-        retention_interval: Option<Retention> = None, like Some(Retention::Ends);
-        /// "vllm" with several groups, "sglang" with windows: most tokens of a prompt that one step computes.
-        [results]
-        prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
-        /// "sglang" with windows: tokens of their pool for each token of the pool of full attention.
-        [results]
-        swa_full_tokens_ratio: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(500));
-        /// "vllm" and "sglang": tokens that a head of the model's own drafts at a time in the same cache.
-        [results]
-        draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
+        engine_options: EngineOptions<true> = EngineOptions::default();
         /// How long a request may take and still be taken in the order of arrivals.
         [results]
         hold_back: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(1), like Some(Span::from_mins(10));

@@ -84,7 +84,7 @@ fn every_example_in_the_default_file_is_valid() {
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
         let settings = load(&text, &[]).expect(engine);
-        assert_eq!(settings.estimate.engine_keys().len(), own.len(), "{engine}");
+        assert_eq!(settings.estimate.engine_options.0.keys().count(), own.len(), "{engine}");
     }
 }
 
@@ -457,7 +457,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
         &[("KVSET__ESTIMATE__PREFILL_CHUNK", "2048")],
     )
     .expect("valid");
-    let told = |pool: &str| settings.pool_config(pool).rules.told_to(Profile::Vllm);
+    let told = |pool: &str| settings.pool_config(pool).rules.options_of(Profile::Vllm);
     let texts = |told: Vec<(&str, String)>| told.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(texts(told("any")), ["full+window:128", "none", "2048"]);
     assert_eq!(texts(told("next")), ["full+3*mamba", "512", "4096"]);
@@ -470,17 +470,17 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     )
     .expect("valid");
     let rules = stores.pool_config("any").rules;
-    assert_eq!(texts(rules.told_to(Profile::Mooncake)), ["5000", "0.95", "0.1"]);
+    assert_eq!(texts(rules.options_of(Profile::Mooncake)), ["5s", "0.95", "0.1"]);
     assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").rules, rules);
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
     let rules = load(host, &[]).expect("valid").pool_config("any").rules;
-    assert_eq!(texts(rules.told_to(Profile::Sglang)), ["5000p", "write-back"]);
+    assert_eq!(texts(rules.options_of(Profile::Sglang)), ["5000p", "write-back"]);
     let windows = "[estimate]\nengine = \"sglang\"\nattention = \"full+window:128\"\nswa_full_tokens_ratio = 0.5\n\
                    [[pools]]\nname = \"next\"\nswa_full_tokens_ratio = 0.1\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
     let windows = load(windows, &[]).expect("valid");
-    let told = |pool: &str| texts(windows.pool_config(pool).rules.told_to(Profile::Sglang));
-    assert_eq!(told("any"), ["full+window:128", "0.5", "8192"]);
-    assert_eq!(told("next"), ["full+window:128", "0.1", "8192"]);
+    let told = |pool: &str| texts(windows.pool_config(pool).rules.options_of(Profile::Sglang));
+    assert_eq!(told("any"), ["full+window:128", "8192", "0.5"]);
+    assert_eq!(told("next"), ["full+window:128", "8192", "0.1"]);
     assert_eq!(told("plain"), [""; 0], "one pool has nothing to split");
 }
 
@@ -505,7 +505,7 @@ fn requests_that_overlap_are_modelled_and_taken_in_the_order_of_arrivals_where_t
     let heads = pools.replace("attention = \"full+window:128\"", "draft_head = 3");
     assert_eq!(["any", "hybrid"].map(|pool| of(&heads, pool)), [(on, 60_000), off]);
     let rules = load(&format!("[estimate]\n{heads}"), &[]).expect("valid").pool_config("hybrid").rules;
-    assert_eq!(rules.told_to(Profile::Vllm).last(), Some(&("draft_head", "3".to_owned())));
+    assert_eq!(rules.options_of(Profile::Vllm).last(), Some(&("draft_head", "3".to_owned())));
 }
 
 #[test]

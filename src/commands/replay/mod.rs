@@ -181,12 +181,17 @@ impl ReplayArgs {
 
     /// What the engines are told; one alone what it reads, without what tiers below are told.
     fn own_rules(&self, model: &FromModel) -> EngineRules {
-        let mut rules = self.options.rules(model.attention.as_ref());
-        rules.hicache = self.hicache().map(|below| below.capacity.clone());
+        let rules = self.all_rules(model);
         match self.engines.as_slice() {
             [engine] => rules.of_profile(*engine),
             _ => rules,
         }
+    }
+
+    /// Every option, whichever engine has it.
+    fn all_rules(&self, model: &FromModel) -> EngineRules {
+        let hicache = self.hicache().map(|below| below.capacity.clone());
+        EngineRules { hicache, ..self.options.rules(model.attention.as_ref()) }
     }
 
     /// The host tier of SGLang's own, where it is the first tier below.
@@ -199,7 +204,7 @@ impl ReplayArgs {
         let below = self.below.iter().filter_map(|below| below.tier.store()?.profile());
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
         let offloads = self.below.iter().any(|below| below.tier.is_vllm_offload());
-        let checked = self.options.check(&engines, model.attention.as_ref(), offloads);
+        let checked = self.options.check(&engines, &self.all_rules(model), offloads);
         checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
 }
@@ -211,9 +216,6 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
     let is_hicache = |below: &Below| below.tier == TierBelow::Hicache;
     let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
     let reason = match args.below.len() {
-        _ if args.options.hicache_write.is_some() && args.hicache().is_none() => {
-            "--hicache-write is of SGLang's host tier: give --below hicache:SIZE, or leave it out"
-        }
         0 => return Ok(()),
         _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",
         _ if args.below.iter().skip(1).any(is_hicache) => {
@@ -225,7 +227,7 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         _ if offloads && args.engines != [Profile::Vllm] => {
             "vllm-offload is vLLM's own tier: choose --engine vllm, or another tier"
         }
-        _ if offloads && args.options.draft_head.is_some() => {
+        _ if offloads && args.options.has("draft_head") => {
             "vllm-offload below a model with a draft head is not modelled: leave one of them out"
         }
         _ if offloads && args.options.rules(model.attention.as_ref()).is_pool_of_blocks(Profile::Vllm) => {
@@ -234,14 +236,6 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         }
         2.. if offloads => {
             "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"
-        }
-        _ if args.hicache().is_some()
-            && !args.options.rules(model.attention.as_ref()).attention.is_full() =>
-        {
-            "hicache below windows is not modelled: leave one of them out, or give --attention full"
-        }
-        _ if args.hicache().is_some() && args.options.draft_head.is_some() => {
-            "hicache below a model with a draft head is not modelled: leave one of them out"
         }
         MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
         _ if args.capacities.len() > 64 => {
@@ -324,7 +318,7 @@ impl ReplayResult {
             chain_violations: done.chain_violations,
             chain_check: done.config.chain_check,
             engine: done.config.profile,
-            engine_options: done.config.rules.told_to(done.config.profile).into_iter().collect(),
+            engine_options: done.config.rules.options_of(done.config.profile).into_iter().collect(),
             sample_rate: done.config.sample_rate.as_f64(),
             sample_error: whole.map_or(0.0, |all| all.sample_error),
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),

@@ -35,7 +35,7 @@ impl FromModel {
             notes: first.warnings.iter().map(|remark| format!("note: {remark}")).collect(),
             ..Self::default()
         };
-        let derives = args.engines.contains(&Profile::Vllm) && args.options.attention.is_none();
+        let derives = args.engines.contains(&Profile::Vllm) && !args.options.has("attention");
         match &first.pooling {
             Pooling::Shared(pool) => {
                 if args.engines.iter().any(|engine| *engine != Profile::Sglang) {

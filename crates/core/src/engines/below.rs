@@ -6,10 +6,11 @@
 //! rules it stores those, too, or does not (ENGINES 2, vLLM's tier in host memory). A further tier is behind the first: it is asked for what follows the pages that those before it
 //! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
 
+use crate::engines::configured::PageMismatch;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::rules::{EngineRules, PageMismatch};
+use crate::engines::rules::EngineRules;
 use crate::engines::vllm_offload::{OffloadOptions, OffloadTier};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};

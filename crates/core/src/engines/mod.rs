@@ -4,6 +4,8 @@
 pub mod bank;
 pub mod below;
 mod chunks;
+pub mod configured;
+pub mod given;
 pub mod hybrid;
 pub mod lmcache;
 pub mod mooncake;
@@ -11,4 +13,5 @@ pub mod one_pass;
 pub mod profile;
 pub mod rules;
 pub mod sglang;
+pub mod values;
 pub mod vllm_offload;

@@ -1,66 +1,396 @@
-//! What an engine is told beside its name.
+//! What an engine is configured with besides its name: each option declared once, for the settings, the command line,
+//! refusals, results and docs.
 
-use crate::engines::hybrid::{Attention, GroupKind, HybridRules, Retention, RulesError};
-use crate::engines::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
-use crate::engines::mooncake::MooncakeRules;
-use crate::engines::profile::{Outputs, OverlapMode, Profile};
-use crate::engines::sglang::{CapacityTooLarge, WindowRules, WritePolicy};
-use crate::engines::vllm_offload::{OffloadOptions, OffloadRules};
-use crate::units::PageSize;
+use super::hybrid::{Attention, GroupKind, Retention};
+use super::profile::{OverlapMode, Profile};
+use super::sglang::WritePolicy;
+use super::values::{Unreadable, Values, Written};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
+
+/// An option of engines.
+///
+/// Two options may have one name where their engines differ: the watermarks of two stores have different defaults.
+pub struct EngineOption {
+    /// Its name in a configuration and in results.
+    pub key: &'static str,
+    /// Its name on the command line, without the dashes in front; `None` where another option gives it there.
+    pub flag: Option<&'static str>,
+    /// What its value is called in help.
+    pub value_name: &'static str,
+    /// What it means, line by line.
+    pub doc: &'static [&'static str],
+    /// What may be written.
+    pub values: Values,
+    /// What a flag without a value means, where it may stand alone.
+    pub alone: Option<&'static str>,
+    /// A value to show.
+    pub example: &'static str,
+    /// The engines that have it, each with what else must hold for it to read it.
+    pub engines: &'static [(Profile, Needs)],
+    /// Whether pools may differ in it.
+    pub differs_by_pool: bool,
+    pub(super) field: RulesField,
+}
+
+/// The field of [`EngineRules`] that an option sets.
+pub(super) struct RulesField {
+    pub(super) read: fn(&mut EngineRules, &str) -> Result<(), Unreadable>,
+    pub(super) written: fn(&EngineRules) -> String,
+    pub(super) take: fn(&mut EngineRules, &EngineRules),
+    pub(super) is_same: fn(&EngineRules, &EngineRules) -> bool,
+}
+
+impl EngineOption {
+    /// Reads a value into the rules.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what is expected.
+    pub fn read(&self, rules: &mut EngineRules, text: &str) -> Result<(), String> {
+        let read = match self.values.contains(text) {
+            true => (self.field.read)(rules, text),
+            false => Err(Unreadable::NotAllowed),
+        };
+        read.map_err(|error| match error {
+            Unreadable::NotAllowed => format!("expected {}", self.values),
+            Unreadable::Because(reason) => reason.to_string(),
+        })
+    }
+
+    /// Gives the rules the value that others have.
+    pub(super) fn take(&self, rules: &mut EngineRules, others: &EngineRules) {
+        (self.field.take)(rules, others);
+    }
+
+    /// The value that the rules have, as it is written.
+    pub fn written(&self, rules: &EngineRules) -> String {
+        (self.field.written)(rules)
+    }
+
+    /// Whether the rules have another value than where it is left out.
+    pub fn is_set(&self, rules: &EngineRules) -> bool {
+        !(self.field.is_same)(rules, &EngineRules::default())
+    }
+
+    /// Whether an engine with these rules reads it.
+    pub fn is_read(&self, rules: &EngineRules, engine: Profile) -> bool {
+        self.engines.iter().any(|(of, needs)| *of == engine && needs.hold(rules, engine))
+    }
+
+    /// Whether it is one of an engine's.
+    pub fn is_of(&self, engine: Profile) -> bool {
+        self.engines.iter().any(|(of, _)| *of == engine)
+    }
+
+    /// The engines that have it, and what else each needs, in words.
+    pub fn belongs_to(&self) -> String {
+        let in_words = |(engine, needs): &(Profile, Needs)| match needs.in_words() {
+            "" => engine.name().to_owned(),
+            needs => format!("{} with {needs}", engine.name()),
+        };
+        self.engines.iter().map(in_words).collect::<Vec<_>>().join(", or ")
+    }
+}
+
+/// What must hold of an engine, besides its name, for it to read an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Several groups of layers.
+    SeveralGroups,
+    /// A pool of blocks that is modelled at each capacity: several groups of layers, or a draft head.
+    BlockPool,
+    /// A pool for windows alongside that of full attention, in SGLang.
+    WindowPool,
+    /// One order of releases: one group of layers and no draft head.
+    Releases,
+    /// A host tier of the engine's own.
+    HostTier,
+    /// No such tier.
+    NoHostTier,
+}
+
+impl Needs {
+    /// Whether it holds.
+    pub fn hold(self, rules: &EngineRules, engine: Profile) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::SeveralGroups => !rules.attention.is_full(),
+            Self::BlockPool => rules.is_pool_of_blocks(engine),
+            Self::WindowPool => rules.has_window_pool(engine),
+            Self::Releases => !rules.is_pool_of_blocks(engine),
+            Self::HostTier => rules.hicache.is_some(),
+            Self::NoHostTier => rules.hicache.is_none(),
+        }
+    }
+
+    /// In words, to follow "with".
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::SeveralGroups => "several groups of layers",
+            Self::BlockPool => "several groups of layers or a draft head",
+            Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
+            Self::Releases => "full attention and no draft head",
+            Self::HostTier => "a host tier",
+            Self::NoHostTier => "no host tier",
+        }
+    }
+
+    /// What to do on the command line for it to hold, but for leaving the option out.
+    pub fn cure(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing | Self::Releases => None,
+            Self::SeveralGroups => Some("give --attention, such as full+window:128"),
+            Self::BlockPool => {
+                Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
+            }
+            Self::WindowPool => {
+                Some("give --attention such as full+window:128, without --draft-head and --below hicache")
+            }
+            Self::HostTier => Some("give --below hicache:SIZE"),
+            Self::NoHostTier => Some("leave --below hicache out"),
+        }
+    }
+}
+
+/// Declares [`EngineRules`] and its options. A field is written as in a struct, with its default, and the option's
+/// declaration behind it.
+macro_rules! engine_options {
+    (
+        $(#[$about:meta])+
+        pub struct EngineRules {$(
+            $(#[doc = $doc:literal])+
+            $(#[serde($($serde:tt)+)])?
+            $field:ident: $Type:ty = $default:expr => { $($option:tt)+ }
+        )+}
+    ) => {
+        $(#[$about])+
+        pub struct EngineRules {$(
+            $(#[doc = $doc])+
+            $(#[serde($($serde)+)])?
+            pub $field: $Type,
+        )+}
+
+        impl Default for EngineRules {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        impl EngineRules {
+            /// The options, in the order in which they are listed.
+            pub const OPTIONS: &[EngineOption] = &[$(EngineOption {
+                doc: &[$($doc),+],
+                field: RulesField {
+                    read: |rules, text| {
+                        rules.$field = Written::read(text)?;
+                        Ok(())
+                    },
+                    written: |rules| rules.$field.written(),
+                    take: |rules, others| rules.$field.clone_from(&others.$field),
+                    is_same: |rules, others| rules.$field == others.$field,
+                },
+                $($option)+
+            },)+];
+        }
+    };
+}
 
 /// Most tokens of a chunk, and of a prefill step.
 const MAX_TOKENS: u32 = 1 << 24;
 
 /// Most tokens drafted at a time.
-pub const MAX_DRAFT_TOKENS: u32 = 64;
+const MAX_DRAFT_TOKENS: u32 = 64;
 
 /// Longest lease: a year.
 const MAX_LEASE_MS: u64 = 366 * 24 * 3_600_000;
 
-/// The options, each read by one profile. A configuration that has all of them at their defaults is written
-/// without them, so that its fingerprint is that of a program which knew none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EngineRules {
-    /// `vllm`: the groups of layers that share its pool of blocks. `sglang`: those with full attention, and those with
-    /// windows, which have a pool of their own.
-    pub attention: Attention,
-    /// `vllm` with several groups: which pages of windows and states keep their names.
-    pub retention_interval: Retention,
-    /// `vllm` with several groups, and `sglang` with windows: most tokens of a prompt that one step computes.
-    pub prefill_chunk: u32,
-    /// `sglang` with windows: tokens of their pool for each token of the pool of full attention.
-    #[serde(skip_serializing_if = "is_swa_full_tokens_ratio")]
-    pub swa_full_tokens_ratio: Ratio,
-    /// `lmcache` and `lmcache-mp`: tokens a chunk.
-    pub chunk_tokens: u32,
-    /// `mooncake`: how long an object that was asked about stays, in milliseconds.
-    pub lease_ms: u64,
-    /// `mooncake`: share of the capacity above which batches go.
-    pub watermark: Ratio,
-    /// `mooncake`: least share of the objects that goes in one batch.
-    pub eviction_ratio: Ratio,
-    /// `lmcache-mp`: share of the capacity from which on chunks go.
-    #[serde(skip_serializing_if = "is_mp_watermark")]
-    pub mp_watermark: Ratio,
-    /// `lmcache-mp`: share of the chunks that goes at once.
-    #[serde(skip_serializing_if = "is_mp_eviction_ratio")]
-    pub mp_eviction_ratio: Ratio,
-    /// `sglang`: what its host tier, HiCache, holds; none where it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hicache: Option<CapacitySpec>,
-    /// `sglang` with a host tier: when it is written.
-    #[serde(skip_serializing_if = "is_write_through")]
-    pub hicache_write: WritePolicy,
-    /// `vllm`, and `sglang` without a host tier: tokens that a head of the model's own drafts at a time in the same cache; 0 where none does.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub draft_tokens: u32,
-    /// `leaf-first`, and `vllm` with one group of layers and no draft head: whether requests that overlap are modelled.
-    #[serde(skip_serializing_if = "is_off")]
-    pub overlap: OverlapMode,
+/// The least share that is none of nothing.
+const LEAST_SHARE: Ratio = Ratio::per_mille(1);
+
+engine_options! {
+    /// The options. A configuration that has all of them at their defaults is written without them, so that its
+    /// fingerprint is that of a program which knew none.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct EngineRules {
+        /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or full+3*mamba;
+        /// full where it is left out, or what --model-config says. Capacities are then blocks of all groups. In SGLang windows
+        /// have a pool of their own in the same memory. More memory can lose hits, so capacities are modelled one by one.
+        attention: Attention = Attention::default() => {
+            key: "attention",
+            flag: Some("attention"),
+            value_name: "GROUPS",
+            values: Values::Text("groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\""),
+            alone: None,
+            example: "full+window:128",
+            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::WindowPool)],
+            differs_by_pool: true,
+        }
+        /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is left
+        /// out: those at a prompt's end and where it leaves an earlier one; none: all of them; N: those at each multiple of N
+        /// tokens, too.
+        retention_interval: Retention = Retention::default() => {
+            key: "retention_interval",
+            flag: Some("retention-interval"),
+            value_name: "N|none",
+            values: Values::Text("\"none\", 0 or a number of tokens"),
+            alone: None,
+            example: "none",
+            engines: &[(Profile::Vllm, Needs::SeveralGroups)],
+            differs_by_pool: true,
+        }
+        /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its own CPU
+        /// tier, in SGLang with windows; 8192 where it is left out.
+        prefill_chunk: u32 = Self::PREFILL_CHUNK => {
+            key: "prefill_chunk",
+            flag: Some("prefill-chunk"),
+            value_name: "TOKENS",
+            values: Values::Count(1..=MAX_TOKENS),
+            alone: None,
+            example: "8192",
+            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::WindowPool)],
+            differs_by_pool: true,
+        }
+        /// Tokens of SGLang's pool of windows for each token of its pool of full attention; 0.8 where it is left out.
+        #[serde(skip_serializing_if = "is_swa_full_tokens_ratio")]
+        swa_full_tokens_ratio: Ratio = Self::SWA_FULL_TOKENS_RATIO => {
+            key: "swa_full_tokens_ratio",
+            flag: Some("swa-full-tokens-ratio"),
+            value_name: "SHARE",
+            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            alone: None,
+            example: "0.8",
+            engines: &[(Profile::Sglang, Needs::WindowPool)],
+            differs_by_pool: true,
+        }
+        /// Tokens of one of LMCache's chunks, a multiple of the page; 256 where it is left out.
+        chunk_tokens: u32 = Self::CHUNK_TOKENS => {
+            key: "chunk_tokens",
+            flag: Some("chunk-tokens"),
+            value_name: "TOKENS",
+            values: Values::Count(1..=MAX_TOKENS),
+            alone: None,
+            example: "256",
+            engines: &[(Profile::Lmcache, Needs::Nothing), (Profile::LmcacheMp, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// How long Mooncake keeps an object that was looked up; 10s where it is left out.
+        lease_ms: u64 = Self::LEASE_MS => {
+            key: "lease",
+            flag: Some("lease"),
+            value_name: "TIME",
+            values: Values::Time(MAX_LEASE_MS),
+            alone: None,
+            example: "10s",
+            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// Share of its capacity above which Mooncake evicts, 0.9 where it is left out; or from which on LMCache's process
+        /// does, 0.8.
+        watermark: Ratio = Self::WATERMARK => {
+            key: "watermark",
+            flag: Some("watermark"),
+            value_name: "SHARE",
+            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            alone: None,
+            example: "0.9",
+            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// Least share of Mooncake's objects that one batch evicts, 0.05 where it is left out; or that of the chunks of
+        /// LMCache's process, 0.2.
+        eviction_ratio: Ratio = Self::EVICTION_RATIO => {
+            key: "eviction_ratio",
+            flag: Some("eviction-ratio"),
+            value_name: "SHARE",
+            values: Values::Share(Ratio::ZERO..=Ratio::ONE),
+            alone: None,
+            example: "0.05",
+            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// The watermark of LMCache's process.
+        #[serde(skip_serializing_if = "is_mp_watermark")]
+        mp_watermark: Ratio = Self::MP_WATERMARK => {
+            key: "watermark",
+            flag: Some("watermark"),
+            value_name: "SHARE",
+            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            alone: None,
+            example: "0.8",
+            engines: &[(Profile::LmcacheMp, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// The batches of LMCache's process.
+        #[serde(skip_serializing_if = "is_mp_eviction_ratio")]
+        mp_eviction_ratio: Ratio = Self::MP_EVICTION_RATIO => {
+            key: "eviction_ratio",
+            flag: Some("eviction-ratio"),
+            value_name: "SHARE",
+            values: Values::Share(Ratio::ZERO..=Ratio::ONE),
+            alone: None,
+            example: "0.2",
+            engines: &[(Profile::LmcacheMp, Needs::Nothing)],
+            differs_by_pool: false,
+        }
+        /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of the
+        /// estimates, which are of the device.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hicache: Option<CapacitySpec> = None => {
+            key: "hicache",
+            flag: None,
+            value_name: "SIZE",
+            values: Values::CAPACITY,
+            alone: None,
+            example: "500GiB",
+            engines: &[(Profile::Sglang, Needs::HostTier)],
+            differs_by_pool: false,
+        }
+        /// When SGLang writes to its host tier. write-through, where it is left out: as pages enter the device;
+        /// write-through-selective: as they come a second time; write-back: as the device evicts them.
+        #[serde(skip_serializing_if = "is_write_through")]
+        hicache_write: WritePolicy = WritePolicy::default() => {
+            key: "hicache_write",
+            flag: Some("hicache-write"),
+            value_name: "POLICY",
+            values: Values::Names(&["write-through", "write-through-selective", "write-back"]),
+            alone: None,
+            example: "write-back",
+            engines: &[(Profile::Sglang, Needs::HostTier)],
+            differs_by_pool: false,
+        }
+        /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
+        /// page; 1 for a flag without a number, none where it is left out. Capacities are then modelled one by one.
+        #[serde(skip_serializing_if = "is_zero")]
+        draft_tokens: u32 = 0 => {
+            key: "draft_head",
+            flag: Some("draft-head"),
+            value_name: "TOKENS",
+            values: Values::Count(1..=MAX_DRAFT_TOKENS),
+            alone: Some("1"),
+            example: "1",
+            engines: &[(Profile::Vllm, Needs::Nothing), (Profile::Sglang, Needs::NoHostTier)],
+            differs_by_pool: true,
+        }
+        /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
+        /// another in the order of the log; on where it is left out. With on, the recommended capacity is the requirement, and a
+        /// service takes records in the order of arrivals (hold_back); with off, it has room for requests in flight.
+        #[serde(skip_serializing_if = "is_off")]
+        overlap: OverlapMode = OverlapMode::default() => {
+            key: "overlap",
+            flag: Some("overlap"),
+            value_name: "on|off",
+            values: Values::Names(&["on", "off"]),
+            alone: None,
+            example: "off",
+            engines: &[(Profile::LeafFirst, Needs::Nothing), (Profile::Vllm, Needs::Releases)],
+            differs_by_pool: false,
+        }
+    }
 }
 
 fn is_zero(tokens: &u32) -> bool {
@@ -106,83 +436,6 @@ impl EngineRules {
     pub const MP_EVICTION_RATIO: Ratio = Ratio::per_mille(200);
 }
 
-impl Default for EngineRules {
-    fn default() -> Self {
-        Self {
-            attention: Attention::default(),
-            retention_interval: Retention::default(),
-            prefill_chunk: Self::PREFILL_CHUNK,
-            swa_full_tokens_ratio: Self::SWA_FULL_TOKENS_RATIO,
-            chunk_tokens: Self::CHUNK_TOKENS,
-            lease_ms: Self::LEASE_MS,
-            watermark: Self::WATERMARK,
-            eviction_ratio: Self::EVICTION_RATIO,
-            mp_watermark: Self::MP_WATERMARK,
-            mp_eviction_ratio: Self::MP_EVICTION_RATIO,
-            hicache: None,
-            hicache_write: WritePolicy::default(),
-            draft_tokens: 0,
-            overlap: OverlapMode::default(),
-        }
-    }
-}
-
-/// An option that its engine cannot be run with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineRulesError {
-    /// The engine does not have it.
-    #[error("`{key}` is an option of {of}, and the engine is {engine}: leave it out, or choose {of}")]
-    Foreign {
-        /// The option.
-        key: &'static str,
-        /// The engine that has it.
-        of: &'static str,
-        /// The engine chosen.
-        engine: Profile,
-    },
-    /// Outside its range.
-    #[error("`{key}` is {value}: expected {expected}")]
-    Range {
-        /// The option.
-        key: &'static str,
-        /// What it is.
-        value: String,
-        /// What it can be.
-        expected: String,
-    },
-    /// It does not fit the page.
-    #[error(transparent)]
-    Page(#[from] PageMismatch),
-}
-
-/// Why an engine cannot be modelled at a page size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PageMismatch {
-    /// Pages make no whole chunk.
-    #[error(transparent)]
-    Chunk(#[from] ChunkMismatch),
-    /// An interval or a step that is no whole number of pages.
-    #[error(transparent)]
-    Hybrid(#[from] RulesError),
-    /// Device and host together have more pages than are modelled.
-    #[error(transparent)]
-    Host(#[from] CapacityTooLarge),
-}
-
-const BY_GROUPS: &str = "vllm with several groups of attention or a draft head";
-
-const OF_GROUPS: &str = "vllm, or (windows only) sglang without a host tier and without a draft head";
-
-const IN_STEPS: &str = "vllm with several groups of attention or a draft head, or sglang with windows";
-
-const WITH_WINDOWS: &str = "sglang with windows (attention)";
-
-const WITH_RELEASES: &str = "leaf-first or vllm with full attention and no draft head";
-
-const WITH_HEAD: &str = "vllm, or sglang without a host tier";
-
-const WITH_HOST: &str = "sglang with a host tier (hicache)";
-
 impl EngineRules {
     /// Whether vLLM's pool of blocks is modelled by its own rules at each capacity: groups of layers that share it evict each
     /// other, and a page that a draft head loses is computed into a second copy.
@@ -190,9 +443,12 @@ impl EngineRules {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
     }
 
-    /// Whether SGLang's pool of windows is modelled beside that of full attention.
-    pub fn has_window_pool(&self, profile: Profile) -> bool {
-        profile == Profile::Sglang && matches!(self.attention.other(), Some(GroupKind::Window(_)))
+    /// Whether SGLang's pool of windows is modelled alongside that of full attention.
+    pub fn has_window_pool(&self, engine: Profile) -> bool {
+        engine == Profile::Sglang
+            && matches!(self.attention.other(), Some(GroupKind::Window(_)))
+            && self.hicache.is_none()
+            && self.draft_tokens == 0
     }
 
     /// Whether all options are at their defaults.
@@ -200,226 +456,103 @@ impl EngineRules {
         *self == Self::default()
     }
 
-    /// The options that a profile reads, the others at their defaults.
-    pub fn of_profile(&self, profile: Profile) -> Self {
-        let (own, default) = (self.clone(), Self::default());
-        match profile {
-            Profile::LeafFirst => Self { overlap: own.overlap, ..default },
-            Profile::Vllm if own.is_pool_of_blocks(profile) => Self {
-                attention: own.attention,
-                retention_interval: own.retention_interval,
-                prefill_chunk: own.prefill_chunk,
-                draft_tokens: own.draft_tokens,
-                ..default
-            },
-            Profile::Vllm => Self { overlap: own.overlap, ..default },
-            Profile::Lmcache => Self { chunk_tokens: own.chunk_tokens, ..default },
-            Profile::LmcacheMp => Self {
-                chunk_tokens: own.chunk_tokens,
-                mp_watermark: own.mp_watermark,
-                mp_eviction_ratio: own.mp_eviction_ratio,
-                ..default
-            },
-            Profile::Mooncake => Self {
-                lease_ms: own.lease_ms,
-                watermark: own.watermark,
-                eviction_ratio: own.eviction_ratio,
-                ..default
-            },
-            Profile::Sglang if own.hicache.is_some() => {
-                Self { hicache: own.hicache, hicache_write: own.hicache_write, ..default }
-            }
-            Profile::Sglang if own.draft_tokens > 0 => Self { draft_tokens: own.draft_tokens, ..default },
-            Profile::Sglang if own.has_window_pool(profile) => Self {
-                attention: own.attention,
-                prefill_chunk: own.prefill_chunk,
-                swa_full_tokens_ratio: own.swa_full_tokens_ratio,
-                ..default
-            },
-            Profile::Sglang => default,
-            Profile::Paper => default,
-        }
+    /// The options that an engine reads, the others at their defaults.
+    pub fn of_profile(&self, engine: Profile) -> Self {
+        let (mut own, default) = (self.clone(), Self::default());
+        let foreign = Self::OPTIONS.iter().filter(|option| !option.is_read(self, engine));
+        foreign.for_each(|option| option.take(&mut own, &default));
+        own
     }
 
-    /// The options that shape a profile's results, as they are written.
-    pub fn told_to(&self, profile: Profile) -> Vec<(&'static str, String)> {
-        match profile {
-            Profile::Vllm if self.is_pool_of_blocks(profile) => {
-                let mut told = vec![
-                    ("attention", self.attention.to_string()),
-                    ("retention_interval", self.retention_interval.to_string()),
-                    ("prefill_chunk", self.prefill_chunk.to_string()),
-                ];
-                if self.draft_tokens > 0 {
-                    told.push(("draft_head", self.draft_tokens.to_string()));
-                }
-                told
-            }
-            Profile::Lmcache => vec![("chunk_tokens", self.chunk_tokens.to_string())],
-            Profile::LmcacheMp => vec![
-                ("chunk_tokens", self.chunk_tokens.to_string()),
-                ("watermark", self.mp_watermark.to_string()),
-                ("eviction_ratio", self.mp_eviction_ratio.to_string()),
-            ],
-            Profile::Mooncake => vec![
-                ("lease_ms", self.lease_ms.to_string()),
-                ("watermark", self.watermark.to_string()),
-                ("eviction_ratio", self.eviction_ratio.to_string()),
-            ],
-            Profile::Sglang => match &self.hicache {
-                Some(host) => vec![
-                    ("hicache", host.to_string()),
-                    ("hicache_write", self.hicache_write.name().to_owned()),
-                ],
-                None if self.draft_tokens > 0 => vec![("draft_head", self.draft_tokens.to_string())],
-                None if self.has_window_pool(profile) => vec![
-                    ("attention", self.attention.to_string()),
-                    ("swa_full_tokens_ratio", self.swa_full_tokens_ratio.to_string()),
-                    ("prefill_chunk", self.prefill_chunk.to_string()),
-                ],
-                None => Vec::new(),
-            },
-            Profile::LeafFirst | Profile::Vllm => vec![("overlap", self.overlap.name().to_owned())],
-            Profile::Paper => Vec::new(),
-        }
+    /// The options that shape an engine's results, as they are written; one that is none is left out.
+    pub fn options_of(&self, engine: Profile) -> Vec<(&'static str, String)> {
+        let read = Self::OPTIONS.iter().filter(|option| option.is_read(self, engine));
+        let written = read.map(|option| (option, option.written(self)));
+        written
+            .filter(|(option, text)| option.values.contains(text))
+            .map(|(option, text)| (option.key, text))
+            .collect()
     }
 
-    /// Whether a profile can be run with these.
-    ///
-    /// # Errors
-    /// The first option that belongs to another engine, is outside its range, or does not fit the page where that
-    /// is known.
-    pub fn check(&self, profile: Profile, page_size: Option<PageSize>) -> Result<(), EngineRulesError> {
-        self.check_foreign(profile)?;
-        tokens("prefill_chunk", self.prefill_chunk)?;
-        tokens("chunk_tokens", self.chunk_tokens)?;
-        if self.draft_tokens > MAX_DRAFT_TOKENS {
-            let (value, expected) = (self.draft_tokens.to_string(), format!("1 to {MAX_DRAFT_TOKENS}"));
-            return Err(EngineRulesError::Range { key: "draft_head", value, expected });
-        }
-        if self.lease_ms > MAX_LEASE_MS {
-            let expected = format!("0 to {MAX_LEASE_MS}");
-            return Err(EngineRulesError::Range {
-                key: "lease_ms",
-                value: self.lease_ms.to_string(),
-                expected,
-            });
-        }
-        if [self.watermark, self.mp_watermark].contains(&Ratio::ZERO) {
-            let expected = "more than 0, at most 1".to_owned();
-            return Err(EngineRulesError::Range { key: "watermark", value: "0".to_owned(), expected });
-        }
-        if self.swa_full_tokens_ratio == Ratio::ZERO {
-            let (key, expected) = ("swa_full_tokens_ratio", "more than 0, at most 1".to_owned());
-            return Err(EngineRulesError::Range { key, value: "0".to_owned(), expected });
-        }
-        match page_size {
-            Some(page_size) => Ok(self.check_page(profile, page_size)?),
-            None => Ok(()),
-        }
-    }
-
-    fn check_foreign(&self, profile: Profile) -> Result<(), EngineRulesError> {
-        let own = self.of_profile(profile);
-        let options = [
-            ("attention", OF_GROUPS, own.attention == self.attention),
-            ("retention_interval", BY_GROUPS, own.retention_interval == self.retention_interval),
-            ("prefill_chunk", IN_STEPS, own.prefill_chunk == self.prefill_chunk),
-            ("swa_full_tokens_ratio", WITH_WINDOWS, own.swa_full_tokens_ratio == self.swa_full_tokens_ratio),
-            ("chunk_tokens", "lmcache", own.chunk_tokens == self.chunk_tokens),
-            ("lease_ms", "mooncake", own.lease_ms == self.lease_ms),
-            ("watermark", "mooncake", own.watermark == self.watermark),
-            ("eviction_ratio", "mooncake", own.eviction_ratio == self.eviction_ratio),
-            ("watermark", "lmcache-mp", own.mp_watermark == self.mp_watermark),
-            ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
-            ("hicache", "sglang", own.hicache == self.hicache),
-            ("hicache_write", WITH_HOST, own.hicache_write == self.hicache_write),
-            ("draft_head", WITH_HEAD, own.draft_tokens == self.draft_tokens),
-            ("overlap", WITH_RELEASES, own.overlap == self.overlap),
-        ];
-        match options.into_iter().find(|(_, _, is_own)| !is_own) {
-            Some((key, of, _)) => Err(EngineRulesError::Foreign { key, of, engine: profile }),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the page is one that a profile can be modelled at.
-    ///
-    /// # Errors
-    /// [`PageMismatch`] where its chunks, or its retention interval, are no whole pages.
-    pub fn check_page(&self, profile: Profile, page_size: PageSize) -> Result<(), PageMismatch> {
-        match profile {
-            Profile::Lmcache | Profile::LmcacheMp => {
-                Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)
-            }
-            Profile::Vllm if self.is_pool_of_blocks(profile) => {
-                Ok(self.hybrid(page_size, Outputs::Cached).check()?)
-            }
-            Profile::Sglang if self.has_window_pool(profile) => {
-                Ok(self.windows(page_size, Outputs::Cached).check()?)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What the hybrid model keeps to.
-    pub fn hybrid(&self, page_size: PageSize, outputs: Outputs) -> HybridRules {
-        HybridRules {
-            attention: self.attention.clone(),
-            retention: self.retention_interval,
-            prefill_chunk: self.prefill_chunk,
-            page_size,
-            outputs,
-            draft_tokens: self.draft_tokens,
-        }
-    }
-
-    /// What the model of SGLang's pool of windows keeps to.
-    pub fn windows(&self, page_size: PageSize, outputs: Outputs) -> WindowRules {
-        WindowRules {
-            attention: self.attention.clone(),
-            swa_full_tokens_ratio: self.swa_full_tokens_ratio,
-            prefill_chunk: self.prefill_chunk,
-            page_size,
-            outputs,
-        }
-    }
-
-    /// What the LMCache model keeps to.
-    pub fn lmcache(&self, page_size: PageSize) -> LmcacheRules {
-        LmcacheRules { page_size, chunk_tokens: self.chunk_tokens }
-    }
-
-    /// What the model of LMCache's process keeps to.
-    pub fn lmcache_mp(&self, page_size: PageSize) -> LmcacheMpRules {
-        LmcacheMpRules {
-            page_size,
-            chunk_tokens: self.chunk_tokens,
-            watermark: self.mp_watermark,
-            eviction_ratio: self.mp_eviction_ratio,
-        }
-    }
-
-    /// What vLLM's tier in host memory keeps to.
-    pub fn vllm_offload(&self, options: OffloadOptions, page_size: PageSize) -> OffloadRules {
-        OffloadRules { options, page_size, prefill_chunk: self.prefill_chunk }
-    }
-
-    /// What the Mooncake model keeps to.
-    pub fn mooncake(&self, page_size: PageSize) -> MooncakeRules {
-        MooncakeRules {
-            page_size,
-            lease_ms: self.lease_ms,
-            watermark: self.watermark,
-            eviction_ratio: self.eviction_ratio,
-        }
+    /// The options, of those with one name the first.
+    pub fn options_by_name() -> impl Iterator<Item = &'static EngineOption> {
+        let is_first = |index: usize, key| Self::OPTIONS[..index].iter().all(|other| other.key != key);
+        let firsts =
+            Self::OPTIONS.iter().enumerate().filter(move |(index, option)| is_first(*index, option.key));
+        firsts.map(|(_, option)| option)
     }
 }
 
-fn tokens(key: &'static str, value: u32) -> Result<(), EngineRulesError> {
-    if (1..=MAX_TOKENS).contains(&value) {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_read_and_is_written_as_it_was_read() {
+        for option in EngineRules::OPTIONS {
+            let mut rules = EngineRules::default();
+            for text in [Some(option.example), option.alone].into_iter().flatten() {
+                option.read(&mut rules, text).expect(option.key);
+                assert_eq!(option.written(&rules), text, "{}", option.key);
+            }
+        }
     }
-    let expected = format!("1 to {MAX_TOKENS}");
-    Err(EngineRulesError::Range { key, value: value.to_string(), expected })
+
+    #[test]
+    fn every_name_is_one_of_the_types() {
+        let policies = WritePolicy::NAMES.map(|(name, _)| name);
+        let modes = OverlapMode::NAMES.map(|(name, _)| name);
+        for option in EngineRules::OPTIONS {
+            if let Values::Names(names) = &option.values {
+                assert!(*names == policies || *names == modes, "{}", option.key);
+            }
+        }
+    }
+
+    #[test]
+    fn options_of_one_name_are_of_different_engines() {
+        for option in EngineRules::OPTIONS {
+            for (engine, _) in option.engines {
+                let same = EngineRules::OPTIONS
+                    .iter()
+                    .filter(|other| other.key == option.key && other.is_of(*engine));
+                assert_eq!(same.count(), 1, "{} of {engine}", option.key);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused_with_what_is_expected() {
+        let refused = |key: &str, text: &str| {
+            let option = EngineRules::OPTIONS.iter().find(|option| option.key == key).expect(key);
+            option.read(&mut EngineRules::default(), text).expect_err(text)
+        };
+        assert_eq!(refused("draft_head", "65"), "expected a whole number from 1 to 64");
+        assert_eq!(refused("prefill_chunk", "-1"), "expected a whole number from 1 to 16777216");
+        assert_eq!(refused("watermark", "0"), "expected a decimal with at most 9 places from 0.001 to 1");
+        assert_eq!(refused("lease", "5"), "expected a duration like \"30s\" or \"5m\" from 0s to 366d");
+        assert_eq!(refused("overlap", "maybe"), "expected \"on\" or \"off\"");
+        assert!(refused("attention", "window:9").contains("no group is `full`"));
+    }
+
+    #[test]
+    fn an_engine_reads_its_own_options_alone() {
+        for option in EngineRules::OPTIONS.iter().filter(|option| option.key != "hicache_write") {
+            let mut rules = EngineRules::default();
+            option.read(&mut rules, option.example).expect(option.key);
+            for (_, engine) in Profile::NAMES {
+                let of_engine = rules.of_profile(engine);
+                assert_eq!(
+                    option.is_set(&of_engine),
+                    option.is_set(&rules) && option.is_read(&rules, engine)
+                );
+                assert_eq!(
+                    rules.check(engine, None).is_ok(),
+                    of_engine == rules,
+                    "{} of {engine}",
+                    option.key
+                );
+            }
+        }
+    }
 }

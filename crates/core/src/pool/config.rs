@@ -1,8 +1,9 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
+use crate::engines::configured::EngineRulesError;
 use crate::engines::one_pass::EngineConfig;
 use crate::engines::profile::{Outputs, Profile};
-use crate::engines::rules::{EngineRules, EngineRulesError};
+use crate::engines::rules::EngineRules;
 use crate::engines::sglang::HicacheRules;
 use crate::estimate::curve::HeldShares;
 use crate::questions::enabled::{Answerable, Questions, QuestionsError};

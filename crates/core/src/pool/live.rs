@@ -3,8 +3,8 @@
 use super::kind::PoolKind;
 use super::{Arrival, Refusal, RestoreError};
 use crate::engines::bank::CacheBank;
+use crate::engines::configured::PageMismatch;
 use crate::engines::one_pass::Engine;
-use crate::engines::rules::PageMismatch;
 use crate::engines::sglang::MAX_CAPACITY;
 use crate::estimate::curve::Curve;
 use crate::pool::config::PoolConfig;

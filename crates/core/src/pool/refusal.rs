@@ -1,7 +1,7 @@
 //! Why a pool turns a request or a snapshot away.
 
+use crate::engines::configured::PageMismatch;
 use crate::engines::one_pass::EngineRefusal;
-use crate::engines::rules::PageMismatch;
 use crate::pool::config::PoolConfigError;
 use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
 use crate::request::id_scheme::IdScheme;

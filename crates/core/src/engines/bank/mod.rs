@@ -4,11 +4,11 @@ mod ahead;
 
 pub use ahead::Lane;
 
+use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::rules::PageMismatch;
 use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache};
 use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;

@@ -6,7 +6,7 @@ use super::answers::{Answers, explained};
 use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::engines::bank::CacheBank;
-use crate::engines::rules::PageMismatch;
+use crate::engines::configured::PageMismatch;
 use crate::pool::config::PoolConfig;
 use crate::questions::routing::{MAX_REPLICAS, Router, RouterKind, RouterSpec, TooManyReplicas};
 use crate::request::labels::Label;
