@@ -7,6 +7,8 @@
 
 mod result;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use result::{HourClock, Restart, RestartHour, RestartsAt, RestartsResult, RestartsSize};
