@@ -93,26 +93,36 @@ def decode(tree, req):
     req.kv.kv_committed_len += 1
 
 
-def serve(tree, request, outputs_cached, name):
-    """Serves one request to its end; pages found in the cache."""
+def begin(request, outputs_cached, name):
+    """A request of the engine's, and how many tokens it generates."""
     wanted = request.output_length if outputs_cached else 1
     params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
     params.normalize(None)
-    req = Req(name, "", array("q", request.prompt()), params)
+    return Req(name, "", array("q", request.prompt()), params), wanted
+
+
+def answer(tree, req, wanted, token, step):
+    """Generates so many tokens, each but the first in a `step` of the scheduler, and ends the request."""
+    req.output_ids.append(token)
+    if wanted > 1:
+        checkpoint_kv_cache(req, tree)
+        while len(req.output_ids) < wanted:
+            step(tree, req)
+            req.output_ids.append(token)
+    req.finished_reason = FINISH_LENGTH(length=wanted)
+    req.finished_len = wanted
+    release_kv_cache(req, tree, checkpoint=True)
+
+
+def serve(tree, request, outputs_cached, name):
+    """Serves one request to its end; pages found in the cache."""
+    req, wanted = begin(request, outputs_cached, name)
     req.init_next_round_input(tree)
     hits = req.prefix_len
     req.extend_end = len(req.full_untruncated_fill_ids)
     req.lock = tree.lock(req.last_node)
     prefill(tree, req)
-    req.output_ids.append(request.unique_token)
-    if wanted > 1:
-        checkpoint_kv_cache(req, tree)
-        while len(req.output_ids) < wanted:
-            decode(tree, req)
-            req.output_ids.append(request.unique_token)
-    req.finished_reason = FINISH_LENGTH(length=wanted)
-    req.finished_len = wanted
-    release_kv_cache(req, tree, checkpoint=True)
+    answer(tree, req, wanted, request.unique_token, decode)
     return hits // request.page_size
 
 

@@ -6,22 +6,19 @@ admits and cuts the prompt into chunks, `checkpoint_kv_cache` inserts after each
 window has passed before each token, `release_kv_cache` at the end. The tensors of keys and values do not exist.
 """
 
-from array import array
-
 import torch
-from drive_sglang import MAX_CONTEXT, decode, prefill
-from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req, ScheduleBatch
+from drive_sglang import MAX_CONTEXT, answer, begin, decode, prefill
+from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.schedule_policy import PrefillAdder
 from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.common import checkpoint_kv_cache
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.model_executor.pool_configurator import HybridSWAPoolConfigurator
-from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 
 
@@ -131,22 +128,11 @@ def step(tree, req):
 
 def serve(tree, request, settings, name):
     """Serves one request to its end; pages found in the cache."""
-    wanted = request.output_length if settings["outputs"] == "cached" else 1
-    params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
-    params.normalize(None)
-    req = Req(name, "", array("q", request.prompt()), params)
+    req, wanted = begin(request, settings["outputs"] == "cached", name)
     req.init_next_round_input(tree)
     hits = req.prefix_len
     prefill_in_chunks(tree, req, settings["prefill_chunk_tokens"])
-    req.output_ids.append(request.unique_token)
-    if wanted > 1:
-        checkpoint_kv_cache(req, tree)
-        while len(req.output_ids) < wanted:
-            step(tree, req)
-            req.output_ids.append(request.unique_token)
-    req.finished_reason = FINISH_LENGTH(length=wanted)
-    req.finished_len = wanted
-    release_kv_cache(req, tree, checkpoint=True)
+    answer(tree, req, wanted, request.unique_token, step)
     return hits // request.page_size
 
 
