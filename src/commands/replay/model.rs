@@ -45,7 +45,7 @@ impl FromModel {
                 if derives {
                     from_model.share(args, pool, &models)?;
                 } else if has_windows
-                    && args.options.attention.is_none()
+                    && !args.options.has("attention")
                     && args.engines.contains(&Profile::Sglang)
                 {
                     from_model.notes.push(format!(
