@@ -98,6 +98,9 @@ fn the_usage_of_every_api_is_understood() {
             assert_eq!(cached(&row), CachedTokens::Stated(4), "{row}");
         }
     }
+    let llama =
+        r#""response": {"tokens_evaluated": 6, "timings": {"prompt_n": 2, "cache_n": 4, "predicted_n": 3}}"#;
+    assert_eq!(cached(llama), CachedTokens::Stated(4), "llama.cpp's own");
     let stream = r#""chunks": [{"type": "message_start", "message": {"usage": {"input_tokens": 2,
         "cache_read_input_tokens": 4}}}, {"type": "message_delta", "usage": {"output_tokens": 9}}]"#;
     assert_eq!(cached(&stream.replace('\n', " ")), CachedTokens::Stated(4), "a stream of Anthropic's");

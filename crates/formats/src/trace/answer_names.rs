@@ -22,11 +22,12 @@ pub(super) enum Count {
     OneHour,
 }
 
-/// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's and Bedrock's, and
-/// of what gateways, engines and SDKs make of them ([`standard`] spellings).
-pub(super) const COUNTS: [(&str, Count); 30] = [
+/// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's, Bedrock's and
+/// llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
+pub(super) const COUNTS: [(&str, Count); 34] = [
     ("prompt_tokens", Count::Prompt),
     ("prompt_token_count", Count::Prompt),
+    ("tokens_evaluated", Count::Prompt),
     ("input_tokens", Count::Input),
     ("completion_tokens", Count::Output),
     ("output_tokens", Count::Output),
@@ -36,6 +37,8 @@ pub(super) const COUNTS: [(&str, Count); 30] = [
     ("output_len", Count::Output),
     ("output_toks", Count::Output),
     ("osl", Count::Output),
+    ("tokens_predicted", Count::Output),
+    ("predicted_n", Count::Output),
     ("cached_tokens", Count::Cached),
     ("num_cached_tokens", Count::Cached),
     ("cached_input_tokens", Count::Cached),
@@ -44,6 +47,7 @@ pub(super) const COUNTS: [(&str, Count); 30] = [
     ("cached_content_token_count", Count::Cached),
     ("prompt_cache_hit_tokens", Count::Cached),
     ("cache_read_tokens", Count::Cached),
+    ("cache_n", Count::Cached),
     ("cache_read", Count::Cached),
     ("cache_read_input_tokens", Count::CacheRead),
     ("input_cached_tokens", Count::CacheRead),
@@ -61,7 +65,7 @@ pub(super) const COUNTS: [(&str, Count); 30] = [
 pub(super) const OF_A_USAGE: [&str; 2] = ["input", "output"];
 
 /// Fields of a row, or of its response, that lead to a usage.
-pub(super) const USAGES: [&str; 4] = ["usage", "usage_metadata", "usage_details", "meta_info"];
+pub(super) const USAGES: [&str; 5] = ["usage", "usage_metadata", "usage_details", "meta_info", "timings"];
 /// Fields of a usage that lead on.
 pub(super) const DETAILS: [&str; 5] = [
     "prompt_tokens_details",
