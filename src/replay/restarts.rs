@@ -107,7 +107,7 @@ fn sizes(pool: &Pool, whole: &Estimate, provisioned: Option<u64>) -> Vec<Restart
     let mut all: Vec<u64> = provisioned.into_iter().chain(recommended).collect();
     all.dedup();
     if all.is_empty() {
-        all.extend(curve().last());
+        all.extend(curve().next_back());
     }
     let size = |pages: u64| RestartsSize {
         pages,
