@@ -5,8 +5,10 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import uuid
 
 from compare import replay, said_and_written
@@ -16,6 +18,7 @@ from workload import run
 
 BLOCKS = 900
 WORKLOAD = dataclasses.replace(AGENTS, sessions=30)
+RUN_SECONDS = 20
 
 
 def create_topic(brokers, topic):
@@ -63,22 +66,43 @@ async def served_while_killed(address):
     return (await asyncio.gather(run(WORKLOAD, address), kill()))[0]
 
 
-def service_hits(kvset, brokers, topic, folder):
-    """The requests of the service's last estimate over all of them, and the blocks that it says they hit."""
-    output = f"{topic}.estimates"
+def service_estimates(kvset, brokers, topic, folder, longest_ms):
+    """The estimates of a topic by key: of `kvset backfill`, which ends with it, and of `kvset run`, which waits for more."""
     settings = {
         "KAFKA__BROKERS": brokers,
+        "KAFKA__GROUP": topic,
         "INPUT__TOPIC": topic,
+        "OUTPUT__TOPIC": f"{topic}.live",
+        "OUTPUT__DEAD_LETTER_TOPIC": f"{topic}.dead-letters",
+        "STATE__DIRECTORY": str(folder / "state"),
+        "HTTP__LISTEN": "127.0.0.1:0",
         "ESTIMATE__ENGINE": "vllm",
         "ESTIMATE__CAPACITIES": f"{BLOCKS}p",
         "ESTIMATE__WINDOWS": "all",
+        # The workload lasts half a minute.
+        "ESTIMATE__PUBLISH_EVERY": "2s",
+        "ESTIMATE__GRACE": "1s",
+        "ESTIMATE__HOLD_BACK": f"{longest_ms // 1000 + 1}s",
     }
-    command = [kvset, "backfill", "--from=earliest", "--create-topics", f"--output-topic={output}"]
-    command += [f"--state-dir={folder / 'state'}", "--run-id=live"]
     environment = os.environ | {f"KVSET__{name}": value for name, value in settings.items()}
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    last = max((estimate for _, estimate in read_topic(brokers, output)), key=lambda estimate: estimate["end_ms"])
-    return last["requests"], next(point["page_hits"] for point in last["capacities"] if point["pages"] == BLOCKS)
+    backfill = [kvset, "backfill", "--from=earliest", "--create-topics", f"--output-topic={topic}.whole", "--run-id=live"]
+    subprocess.run(backfill, env=environment, check=True, stdout=subprocess.DEVNULL)
+    live = subprocess.Popen([kvset, "run", "--create-topics"], env=environment, stdout=subprocess.DEVNULL)
+    time.sleep(RUN_SECONDS)
+    live.send_signal(signal.SIGINT)
+    if live.wait(60) != 0:
+        raise SystemExit("kvset run does not end in order")
+    return dict(read_topic(brokers, f"{topic}.whole")), dict(read_topic(brokers, f"{topic}.live"))
+
+
+def compare_estimates(whole, live, hits):
+    """What is wrong with the service's estimates: those of both ways differ, or say other hits than the replay."""
+    faults = [f"kvset run and kvset backfill differ in {key}" for key, estimate in live.items() if whole.get(key) != estimate]
+    for key, estimate in whole.items():
+        found = next(point["page_hits"] for point in estimate["capacities"] if point["pages"] == BLOCKS)
+        if found != sum(hits[: estimate["requests"]]):
+            faults.append(f"the service and the replay differ in {key}")
+    return faults if live and whole else ["the service has no estimate"]
 
 
 def run_and_compare(home):
@@ -106,12 +130,13 @@ def run_and_compare(home):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(event) + "\n" for event in rows))
     kvset = os.environ["KVSET"]
     hits, _ = replay(kvset, folder / "topic.jsonl", BLOCKS)
-    requests, by_service = service_hits(kvset, brokers, topic, folder)
-    if by_service != sum(hits[:requests]) or not by_service:
-        faults.append("the service's estimate of the topic is not the replay's")
+    whole, live = service_estimates(kvset, brokers, topic, folder, max(event["duration_ms"] for event in events))
+    faults += compare_estimates(whole, live, hits)
     if (hits, sum(hits) > 0) != (replay(kvset, folder / "files.jsonl", BLOCKS)[0], True):
         faults.append("a replay of the topic is not that of the files")
     found = f"{len(client.answers)} answers, {len(events)} events in the topic, none twice or lost"
-    found += f"; {by_service} blocks hit by the first {requests}, by the service as by the replay"
+    most = max(estimate["requests"] for estimate in whole.values())
+    found += f"; {len(whole)} estimates of kvset backfill, {len(live)} of them of kvset run too, have the replay's hits; "
+    found += f"the last is of {most} requests, which hit {sum(hits[:most])} blocks"
     print("\n".join(faults) or found)
     return bool(faults)
