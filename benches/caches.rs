@@ -1,4 +1,4 @@
-//! The caches by their own rules at one capacity, in runs of pages, beside page-at-a-time models of the same
+//! The caches by their own rules at one capacity, in runs of pages, alongside page-at-a-time models of the same
 //! rules: `cargo bench --bench caches`. Prints the ratio; needs the shared traces.
 
 #[path = "../tests/support/shared.rs"]

@@ -2,7 +2,7 @@
 //! 1,000, both of them one contiguous run of a large stack.
 //!
 //! Of ids that their maker declares to be chained, a few tell of all (`ids_chained` of a request event). A request of
-//! others must be read whole to know that its pages are known, so the floor printed beside is what reading the same
+//! others must be read whole to know that its pages are known, so the floor printed alongside is what reading the same
 //! ids costs. Sessions take turns over more pages than any cache holds.
 
 use kvset::core::request::outcome::Outcome;

@@ -6,7 +6,7 @@
 //! The pools take turns, so that none is in a processor's caches when its turn comes.
 //! Memory is what the allocator gave out and did not get back, as the requests are through: stack, windows,
 //! indexes and the pool's name. Estimates are written as JSON, as the service does; what Avro would have taken is
-//! told beside it. What a pool holds is told a second time for a set that puts idle pools aside, an hour of event time
+//! told alongside it. What a pool holds is told a second time for a set that puts idle pools aside, an hour of event time
 //! later. Curves are thinned as the service thins them.
 
 #![allow(unsafe_code, reason = "an allocator that counts what is held")]

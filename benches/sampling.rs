@@ -1,8 +1,8 @@
 //! `cargo bench --bench sampling`: what a sample of the pages makes of the required capacities and of the
-//! hit-rate curve, beside the exact result, on the traces of `KVSET_SHARED` or on generated traffic.
+//! hit-rate curve, alongside the exact result, on the traces of `KVSET_SHARED` or on generated traffic.
 //!
 //! Which pages are followed hangs on their ids, so other ids for the same pages give another sample. Each
-//! figure is the worst and the root mean square over several of them, the trace's own ids first; beside
+//! figure is the worst and the root mean square over several of them, the trace's own ids first; alongside
 //! it stands the standard error that the output states.
 
 use kvset::core::estimate::Estimate;

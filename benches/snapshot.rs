@@ -1,4 +1,4 @@
-//! `cargo bench --bench snapshot`: what a snapshot of ten million tracked pages costs, beside the bare
+//! `cargo bench --bench snapshot`: what a snapshot of ten million tracked pages costs, alongside the bare
 //! work on the same bytes (a copy in memory, reading the file), in one run, as ratios.
 
 mod traffic;

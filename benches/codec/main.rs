@@ -1,4 +1,4 @@
-//! `cargo bench --bench codec`: nanoseconds and allocations a page id, by encoding, beside other ways to read
+//! `cargo bench --bench codec`: nanoseconds and allocations a page id, by encoding, alongside other ways to read
 //! the same bytes.
 //!
 //! Ours and the other take turns in one run; the medians are compared. Both sum the ids, so that a decoder
@@ -42,7 +42,7 @@ fn main() {
     tokens();
 }
 
-/// Event records beside the best other reader of each encoding.
+/// Event records alongside the best other reader of each encoding.
 fn events(ids: &[u64]) {
     let schema = baselines::request_schema();
     let by_avro = baselines::apache_avro(&schema);
@@ -57,7 +57,7 @@ fn events(ids: &[u64]) {
     compare("JSON, beside serde_json into a struct", &json, baselines::serde_json_typed);
 }
 
-/// Prompts as token ids: the reader of traces beside serde_json and the same hashing.
+/// Prompts as token ids: the reader of traces alongside serde_json and the same hashing.
 fn tokens() {
     let tokens: Vec<String> = (0..TOKENS as u64).map(|n| (mix(n) % 128_000).to_string()).collect();
     let line = format!("[{}]", tokens.join(","));

@@ -1,9 +1,9 @@
-//! `cargo bench --bench engine`: the engine beside every other exact way to get the same numbers and
+//! `cargo bench --bench engine`: the engine alongside every other exact way to get the same numbers and
 //! SHARDS at 1 %, in one run, as ratios. Results are compared, not only timed. Every method is timed in the same
 //! way, and meets ids that were written a moment before, as whoever reads a log does; the engine once more with
 //! ids that come from memory, since reading those is most of what it does.
 //!
-//! Then the profiles beside one another, which should take about the same time.
+//! Then the profiles alongside one another, which should take about the same time.
 //!
 //! Name one load to compare on that alone: `cargo bench --bench engine -- one-page`.
 //!

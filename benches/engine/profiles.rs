@@ -1,4 +1,4 @@
-//! The profiles with a stack beside one another, through the engine as a pool uses it.
+//! The profiles with a stack alongside one another, through the engine as a pool uses it.
 
 use crate::loads::Load;
 use kvset::core::engines::one_pass::{Engine, EngineConfig};

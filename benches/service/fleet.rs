@@ -1,4 +1,4 @@
-//! Several instances that share a topic's partitions, beside one that has them all.
+//! Several instances that share a topic's partitions, alongside one that has them all.
 //!
 //! The group knows its members before the clock runs: each has joined once under its stable name and was given its
 //! partitions, which wait for it. So what is timed are instances at work on a backlog, not how they find one another.

@@ -30,7 +30,7 @@ pub fn service_shutdown_by_signals() -> anyhow::Result<Shutdown> {
     shutdown_with(0)
 }
 
-/// A shutdown asked for by the first Ctrl-C or SIGTERM; the second ends the process with exit code 1. As long as
+/// A shutdown requested by the first Ctrl-C or SIGTERM; the second ends the process with exit code 1. As long as
 /// there is nothing to put in order, while brokers are looked for, which may take minutes, the first one ends it,
 /// with exit code `unbegun`.
 fn shutdown_with(unbegun: i32) -> anyhow::Result<Shutdown> {

@@ -1,4 +1,4 @@
-//! What `kvset --version` tells beside the version: what this build is made of.
+//! What `kvset --version` tells alongside the version: what this build is made of.
 
 use kvset_service::plan::features;
 use std::sync::LazyLock;

@@ -77,7 +77,7 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads a config.json, or that of a directory, and the quantization beside it; `-` is standard input.
+    /// Reads a config.json, or that of a directory, and the quantization alongside it; `-` is standard input.
     fn read(path: &Path) -> anyhow::Result<Self> {
         let mut path = path.to_path_buf();
         if path.is_dir() {

@@ -164,7 +164,7 @@ impl Board {
         }
     }
 
-    /// The pool and window a reader asked for; where left out, the first pool and its window to act on, else its widest
+    /// The pool and window a reader requested; where left out, the first pool and its window to act on, else its widest
     /// one.
     pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> View {
         let inner = self.lock();

@@ -7,7 +7,7 @@ use crate::report::words;
 /// Longest name of a pool that is shown, in characters.
 const MAX_NAME: usize = 60;
 
-/// What the estimate asked for waits for; it is a sentence or two.
+/// What the estimate requested waits for; it is a sentence or two.
 pub(super) fn waiting(overview: &Overview, filter: &Filter) -> String {
     let asked = overview.pools.iter().find(|pool| filter.pool.as_ref() == Some(&pool.pool));
     let partitions: Vec<&PartitionState> = match asked {

@@ -6,7 +6,7 @@ use super::json;
 use super::options::{CostOptions, KvDtype};
 use serde_json::{Map, Value};
 
-/// Name of the file that older quantized checkpoints have beside their config.
+/// Name of the file that older quantized checkpoints have alongside their config.
 pub const QUANTIZATION_FILE: &str = "hf_quant_config.json";
 
 /// Types of weights that engines serve, and cache, in 16 bit.
@@ -25,7 +25,7 @@ pub(super) struct CacheType {
     pub remarks: Vec<String>,
 }
 
-/// Finds the type of the cache. `beside` is the text of `hf_quant_config.json`, where there is one.
+/// Finds the type of the cache. `alongside` is the text of `hf_quant_config.json`, where there is one.
 pub(super) fn of(
     fields: &Fields<'_>,
     beside: Option<&str>,
@@ -69,7 +69,7 @@ pub(super) fn of_weights(fields: &Fields<'_>) -> Result<(KvDtype, Option<String>
 }
 
 /// What the checkpoint's quantization says of the cache, and where: as vLLM 0.33 reads it, that of the config's
-/// root first, then the file beside it, then the text model's.
+/// root first, then the file alongside it, then the text model's.
 fn declared(
     fields: &Fields<'_>,
     beside: Option<&str>,

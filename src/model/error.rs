@@ -85,7 +85,7 @@ pub enum ModelError {
     /// The model cannot be split over this many ranks.
     #[error("--tp {tensor_parallel} does not fit `{field}` = {count}: one must divide the other")]
     TensorParallel {
-        /// Ranks asked for.
+        /// Ranks requested.
         tensor_parallel: u32,
         /// The field that counts what is split.
         field: String,

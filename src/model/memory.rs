@@ -19,7 +19,7 @@ pub struct Deployment {
     pub utilization: Ratio,
     /// What the weights take.
     pub weights: Weights,
-    /// What the engine keeps beside them on each accelerator: activations, graphs, buffers.
+    /// What the engine keeps alongside them on each accelerator: activations, graphs, buffers.
     pub overhead: Bytes,
     /// Engines, each with all the weights and a cache of its own.
     pub data_parallel: NonZeroU32,

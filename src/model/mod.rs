@@ -49,7 +49,7 @@ const MAX_CONFIG_BYTES: usize = 4 << 20;
 pub struct ModelFiles<'a> {
     /// The text of `config.json`.
     pub config: &'a str,
-    /// The text of [`QUANTIZATION_FILE`] beside it, if there is one.
+    /// The text of [`QUANTIZATION_FILE`] alongside it, if there is one.
     pub quantization: Option<&'a str>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> From<&'a String> for ModelFiles<'a> {
     }
 }
 
-/// What one cached token of this model costs, and what its layers without a full cache need beside.
+/// What one cached token of this model costs, and what its layers without a full cache need alongside.
 ///
 /// # Errors
 /// [`ModelError`] names the field and what it should hold; an architecture that is in no table, and whose type is

@@ -1,4 +1,4 @@
-//! What the caller says beside the config.
+//! What the caller says alongside the config.
 
 use super::fields::shorten;
 use kvset_core::units::PageSize;
@@ -185,7 +185,7 @@ impl FromStr for StateDtype {
 /// Type of the index keys of sparse attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexerDtype {
-    /// The engines' own: FP8 with scales beside a latent, the cache's type beside heads.
+    /// The engines' own: FP8 with scales alongside a latent, the cache's type alongside heads.
     Auto,
     /// Two bytes.
     Bf16,

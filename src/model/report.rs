@@ -32,7 +32,7 @@ pub struct ModelCost {
     pub lines: Vec<CostLine>,
     /// What windowed layers add in `bytes_per_token_all_layers`.
     pub windowed_lines: Vec<CostLine>,
-    /// What is needed beside: by sequence or by checkpoint, however long the cached prefix is.
+    /// What is needed alongside: by sequence or by checkpoint, however long the cached prefix is.
     pub reserves: Vec<Reserve>,
     /// How vLLM lays its layers out in one pool of blocks.
     #[serde(default)]

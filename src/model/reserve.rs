@@ -1,4 +1,4 @@
-//! What a hybrid model needs beside the tokens of its full-attention layers.
+//! What a hybrid model needs alongside the tokens of its full-attention layers.
 
 use super::architecture::Model;
 use super::caches::{Caches, Reach};

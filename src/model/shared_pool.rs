@@ -16,7 +16,7 @@ use kvset_core::engines::hybrid::{Attention, GroupKind, MAX_GROUPS};
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;
 
-/// The same beside latents.
+/// The same alongside latents.
 const LATENT_BLOCK_STEP: u64 = 128;
 
 /// Derives the pool of a model whose other costs are told already.

@@ -18,7 +18,7 @@ use std::str::FromStr;
 pub enum TierBelow {
     /// SGLang's own, whose tree is that of its device: the engine's caches model it.
     Hicache,
-    /// Those of a store beside the engine.
+    /// Those of a store alongside the engine.
     Store(Store),
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for Below {
 /// What the tiers found under one capacity of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BelowHits {
-    /// The tier, as it was asked for.
+    /// The tier, as it was requested.
     pub tier: String,
     /// Its capacity, in pages.
     pub pages: u64,
@@ -182,7 +182,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Tiers that have seen nothing; none where none are asked for.
+    /// Tiers that have seen nothing; none where none are requested.
     pub(super) fn new(asked: &[Below], rules: &EngineRules) -> Option<Self> {
         (!asked.is_empty()).then(|| Self {
             asked: asked.to_vec(),

@@ -16,7 +16,7 @@ use kvset_core::windows::window::WindowKind;
 /// The window the history is taken over: as in the paper's figure 4, it forgets users who left.
 pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 };
 
-/// What a report shows beside the estimates.
+/// What a report shows alongside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReplayHistory {
     /// How the estimate over the last 3,000 requests moved.

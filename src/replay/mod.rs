@@ -79,7 +79,7 @@ pub struct ReplayOptions {
     pub traces: Vec<PathBuf>,
     /// How to read them.
     pub read: ReadOptions,
-    /// How to estimate, and what to ask alongside. `windows` are those the caller asked for.
+    /// How to estimate, and what to ask alongside. `windows` are those the caller requested.
     pub pool: PoolConfig,
     /// What does not count.
     pub warm_up: WarmUp,
@@ -114,7 +114,7 @@ pub struct Extras {
 }
 
 impl ReplayOptions {
-    /// How to read in this order. A model that is asked for is a pool of its own.
+    /// How to read in this order. A model that is requested is a pool of its own.
     fn read_in(&self, order: Order) -> ReadOptions {
         let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
         ReadOptions { order, weka_models_apart, ..self.read.clone() }
@@ -166,12 +166,12 @@ pub enum ReplayError {
         listed(.first)
     )]
     NoRequest { rejected: u64, passed_over: BTreeMap<&'static str, u64>, first: Vec<BadRow> },
-    /// A share of an unknown number of requests was asked for.
+    /// A share of an unknown number of requests was requested.
     #[error(
         "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
     )]
     ShareOfStream,
-    /// What was asked for needs one stack for all capacities.
+    /// What was requested needs one stack for all capacities.
     #[error(
         "{asked} needs an engine with one curve, which {engine} has not: choose another --engine, or with vllm \
          --attention full"
@@ -201,7 +201,7 @@ pub enum ReplayError {
          --pool, or merge them with --id-scope global"
     )]
     SeveralPools { asked: &'static str, names: String },
-    /// No request is of the pool that is asked for.
+    /// No request is of the pool that is requested.
     #[error("--pool {wanted}: no request names this model; the trace names {names}")]
     NoSuchPool { wanted: String, names: String },
     /// More pools than are kept apart.
@@ -278,9 +278,9 @@ pub struct Replay {
     pub at_provisioned: Option<CapacityPoint>,
     /// The same at each further cost a token.
     pub at_further_costs: Vec<(f64, Estimate)>,
-    /// The windows that were asked for, in the order in which they closed.
+    /// The windows that were requested, in the order in which they closed.
     pub windows: Vec<Estimate>,
-    /// What tiers below found, one list a capacity of the engine; empty where none were asked for.
+    /// What tiers below found, one list a capacity of the engine; empty where none were requested.
     pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
@@ -292,7 +292,7 @@ pub struct Replay {
     pub with_answers: Option<WithAnswers>,
     /// What the log says was written to a provider's cache, where it counts that.
     pub cache_writes: Option<CacheWritesResult>,
-    /// The recommended capacity beside the one that perfect foresight would need, where that was asked for.
+    /// The recommended capacity alongside the one that perfect foresight would need, where that was requested.
     pub optimal: Option<OptimalCapacity>,
     /// What splits by quota give, at every capacity of the curve.
     pub quotas: Vec<QuotaResult>,
@@ -315,7 +315,7 @@ pub struct PoolReplay {
     pub name: Option<String>,
     /// What it came to.
     pub replay: Replay,
-    /// What a report shows beside the estimates.
+    /// What a report shows alongside the estimates.
     pub history: ReplayHistory,
     /// Rows of the whole trace that were passed over.
     pub rejected_rows: u64,
@@ -336,7 +336,7 @@ pub fn replay(
 }
 
 /// Replays traces of one pool for several engines in one reading; all else about them is as in the options. With
-/// `for_report`, what a report shows beside the estimates is kept.
+/// `for_report`, what a report shows alongside the estimates is kept.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
@@ -351,7 +351,7 @@ pub fn replay_engines(
     Ok(only(replayed, "--engine with several engines")?.by_engine)
 }
 
-/// Replays traces of one pool as [`replay`] does, and keeps what a report shows beside the estimates: how they
+/// Replays traces of one pool as [`replay`] does, and keeps what a report shows alongside the estimates: how they
 /// moved, and every request's requirement.
 ///
 /// # Errors
@@ -454,7 +454,7 @@ fn replay_all(
     pools.into_iter().map(finish).collect()
 }
 
-/// That something was asked for which is of one pool.
+/// That something was requested which is of one pool.
 pub fn several_pools<T: Named>(pools: &[T], asked: &'static str) -> ReplayError {
     let names: Vec<_> = pools.iter().map(|pool| Box::from(pool.name().unwrap_or(UNNAMED))).collect();
     ReplayError::SeveralPools { asked, names: listed_names(&names) }

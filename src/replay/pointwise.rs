@@ -6,7 +6,7 @@ use crate::report::{Section, Table, words};
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::estimate::curve::share;
 
-/// The sections, in the order shown; none of what was not asked for.
+/// The sections, in the order shown; none of what was not requested.
 pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
     let told = Told { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };

@@ -34,7 +34,7 @@ impl Known {
     /// What the options need to be known.
     ///
     /// # Errors
-    /// A share of the requests of standard input is asked for, or the traces cannot be read.
+    /// A share of the requests of standard input is requested, or the traces cannot be read.
     pub fn of(options: &ReplayOptions) -> Result<Self, ReplayError> {
         // A stream is read once: its requests are held back from the first one on.
         let order = if options.has_stream() { Order::Arrival } else { Order::Expected };

@@ -1,4 +1,4 @@
-//! One engine's replay: rows go through its pool and all that is asked beside, in the order of the trace.
+//! One engine's replay: rows go through its pool and all that is asked alongside, in the order of the trace.
 
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;

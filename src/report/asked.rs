@@ -1,4 +1,4 @@
-//! What was asked for beside the estimates, as a report shows it.
+//! What was requested alongside the estimates, as a report shows it.
 
 use super::measured::MeasuredBand;
 use super::plot::WorthCurve;
@@ -7,7 +7,7 @@ use super::{measured, routing};
 use kvset_core::questions::measured::MeasuredEstimate;
 use kvset_core::questions::routing::RouterEstimate;
 
-/// What a report shows beside the estimates.
+/// What a report shows alongside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QuestionSections {
     /// Hit rates that perfect foresight would have, by capacity in pages.

@@ -279,7 +279,7 @@ fn engine(pool: &PoolReport) -> Option<Caveat> {
             pool.engine.why_pointwise(),
             approximation.unwrap_or_default()
         );
-        return caveat("Nothing is said about capacities that were not asked for".to_owned(), meaning);
+        return caveat("Nothing is said about capacities that were not requested".to_owned(), meaning);
     }
     caveat(format!("The profile {} is an approximation", pool.engine), approximation?.trim_start())
 }

@@ -292,7 +292,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
     let (lead, point) = match (near, known().max_by_key(|(point, _)| point.pages)) {
         (Some((point, rate)), _) => (
             format!(
-                "{} is the smallest capacity asked for that reaches 99 % of the theoretical hit rate: {} of {}",
+                "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate: {} of {}",
                 words::capacity(point.pages, pool.page_bytes),
                 words::rate(rate),
                 words::rate(limit)
@@ -301,7 +301,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
         ),
         (None, Some((point, rate))) => (
             format!(
-                "none of the capacities asked for reaches 99 % of the theoretical hit rate of {}: the largest, {}, gives {}",
+                "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, gives {}",
                 words::rate(limit),
                 words::capacity(point.pages, pool.page_bytes),
                 words::rate(rate)

@@ -34,7 +34,7 @@ pub struct PoolReport {
     pub name: Option<String>,
     /// Engine whose cache is modelled.
     pub engine: Profile,
-    /// What the engine was told beside its name, where that is known.
+    /// What the engine was told besides its name, where that is known.
     pub engine_options: Vec<(&'static str, String)>,
     /// Each capacity was modelled on its own: nothing follows for those in between.
     pub pointwise: bool,
@@ -86,7 +86,7 @@ pub struct PoolReport {
     pub caveats: Caveats,
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
-    /// What was asked for beside the estimates.
+    /// What was requested alongside the estimates.
     pub asked: QuestionSections,
 }
 
@@ -137,7 +137,7 @@ pub struct HistoryPoint {
     pub span_ms: Option<(i64, i64)>,
     /// Requests in the point's window.
     pub requests: u64,
-    /// Pages that the window asked for, with room for requests in flight, one entry a coverage; absent beyond the
+    /// Pages that the window requested, with room for requests in flight, one entry a coverage; absent beyond the
     /// tracked bound and without requests.
     pub required: Vec<Option<u64>>,
     /// Distinct pages seen since the start.
@@ -238,7 +238,7 @@ impl Distribution {
     }
 }
 
-/// What an estimate tells beside itself.
+/// What an estimate tells alongside itself.
 fn asked_of(estimate: &Estimate) -> QuestionSections {
     let mut asked = QuestionSections::default();
     let found =

@@ -17,7 +17,7 @@ pub struct MeasuredBand {
     pub hit_rate: f64,
 }
 
-/// Where the cache in use stands beside the curve; `None` where no request can tell.
+/// Where the cache in use stands alongside the curve; `None` where no request can tell.
 pub fn band(measured: &MeasuredEstimate) -> Option<MeasuredBand> {
     let effective = measured.effective_capacity?;
     let of_all = |each: u64| each.saturating_mul(measured.replicas);

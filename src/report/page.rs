@@ -164,7 +164,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
             name: "Recommended capacity",
             value: size.clone(),
             exact: answer.and_then(|answer| answer.pages).and_then(exact),
-            note: note.unwrap_or_else(|| "of those asked for".to_owned()),
+            note: note.unwrap_or_else(|| "of those requested".to_owned()),
         });
     }
     let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.page_bytes.map(PageBytes)));

@@ -23,7 +23,7 @@ pub fn sections(estimate: &Estimate) -> Vec<Section> {
     [retention(estimate), traffic(estimate), tenants(estimate)].into_iter().flatten().collect()
 }
 
-/// The recommended capacity beside the one that perfect foresight would need.
+/// The recommended capacity alongside the one that perfect foresight would need.
 pub fn optimum(found: &OptimalCapacity, page_bytes: Option<u64>) -> Section {
     Section {
         title: "The best any policy could do".to_owned(),

@@ -9,7 +9,7 @@ use kvset_core::questions::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
 
-/// Shows a closed window as gauges: its figures, what it recommends, and what was asked for beside.
+/// Shows a closed window as gauges: its figures, what it recommends, and what was requested alongside.
 pub(super) fn show_estimate(shown: &mut Shown, pool: &str, estimate: &Estimate) {
     show_figures(shown, pool, estimate);
     show_recommendation(shown, pool, estimate);

@@ -32,7 +32,7 @@ pub(super) fn stage() {
     metric::KAFKA_UP.gauge(&[]).set(0.0);
 }
 
-/// What the service counts beside.
+/// What the service counts alongside.
 pub(super) fn service(windows: &[WindowKind]) {
     for window in windows {
         metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(0);
@@ -45,7 +45,7 @@ pub(super) fn service(windows: &[WindowKind]) {
     }
 }
 
-/// What `kvset prepare` counts beside.
+/// What `kvset prepare` counts alongside.
 pub(super) fn prepare() {
     drop(metric::PREPARE_DURATION.histogram(&[]));
 }

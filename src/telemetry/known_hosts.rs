@@ -12,7 +12,7 @@ use kvset_settings::{HostName, host_of, is_of_this_machine};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The names that a server may be asked for by, in addition to addresses and this machine's own names.
+/// The names that a server may be requested by, in addition to addresses and this machine's own names.
 #[derive(Debug, Clone)]
 pub(super) struct KnownHosts(Arc<[HostName]>);
 

@@ -1,4 +1,4 @@
-//! The HTTP server, on a thread of its own: `/metrics`, `/livez`, `/readyz` and what it is given beside.
+//! The HTTP server, on a thread of its own: `/metrics`, `/livez`, `/readyz` and what it is given alongside.
 
 use super::catalog;
 use super::health::{Health, HealthBounds};
@@ -38,7 +38,7 @@ pub enum ServerError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address} (http.listen): {source}; choose a free port, or \"\" for no server")]
     Bind {
-        /// The address asked for.
+        /// The address requested.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
@@ -58,7 +58,7 @@ pub struct Server {
 
 impl Server {
     /// Listens on the address (port 0 for any free one) and serves until it is stopped; `further` holds
-    /// what is served beside metrics and health. On loopback, or where `hosts` lists names, requests for the name of
+    /// what is served alongside metrics and health. On loopback, or where `hosts` lists names, requests for the name of
     /// another host are refused.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ async fn serve(
     }
 }
 
-/// Says why a server ended, where that was not asked for.
+/// Says why a server ended, where that was not requested.
 fn report(ended: Result<io::Result<()>, tokio::task::JoinError>) {
     match ended {
         Ok(Ok(())) => {}

@@ -80,7 +80,7 @@ impl Saved {
 }
 
 impl ServiceMetrics {
-    /// Metrics for at most this many pools, beside what these hold today; health as the events tell it.
+    /// Metrics for at most this many pools, alongside what these hold today; health as the events tell it.
     pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
         let inner = Inner {

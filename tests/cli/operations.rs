@@ -1,4 +1,4 @@
-//! What an operator meets: no broker, a configuration beside, what the world around lacks, dead letters.
+//! What an operator meets: no broker, a configuration alongside, what the world around lacks, dead letters.
 
 use crate::support::program::kvset;
 use kvset::codec::{DeadLetter, DecodeError, ErrorCode, Provenance, SourceRecord};

@@ -252,7 +252,7 @@ fn a_report_of_several_engines_compares_them_and_has_a_section_for_each() {
     replay(&trace, &["--engine", "sglang", "--report", to]);
     let page = std::fs::read_to_string(&report).expect("the report");
     assert!(!page.contains("side by side") && page.contains("Hit rate by cache capacity"));
-    assert!(page.contains("is the smallest capacity asked for that reaches 99"), "a headline from the curve");
+    assert!(page.contains("is the smallest capacity requested that reaches 99"), "a headline from the curve");
 }
 
 #[test]

@@ -86,7 +86,7 @@ struct StoreRun {
     per_request_prefix_hits: Vec<u64>,
 }
 
-/// An engine that is modelled a capacity at a time gives back the capacity among those asked for whose hits it has.
+/// An engine that is modelled a capacity at a time gives back the capacity among those requested whose hits it has.
 #[test]
 fn lmcaches_own_hits_give_its_capacity_back_among_those_asked_for() {
     let Some((text, trace)) = read_shared("golden/synthetic_lmcache.json").zip(mooncake_trace()) else {

@@ -4,7 +4,7 @@ use crate::support::program::kvset;
 use serde_json::Value;
 use std::path::Path;
 
-/// The report, and what is printed for programs beside it.
+/// The report, and what is printed for programs alongside it.
 fn reported(directory: &Path, args: &[&str]) -> (String, Value) {
     let (trace, report) = (directory.join("trace.jsonl"), directory.join("report.html"));
     kvset(&["generate", "--requests", "400", "--output"]).arg(&trace).assert().success();

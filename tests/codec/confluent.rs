@@ -18,7 +18,7 @@ fn by_id(id: u32) -> SchemaRef {
     SchemaRef::Id(SchemaId(id))
 }
 
-/// Schemas at hand, and which were asked for.
+/// Schemas at hand, and which were requested.
 #[derive(Debug, Default)]
 struct Known {
     schemas: BTreeMap<SchemaRef, Arc<WriterSchema>>,

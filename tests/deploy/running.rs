@@ -144,7 +144,7 @@ impl EndlessCache {
     }
 }
 
-/// Produces requests, and a raw record beside each step, until told to stop.
+/// Produces requests, and a raw record alongside each step, until told to stop.
 fn produce(connection: &Connection, requests: &str, raw: &str, stop: &AtomicBool) {
     let open = |topic: &str| TopicProducer::open(connection, topic, SOON).expect("a producer");
     let (requests, raw) = (open(requests), open(raw));

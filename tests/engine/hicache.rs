@@ -133,7 +133,7 @@ fn a_tier_below_sees_only_what_device_and_host_did_not_have() {
     assert_eq!(ask(0), (4, 0, 0), "the store is not asked");
     assert_eq!(ask(1), (0, 0, 0));
     assert_eq!(ask(0), (0, 4, 0), "nor where the host has it");
-    // The host drops the prompt it was asked for least recently, the store the one that nobody asked it for.
+    // The host drops the prompt it was requested least recently, the store the one that nobody asked it for.
     assert_eq!(ask(2), (0, 0, 0));
     assert_eq!(ask(1), (0, 0, 4));
     assert_eq!(ask(0), (0, 0, 0), "grown old in the store, gone from the host");

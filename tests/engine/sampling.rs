@@ -45,7 +45,7 @@ fn required_capacities_err_by_what_is_stated() {
     assert_eq!((exact.sample_error, exact.error_of(100), exact.too_few_followed()), (0.0, 0.0, None));
     let samples: Vec<_> = (1..=SAMPLES).map(|salt| estimate(&requests, "0.1", salt)).collect();
     for (coverage, truth) in required(&exact).into_iter().enumerate() {
-        // In units of the error stated beside each.
+        // In units of the error stated alongside each.
         let errors = samples.iter().map(|sample| {
             let found = required(sample)[coverage];
             let stated = sample.error_of(found);

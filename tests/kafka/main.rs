@@ -1,4 +1,4 @@
-//! The service on a real Kafka and beside Schema Registries; a test that finds no broker says so and is skipped.
+//! The service on a real Kafka and alongside Schema Registries; a test that finds no broker says so and is skipped.
 
 #[path = "../kafka_support/mod.rs"]
 #[allow(dead_code, reason = "each test program uses its part of what they share")]

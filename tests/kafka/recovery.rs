@@ -66,7 +66,7 @@ impl Bench {
             // Few records under way at a time, so that a run can stop before the end of what is there.
             let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
             plan.stream.flow.records = 32;
-            // States in parts beside one broker, whole ones beside the other.
+            // States in parts alongside one broker, whole ones alongside the other.
             let whole = PartsLimits::default();
             let parts = if broker.is_real() { whole } else { PartsLimits { whole_up_to: 0, ..whole } };
             plan.state = Some(StatePlan {

@@ -33,7 +33,7 @@ impl Bucket {
         bucket
     }
 
-    /// By path: servers beside AWS have no name for every bucket.
+    /// By path: servers alongside AWS have no name for every bucket.
     fn url(&self) -> String {
         format!("{}/{}", self.server, self.name)
     }

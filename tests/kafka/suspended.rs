@@ -51,7 +51,7 @@ fn a_process_that_was_suspended_beyond_its_session_publishes_nothing_twice() {
         let mut one = Instance::start(&configs[0], folder.path().join("one.log"));
         wait_for(|| count(&Published::read(&broker, &outputs)) > 0);
         one.signal("STOP");
-        // Brokers answer what it asked for, so that it wakes with these records in hand.
+        // Brokers answer what it requested, so that it wakes with these records in hand.
         input.produce_part(&broker.connection, &topic, REQUESTS / 2..REQUESTS);
         assert!(count(&Published::read(&broker, &outputs)) < count(&expected), "nothing was left to do");
         let mut two = Instance::start(&configs[1], folder.path().join("two.log"));

@@ -1,4 +1,4 @@
-//! Everything that a pool can be asked beside its curve, and requests that say something to each question.
+//! Everything that a pool can be asked alongside its curve, and requests that say something to each question.
 
 use kvset::core::request::labels::Label;
 use kvset::settings::Settings;

@@ -131,7 +131,7 @@ fn all_agree(trace: &Path, args: &[&str], done: &Replay) {
     live_agrees(whole, &size);
 }
 
-/// The same for what shows published estimates, whose curve is told at the asked capacities alone.
+/// The same for what shows published estimates, whose curve is told at the requested capacities alone.
 fn live_agrees(whole: &Estimate, size: &str) {
     let words = answer_in_words(whole, &Settings::default().provisioned());
     assert!(words.contains(size), "{words}");

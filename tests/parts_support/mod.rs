@@ -1,4 +1,4 @@
-//! The real programs that tests run beside the service: those that scripts/parts.sh brings, by variables.
+//! The real programs that tests run alongside the service: those that scripts/parts.sh brings, by variables.
 
 /// What scripts/parts.sh says of a part. Where parts are demanded and this one is missing, the test fails.
 pub fn named(variable: &str) -> Option<String> {

@@ -428,7 +428,7 @@ fn careless_records_are_refused_or_read_for_what_they_are() {
     assert!(no_time.starts_with("invalid_field: `started_at` is a date of a log in no unit"), "{no_time}");
     let nothing = refusal(None, r#"{"model": "chat", "prompt": []}"#);
     assert_eq!(nothing, "missing_field: the prompt is an empty list");
-    // Ids that were asked for and not returned leave the text.
+    // Ids that were requested and not returned leave the text.
     let chat = r#""messages": [{"role": "user", "content": "What is there?"}]"#;
     let ids = ids_of(r#"[{"role": "user", "content": "What is there?"}]"#);
     let bare = format!(r#"{{"model": "chat", "prompt_token_ids": [], {chat}}}"#);

@@ -535,7 +535,7 @@ fn cached_tokens_that_cannot_be_have_a_dead_letter_code_of_their_own() {
     }
 }
 
-/// What gateways write: the request and the response as JSON in strings, beside what they know themselves.
+/// What gateways write: the request and the response as JSON in strings, alongside what they know themselves.
 #[test]
 fn a_request_inside_a_gateways_record_is_the_request() {
     let mut settings = settings();

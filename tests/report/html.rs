@@ -153,13 +153,13 @@ fn without_a_requirement_the_curve_serves() {
     pool.pointwise = true;
     pool.required.clear();
     let words = worded(&pool);
-    assert!(words.lead.contains("is the smallest capacity asked for that reaches 99 %"), "{}", words.lead);
+    assert!(words.lead.contains("is the smallest capacity requested that reaches 99 %"), "{}", words.lead);
     pool.capacities.truncate(5);
     let words = worded(&pool);
-    assert!(words.lead.starts_with("None of the capacities asked for reaches 99 %"), "{}", words.lead);
+    assert!(words.lead.starts_with("None of the capacities requested reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
     let html = page("pointwise", &of_pools("sglang", vec![pool]));
-    assert!(html.contains("Nothing is said about capacities that were not asked for"));
+    assert!(html.contains("Nothing is said about capacities that were not requested"));
 }
 
 #[test]

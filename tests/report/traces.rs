@@ -8,7 +8,7 @@ use kvset::trace::ReadOptions;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A trace beside the repository, or a note that the test is skipped.
+/// A trace alongside the repository, or a note that the test is skipped.
 fn shared_trace(name: &str) -> Option<PathBuf> {
     crate::support::shared::shared_path(&format!("traces/{name}"))
 }

@@ -108,7 +108,7 @@ fn whatever_happens_the_committed_output_is_a_function_of_the_log() {
         assert_eq!(again.as_ref(), Some(&reason), "seed {seed} must give the same life every time");
         panic!("seed {seed}: {reason}\nlive it again: KVSET_SEED={seed} cargo test --test simulation");
     }
-    // Fewer lives, asked for by hand, may leave something out.
+    // Fewer lives, requested by hand, may leave something out.
     let missing = if seeds < SEEDS { Vec::new() } else { coverage::missing(&tally) };
     assert!(missing.is_empty(), "never happened in {seeds} lives: {missing:?}");
 }

@@ -14,7 +14,7 @@ enum Phase {
     Open,
     /// Something of it failed: only an abort is accepted.
     MustAbort,
-    /// A commit was asked for and not answered; only the same call again is accepted. Perhaps no
+    /// A commit was requested and not answered; only the same call again is accepted. Perhaps no
     /// answer will ever come.
     Committing {
         silent: bool,

@@ -1,4 +1,4 @@
-//! A process's workers, which work when asked for answers.
+//! A process's workers, which work when requested answers.
 
 use crate::input::Fetched;
 use crate::world::Process;

@@ -1,4 +1,4 @@
-//! The same task asked for more than its estimates, of records that say what they found and where.
+//! The same task requested more than its estimates, of records that say what they found and where.
 
 use super::task::{
     END, POOLS, POOLS_OF_RULES, SNAPSHOT, config_of_rules_that_asks, config_that_asks, feed_values, fresh,

@@ -37,7 +37,7 @@ fn folder(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/snapshot/v{version}"))
 }
 
-/// Where version 2's later files of states are: segments were shorter when those beside were written, in the
+/// Where version 2's later files of states are: segments were shorter when those alongside were written, in the
 /// same layout.
 const WHOLE_SEGMENTS: &str = "whole_segments";
 

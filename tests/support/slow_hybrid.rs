@@ -11,7 +11,7 @@ pub enum Kind {
     Mamba,
 }
 
-/// Which pages of the groups beside the full ones are named.
+/// Which pages of the groups alongside the full ones are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retain {
     All,

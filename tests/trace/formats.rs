@@ -6,7 +6,7 @@ use kvset::trace::{Format, IdScope, ReadOptions, TraceItem, TraceReader, TraceRo
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
-/// Name of the fixture, its format, and the page size asked for.
+/// Name of the fixture, its format, and the page size requested.
 const FIXTURES: [(&str, Format, Option<u32>); 6] = [
     ("mooncake", Format::Mooncake, None),
     ("qwen", Format::Qwen, None),

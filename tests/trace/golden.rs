@@ -6,7 +6,7 @@ use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader, open};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// A trace beside this repository, or `None` after saying that it is not there.
+/// A trace alongside this repository, or `None` after saying that it is not there.
 fn shared(name: &str) -> Option<PathBuf> {
     crate::support::shared::shared_path(&format!("traces/{name}"))
 }

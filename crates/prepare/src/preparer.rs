@@ -77,7 +77,7 @@ impl Preparer {
         self.tokenizers.remarks()
     }
 
-    /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
+    /// Prepares one record. One that cannot be used becomes a dead letter, where those are requested.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
         if record.source.value.is_none() {
             let partition = Partition(record.source.partition);
@@ -214,7 +214,7 @@ impl Preparer {
         use RawFormat::{Auto, Openai, PageIds, TokenIds};
         match (self.recipe.format, held) {
             (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
-            // No prompt is empty: where its ids are, the text beside them is what was served.
+            // No prompt is empty: where its ids are, the text alongside them is what was served.
             (Auto, Held { tokens: true, body: true, .. }) if self.prompts.iter().any(<[u32]>::is_empty) => {
                 Ok(Openai)
             }
@@ -261,7 +261,7 @@ impl Preparer {
         }
     }
 
-    /// What the record says beside its prompt.
+    /// What the record says alongside its prompt.
     pub(super) fn common(
         &self,
         record: &RawRecord<'_>,

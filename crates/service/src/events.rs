@@ -231,7 +231,7 @@ pub enum ServiceEvent<'a> {
         /// Its partition.
         partition: Partition,
     },
-    /// Said beside [`Self::Polled`], where there is a schema registry.
+    /// Said alongside [`Self::Polled`], where there is a schema registry.
     SchemaRegistry {
         /// Whether records wait for a registry that does not answer.
         waiting: bool,

@@ -11,7 +11,7 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: the version of results, the engine's revision and that of what is asked beside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// What enters: the version of results, the engine's revision and that of what is asked alongside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
     /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds
@@ -44,7 +44,7 @@ impl Settings {
         hash.digest()
     }
 
-    /// What a pool holds today shapes what it says beside its estimates, where that is asked of it; so do the rules by
+    /// What a pool holds today shapes what it says alongside its estimates, where that is asked of it; so do the rules by
     /// which that is answered.
     fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
         let (asked, name) = (self.questions(pool), pool.map_or("", |pool| &pool.name));

@@ -90,7 +90,7 @@ impl Settings {
         self.estimate.hold_back_bytes.unwrap_or(HOLD_BACK_BYTES).0
     }
 
-    /// What a pool with these settings of its own is asked beside its estimates.
+    /// What a pool with these settings of its own is asked alongside its estimates.
     pub(super) fn questions(&self, own: Option<&Pool>) -> Questions {
         let general = &self.estimate;
         let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();

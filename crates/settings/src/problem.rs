@@ -9,7 +9,7 @@ pub enum SettingsError {
     /// The file could not be read.
     #[error("cannot read configuration file `{}`: {source}; {}", path.display(), advice(source))]
     Read {
-        /// The file asked for.
+        /// The file requested.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -17,7 +17,7 @@ pub enum SettingsError {
     /// The file is no TOML. The offending text is left out: it may hold a secret.
     #[error("configuration file `{}` is not valid TOML at {position}: {reason}", path.display())]
     Syntax {
-        /// The file asked for.
+        /// The file requested.
         path: PathBuf,
         /// Line and column.
         position: String,

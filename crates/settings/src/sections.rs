@@ -146,7 +146,7 @@ sections! {
         /// the order of the log. A pool holds none back before an event of its own states `duration_ms`.
         [results]
         hold_back: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(1), like Some(Span::from_mins(5));
-        /// Most memory for the records of a partition that are held back, some 300 bytes each beside their own; 256MiB where it
+        /// Most memory for the records of a partition that are held back, some 300 bytes each alongside their own; 256MiB where it
         /// is left out. Beyond, the earliest arrivals are taken early, and counted.
         [results]
         hold_back_bytes: Option<Size> = None, in Size::from_mib(1)..=Size::from_mib(65_536), like Some(Size::from_mib(256));
@@ -218,7 +218,7 @@ sections! {
         /// request so believed costs its runs, not its pages; one in 64 is checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
-        /// What a pool's cache holds today, all replicas together, shown as a metric beside what it needs. It
+        /// What a pool's cache holds today, all replicas together, shown as a metric alongside what it needs. It
         /// changes no estimate but what `measured` says.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
         /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
@@ -423,7 +423,7 @@ sections! {
     pub struct Http {
         /// Address to listen on; empty for no server. Anyone who can connect can read.
         listen: Listen = Listen(Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)));
-        /// Names that the server may be asked for by, such as that of a proxy on this machine that passes its own name on. Addresses
+        /// Names that the server may be requested by, such as that of a proxy on this machine that passes its own name on. Addresses
         /// and "localhost" always may. On loopback all other names are refused, so that no web page reads the server through a
         /// browser; on other addresses any name may ask where none is listed.
         allowed_hosts: Vec<HostName> = Vec::new(), in 0..=64, like vec![HostName::example()];

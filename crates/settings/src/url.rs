@@ -28,7 +28,7 @@ pub fn host_of(authority: &str) -> Option<&str> {
     (is_sound && has_sound_port).then_some(host)
 }
 
-/// Whether this is a name or an address of this machine's own; no name server is asked for either.
+/// Whether this is a name or an address of this machine's own; no name server is requested either.
 pub fn is_of_this_machine(host: &str) -> bool {
     let name = without_dot(host).to_ascii_lowercase();
     name == "localhost"

@@ -32,7 +32,7 @@ pub enum BodyError {
     /// A value in the state has no form in bytes.
     #[error("the state cannot be written as bytes: {0}; no snapshot is made, report this as a defect")]
     Encode(postcard::Error),
-    /// The bytes are whole and hold another state than the one asked for.
+    /// The bytes are whole and hold another state than the one requested.
     #[error(
         "the snapshot's body is whole but is not the state this program keeps: {0}; run the program that wrote \
          it, or let the state be rebuilt from the log"

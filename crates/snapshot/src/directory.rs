@@ -1,4 +1,4 @@
-//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`, and beside those of large states what they are
+//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`, and alongside those of large states what they are
 //! made of, `{next_offset:020}-{digest:016x}.kvp`.
 //!
 //! A generation is written under a temporary name, made durable, renamed, and its name made durable;

@@ -160,7 +160,7 @@ pub enum FormatError {
     WrongPartition {
         /// The partition the header names.
         found: Box<PartitionId>,
-        /// The partition asked for.
+        /// The partition requested.
         expected: Box<PartitionId>,
     },
     /// The file's name says another offset than its header.
@@ -286,7 +286,7 @@ pub struct Header {
 /// The fields of a header, in the order they are written. Frozen: a change is a new version.
 ///
 /// Versions 1 to 5 have these alone and differ in the body: 2 lays a stack's tree out otherwise than 1, 3 adds to a
-/// task's state the newest estimate of each pool and kind of window, 4 what pools are asked beside their estimates,
+/// task's state the newest estimate of each pool and kind of window, 4 what pools are asked alongside their estimates,
 /// and 5 what they are asked about time, tenants and tiers. 6 lays large trees out so that they change where the
 /// tree does.
 #[derive(Serialize, Deserialize)]

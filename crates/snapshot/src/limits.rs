@@ -5,7 +5,7 @@
 pub struct PartsLimits {
     /// States up to so many bytes are written whole, each time.
     pub whole_up_to: u64,
-    /// Bytes of new parts that a capture holds in memory, beside an eighth of what is stored. A state with more of
+    /// Bytes of new parts that a capture holds in memory, alongside an eighth of what is stored. A state with more of
     /// them is captured in several captures.
     pub fresh_bytes: u64,
     /// Files that the parts of one state lie in.

@@ -1,5 +1,5 @@
 //! Snapshots in an object store that hosts share, so that a partition can move between them:
-//! `{prefix}/{group}/{topic}/{partition}/{next_offset:020}`, and beside those of large states what they are made of,
+//! `{prefix}/{group}/{topic}/{partition}/{next_offset:020}`, and alongside those of large states what they are made of,
 //! `{next_offset:020}-{digest:016x}.parts`.
 //!
 //! An object appears whole or not at all, so there is no protocol of names here. A mounted directory

@@ -1,4 +1,4 @@
-//! Reading a snapshot as a stream, so that a restore holds the state once, not the file beside it.
+//! Reading a snapshot as a stream, so that a restore holds the state once, not the file alongside it.
 //!
 //! A state in one file is read twice: once to compare its checksum, once to decode it. The second time it comes out of
 //! the page cache. A large one is read once, part by part. No byte reaches a decoder before its checksum was compared.
@@ -78,7 +78,7 @@ impl Verified {
         Ok(Self { header, state: State::Behind(source) })
     }
 
-    /// The same of a file by itself: no parts files are beside it.
+    /// The same of a file by itself: no parts files are alongside it.
     ///
     /// # Errors
     /// As for [`Verified::read`].

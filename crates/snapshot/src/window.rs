@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// Bytes asked for at once.
+/// Bytes requested at once.
 const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Whoever can read ranges of some bytes.
@@ -70,7 +70,7 @@ impl<R: Ranges> Seek for Window<R> {
 mod tests {
     use super::*;
 
-    /// Bytes that say how often they were asked for.
+    /// Bytes that say how often they were requested.
     struct Counted<'a>(&'a [u8], u64);
 
     impl Ranges for Counted<'_> {

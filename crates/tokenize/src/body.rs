@@ -92,7 +92,7 @@ pub(super) struct Body<'a> {
     pub tool_choice: Option<Value>,
     /// Whether the model is to think, as Anthropic's API says it.
     thinking: Option<Value>,
-    /// Anthropic's effort, beside what an answer is to look like.
+    /// Anthropic's effort, alongside what an answer is to look like.
     output_config: Option<Value>,
     context_management: Option<IgnoredAny>,
     system: Option<Value>,
@@ -139,7 +139,7 @@ impl<'a> Body<'a> {
             text = body.get().as_bytes();
             outline = serde_json::from_slice(text).map_err(fault)?;
         }
-        // By its name before anything else: a body of another API may lack what is asked for below.
+        // By its name before anything else: a body of another API may lack what is requested below.
         if let Some(field) = outline.unrendered {
             return Err(unrendered::refused(field));
         }

@@ -9,7 +9,7 @@ type Pieces = HashMap<Box<str>, Box<[u32]>, foldhash::fast::RandomState>;
 /// Parts of the memory that are locked one by one, so that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// What an entry costs beside its text and its ids.
+/// What an entry costs alongside its text and its ids.
 const ENTRY_BYTES: usize = 64;
 
 /// Pieces met by any thread: a conversation that goes on elsewhere is still known.

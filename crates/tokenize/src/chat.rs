@@ -89,7 +89,7 @@ impl Setting {
         Ok((ChatPrompt { text, continued }, remarks))
     }
 
-    /// Adds what the body says beside its messages and tools; returns whether the last message is to be continued, and
+    /// Adds what the body says alongside its messages and tools; returns whether the last message is to be continued, and
     /// whether an answer is to begin.
     fn add_variables(
         self,

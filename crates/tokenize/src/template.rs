@@ -41,7 +41,7 @@ struct Facts {
     /// The variables that it reads.
     variables: HashSet<String>,
     late_system: LateSystemProbe,
-    /// The effort of a chat that is not to think, once it was asked for.
+    /// The effort of a chat that is not to think, once it was requested.
     quiet_effort: OnceLock<&'static str>,
 }
 

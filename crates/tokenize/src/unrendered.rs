@@ -49,7 +49,7 @@ pub(super) const BODY_FIELDS: [&str; 33] = [
     "mm_processor_kwargs",
     "truncate_prompt_tokens",
     "task_instructions",
-    // LiteLLM's log, whose messages have their tools beside them.
+    // LiteLLM's log, whose messages have their tools alongside them.
     "model_parameters",
 ];
 

@@ -108,7 +108,7 @@ fn moment(text: &str) -> Result<i64, String> {
 }
 
 impl GenerateArgs {
-    /// The workload asked for.
+    /// The workload requested.
     pub fn workload(&self) -> Workload {
         Workload {
             seed: self.seed,

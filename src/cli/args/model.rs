@@ -59,7 +59,7 @@ pub struct ModelArgs {
         visible_alias = "gpu-memory-utilization"
     )]
     pub memory_utilization: Ratio,
-    /// Bytes of all weights; those of model.safetensors.index.json beside the config where left out.
+    /// Bytes of all weights; those of model.safetensors.index.json alongside the config where left out.
     #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "accelerator_memory")]
     pub weights: Option<Bytes>,
     /// Bytes of weights on each accelerator, where they are not split evenly (expert parallelism).
@@ -71,7 +71,7 @@ pub struct ModelArgs {
         conflicts_with = "weights"
     )]
     pub weights_per_accelerator: Option<Bytes>,
-    /// What an engine keeps on each accelerator beside weights and cache: activations, graphs, buffers.
+    /// What an engine keeps on each accelerator alongside weights and cache: activations, graphs, buffers.
     #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "accelerator_memory")]
     pub overhead: Option<Bytes>,
     /// Engines, each with all weights and a cache of its own (data parallelism).

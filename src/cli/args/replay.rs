@@ -197,7 +197,7 @@ pub struct ReplayArgs {
         default_value = "paper"
     )]
     pub engines: Vec<Profile>,
-    /// What the engines are told beside their names.
+    /// What the engines are told besides their names.
     #[command(flatten)]
     pub options: EngineArgs,
     /// Whether output tokens enter the cache (vllm, sglang).
@@ -357,7 +357,7 @@ impl ReplayArgs {
 
     /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at
     /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no
-    /// history asked for, "last" and "all" published at the end.
+    /// history requested, "last" and "all" published at the end.
     pub fn pool_config(&self, costs: &[f64], rules: EngineRules) -> PoolConfig {
         PoolConfig {
             profile: self.engines.first().copied().unwrap_or_default(),

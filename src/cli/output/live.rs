@@ -37,7 +37,7 @@ enum Form {
 }
 
 impl Live {
-    /// JSON lines if asked for; else a table under this heading where standard output is a terminal. The
+    /// JSON lines if requested; else a table under this heading where standard output is a terminal. The
     /// table compares with what pools hold today.
     pub fn new(json: bool, heading: impl Into<String>, provisioned: Provisioned) -> Self {
         let form = match (json, io::stdout().is_terminal()) {

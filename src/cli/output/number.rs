@@ -1,4 +1,4 @@
-//! Numbers as people read them: the report's words, with what tables need beside them.
+//! Numbers as people read them: the report's words, with what tables need alongside them.
 
 use crate::report::words;
 use kvset_core::units::Bytes;

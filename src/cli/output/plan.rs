@@ -26,7 +26,7 @@ pub struct CostResult {
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it.
     pub in_flight: Option<InFlight>,
-    /// What to buy, where tiers were asked for.
+    /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
     /// The recommended capacities, one list a target ratio.

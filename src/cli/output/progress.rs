@@ -98,7 +98,7 @@ impl Progress {
         self.bar.set_position(position);
     }
 
-    /// A word beside the bar.
+    /// A word alongside the bar.
     pub fn say(&mut self, message: impl Into<String>) {
         self.bar.set_message(message.into());
     }

@@ -154,7 +154,7 @@ impl From<&CapacityPoint> for CapacityResult {
         Self {
             point: CapacityPoint {
                 label: Some(label),
-                // Written once, where they are asked for.
+                // Written once, where they are requested.
                 optimal_page_hits: None,
                 eviction_age_ms: None,
                 ..point.clone()

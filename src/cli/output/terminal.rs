@@ -8,7 +8,7 @@ use terminal_size::{Width, terminal_size_of};
 pub struct Terminal {
     /// Columns of the terminal; `None` where nobody looks at one, and then nothing is left out.
     pub width: Option<usize>,
-    /// It shows colours, and nobody asked for none.
+    /// It shows colours, and nobody requested none.
     pub colour: bool,
 }
 

@@ -78,7 +78,7 @@ fn named_now() -> Result<RunId, Failure> {
     name.parse().map_err(|error| Failure::Runtime(anyhow::anyhow!("naming the run {name}: {error}")))
 }
 
-/// What keeps the run from beginning: what was asked for, or the brokers.
+/// What keeps the run from beginning: what was requested, or the brokers.
 fn prepare_failure(error: BackfillError) -> Failure {
     match error {
         BackfillError::Plan(error) => plan_failure(error),

@@ -39,7 +39,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     stopped_early(&shutdown, &produced)
 }
 
-/// Where requests go: the topic is there, or is made if that was asked for.
+/// Where requests go: the topic is there, or is made if that was requested.
 pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Result<ProduceTarget, Failure> {
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let retry_for = settings.kafka.retry_for.as_duration();

@@ -16,7 +16,7 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::units::capacity::coarse_grid;
 use serde::Serialize;
 
-/// The results of several engines, in the order asked for; at least one.
+/// The results of several engines, in the order requested; at least one.
 #[derive(Debug, Serialize)]
 struct Comparison {
     engines: Vec<ReplayResult>,
@@ -113,7 +113,7 @@ impl Comparison {
         self.engines.iter().map(answer).collect()
     }
 
-    /// The capacities that are shown, by their place: all that were asked for, else where a curve climbs.
+    /// The capacities that are shown, by their place: all that were requested, else where a curve climbs.
     fn shown(&self, asked: bool) -> Vec<usize> {
         let all = self.engines.first().map_or(0, |result| result.capacities.len());
         if asked {

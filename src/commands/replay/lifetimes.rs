@@ -13,7 +13,7 @@ use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::Recommendation;
 use kvset_core::questions::enabled::Questions;
 
-/// Puts what was asked for of single capacities, and what is no part of an estimate, into a result.
+/// Puts what was requested of single capacities, and what is no part of an estimate, into a result.
 pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
     let Questions { ttls, optimal, .. } = &done.config.asked;
     let points = done.whole.iter().flat_map(|whole| &whole.capacities);
@@ -40,7 +40,7 @@ fn optimal_hits(estimate: &Estimate, capacities: usize) -> Option<Vec<Option<u64
 }
 
 impl ReplayResult {
-    /// What was asked for, as tables; nothing where nothing was.
+    /// What was requested, as tables; nothing where nothing was.
     pub(super) fn lifetimes(&self, terminal: &Terminal) -> String {
         let mut text = String::new();
         self.traffic.iter().for_each(|traffic| text.push_str(&traffic.render(terminal)));

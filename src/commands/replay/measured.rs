@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// Restarts named in the text; the JSON has them all.
 const SHOWN_RESTARTS: usize = 5;
 
-/// Measured beside modelled, as estimates have it, and what to make of it.
+/// Measured alongside modelled, as estimates have it, and what to make of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MeasuredOutput {
     /// As in an estimate.
@@ -62,7 +62,7 @@ impl MeasuredOutput {
         }
         if let Some(effective) = found.effective_capacity {
             let by_pages = percent(effective.agreement_by_pages);
-            let of_those = if self.pointwise { ", of the capacities asked for" } else { "" };
+            let of_those = if self.pointwise { ", of the capacities requested" } else { "" };
             line("effective capacity", format!("{}{of_those}", range(effective)));
             line("agreement", format!("{} of requests, {by_pages} of pages", percent(effective.agreement)));
         }

@@ -199,7 +199,7 @@ impl ReplayArgs {
         self.below.first().filter(|below| below.tier == TierBelow::Hicache)
     }
 
-    /// Refuses an option that no engine asked for would read.
+    /// Refuses an option that no engine requested would read.
     fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
         let below = self.below.iter().filter_map(|below| below.tier.store()?.profile());
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();

@@ -64,7 +64,7 @@ pub struct ReplayResult {
     pub in_flight: Option<InFlight>,
     /// How many readings along the trace convergence was judged over; windows have trends of their own.
     pub trend_windows: u32,
-    /// What to buy, where tiers were asked for.
+    /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
     /// What passes between the planned tiers, where there are several.
@@ -82,7 +82,7 @@ pub struct ReplayResult {
     /// What an emptied cache costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<RestartsResult>,
-    /// The windows asked for, in the order in which they closed.
+    /// The windows requested, in the order in which they closed.
     pub windows: Vec<WindowResult>,
     /// What a reader of the figures should know of how the trace was read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +96,7 @@ pub struct ReplayResult {
     /// What the log says was written to a provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_writes: Option<CacheWritesResult>,
-    /// What routers would give, in the order asked for.
+    /// What routers would give, in the order requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RouterEstimate>,
     /// Times to live, sliding and fixed.
@@ -105,13 +105,13 @@ pub struct ReplayResult {
     /// How long pages must be kept, one entry a target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
-    /// The recommended capacity beside the one that perfect foresight would need for its hits.
+    /// The recommended capacity alongside the one that perfect foresight would need for its hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal: Option<OptimalCapacity>,
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
-    /// What splits by quota give, in the order asked for.
+    /// What splits by quota give, in the order requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaOutput>,
     /// The facts that tables and words are made from.
@@ -159,7 +159,7 @@ pub struct TraceSummary {
     pub chain_check: ChainCheck,
     /// The engine modelled.
     pub engine: Profile,
-    /// What the engine was told beside its name, where its model has options.
+    /// What the engine was told besides its name, where its model has options.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub engine_options: BTreeMap<&'static str, String>,
     /// Share of the pages that were followed.
@@ -177,7 +177,7 @@ pub struct TraceSummary {
 /// One window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WindowResult {
-    /// Its kind, as it was asked for.
+    /// Its kind, as it was requested.
     pub kind: WindowKind,
     /// Start, in milliseconds of event time (inclusive).
     pub start_ms: i64,
@@ -193,7 +193,7 @@ pub struct WindowResult {
     pub in_flight: Option<InFlight>,
     /// How many windows of this kind convergence was judged over.
     pub trend_windows: u32,
-    /// What to buy by this window, where tiers were asked for.
+    /// What to buy by this window, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
     /// What passes between the planned tiers in this window, where there are several.

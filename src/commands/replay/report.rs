@@ -1,4 +1,4 @@
-//! What a replay leaves beside its result: the page with the plots, and remarks about the trace.
+//! What a replay leaves alongside its result: the page with the plots, and remarks about the trace.
 
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
 use crate::report::plot::{Plot, capacity_curve, engine_curves, worth_against_price};

@@ -24,7 +24,7 @@ pub struct Description {
     pub header: Option<HeaderDescription>,
     /// What is wrong with it, as far as was looked.
     pub problem: Option<String>,
-    /// What is known to be right beside the header; `None` where no more was looked at, or found right.
+    /// What is known to be right alongside the header; `None` where no more was looked at, or found right.
     pub verified: Option<Depth>,
     /// Offsets that could not be read and are not in the state, where it was looked into.
     #[serde(skip_serializing_if = "Vec::is_empty")]

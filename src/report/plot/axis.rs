@@ -6,7 +6,7 @@ use super::layout;
 /// Ticks an axis aims at.
 const TICKS: f64 = 6.0;
 
-/// A tick: where, and what is written beside it.
+/// A tick: where, and what is written alongside it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub value: f64,

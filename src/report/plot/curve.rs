@@ -21,7 +21,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let drawn = telling(&known);
     let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else { return Ok(None) };
     let markers = coverage_markers(pool, |pages| interpolate(drawn, pages).into_iter().collect());
-    // The axis reaches every marker, also where the curve was not asked for that far.
+    // The axis reaches every marker, also where the curve was not requested that far.
     let band = pool.asked.measured.filter(|band| band.pages_from > 0);
     let ends = band.into_iter().flat_map(|band| [Some(band.pages_from), band.pages_to]).flatten();
     let reached: Vec<_> =

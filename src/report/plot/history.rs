@@ -1,4 +1,4 @@
-//! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate beside them.
+//! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate alongside them.
 
 use super::super::input::{History, HistoryPoint, PoolReport};
 use super::super::table::Table;

@@ -169,7 +169,7 @@ fn attributes_are_fields_of_templates() {
 }
 
 /// What the collector's file exporter writes with `format: proto`: each record behind its length, all of them or each
-/// compressed where that is asked for.
+/// compressed where that is requested.
 #[test]
 fn a_file_of_protobuf_is_replayed_as_its_records_are() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");

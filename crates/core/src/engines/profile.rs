@@ -16,16 +16,16 @@ pub enum Profile {
     /// Pages touched leaf first after the whole request was looked up.
     LeafFirst,
     /// vLLM v1: leaf first, with output pages, the recomputed last page and the partial page; with several groups
-    /// of attention, its shared pool of blocks at each asked capacity.
+    /// of attention, its shared pool of blocks at each requested capacity.
     Vllm,
-    /// SGLang: whole leaf nodes evicted; node-accurate at each asked capacity.
+    /// SGLang: whole leaf nodes evicted; node-accurate at each requested capacity.
     Sglang,
-    /// LMCache in the engine's process: chunks of tokens, by its rules at each asked capacity.
+    /// LMCache in the engine's process: chunks of tokens, by its rules at each requested capacity.
     Lmcache,
     /// LMCache as a process of its own: chunks of tokens, a watermark and batches in event time, by its rules at each
     /// asked capacity.
     LmcacheMp,
-    /// Mooncake store: leases, watermark and batches in event time, by its rules at each asked capacity.
+    /// Mooncake store: leases, watermark and batches in event time, by its rules at each requested capacity.
     Mooncake,
 }
 
@@ -72,7 +72,7 @@ impl Profile {
         self == Self::Sglang || self.is_store()
     }
 
-    /// Whether it is a store beside the engine, which keeps full pages of prompts only.
+    /// Whether it is a store alongside the engine, which keeps full pages of prompts only.
     pub fn is_store(self) -> bool {
         matches!(self, Self::Lmcache | Self::LmcacheMp | Self::Mooncake)
     }
@@ -83,12 +83,12 @@ impl Profile {
             Self::Paper => "pages touched root first, prompts only",
             Self::LeafFirst => "pages touched leaf first after look-up",
             Self::Vllm => "leaf first, with outputs, partial pages and the recomputed last page",
-            Self::Sglang => "whole leaf nodes evicted, modelled at each capacity asked for",
-            Self::Lmcache => "chunks of tokens in one order, modelled at each capacity asked for",
+            Self::Sglang => "whole leaf nodes evicted, modelled at each capacity requested",
+            Self::Lmcache => "chunks of tokens in one order, modelled at each capacity requested",
             Self::LmcacheMp => {
-                "chunks of tokens, a watermark and batches, modelled at each capacity asked for"
+                "chunks of tokens, a watermark and batches, modelled at each capacity requested"
             }
-            Self::Mooncake => "leases, a watermark and batches, modelled at each capacity asked for",
+            Self::Mooncake => "leases, a watermark and batches, modelled at each capacity requested",
         }
     }
 

@@ -27,7 +27,7 @@ use crate::windows::tally::Tally;
 use crate::windows::window::WindowKind;
 use std::collections::BTreeSet;
 
-/// The share of requests whose others in flight are shown beside the mean and the most.
+/// The share of requests whose others in flight are shown alongside the mean and the most.
 const SHOWN_IN_FLIGHT: Ratio = Ratio::per_mille(990);
 
 /// A pool as an estimate describes it, at one moment. Page counts are of followed pages.
@@ -67,11 +67,11 @@ pub struct PoolFigures<'a> {
     pub output_reuse_unseen: bool,
     /// Requests were followed while they were in flight.
     pub models_overlap: bool,
-    /// What is asked beside the estimates.
+    /// What is asked alongside the estimates.
     pub beside: Option<&'a Observers>,
 }
 
-/// What is asked beside an estimate.
+/// What is asked alongside an estimate.
 #[derive(Debug, Default)]
 struct Answers {
     measured: Option<MeasuredEstimate>,
@@ -229,7 +229,7 @@ impl PoolFigures<'_> {
         curve.points(&hits, self.accesses(tally), told)
     }
 
-    /// The curve; the capacities that nobody asked for end where there is nothing more to say.
+    /// The curve; the capacities that nobody requested end where there is nothing more to say.
     fn capacities(&self, tally: &Tally, accumulated: PageCount) -> Vec<CapacityPoint> {
         let hits = tally.hits.as_slice();
         let told = if self.config.capacities.is_empty() {
@@ -240,7 +240,7 @@ impl PoolFigures<'_> {
         self.curve.points(hits, self.accesses(tally), told)
     }
 
-    /// What is asked beside the estimate, where anything is.
+    /// What is asked alongside the estimate, where anything is.
     fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
         let tally = window.tally.beside.as_deref().map(ObservationTally::consolidated);
         let Some((beside, tally)) = self.beside.zip(tally) else { return Answers::default() };

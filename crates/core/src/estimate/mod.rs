@@ -130,7 +130,7 @@ pub struct Estimate {
     /// How the cache in use compares with the modelled one; absent where that is not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredEstimate>,
-    /// What routers would give, in the order asked for; empty where none is asked about.
+    /// What routers would give, in the order requested; empty where none is asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RouterEstimate>,
     /// What keeping pages for a time would give, one entry a time and kind; empty where none is asked about.
@@ -172,7 +172,7 @@ impl Estimate {
         chosen(&self.recommended)
     }
 
-    /// The estimate as it is published where nobody asked for more: without the requirement distribution behind the
+    /// The estimate as it is published where nobody requested more: without the requirement distribution behind the
     /// recommendation, and without points of the curve that nobody named.
     pub fn summary(&self) -> Self {
         let mut summary = self.clone();

@@ -90,7 +90,7 @@ pub struct Recommendation {
     pub why: Option<String>,
 }
 
-/// What recommendations follow from, beside the requirement.
+/// What recommendations follow from, alongside the requirement.
 #[derive(Debug, Clone, Copy)]
 pub struct RecommendationBasis<'a> {
     /// What requests met in flight; absent where the log says no durations.

@@ -24,7 +24,7 @@ pub struct PoolConfig {
     /// The modelled engine. One that is [pointwise](PoolConfig::is_pointwise) keeps one cache a capacity in memory,
     /// each up to its capacity.
     pub profile: Profile,
-    /// What the engine is told beside its name.
+    /// What the engine is told besides its name.
     #[serde(skip_serializing_if = "EngineRules::is_default")]
     pub rules: EngineRules,
     /// Whether output tokens enter the cache.
@@ -79,15 +79,15 @@ pub struct PoolConfig {
     pub tiers: Vec<TierConfig>,
     /// When a requirement has converged, and when a recommendation may change.
     pub trend: TrendRules,
-    /// Further costs a token at which the estimate since the start is asked for, at most 16.
+    /// Further costs a token at which the estimate since the start is requested, at most 16.
     pub further_costs: Vec<f64>,
-    /// What is asked beside the estimates.
+    /// What is asked alongside the estimates.
     #[serde(skip_serializing_if = "Questions::is_nothing")]
     pub asked: Questions,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked beside estimates does,
+/// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked alongside estimates does,
 /// [`Questions::revision`].
 pub const RESULT_VERSION: u32 = 3;
 
@@ -118,7 +118,7 @@ pub enum PoolConfigError {
     /// A number is outside its range.
     #[error("`{key}` is {value}: expected {expected}")]
     Range { key: &'static str, value: String, expected: String },
-    /// The same window is asked for twice.
+    /// The same window is requested twice.
     #[error("`windows` names {0} twice: leave one out")]
     DuplicateWindow(WindowKind),
     /// No estimate would be of it.
@@ -150,20 +150,20 @@ pub enum PoolConfigError {
     SampledPointwise { profile: Profile, rate: Ratio },
     /// Without a requirement there is nothing to plan, and another cost would be other caches.
     #[error(
-        "`profile` {0} has no required capacity and no curve between the capacities asked for, so there is \
+        "`profile` {0} has no required capacity and no curve between the capacities requested, so there is \
          nothing to plan from: leave tiers out, and give one cost a token"
     )]
     PlannedPointwise(Profile),
     /// The engine cannot be run with one of its options.
     #[error(transparent)]
     Rules(#[from] EngineRulesError),
-    /// What is asked beside the estimates cannot be answered.
+    /// What is asked alongside the estimates cannot be answered.
     #[error(transparent)]
     Questions(#[from] QuestionsError),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
-    /// A short advance beside a long wait keeps too many panes open.
+    /// A short advance alongside a long wait keeps too many panes open.
     #[error(
         "`windows` has {window}, which keeps up to {panes} panes open with `grace_ms`, `allowed_lateness_ms` and \
          `max_lateness_ms` as they are: at most 100000; lengthen its advance or shorten the wait"
@@ -360,7 +360,7 @@ impl PoolConfig {
         Self { profile, rules: self.rules.of_profile(profile), ..self.clone() }
     }
 
-    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be found
+    /// The engine's part. A profile without a single stack gets one alongside its caches, for what could be found
     /// with unlimited capacity: without evictions, engines that look up all but the last token and store outputs
     /// find the same, and so do stores that look up and keep prompts only.
     pub fn engine(&self) -> EngineConfig {
@@ -437,14 +437,14 @@ impl PoolConfig {
         default_grid(PageCount(bound))
     }
 
-    /// Capacities that are counted beside those of the curve, so that it can be drawn as it is: none where it is
+    /// Capacities that are counted alongside those of the curve, so that it can be drawn as it is: none where it is
     /// fine enough.
     pub fn further_capacities(&self) -> Vec<CapacitySpec> {
         let is_fine = self.capacities.is_empty() && !self.asked.needs_few_capacities();
         if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
     }
 
-    /// Whether nobody named the capacities of the curve, and nothing is asked beside it that may be told at each of
+    /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be told at each of
     /// them: then those with the hits of their neighbours need not be told.
     pub fn chooses_capacities(&self) -> bool {
         self.capacities.is_empty() && !self.is_pointwise() && self.asked.is_nothing()

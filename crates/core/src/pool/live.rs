@@ -32,7 +32,7 @@ pub(super) struct Live {
     pub(super) trends: Vec<Trend>,
 }
 
-/// The modelled cache and what was seen of it beside the windows.
+/// The modelled cache and what was seen of it alongside the windows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Cache {
     pub(super) page_size: PageSize,
@@ -42,7 +42,7 @@ pub(super) struct Cache {
     #[serde(skip)]
     pub(super) curve: Arc<Curve>,
     pub(super) engine: Engine,
-    /// One cache a capacity, where the profile models each on its own; the engine beside them then knows
+    /// One cache a capacity, where the profile models each on its own; the engine alongside them then knows
     /// what could be found with unlimited capacity.
     pub(super) caches: CacheBank,
     /// The requests in flight.
@@ -51,7 +51,7 @@ pub(super) struct Cache {
     pub(super) first_seen: EventTime,
     pub(super) chain_violations: u64,
     pub(super) output_reuse_unseen: bool,
-    /// What is asked beside the estimates; a snapshot keeps it apart.
+    /// What is asked alongside the estimates; a snapshot keeps it apart.
     #[serde(skip)]
     pub(super) beside: Option<Box<Observers>>,
     /// The last request's result.
@@ -59,7 +59,7 @@ pub(super) struct Cache {
     pub(super) outcome: Outcome,
 }
 
-/// What a request met beside what the engine says of it.
+/// What a request met alongside what the engine says of it.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     /// In flight.
@@ -211,7 +211,7 @@ impl Live {
         })
     }
 
-    /// What is asked beside the estimates, to be serialised into a snapshot.
+    /// What is asked alongside the estimates, to be serialised into a snapshot.
     pub(super) fn beside_image(&self) -> Option<ObserversImage<'_>> {
         let mut image = ObserversImage::of(self.cache.beside.as_deref()?);
         self.windows.save_beside(&mut image);

@@ -94,7 +94,7 @@ pub struct PoolImage<'a> {
 }
 
 impl<'a> PoolImage<'a> {
-    /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
+    /// What is asked alongside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
     pub fn take_observers(&mut self) -> Option<ObserversImage<'a>> {
         self.beside.take()
     }
@@ -526,7 +526,7 @@ impl Pool {
         Some(self.live.as_ref()?.cache.counting_rules(self.identity.kind.config()))
     }
 
-    /// Why the latest request could not be followed for a question asked beside the estimates, where it could not.
+    /// Why the latest request could not be followed for a question asked alongside the estimates, where it could not.
     pub fn question_refusal(&self) -> Option<&QuestionError> {
         self.live.as_ref()?.cache.beside.as_ref()?.refusal()
     }

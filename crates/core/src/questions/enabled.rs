@@ -1,4 +1,4 @@
-//! What a pool is asked beside its estimates.
+//! What a pool is asked alongside its estimates.
 
 use crate::engines::profile::Profile;
 use crate::questions::retention::{MAX_TTLS, Ttl};
@@ -13,7 +13,7 @@ pub const MAX_ROUTERS: usize = 8;
 /// Most tenants told one by one.
 pub const MAX_TOLD_TENANTS: u32 = 100;
 
-/// Most capacities beside what is asked of each of them: times, tenants and the optimum.
+/// Most capacities alongside what is asked of each of them: times, tenants and the optimum.
 pub const MAX_ASKED_CAPACITIES: usize = 64;
 
 /// Most requests that `last:N` keeps what is asked of.

@@ -19,7 +19,7 @@ impl ChatEngine {
     pub const NAMES: [(&'static str, Self); 2] = [("vllm", Self::Vllm), ("sglang", Self::Sglang)];
 
     /// The engine that serves the chats of a log whose cache is modelled as this profile: itself, where it serves chats;
-    /// vLLM beside a cache of another kind.
+    /// vLLM alongside a cache of another kind.
     pub const fn of_profile(profile: Profile) -> Self {
         match profile {
             Profile::Sglang => Self::Sglang,

@@ -48,7 +48,7 @@ impl From<Option<u64>> for CachedTokens {
     }
 }
 
-/// A request: the page ids of its prompt and what its log says beside them.
+/// A request: the page ids of its prompt and what its log says alongside them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestEvent<'a> {
     /// When the request arrived.
@@ -168,7 +168,7 @@ impl PageCountMismatch {
     }
 }
 
-/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial last one where that is asked for.
+/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial last one where that is requested.
 ///
 /// Logs hold either `floor` or `ceil` of `input_tokens / page_size` ids. With `ceil` of a number that
 /// is not whole, the last id is a partial page. An event that does not state its tokens cannot show a

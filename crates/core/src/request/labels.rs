@@ -1,4 +1,4 @@
-//! Names that a log gives a request beside its pages: which cache served it, on whose behalf, how its page ids were made.
+//! Names that a log gives a request alongside its pages: which cache served it, on whose behalf, how its page ids were made.
 //!
 //! Every layer carries them as one value, so that another name is a variant here, a field of the request event's
 //! schema, and whatever reads it.

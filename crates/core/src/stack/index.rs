@@ -30,7 +30,7 @@ struct Bucket {
 const EMPTY: Bucket = Bucket { keys: [Key::NONE; ENTRIES], ids: [ROOT; ENTRIES], passed: 0 };
 
 impl Bucket {
-    /// The first segment with a key that `is` what is asked for.
+    /// The first segment with a key that `is` what is requested.
     #[inline]
     fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         let mut entries = equal(&self.keys, key);
@@ -90,7 +90,7 @@ impl Index {
         self.keys.first_with(key, place)
     }
 
-    /// The first segment found with a key that `is` what is asked for. Always in line: a request of one known page does
+    /// The first segment found with a key that `is` what is requested. Always in line: a request of one known page does
     /// little else.
     #[inline(always)]
     pub(super) fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {

@@ -3,7 +3,7 @@
 //! In a pool larger than the processor's caches, a walk is a chain of cache misses: the index says which
 //! segment, the segment where its label lies and which slot has it. Memory serves many misses at once if none
 //! depends on another. So the next few requests are walked side by side: each step asks for what all of them
-//! need next, without waiting for it, and reads what the step before asked for; where a request goes on is guessed
+//! need next, without waiting for it, and reads what the step before requested; where a request goes on is guessed
 //! from a few of its ids. The walks that count then find it in the cache; what is done here changes nothing.
 
 use super::Stack;
@@ -24,14 +24,14 @@ const STEPS: usize = 8;
 /// Tests have longer ones too.
 const LONGEST: usize = if cfg!(test) { 4 } else { 64 };
 
-/// Ids of a long request asked for where it leaves a segment. Those after them come in so steady a rhythm that the
+/// Ids of a long request requested where it leaves a segment. Those after them come in so steady a rhythm that the
 /// processor asks for them by itself.
 const FIRST_NEW: usize = 32;
 
 /// Segments below which a tree is taken to be near anyway. Tests look ahead in every tree.
 const SMALL: usize = if cfg!(test) { 1 } else { 1 << 9 };
 
-/// Segments below which only the index's first lines are asked for: the rest is in a processor's second cache, and
+/// Segments below which only the index's first lines are requested: the rest is in a processor's second cache, and
 /// following requests takes longer than waiting for that.
 const FAR: usize = if cfg!(test) { 1 } else { 1 << 14 };
 
@@ -163,7 +163,7 @@ pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
     }
     let mut walking = &mut walkers[..count];
     for _ in 0..STEPS {
-        // By the time a loop comes to what the one before asked for, that has arrived.
+        // By the time a loop comes to what the one before requested, that has arrived.
         walking = keep(walking, Walker::guess);
         walking.iter().flatten().for_each(Walker::ask);
         walking.iter().flatten().filter(|walker| walker.request.is_long).for_each(Walker::ask_for_ids);

@@ -24,7 +24,7 @@ const MIN_BLOCK: usize = 16;
 /// A multiset of needs from which single needs can be taken out again.
 ///
 /// Sorted blocks of distinct values with their counts, each with its totals, and the latest changes unsorted
-/// beside them. A change costs a push, and once two dozen a block have gathered, its share of sorting them and of
+/// alongside them. A change costs a push, and once two dozen a block have gathered, its share of sorting them and of
 /// one pass over its block; reading a quantile costs a look at every block and one block. The memory is about 20
 /// bytes a *distinct* need, pending changes included, so it is bounded by the tracked bound however many requests
 /// a window sees.

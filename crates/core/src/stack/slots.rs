@@ -10,7 +10,7 @@ use crate::units::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is asked for when a slot's pages are met again, of a few slots in one cache line.
+/// What is requested when a slot's pages are met again, of a few slots in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Leaf {
@@ -35,7 +35,7 @@ struct UpperHalf {
     half: u32,
 }
 
-/// What a snapshot keeps of a slot beside its weight.
+/// What a snapshot keeps of a slot alongside its weight.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, packed(4))]
 struct Owner {
@@ -275,7 +275,7 @@ impl Slots {
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
-    /// segment, so both pay for it. Where few are live, more dead ones fit into a processor's caches beside them.
+    /// segment, so both pay for it. Where few are live, more dead ones fit into a processor's caches alongside them.
     pub(super) fn crowded(&self, segments: usize) -> bool {
         let live = self.live();
         self.len() - live >= live / 2 + live.min(Self::FEW) + segments / 8 + Self::SLACK

@@ -144,7 +144,7 @@ impl Tree {
         self.labels.common_prefix(self.segment(place.segment).label, place.pages, ids)
     }
 
-    /// Whether reading the label beside these ids may mean waiting for memory.
+    /// Whether reading the label alongside these ids may mean waiting for memory.
     #[inline]
     fn pays_to_digest(&self, rest: PageIds<'_>) -> bool {
         rest.len() >= SHORTEST && !self.labels.are_near()

@@ -2,7 +2,7 @@
 //!
 //! Which parts a build has is for each crate to say, with `cfg!(feature = "...")`; the wording is one.
 
-/// A part that is compiled in only when its cargo feature is asked for.
+/// A part that is compiled in only when its cargo feature is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
     /// Tokenizers and chat templates.

@@ -16,7 +16,7 @@
 //! seed 0x6b7673657473636f))`: the value of [`Scope::named`]. It enters the
 //! first page only, and through the chain every other.
 //!
-//! `schemas/page-ids.md` says the same to producers. The vectors beside it are frozen: changing one
+//! `schemas/page-ids.md` says the same to producers. The vectors alongside it are frozen: changing one
 //! changes every page id ever published.
 
 use crate::units::PageSize;

@@ -1,6 +1,6 @@
 //! Plain arrays as runs of bytes, so that a snapshot of millions of pages is a copy, not a loop.
 //!
-//! An array is a sequence of chunks: a reader then holds one chunk beside the array it fills, not the
+//! An array is a sequence of chunks: a reader then holds one chunk alongside the array it fills, not the
 //! whole file, which halves both the memory and the time of a restore.
 
 use bytemuck::Pod;

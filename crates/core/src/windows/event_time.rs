@@ -136,7 +136,7 @@ impl EventWindows {
         }
     }
 
-    /// Gives what is counted beside, pane by pane.
+    /// Gives what is counted alongside, pane by pane.
     pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         self.panes.iter().for_each(|pane| image.push_tally(pane.tally.beside.as_deref()));
     }

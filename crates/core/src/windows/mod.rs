@@ -142,7 +142,7 @@ impl WindowSet {
             && self.kinds.iter().zip(&fresh.kinds).all(is_sound)
     }
 
-    /// Gives what is counted beside, window by window.
+    /// Gives what is counted alongside, window by window.
     pub fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         for windows in &self.kinds {
             match windows {

@@ -36,7 +36,7 @@ impl Everything {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
-    /// Gives what is counted beside.
+    /// Gives what is counted alongside.
     pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         image.push_tally(self.tally.beside.as_deref());
     }
@@ -59,7 +59,7 @@ impl Everything {
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
 ///
 /// Memory is 80 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
-/// over and, where hits at every capacity are asked for, 16 for each run.
+/// over and, where hits at every capacity are requested, 16 for each run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
     capacity: usize,
@@ -68,7 +68,7 @@ pub(super) struct LastRequests {
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
     found: VecDeque<FoundRun>,
-    /// What each adds beside, where more is asked; a snapshot keeps it apart.
+    /// What each adds alongside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
     beside: VecDeque<Arc<Observation>>,
     /// What is counted of these when the window is shown.
@@ -198,7 +198,7 @@ impl LastRequests {
         }
     }
 
-    /// Gives what its requests add beside.
+    /// Gives what its requests add alongside.
     pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
         image.push_shares(self.beside.iter().map(Arc::as_ref));
     }

@@ -66,7 +66,7 @@ pub struct RequestSummary {
     pub hits: Vec<StepHits>,
     /// Known pages by who touched them last, in prefix order.
     pub touches: Vec<Touch>,
-    /// The runs themselves, where hits at every capacity are asked for.
+    /// The runs themselves, where hits at every capacity are requested.
     pub found: Vec<FoundRun>,
     /// What other requests in flight held as this one arrived, where the log tells durations.
     pub overlap: Option<Overlap>,
@@ -166,7 +166,7 @@ pub struct TallyShape {
     pub thresholds: usize,
     /// Whether found pages are kept by need.
     pub whole_curve: bool,
-    /// What is counted beside all this; a snapshot keeps it by the configuration.
+    /// What is counted alongside all this; a snapshot keeps it by the configuration.
     #[serde(skip)]
     pub beside: ObservationShape,
 }
@@ -206,7 +206,7 @@ pub struct Tally {
     pub found: Option<Box<FoundPages>>,
     /// What the requests met in flight, of those the log could tell it for.
     pub overlaps: Overlaps,
-    /// What is counted beside all this, where more is asked; a snapshot keeps it apart.
+    /// What is counted alongside all this, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
     pub beside: Option<Box<ObservationTally>>,
 }
@@ -297,7 +297,7 @@ impl Tally {
         self.consolidate_beside();
     }
 
-    /// Does so for what is counted beside, which is read often whenever it is read.
+    /// Does so for what is counted alongside, which is read often whenever it is read.
     pub fn consolidate_beside(&mut self) {
         self.beside.iter_mut().for_each(|beside| beside.consolidate());
     }

@@ -70,7 +70,7 @@ pub(super) fn lists_ids(record: &[u8]) -> bool {
     cursor.long().and_then(|_event_time| cursor.second_branch()).unwrap_or(false)
 }
 
-/// Reads the fields of a version, with the prompt's and the output's ids as they are asked for.
+/// Reads the fields of a version, with the prompt's and the output's ids as they are requested.
 fn read_fields<'a>(
     version: EventVersion,
     mut cursor: Cursor<'a>,

@@ -30,7 +30,7 @@ pub enum EstimateEncoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EstimateDetail {
-    /// What to act on and to judge it by, and what was asked for by name: at most 2 KB by default.
+    /// What to act on and to judge it by, and what was requested by name: at most 2 KB by default.
     #[default]
     Summary,
     /// Everything: the requirement distribution and the whole curve, too.

@@ -40,7 +40,7 @@ pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the request event.
 ///
 /// Frozen: `avro.rs` reads exactly this schema's layout, and that of each later version. A changed schema gets a
-/// constant, a [`EventVersion`] and a fixture of its own beside this one.
+/// constant, a [`EventVersion`] and a fixture of its own alongside this one.
 pub const REQUEST_EVENT_V1: [u8; 8] = [0x6a, 0xc8, 0xe1, 0x25, 0xce, 0x8d, 0xb4, 0x55];
 
 /// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form

@@ -23,7 +23,7 @@ pub(super) struct Layout {
     pub passed_over: fn(&[u8]) -> Result<Option<&'static str>, DecodeError>,
     /// The answer, or the object that its usage is in.
     pub response: &'static [&'static str],
-    /// Whether what stands beside the request has the names of plain rows for times.
+    /// Whether what stands alongside the request has the names of plain rows for times.
     pub is_row: bool,
     /// When the request came.
     pub start: &'static [&'static str],
@@ -33,7 +33,7 @@ pub(super) struct Layout {
     pub duration: &'static [(&'static str, Unit)],
     /// Names of the model, the tenant and others, with their places.
     pub names: &'static [(&'static str, &'static str)],
-    /// Where the record states the prompt's tokens beside the answer's usage.
+    /// Where the record states the prompt's tokens alongside the answer's usage.
     pub prompt_tokens: &'static [&'static str],
     /// Where the record lists the token ids of the answer apart from that.
     pub answer_ids: &'static [&'static str],
@@ -179,7 +179,7 @@ impl Layout {
         Ok(found.and_then(|found| count(&found.text).ok().flatten()))
     }
 
-    /// Those of the parts that a request may have beside its prompt that this one has.
+    /// Those of the parts that a request may have alongside its prompt that this one has.
     fn unread(&self, record: &[u8]) -> Result<Vec<String>, DecodeError> {
         let mut found = Vec::new();
         for part in self.parts {

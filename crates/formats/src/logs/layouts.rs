@@ -86,7 +86,7 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
 pub(super) static VLLM: Layout = Layout {
     passed_over: served_no_prompt,
     response: &vllm::RESPONSE,
-    // vLLM states when a request came; who logs it beside its answer may do so, too.
+    // vLLM states when a request came; who logs it alongside its answer may do so, too.
     start: &["response.body.created", "response.created"],
     is_row: true,
     duration: &[("duration_ms", Milliseconds)],
@@ -136,7 +136,7 @@ pub(super) static OPENAI_BATCH: Layout = Layout {
     )
 };
 
-/// Requests, themselves or where the operator says in records of any shape. What stands beside them has the names of plain rows.
+/// Requests, themselves or where the operator says in records of any shape. What stands alongside them has the names of plain rows.
 pub(super) static REQUESTS: Layout = Layout {
     passed_over: served_no_prompt,
     endpoint: &[

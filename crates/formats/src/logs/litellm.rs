@@ -74,7 +74,7 @@ fn generates_no_text(call: &str) -> bool {
     !is_one_of(&PARTIAL) && is_one_of(&OTHERS)
 }
 
-/// The body that was asked for: the parameters beside the messages.
+/// The body that was requested: the parameters alongside the messages.
 pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r>, DecodeError> {
     let call = path::at(record, "call_type")?.map(|found| found.text.into_owned());
     let is_text = call.as_deref().is_some_and(|call| COMPLETIONS.contains(&call));

@@ -99,7 +99,7 @@ pub enum Logged<'r> {
     Requests {
         /// How many there are.
         count: usize,
-        /// Each read when it is asked for, so that no more than one is held.
+        /// Each read when it is requested, so that no more than one is held.
         requests: Box<dyn Iterator<Item = Result<LoggedRequest<'r>, DecodeError>> + 'r>,
     },
     /// Something else, and what: no request that a cache served.

@@ -1,4 +1,4 @@
-//! Requests to vLLM with what it answered: the prompt's token ids where they were asked for, else the body.
+//! Requests to vLLM with what it answered: the prompt's token ids where they were requested, else the body.
 
 use super::layout::{first, missing, token_ids};
 use super::path;
@@ -40,7 +40,7 @@ pub(super) fn has_ids(record: &[u8]) -> bool {
     response.is_some_and(|response| in_response(&response.text, 1).is_some())
 }
 
-/// The prompts of an answer: a chat's stand beside its choices, a completion's in each of them. In a stream the first
+/// The prompts of an answer: a chat's stand alongside its choices, a completion's in each of them. In a stream the first
 /// chunk has them.
 fn in_response(response: &str, copies: usize) -> Option<Vec<Vec<u32>>> {
     let text = response.trim_start();
@@ -67,7 +67,7 @@ fn in_response(response: &str, copies: usize) -> Option<Vec<Vec<u32>>> {
     ids.collect::<Option<Vec<_>>>().filter(|ids| !ids.is_empty())
 }
 
-/// How many answers were asked for each prompt.
+/// How many answers were requested for each prompt.
 fn copies(request: Option<&str>) -> usize {
     let asked = request.and_then(|request| path::at(request.as_bytes(), "n").ok()?);
     let asked = asked.and_then(|n| count(&n.text).ok()?).and_then(|n| usize::try_from(n).ok());

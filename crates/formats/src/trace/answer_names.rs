@@ -77,7 +77,7 @@ pub(super) const DETAILS: [&str; 5] = [
 /// Fields that hold a response, or a part of one.
 pub(super) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
 
-/// Counts that a row may have by itself, beside its usage.
+/// Counts that a row may have by itself, alongside its usage.
 pub(super) const ROW_COUNTS: [&str; 11] = [
     "output_tokens",
     "completion_tokens",
@@ -109,7 +109,7 @@ pub(super) const ROW_TOKENS: [&str; 10] = [
     "tokens_prompt",
     "context_tokens",
 ];
-/// The same under names that do not say of what they are the length: beside token ids, of tokens.
+/// The same under names that do not say of what they are the length: alongside token ids, of tokens.
 pub(super) const ROW_LENGTHS: [&str; 6] =
     ["input_length", "prompt_length", "prompt_len", "input_toks", "input_len", "isl"];
 

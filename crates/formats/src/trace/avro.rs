@@ -21,7 +21,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Reads the container's head. Events that state no page size have the one asked for, else
+    /// Reads the container's head. Events that state no page size have the one requested, else
     /// `page_size`.
     pub fn open(
         bytes: Box<dyn BufRead + Send>,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Groups of requests that wait, beside the one that is worked on and the one that is filled.
+/// Groups of requests that wait, alongside the one that is worked on and the one that is filled.
 const WAITING: usize = 1;
 
 /// Opens trace files as [`open`](super::open) does, to be read ahead on so many threads, where these are several.

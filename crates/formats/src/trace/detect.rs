@@ -113,7 +113,7 @@ fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
         names.push("body".to_owned());
         is_request = true;
     }
-    // A request that has all beside it is read with what stands around it.
+    // A request that has all alongside it is read with what stands around it.
     let Some(request) = FieldPath::of(&names).filter(|_| is_request) else {
         return Some(Ok(Detected { is_enveloped: true, ..Detected::plain(format) }));
     };

@@ -26,7 +26,7 @@ pub(super) struct EventLines {
 }
 
 impl EventLines {
-    /// Events that state no page size have the one asked for, else `page_size`.
+    /// Events that state no page size have the one requested, else `page_size`.
     pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
         // The reader of lines bounds their length.
         let limits = DecodeLimits { max_record_bytes: options.max_line_bytes, ..DecodeLimits::default() };
@@ -59,7 +59,7 @@ pub(super) struct EventFiler {
 }
 
 impl EventFiler {
-    /// Events that state no page size have the one asked for, else `page_size`.
+    /// Events that state no page size have the one requested, else `page_size`.
     pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
         Self { page_size: options.page_size.unwrap_or(page_size), id_scope: options.id_scope.clone() }
     }

@@ -229,7 +229,7 @@ pub(super) fn read_length<'de, A: MapAccess<'de>>(
     length.map(Some).ok_or_else(|| de::Error::custom("no length of time"))
 }
 
-/// Why parsing stopped, kept beside the parser's own error, whose text must not be shown.
+/// Why parsing stopped, kept alongside the parser's own error, whose text must not be shown.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// The known field that is being read; empty in unknown ones.

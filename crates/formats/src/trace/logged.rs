@@ -283,7 +283,7 @@ fn tokens_in(request: &str) -> Result<Option<Vec<Vec<u32>>>, DecodeError> {
     }
     let ids = token_ids(json.get());
     let ids = ids.ok_or_else(|| invalid(format!("`{name}` of the request is no list of token ids")))?;
-    // No prompt is empty: where its ids are, the text beside them is what was served.
+    // No prompt is empty: where its ids are, the text alongside them is what was served.
     let has_body = members.iter().any(|(name, _)| ["messages", "prompt", "input"].contains(&name.as_ref()));
     Ok(Some(ids).filter(|ids| !has_body || ids.iter().all(|ids| !ids.is_empty())))
 }

@@ -1,7 +1,7 @@
 //! Chat and completion requests, tokenised with a model's own tokenizer and hashed into pages.
 //!
 //! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of
-//! several prompts is several requests. Beside the body's fields a line may carry `timestamp` (or another of
+//! several prompts is several requests. Alongside the body's fields a line may carry `timestamp` (or another of
 //! the names that [`super::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
 //! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
@@ -113,7 +113,7 @@ impl Decode for Requests {
     }
 }
 
-/// What a line says beside the request.
+/// What a line says alongside the request.
 struct Beside<'s> {
     text: &'s mut String,
     scope_field: Option<&'s str>,

@@ -12,7 +12,7 @@ use kvset_core::units::pages::Scope;
 pub(super) enum Paging {
     /// Chained hashes of so many tokens each.
     Hashed(PageHasher),
-    /// The tokens, each a page of its own whose id is the token's; page ids beside them are of pages of this size.
+    /// The tokens, each a page of its own whose id is the token's; page ids alongside them are of pages of this size.
     Tokens(PageSize),
 }
 

@@ -357,7 +357,7 @@ impl TraceReader {
         Ok((detected, source))
     }
 
-    /// How the rows of a file are read: as it was asked for, or as the first row shows.
+    /// How the rows of a file are read: as it was requested, or as the first row shows.
     fn detect(&self, lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceError> {
         let (asked, request) = (self.options.format, &self.options.places.request);
         match (asked, request) {

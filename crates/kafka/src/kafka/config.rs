@@ -179,7 +179,7 @@ impl Connection {
     }
 
     /// A reader that takes part in no group's rebalances and keeps its offsets under this name: fetches
-    /// as the service does, so that a bare client can be measured beside it.
+    /// as the service does, so that a bare client can be measured alongside it.
     pub fn loner(&self, group: &str) -> ClientConfig {
         let mut config = self.consuming("source", &[("group.id", group)]);
         config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);

@@ -284,12 +284,12 @@ impl Deliveries {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// Whether a record was larger than its topic takes, since this was last asked for.
+    /// Whether a record was larger than its topic takes, since this was last requested.
     pub(super) fn take_too_large(&self) -> bool {
         self.too_large.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether a record was turned away for good, since this was last asked for.
+    /// Whether a record was turned away for good, since this was last requested.
     pub(super) fn take_permanent(&self) -> bool {
         self.permanent.swap(false, Ordering::SeqCst)
     }

@@ -255,7 +255,7 @@ fn advice(code: Code) -> &'static str {
              transaction may stay open: give every process a name of its own, and start this one again"
         }
         Code::AutoOffsetReset => {
-            "; the offset asked for is no longer in the log: restart, so that state.lost_history decides"
+            "; the offset requested is no longer in the log: restart, so that state.lost_history decides"
         }
         Code::AllBrokersDown | Code::BrokerTransportFailure | Code::Resolve => {
             "; check kafka.brokers and the network"

@@ -28,7 +28,7 @@ pub enum Reading {
     Unreadable(&'static str),
 }
 
-/// Reads records of one topic where they are asked for.
+/// Reads records of one topic where they are requested.
 pub struct Lookup {
     consumer: BaseConsumer<Logging>,
     topic: String,

@@ -9,7 +9,7 @@ use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::time::Duration;
 
-/// A committed offset with what was noted beside it.
+/// A committed offset with what was noted alongside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noted {
     /// The offset.

@@ -103,7 +103,7 @@ pub struct Source {
     connection: Connection,
     group: String,
     topic: String,
-    /// What is kept beside each partition's committed offset.
+    /// What is kept alongside each partition's committed offset.
     notes: Mutex<BTreeMap<Partition, String>>,
     /// Of a reader of its own, whose notes say something else, the offsets that cannot be read.
     gaps: Option<BTreeMap<Partition, OffsetGaps>>,

@@ -1,9 +1,9 @@
-//! Schemas by their name in a registry: bounded, each asked for by one thread at a time, waited for while the registry is
+//! Schemas by their name in a registry: bounded, each requested by one thread at a time, waited for while the registry is
 //! away.
 //!
 //! A record whose schema cannot be had is kept waiting and not refused: which records are refused
 //! must not hang on the registry's health. Only an id that the registry does not know refuses its
-//! records; it is asked for a few times before, as a replica of a registry may lag behind the
+//! records; it is requested a few times before, as a replica of a registry may lag behind the
 //! producer that has just registered it.
 
 use super::client::{Client, Failure};
@@ -176,7 +176,7 @@ impl Inner {
         }
     }
 
-    /// Forgets what was used least lately. What is being asked for stays: there are no more of these
+    /// Forgets what was used least lately. What is being requested stays: there are no more of these
     /// than threads.
     fn make_room(&mut self, max_schemas: NonZeroUsize) {
         while self.entries.len() >= max_schemas.get() {

@@ -214,7 +214,7 @@ impl Client {
         }
     }
 
-    /// An answer that is not the one asked for.
+    /// An answer that is not the one requested.
     fn refusal(&self, path: &str, status: u16, code: Option<u32>) -> Failure {
         let code = code.map(|code| format!(" (error code {code})")).unwrap_or_default();
         let advice = match status {

@@ -36,7 +36,7 @@ pub struct TaskImage<'a> {
     /// Each pool's, in the same order.
     timelines: Vec<&'a Timeline>,
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
-    /// What pools are asked beside their estimates, of those that are asked anything, in order of name.
+    /// What pools are asked alongside their estimates, of those that are asked anything, in order of name.
     beside: Vec<(&'a str, ObserversImage<'a>)>,
     /// What they are asked about time, tenants and tiers.
     reuse: Vec<(&'a str, ReuseImage<'a>)>,
@@ -131,7 +131,7 @@ impl RestoredTask {
 /// Why a task cannot go on from a snapshot: it is rebuilt from the log then.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskRestoreError {
-    /// What was asked beside the estimates belongs to no pool.
+    /// What was asked alongside the estimates belongs to no pool.
     #[error("what the snapshot keeps beside its pools is of no pool in it: rebuild the state from the log")]
     Beside,
     /// The records that wait are missing, too many, or not those of its pools.

@@ -393,7 +393,7 @@ impl PartitionTask {
         self.end = Some(end);
     }
 
-    /// What was done since this was last asked for.
+    /// What was done since this was last requested.
     pub fn take_counts(&mut self) -> Counts {
         let (pools, timelines) = (self.pools.pools(), self.pools.timelines());
         for (index, activity) in std::mem::take(&mut self.active) {
@@ -410,7 +410,7 @@ impl PartitionTask {
         self.arrivals.as_ref().map_or(0, |arrivals| arrivals.records() as u64)
     }
 
-    /// Names of pools created since this was last asked for.
+    /// Names of pools created since this was last requested.
     pub fn take_new_pools(&mut self) -> Vec<String> {
         let created = self.pools.take_created();
         created.into_iter().map(|index| self.pools.pools()[index].name().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! From what is asked for to offsets: questions to the brokers.
+//! From what is requested to offsets: questions to the brokers.
 
 use super::BackfillError;
 use super::place::{Place, Places, RangeError, Surroundings, WarmUp, between};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Most records in a row that cannot be decoded before a search takes them for the newest there are.
 const MAX_UNREADABLE: usize = 100;
 
-/// What is asked for.
+/// What is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     /// Where to begin to count.

@@ -2,7 +2,7 @@
 //!
 //! A run has a name. Under it are its committed offsets, its transactional id, its output topics and
 //! its snapshots, so that it disturbs nobody and goes on where it was when it is started again. What it
-//! was to read is noted beside its committed offsets: `latest` means the same after a restart.
+//! was to read is noted alongside its committed offsets: `latest` means the same after a restart.
 
 mod bounds;
 mod note;

@@ -1,4 +1,4 @@
-//! What a run keeps beside each committed offset, so that it goes on within the bounds it began with.
+//! What a run keeps alongside each committed offset, so that it goes on within the bounds it began with.
 
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::offsets::Noted;
@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     version: u32,
-    /// Digest of everything the run was asked for.
+    /// Digest of everything the run was requested.
     run: String,
     begin: i64,
     from: i64,
@@ -23,7 +23,7 @@ struct Note {
 /// Why a run cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
-    /// It is not the run that was asked for.
+    /// It is not the run that was requested.
     #[error(
         "this run id was used with another range, output topic or configuration, or with --report and without: repeat the command it began \
          with, or choose another --run-id"

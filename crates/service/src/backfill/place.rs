@@ -1,4 +1,4 @@
-//! Where a backfill begins and ends, as it is asked for and as offsets.
+//! Where a backfill begins and ends, as it is requested and as offsets.
 
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_formats::time::{Form, Numbers, Written, words};
@@ -174,7 +174,7 @@ impl fmt::Display for WarmUp {
 /// Why nothing can be read between two places.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Retention has deleted what was asked for.
+    /// Retention has deleted what was requested.
     #[error(
         "--from {offset}: that is no longer in partition {partition}, whose log begins at {start}; begin there \
          with --from earliest, or name places partition by partition (0:{start},...)"
@@ -182,7 +182,7 @@ pub enum RangeError {
     BelowStart {
         /// The partition.
         partition: Partition,
-        /// The offset asked for.
+        /// The offset requested.
         offset: NextOffset,
         /// The oldest there is.
         start: NextOffset,
@@ -197,7 +197,7 @@ pub enum RangeError {
         option: &'static str,
         /// The partition.
         partition: Partition,
-        /// The offset asked for.
+        /// The offset requested.
         offset: NextOffset,
         /// Where the log ends.
         end: NextOffset,
@@ -223,7 +223,7 @@ pub enum RangeError {
     /// There is no such partition.
     #[error("there is no partition {partition}: topic `{topic}` has partitions 0 to {last}")]
     NoSuchPartition {
-        /// The partition asked for.
+        /// The partition requested.
         partition: Partition,
         /// The topic.
         topic: String,
@@ -236,9 +236,9 @@ pub enum RangeError {
     /// Nothing to do.
     #[error("there is no record between --from {from} and --to {to} in topic `{topic}`")]
     Empty {
-        /// As asked for.
+        /// As requested.
         from: String,
-        /// As asked for.
+        /// As requested.
         to: String,
         /// The topic.
         topic: String,
@@ -250,7 +250,7 @@ pub enum RangeError {
 pub struct Surroundings {
     /// What the log holds.
     pub log: LogRange,
-    /// The first offset at or after the moment asked for, if there is one.
+    /// The first offset at or after the moment requested, if there is one.
     pub moment: Option<NextOffset>,
     /// The live group's committed offset.
     pub committed: Option<NextOffset>,

@@ -70,7 +70,7 @@ pub struct SharedPlan {
     pub group: String,
 }
 
-/// What a bounded run reads, and what it notes beside the offsets it commits.
+/// What a bounded run reads, and what it notes alongside the offsets it commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// Of each partition it reads.
@@ -296,7 +296,7 @@ pub(crate) struct Ends<'s> {
     pub results: (&'s kvset_settings::TopicName, &'static str, Cleanup),
     /// Topic of dead letters and its setting.
     pub dead_letters: (&'s kvset_settings::TopicName, &'static str),
-    /// Threads asked for; 0 for one a core.
+    /// Threads requested; 0 for one a core.
     pub threads: u32,
 }
 

@@ -26,7 +26,7 @@ pub struct Known {
 /// The work between the source and the partitions. Calls come from the poll loop, so none may wait for
 /// records to be processed.
 pub trait Stage<'c, M: Member> {
-    /// What a report says beside the progress itself.
+    /// What a report says alongside the progress itself.
     type Summary;
 
     /// Gets ready for a partition; decides where to take it up.
@@ -75,7 +75,7 @@ pub trait Stage<'c, M: Member> {
         Ok(())
     }
 
-    /// Whether a state that was asked for is still to come.
+    /// Whether a state that was requested is still to come.
     fn is_checkpointing(&self) -> bool {
         false
     }
@@ -86,6 +86,6 @@ pub trait Stage<'c, M: Member> {
     /// The process stops: what waits for others waits no longer.
     fn stop_waiting(&mut self) {}
 
-    /// Finishes what goes on beside the records.
+    /// Finishes what goes on alongside the records.
     fn finish(&mut self, _deadline: Duration) {}
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Most bytes to be written that are worth making a rebalance wait for.
 const CHEAP_BYTES: u64 = 64 << 20;
 
-/// Why a state is asked for.
+/// Why a state is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     /// Time goes by.
@@ -52,7 +52,7 @@ pub struct Checkpoints {
 struct Pace {
     id: PartitionId,
     epoch: Epoch,
-    /// When its state was last asked for, or taken up.
+    /// When its state was last requested, or taken up.
     last: Instant,
     /// A worker was asked and has not answered yet.
     asked: bool,

@@ -86,7 +86,7 @@ impl Attention {
         self.groups == [GroupKind::Full]
     }
 
-    /// What the groups beside the full ones keep; `None` where there are no others.
+    /// What the groups alongside the full ones keep; `None` where there are no others.
     pub fn other(&self) -> Option<GroupKind> {
         self.groups.iter().copied().find(|kind| *kind != GroupKind::Full)
     }

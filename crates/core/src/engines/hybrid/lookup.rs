@@ -32,7 +32,7 @@ impl HybridCache {
         groups.filter(move |(kind, _)| (**kind == GroupKind::Full) == full).map(|(_, group)| group)
     }
 
-    /// The largest number of leading pages, at most `leading`, whose last ones all groups beside the full ones hold:
+    /// The largest number of leading pages, at most `leading`, whose last ones all groups alongside the full ones hold:
     /// as many as `need` says, or, for windows, fewer where they reach the start.
     fn resumable(&self, leading: u32, need: u64) -> u32 {
         let (mut top, mut at) = (leading, leading);

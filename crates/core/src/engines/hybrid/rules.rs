@@ -6,7 +6,7 @@ use crate::request::event::RequestEvent;
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
-/// What decides a cache's answers beside its capacity.
+/// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HybridRules {
     /// The groups.
@@ -33,7 +33,7 @@ pub enum RulesError {
         "a retention interval of {interval} tokens is no multiple of the page ({page_size} tokens): choose one, 0 or none"
     )]
     Retention {
-        /// The interval asked for.
+        /// The interval requested.
         interval: u32,
         /// Tokens a page.
         page_size: PageSize,
@@ -43,7 +43,7 @@ pub enum RulesError {
         "a prefill chunk of {chunk} tokens is smaller than the page ({page_size} tokens): choose a larger one"
     )]
     Chunk {
-        /// The chunk asked for.
+        /// The chunk requested.
         chunk: u32,
         /// Tokens a page.
         page_size: PageSize,
@@ -73,7 +73,7 @@ impl HybridRules {
         u64::from(self.page_size.get())
     }
 
-    /// Pages of the groups beside the full ones that a hit must find before its end.
+    /// Pages of the groups alongside the full ones that a hit must find before its end.
     pub(super) fn need(&self) -> u64 {
         match self.attention.other() {
             None | Some(GroupKind::Full) => 0,
@@ -160,7 +160,7 @@ pub(super) struct Steps<'a> {
     pub rules: &'a HybridRules,
     pub shape: Shape,
     pub found: Found,
-    /// What the groups beside the full ones keep.
+    /// What the groups alongside the full ones keep.
     pub other: Option<GroupKind>,
 }
 

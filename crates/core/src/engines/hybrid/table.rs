@@ -1,6 +1,6 @@
 //! What one request holds of each group, and how it comes and goes (steps 2 and 3 of the rules).
 //!
-//! The groups beside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
+//! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
 //! given back is found once a kind and done once a group, for the blocks are each group's own.
 
 use super::rules::{Found, Steps};

@@ -13,7 +13,7 @@ use crate::stack::runs::MAX_PAGES;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
-/// What decides a cache's answers beside its capacity.
+/// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LmcacheRules {
     /// Tokens a page of the log.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// Between two looks of the loop, in milliseconds.
 const LOOK_EVERY_MS: i64 = 1_000;
 
-/// What decides a cache's answers beside its capacity.
+/// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LmcacheMpRules {
     /// Tokens a page of the log.

@@ -31,7 +31,7 @@ const CHECK_EVERY: Moment = 10_000;
 const REQUEST_TAKES: Moment = 1_000;
 const PAGE_TAKES: Moment = 30;
 
-/// What decides a store's answers beside its capacity.
+/// What decides a store's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MooncakeRules {
     /// Tokens a page; a page is an object.

@@ -16,7 +16,7 @@ pub struct EngineRange {
     requests: Vec<Footing>,
 }
 
-/// What an engine keeps of a request beside its stack.
+/// What an engine keeps of a request alongside its stack.
 #[derive(Debug, Clone, Copy)]
 struct Footing {
     page_accesses: u64,
@@ -134,7 +134,7 @@ mod tests {
         PageSize::new(SIZE as u32).expect("not zero")
     }
 
-    /// What an event says beside its ids: tokens of a partial last page, of the output, and whether its pages have ids.
+    /// What an event says alongside its ids: tokens of a partial last page, of the output, and whether its pages have ids.
     type Observers = (u64, u64, bool, bool);
 
     /// An event whose prompt is all of `ids` but those given to its output.

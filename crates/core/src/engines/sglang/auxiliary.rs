@@ -1,4 +1,4 @@
-//! What a pool beside that of full attention holds of a tree's nodes, in the order in which it gives them up.
+//! What a pool alongside that of full attention holds of a tree's nodes, in the order in which it gives them up.
 //!
 //! The pool of windows has the last pages of what was computed, of whole nodes. A node is in the order while the pool holds
 //! it, and the order is a list, for a part that is split off comes right behind the rest.

@@ -305,11 +305,11 @@ impl HicacheCache {
         freed >= short
     }
 
-    /// Evicts until `wanted` pages of the device are free beside the `held` ones, which belong to the request but
+    /// Evicts until `wanted` pages of the device are free alongside the `held` ones, which belong to the request but
     /// are in no node.
     fn make_room(&mut self, wanted: u64, held: u64) {
         while self.capacity - self.tree.pages() < wanted + held {
-            // Only this request's own path is locked, and `least_capacity` leaves room beside it,
+            // Only this request's own path is locked, and `least_capacity` leaves room alongside it,
             // so there is a leaf to evict for as long as room is short.
             let Some(leaf) = self.tree.oldest_leaf() else {
                 debug_assert!(false, "the request fits the device, so something is left to evict");

@@ -184,11 +184,11 @@ impl SglangCache {
         self.tree.insert(&mut self.path, &self.ids, shape.prompt_pages, private);
     }
 
-    /// Evicts until `wanted` pages are free beside the `held` ones, which belong to the request but
+    /// Evicts until `wanted` pages are free alongside the `held` ones, which belong to the request but
     /// are in no node.
     fn make_room(&mut self, wanted: u64, held: u64) {
         while self.capacity - self.tree.pages() < wanted + held {
-            // Only this request's own path is locked, and `least_capacity` leaves room beside it,
+            // Only this request's own path is locked, and `least_capacity` leaves room alongside it,
             // so there is a leaf to evict for as long as room is short.
             let evicted = self.tree.evict_oldest_leaf();
             debug_assert!(evicted, "the request fits the cache, so something is left to evict");

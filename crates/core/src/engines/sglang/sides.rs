@@ -1,4 +1,4 @@
-//! What HiCache adds to the tree: nodes that the host holds, alone or beside the device.
+//! What HiCache adds to the tree: nodes that the host holds, alone or alongside the device.
 
 use super::node::{NONE, NodeIndex};
 use super::tree::Tree;
@@ -73,7 +73,7 @@ impl Tree {
         self.offer(index);
     }
 
-    /// Evicts leaves from the host, the oldest first and each whole, until so many pages are free beside those that
+    /// Evicts leaves from the host, the oldest first and each whole, until so many pages are free alongside those that
     /// were; gives how many.
     pub(super) fn evict_from_host(&mut self, pages: u64) -> u64 {
         let mut freed = 0;
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// Drops the host's copies of nodes on both sides, in their order, until so many pages are free beside those that
+    /// Drops the host's copies of nodes on both sides, in their order, until so many pages are free alongside those that
     /// were; gives how many. Leaves that the device may evict next, which would then be without a copy, come last.
     pub(super) fn drop_duplicates(&mut self, pages: u64) -> u64 {
         let (mut freed, mut passed) = (0, Vec::new());

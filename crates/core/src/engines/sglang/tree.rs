@@ -1,7 +1,7 @@
 //! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
 //!
 //! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device. A pool
-//! beside that of full attention has an order of its own, in `auxiliary`.
+//! alongside that of full attention has an order of its own, in `auxiliary`.
 
 use super::auxiliary::Auxiliary;
 use super::host::HostSide;
@@ -35,7 +35,7 @@ pub(super) struct Tree {
     /// Pages on the device.
     pub(super) pages: u64,
     pub(super) host: HostSide,
-    /// What a pool beside that of full attention holds.
+    /// What a pool alongside that of full attention holds.
     pub(super) auxiliary: Auxiliary,
 }
 

@@ -13,7 +13,7 @@ use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 
-/// What decides a cache's answers beside its capacity.
+/// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRules {
     /// The groups of layers: full ones, and windows of one size.

@@ -23,7 +23,7 @@ use lru::LruChunks;
 use offers::Offers;
 use residents::Residents;
 
-/// What decides a tier's answers beside its capacity.
+/// What decides a tier's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadRules {
     /// Its configuration.

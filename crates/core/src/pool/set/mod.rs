@@ -118,7 +118,7 @@ pub enum PoolSetRestoreError {
     Clocks,
 }
 
-/// What a set knows of its log beside its pools, as a snapshot keeps it.
+/// What a set knows of its log alongside its pools, as a snapshot keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogState {
     /// How much time has passed.
@@ -417,13 +417,13 @@ impl PoolSet {
         Ok(index)
     }
 
-    /// The pools that were forgotten since this was last asked for: the index of each, which another pool has now, and
+    /// The pools that were forgotten since this was last requested: the index of each, which another pool has now, and
     /// its name.
     pub fn take_forgotten(&mut self) -> Vec<(usize, Box<str>)> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// The pools that were created since this was last asked for and are still there, by index.
+    /// The pools that were created since this was last requested and are still there, by index.
     pub fn take_created(&mut self) -> Vec<usize> {
         let mut created = std::mem::take(&mut self.created);
         created.sort_unstable();

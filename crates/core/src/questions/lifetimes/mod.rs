@@ -110,7 +110,7 @@ impl Lifetimes {
         self.tenants.as_ref().map(by_tenant).unwrap_or_default()
     }
 
-    /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.
+    /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
     pub fn resume(
         &mut self,
         bound: PageCount,

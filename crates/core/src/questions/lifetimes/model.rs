@@ -67,7 +67,7 @@ impl Looked {
     }
 }
 
-/// The stack as a list, and the engine beside it.
+/// The stack as a list, and the engine alongside it.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub profile: Profile,

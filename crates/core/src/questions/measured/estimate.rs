@@ -17,7 +17,7 @@ use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Measured beside modelled. Pages are pages of the pool; sampled counts are scaled up.
+/// Measured alongside modelled. Pages are pages of the pool; sampled counts are scaled up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredEstimate {
     /// Requests that say what they found.

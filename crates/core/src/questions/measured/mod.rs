@@ -1,4 +1,4 @@
-//! Measured beside modelled: what the engine's own count of cached tokens says about its cache.
+//! Measured alongside modelled: what the engine's own count of cached tokens says about its cache.
 //!
 //! A log that says how many prompt tokens came from cache says, request by request, between which two
 //! capacities the cache behaved: [`Reading`]. [`Intervals`] find the capacity that most requests agree

@@ -1,4 +1,4 @@
-//! Measured hits beside caches that are modelled a capacity at a time: the capacity at which most
+//! Measured hits alongside caches that are modelled a capacity at a time: the capacity at which most
 //! requests find exactly what they report.
 
 use super::accepted::Accepted;

@@ -1,4 +1,4 @@
-//! The state of what is asked beside the estimates, as a snapshot keeps it.
+//! The state of what is asked alongside the estimates, as a snapshot keeps it.
 //!
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
 //! time, tenants and tiers lies behind that in turn.

@@ -34,7 +34,7 @@ use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What is followed beside the pool's own cache.
+/// What is followed alongside the pool's own cache.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Observers {
     /// The caches that the log names, where the measured hits are asked about.

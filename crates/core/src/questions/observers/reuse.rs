@@ -1,4 +1,4 @@
-//! Time, tiers, tenants and the optimum beside a pool's estimates.
+//! Time, tiers, tenants and the optimum alongside a pool's estimates.
 //!
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be told of a window only once it has ended, are kept in windows that end.
@@ -222,7 +222,7 @@ impl ReuseObserver {
         self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))
     }
 
-    /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.
+    /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
     pub fn resume(&mut self, rules: ReuseRules, config: &PoolConfig) -> bool {
         let (retention, tenants) = (rules.retention.clone(), rules.tenants.clone());
         let sound = self.lifetimes.sights().is_some() == rules.runs.keeps_some()

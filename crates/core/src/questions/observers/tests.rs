@@ -1,4 +1,4 @@
-//! What windows say beside their estimates, against the same counted request by request, and what a
+//! What windows say alongside their estimates, against the same counted request by request, and what a
 //! snapshot keeps of it.
 
 use super::counters::Counter;
@@ -249,7 +249,7 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
     estimate.capacities.iter().map(bare).collect()
 }
 
-/// A set's image as a snapshot keeps it: the pools, then what they are asked beside, then of that time, tenants and
+/// A set's image as a snapshot keeps it: the pools, then what they are asked alongside, then of that time, tenants and
 /// tiers.
 type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
 

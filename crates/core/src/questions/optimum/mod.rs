@@ -7,7 +7,7 @@
 //!
 //! It needs the future, so it is told of a log or a window that has ended, in two passes: the runs of the engine tell who
 //! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`Kept`]), a few steps a run. Room
-//! for what is being computed is not asked for, so nobody reaches it.
+//! for what is being computed is not requested, so nobody reaches it.
 
 mod bits;
 mod kept;

@@ -134,7 +134,7 @@ impl Retention {
         }
     }
 
-    /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
+    /// Completes what was read back from a snapshot; whether it is what is requested and follows the list.
     pub(crate) fn resume(&mut self, config: RetentionConfig, holders: &Holders) -> bool {
         let ttls = || config.ttls.iter();
         let sound = self.sliding.len() == config.ttls.len()

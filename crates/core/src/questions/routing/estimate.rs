@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// One router. Pages are pages of the pool; numbers beyond the tracked bound are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouterEstimate {
-    /// As it was asked for, with what differs from the default: `hash:4:session`.
+    /// As it was requested, with what differs from the default: `hash:4:session`.
     pub asked: String,
     /// The router's name.
     pub router: String,

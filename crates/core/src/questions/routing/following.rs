@@ -103,7 +103,7 @@ impl FollowingCaches {
         }
     }
 
-    /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on beside the
+    /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on alongside the
     /// pool's engine.
     pub(super) fn resume(&mut self, config: &PoolConfig, most: usize, pool: &Engine) -> bool {
         match self {

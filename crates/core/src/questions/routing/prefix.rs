@@ -63,7 +63,7 @@ impl PrefixRouter {
             && self.loads.is_sound(fresh.loads.len())
     }
 
-    /// Bytes of memory held, nearly: a hash map keeps a byte beside each entry and an eighth of them free.
+    /// Bytes of memory held, nearly: a hash map keeps a byte alongside each entry and an eighth of them free.
     pub(super) fn memory_bytes(&self) -> usize {
         (self.tree.young.capacity() + self.tree.old.capacity()) * (2 * size_of::<u64>() + 1) * 8 / 7
     }

@@ -167,7 +167,7 @@ impl Router {
         }
     }
 
-    /// How it was asked for.
+    /// How it was requested.
     pub fn spec(&self) -> RouterSpec {
         self.spec
     }

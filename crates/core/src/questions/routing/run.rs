@@ -76,7 +76,7 @@ impl RoutedCaches {
         &self.router
     }
 
-    /// Completes what was read back from a snapshot; whether it is of this router and can go on beside the pool's engine.
+    /// Completes what was read back from a snapshot; whether it is of this router and can go on alongside the pool's engine.
     pub fn resume(&mut self, spec: RouterSpec, config: &PoolConfig, pool: &Engine) -> bool {
         let most = match spec.replicas {
             0 => MAX_REPLICAS,

@@ -69,7 +69,7 @@ impl Tenants {
         self.occupancies.iter_mut().for_each(|occupancy| occupancy.renumber(packed));
     }
 
-    /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
+    /// Completes what was read back from a snapshot; whether it is what is requested and follows the list.
     pub(crate) fn resume(&mut self, config: TenantsConfig, holders: &Holders) -> bool {
         let is_known = |account: u32| (account as usize) < self.names.len();
         let sums = |sums: &Vec<u128>| sums.len() <= self.names.len();

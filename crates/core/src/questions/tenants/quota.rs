@@ -89,7 +89,7 @@ pub struct QuotaRun {
     used: Vec<bool>,
 }
 
-/// What a split gives by total capacity, in the order asked for.
+/// What a split gives by total capacity, in the order requested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuotaResult {
     /// The split.

@@ -69,7 +69,7 @@ pub struct TierSpec {
     pub unit_price: Option<f64>,
 }
 
-/// What a plan is made from, beside the tiers.
+/// What a plan is made from, alongside the tiers.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanInput<'a, C> {
     /// The capacity each tier's coverage requires, in the tiers' order; `None` beyond the bound.

@@ -248,7 +248,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-        /// The two engines whose pages all can be hits, beside two caches that are kept page by page.
+        /// The two engines whose pages all can be hits, alongside two caches that are kept page by page.
         #[test]
         fn exclusive_tiers_equal_two_caches(
             requests in timed_requests(50), root_first in any::<bool>(), above in 1u64..20, own in 1u64..20,

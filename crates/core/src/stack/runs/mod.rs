@@ -154,7 +154,7 @@ impl RunTree {
         }
     }
 
-    /// Cuts a piece before the page `at` inside it and returns the deeper part, which stands beside it.
+    /// Cuts a piece before the page `at` inside it and returns the deeper part, which stands alongside it.
     pub fn cut(&mut self, index: PieceIndex, at: u32) -> PieceIndex {
         let piece = self.arena.get(index).clone();
         let deeper = self.add_piece(Piece { from: at, ..piece });

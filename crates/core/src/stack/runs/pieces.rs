@@ -142,7 +142,7 @@ impl Arena {
         self.vacant.push(index);
     }
 
-    /// Puts the deeper part of a piece that was cut beside it, on the side that its pages leave from.
+    /// Puts the deeper part of a piece that was cut alongside it, on the side that its pages leave from.
     pub(super) fn link_beside(&mut self, deeper: PieceIndex, upper: PieceIndex) {
         let piece = self.get(upper);
         if piece.before == NONE {

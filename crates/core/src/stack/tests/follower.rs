@@ -1,4 +1,4 @@
-//! Replicas along a pool's tree beside stacks of their own.
+//! Replicas along a pool's tree alongside stacks of their own.
 
 use super::*;
 use crate::stack::Follower;

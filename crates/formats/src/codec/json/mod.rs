@@ -109,7 +109,7 @@ impl Visitor<'_> for MemberName {
     }
 }
 
-/// What was found beside the ids, which go into the buffers.
+/// What was found alongside the ids, which go into the buffers.
 #[derive(Debug, Default, PartialEq)]
 struct Found<'a> {
     event_time: Option<Number>,

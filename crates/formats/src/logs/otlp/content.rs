@@ -58,7 +58,7 @@ const PREFIXES: [&str; 17] = [
     "lk.",
 ];
 
-/// Those that may hold a part of a prompt that stands in another one, and that are not read beside it.
+/// Those that may hold a part of a prompt that stands in another one, and that are not read alongside it.
 const PARTS: [&str; 7] = [
     "gen_ai.system_instructions",
     "gen_ai.tool.definitions",
@@ -86,7 +86,7 @@ pub(super) fn parts(item: &Item) -> impl Iterator<Item = &'static str> {
 
 /// The attributes of a request, and of the spans around it, that may hold the rest of a prompt that is not whole.
 pub(super) fn unread(item: &Item) -> Vec<String> {
-    // By the conventions these are read beside the messages.
+    // By the conventions these are read alongside the messages.
     let read = ["gen_ai.system_instructions", "gen_ai.tool.definitions", "model_request_parameters"];
     let is_read = |key: &&str| item.get("gen_ai.input.messages").is_some() && read.contains(key);
     let own = parts(item).filter(|key| !is_read(key)).map(str::to_owned);

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const PROMPT: &str = "gen_ai.prompt";
 const OLD_PROMPT: &str = "llm.prompts";
 const FUNCTIONS: &str = "llm.request.functions";
-/// What OpenLLMetry keeps beside the messages.
+/// What OpenLLMetry keeps alongside the messages.
 const NO_MESSAGES: [&str; 2] = ["prompt_filter_results", "prompt_error"];
 
 /// The body of a chat or a completion; nothing where none of these conventions is followed.
@@ -93,7 +93,7 @@ fn indexed_messages(item: &Item, prefix: &str) -> Result<Option<Vec<String>>, De
     let mut all: BTreeMap<usize, Parts<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, prefix) {
         let Some(number) = number else {
-            // What OpenLLMetry keeps beside the messages.
+            // What OpenLLMetry keeps alongside the messages.
             if NO_MESSAGES.iter().any(|name| item.get(&format!("{prefix}.{name}")).is_some()) {
                 continue;
             }

@@ -8,7 +8,7 @@ use minijinja::Value;
 use minijinja::value::ValueKind;
 
 impl Conversion<'_> {
-    /// The messages of a result: one, but where it refers to tools beside what it says.
+    /// The messages of a result: one, but where it refers to tools alongside what it says.
     pub(super) fn results(&self, block: &Value, place: &str) -> Result<Vec<Fields>, TokenizeError> {
         let answer = |content: Value| {
             let mut answer = message("tool", Some(content));
