@@ -95,13 +95,13 @@ fn tier(name: &str, coverage: &str) -> TierConfig {
     }
 }
 
-fn config(capacities: &[u64], asked: Questions) -> Arc<PoolConfig> {
+fn config(capacities: &[u64], questions: Questions) -> Arc<PoolConfig> {
     Arc::new(PoolConfig {
         page_size: PageSize::new(64),
         capacities: capacities.iter().copied().map(CapacitySpec::of_pages).collect(),
         windows: vec![WindowKind::All],
         tiers: vec![tier("device", "0.9"), tier("host", "0.99")],
-        asked: Questions { horizon: Horizon::Finite, ..asked },
+        questions: Questions { horizon: Horizon::Finite, ..questions },
         ..PoolConfig::default()
     })
 }

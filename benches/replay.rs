@@ -91,7 +91,7 @@ fn options(trace: &Path) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Default::default(),
+        extras: Default::default(),
         provisioned: None,
         threads: cores(),
     }

@@ -47,7 +47,7 @@ impl UpperEnd {
         let tally = match tally {
             Some(tally) => tally,
             none => {
-                let mut before = Tally { beside: None, overlaps: Overlaps::default(), ..counts.clone() };
+                let mut before = Tally { observation: None, overlaps: Overlaps::default(), ..counts.clone() };
                 summary.read(outcome, position, &rules);
                 before.remove(summary, summary.pages_unseen_since(first));
                 none.insert(before)

@@ -87,11 +87,12 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let whole = replay.whole.as_ref();
     let optimum = replay.optimal.as_ref().map(|found| questions::optimum(found, pool.page_bytes));
     let before = super::pointwise::sections(replay).into_iter().chain(optimum);
-    pool.asked.sections.splice(0..0, before);
-    pool.asked.sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
-    pool.asked.sections.extend(replay.restarts.as_ref().map(super::restarts::section));
-    pool.asked.sections.extend(replay.worth.as_ref().map(super::worth::section));
-    pool.asked.worth = replay.worth.as_ref().and_then(|worth| super::worth::curve(worth, pool.page_bytes?));
+    pool.questions.sections.splice(0..0, before);
+    pool.questions.sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
+    pool.questions.sections.extend(replay.restarts.as_ref().map(super::restarts::section));
+    pool.questions.sections.extend(replay.worth.as_ref().map(super::worth::section));
+    pool.questions.worth =
+        replay.worth.as_ref().and_then(|worth| super::worth::curve(worth, pool.page_bytes?));
     pool
 }
 
@@ -141,6 +142,6 @@ fn uncounted(replay: &Replay) -> PoolReport {
         bound_pages: None,
         caveats: Caveats::default(),
         with_answers: None,
-        asked: QuestionSections::default(),
+        questions: QuestionSections::default(),
     }
 }

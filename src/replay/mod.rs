@@ -88,7 +88,7 @@ pub struct ReplayOptions {
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
     /// What to follow besides the pool.
-    pub beside: Extras,
+    pub extras: Extras,
     /// What the cache holds today, to compare with.
     pub provisioned: Option<CapacitySpec>,
     /// Threads that read lines, take ranges of the requests, and serve the capacities of an engine that is modelled a

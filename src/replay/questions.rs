@@ -13,9 +13,9 @@ use kvset_formats::trace::TraceRow;
 /// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
 /// tiers is told where several are planned.
 pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
-    let asked = &pool.asked;
+    let asked = &pool.questions;
     let traffic = pool.tiers.len() > 1 && !pool.is_pointwise();
-    let rate = options.beside.prefill_rate.as_ref().map(PrefillRate::at_start);
+    let rate = options.extras.prefill_rate.as_ref().map(PrefillRate::at_start);
     Questions {
         measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
@@ -30,15 +30,15 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
 ///
 /// # Errors
 /// [`ReplayError`].
-pub(super) fn check(config: &PoolConfig, beside: &Extras) -> Result<(), ReplayError> {
-    let asked = &config.asked;
+pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayError> {
+    let asked = &config.questions;
     let of_a_stack = [
         ("--router", !asked.routers.is_empty()),
         ("--ttl", !asked.ttls.is_empty()),
         ("--optimal", asked.optimal),
         ("--tenants", asked.tenants.is_some()),
-        ("--quota", !beside.quotas.is_empty()),
-        ("--restarts", beside.restarts),
+        ("--quota", !extras.quotas.is_empty()),
+        ("--restarts", extras.restarts),
     ];
     let option = of_a_stack.into_iter().find(|(_, is_asked)| *is_asked);
     if let Some((asked, _)) = option.filter(|_| config.is_pointwise()) {
@@ -81,8 +81,9 @@ impl Names {
 
 /// How a log was taken whose usages all leave the cached tokens out, where nobody asks for them to be zeros.
 pub(super) fn never_stated(pool: &Pool) -> Option<String> {
-    let counts: &Counts = pool.counted_since_start()?.beside.as_ref()?.measured_counts()?;
-    let is_unclear = !pool.config().asked.measured && !counts.state_something() && counts.taken_as_zero > 0;
+    let counts: &Counts = pool.counted_since_start()?.observation.as_ref()?.measured_counts()?;
+    let is_unclear =
+        !pool.config().questions.measured && !counts.state_something() && counts.taken_as_zero > 0;
     is_unclear.then(|| {
         format!(
             "none of {} requests with a usage states its cached tokens, which is taken as not measured: nothing was \

@@ -25,9 +25,9 @@ pub(super) struct Restarts {
 impl Restarts {
     /// Nothing yet; none where nobody asks for it.
     pub(super) fn new(options: &ReplayOptions) -> Option<Self> {
-        options.beside.restarts.then(|| Self {
-            rate: options.beside.prefill_rate.clone(),
-            prices: options.beside.prices,
+        options.extras.restarts.then(|| Self {
+            rate: options.extras.prefill_rate.clone(),
+            prices: options.extras.prices,
             provisioned: options.provisioned.clone(),
             max_tracked_pages: options.pool.max_tracked_pages.0,
             tally: None,

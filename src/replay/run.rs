@@ -108,8 +108,8 @@ impl Run {
         config.publish_every_ms = 0;
         // The whole log is what there is to act on.
         config.act_on = Some(WindowKind::All);
-        questions::check(&config, &options.beside)?;
-        config.asked = questions::of_finite_log(&config, options);
+        questions::check(&config, &options.extras)?;
+        config.questions = questions::of_finite_log(&config, options);
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
@@ -131,13 +131,13 @@ impl Run {
             recorder,
             cache_writes: CacheWritesResult::default(),
             names: Names::default(),
-            quotas: options.beside.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
-            worth: options.beside.prefill_rate.clone().map(WorthTally::new),
-            prices: options.beside.prices,
+            quotas: options.extras.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
+            worth: options.extras.prefill_rate.clone().map(WorthTally::new),
+            prices: options.extras.prices,
             routed: RoutedTally::all(options),
             restarts: Restarts::new(options),
             ceilings,
-            below: Tiers::new(&options.beside.below, &options.beside.below_rules),
+            below: Tiers::new(&options.extras.below, &options.extras.below_rules),
             sufficiency: None,
             provisioned: options.provisioned.clone(),
             threads: options.threads,
@@ -214,7 +214,7 @@ impl Run {
         if let (Some(upper), Some(pool)) = (&mut self.upper, self.pools.get(POOL)) {
             upper.observe(event, self.requests, pool, counted);
         }
-        self.observe_beside(row, counted)?;
+        self.observe_extras(row, counted)?;
         (self.requests, with.ledger.accepted) = (self.requests + 1, with.ledger.accepted + 1);
         if counted {
             self.counted += 1;
@@ -232,7 +232,7 @@ impl Run {
         self.pools.get(POOL)
     }
 
-    fn observe_beside(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
+    fn observe_extras(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
         let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
@@ -337,7 +337,7 @@ impl Run {
         let caches = pool.and_then(Pool::caches);
         let page_size = pool.map_or(self.config.page_size, Pool::page_size);
         let page_bytes = pool.and_then(Pool::page_bytes);
-        self.names.check(&self.config.asked.routers)?;
+        self.names.check(&self.config.questions.routers)?;
         let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);

@@ -186,7 +186,7 @@ pub fn search(
         let mut options = options.clone();
         options.pool.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
         options.pool.windows = vec![WindowKind::All];
-        (options.beside, options.pool.asked) = Default::default();
+        (options.extras, options.pool.questions) = Default::default();
         let start = |pool: &PoolConfig| {
             let mut run = Run::new(&options, pool, None)?;
             run.count_sufficient();

@@ -32,10 +32,10 @@ impl RoutedTally {
     /// One for each router that is asked about; none where it is not known how fast prompts are computed.
     pub(super) fn all(options: &ReplayOptions) -> Vec<Self> {
         let of = |spec: &RouterSpec| {
-            let rate = options.beside.prefill_rate.clone()?;
+            let rate = options.extras.prefill_rate.clone()?;
             Some(Self { spec: *spec, tally: WorthTally::new(rate) })
         };
-        options.pool.asked.routers.iter().filter_map(of).collect()
+        options.pool.questions.routers.iter().filter_map(of).collect()
     }
 
     /// Takes the request in that the pool took last, with a prompt of so many tokens; `at` is the router's place.

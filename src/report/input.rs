@@ -1,6 +1,6 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
-use super::asked::QuestionSections;
+use super::question_sections::QuestionSections;
 use super::questions;
 use super::section::Page;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -87,7 +87,7 @@ pub struct PoolReport {
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
     /// What was requested alongside the estimates.
-    pub asked: QuestionSections,
+    pub questions: QuestionSections,
 }
 
 /// The upper end of figures, of which the report shows the lower one.
@@ -239,7 +239,7 @@ impl Distribution {
 }
 
 /// What an estimate tells alongside itself.
-fn asked_of(estimate: &Estimate) -> QuestionSections {
+fn questions_of(estimate: &Estimate) -> QuestionSections {
     let mut asked = QuestionSections::default();
     let found =
         |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
@@ -290,7 +290,7 @@ impl PoolReport {
                 ..Caveats::default()
             },
             with_answers: None,
-            asked: asked_of(estimate),
+            questions: questions_of(estimate),
         }
     }
 

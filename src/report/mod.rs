@@ -7,7 +7,6 @@
 //! input -> headline, caveats, plot::{curve, history, distribution} -> page (HTML)
 //! ```
 
-mod asked;
 mod caveats;
 mod comparison;
 mod headline;
@@ -18,6 +17,7 @@ mod page;
 mod parts;
 mod plan;
 pub mod plot;
+mod question_sections;
 pub mod questions;
 mod recorder;
 mod routing;
@@ -26,7 +26,6 @@ mod table;
 mod theme;
 pub(crate) mod words;
 
-pub use asked::QuestionSections;
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{
@@ -36,6 +35,7 @@ pub use input::{
 pub(crate) use markup::Markup;
 pub use page::{render, section};
 pub use plot::{Plot, PlotError};
+pub use question_sections::QuestionSections;
 pub use recorder::{EstimateHistory, HistoryRecorder};
 pub use section::{Page, Section};
 pub use table::Table;

@@ -114,10 +114,10 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
         });
         out.raw("</div>\n");
     }
-    pool.asked.sections.iter().for_each(|section| {
+    pool.questions.sections.iter().for_each(|section| {
         out.markup(&section.markup());
     });
-    if let Some(curve) = &pool.asked.worth
+    if let Some(curve) = &pool.questions.worth
         && let Some(plot) = worth_against_price(&format!("{id}-worth"), curve)?
     {
         out.raw("<div class=\"plots\">\n").markup(&figure(&plot)).raw("</div>\n");

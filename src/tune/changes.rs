@@ -105,13 +105,13 @@ fn page_sizes(base: &Setup) -> Vec<Change> {
 
 /// Whether the engine, or a tier below it, is one of these.
 fn models(base: &Setup, wanted: &[Profile]) -> bool {
-    let below = base.options.beside.below.iter().filter_map(|below| below.tier.store());
+    let below = base.options.extras.below.iter().filter_map(|below| below.tier.store());
     below.filter_map(Store::profile).chain([base.options.pool.profile]).any(|engine| wanted.contains(&engine))
 }
 
 fn engine_rules(base: &Setup) -> Vec<Change> {
     let (rules, profile) = (&base.options.pool.rules, base.options.pool.profile);
-    let below = &base.options.beside.below_rules;
+    let below = &base.options.extras.below_rules;
     let mut all = Vec::new();
     if profile == Profile::Vllm && !rules.attention.is_full() {
         let page = base.page_size.get();
@@ -183,7 +183,7 @@ fn engine_rules(base: &Setup) -> Vec<Change> {
 
 /// The options of vLLM's own tier, where that is below.
 fn offload_options(base: &Setup) -> Vec<Change> {
-    let stores = base.options.beside.below.iter().filter_map(|below| below.tier.store());
+    let stores = base.options.extras.below.iter().filter_map(|below| below.tier.store());
     let mut present = stores.filter_map(|store| match store {
         Store::VllmOffload(options) => Some(options),
         _ => None,
@@ -227,7 +227,7 @@ fn memory() -> Vec<Change> {
 }
 
 fn tiers_below(base: &Setup) -> Vec<Change> {
-    let below = &base.options.beside.below;
+    let below = &base.options.extras.below;
     if below.is_empty() {
         let times = [1, 4].into_iter();
         let name = if base.options.pool.profile == Profile::Sglang { "hicache" } else { "lmcache" };
@@ -239,7 +239,7 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
             .collect();
     }
     let without = Change::new(Topic::TierBelow, "no tiers below", |setup| {
-        setup.options.beside.below.clear();
+        setup.options.extras.below.clear();
         setup.options.pool.rules.hicache = None;
         setup.options.pool.rules.hicache_write = WritePolicy::default();
         Ok(())
@@ -254,22 +254,22 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
     };
     let reordered = below.len() > 1 && below.iter().all(|below| below.tier != TierBelow::Hicache);
     let reverse = Change::new(Topic::TierBelow, "tiers below in the other order", |setup| {
-        setup.options.beside.below.reverse();
+        setup.options.extras.below.reverse();
         Ok(())
     });
     [(1, 2), (2, 1)].into_iter().map(step).chain([without]).chain(reordered.then_some(reverse)).collect()
 }
 
 fn times_to_live(base: &Setup) -> Vec<Change> {
-    let Some(present) = base.options.pool.asked.ttls.first().copied() else { return Vec::new() };
+    let Some(present) = base.options.pool.questions.ttls.first().copied() else { return Vec::new() };
     let mut all = vec![Change::new(Topic::TimeToLive, "no --ttl (kept until evicted)", |setup| {
-        setup.options.pool.asked.ttls.clear();
+        setup.options.pool.questions.ttls.clear();
         Ok(())
     })];
     let times = ["1m", "5m", "10m", "1h", "24h"].into_iter().filter_map(|time| time.parse::<Ttl>().ok());
     for ttl in times.filter(|ttl| *ttl != present) {
         all.push(Change::new(Topic::TimeToLive, format!("--ttl {ttl}"), move |setup| {
-            setup.options.pool.asked.ttls = vec![ttl];
+            setup.options.pool.questions.ttls = vec![ttl];
             Ok(())
         }));
     }
@@ -277,7 +277,7 @@ fn times_to_live(base: &Setup) -> Vec<Change> {
 }
 
 fn routers(base: &Setup, facts: LogFacts) -> Vec<Change> {
-    let Some(present) = base.options.pool.asked.routers.first().copied() else {
+    let Some(present) = base.options.pool.questions.routers.first().copied() else {
         let why = "there is one cache: name the present router with --router, such as --router round-robin:4";
         return vec![Change::new(Topic::Router, "--router", move |_| Err(why.to_owned()))];
     };
@@ -308,7 +308,7 @@ fn routers(base: &Setup, facts: LogFacts) -> Vec<Change> {
                 true => format!("{text}:at={}", setup.capacity()),
                 false => text.clone(),
             };
-            setup.options.pool.asked.routers = vec![text.parse().map_err(|error| format!("{error}"))?];
+            setup.options.pool.questions.routers = vec![text.parse().map_err(|error| format!("{error}"))?];
             Ok(())
         })
     };

@@ -173,7 +173,7 @@ pub fn tune(
 
 /// What a replica less, as many as there are, and one more find.
 fn replicas(base: &Setup, log: &RequestLog) -> Result<Vec<ReplicasResult>, TuneError> {
-    let router = base.options.pool.asked.routers.first().filter(|router| router.replicas > 0);
+    let router = base.options.pool.questions.routers.first().filter(|router| router.replicas > 0);
     let Some(present) = router.map(|router| router.replicas) else { return Ok(Vec::new()) };
     let result = |count: usize| {
         let setup = base.with_replicas(count)?;

@@ -96,7 +96,7 @@ impl Setup {
     /// Changes a rule of the engine, and of the tiers below it.
     pub fn set_rule(&mut self, set: impl Fn(&mut EngineRules)) {
         set(&mut self.options.pool.rules);
-        set(&mut self.options.beside.below_rules);
+        set(&mut self.options.extras.below_rules);
     }
 
     /// Takes pages of another size, of the same memory.
@@ -121,11 +121,11 @@ impl Setup {
     /// How exact its figures are.
     pub fn exactness(&self) -> Exactness {
         let pool = &self.options.pool;
-        let below = self.options.beside.below.iter().filter_map(|below| below.tier.store());
+        let below = self.options.extras.below.iter().filter_map(|below| below.tier.store());
         let mut engines = below.filter_map(Store::profile).chain([pool.profile]);
         match () {
             () if engines.any(|engine| engine.approximation().is_some()) => Exactness::Approximate,
-            () if pool.is_pointwise() || !self.options.beside.below.is_empty() => Exactness::Pointwise,
+            () if pool.is_pointwise() || !self.options.extras.below.is_empty() => Exactness::Pointwise,
             () => Exactness::Exact,
         }
     }
@@ -152,7 +152,7 @@ impl Setup {
     }
 
     fn worth(&self, done: &Replay) -> Option<WorthAt> {
-        let asked = &self.options.pool.asked;
+        let asked = &self.options.pool.questions;
         let worth = match () {
             () if !asked.routers.is_empty() => done.routed_worth.first().map(|routed| &routed.worth),
             () if !asked.ttls.is_empty() => None,
@@ -164,7 +164,7 @@ impl Setup {
     /// The same replicas, `count` of them, each as large as it is; none where that is no number of replicas that the
     /// router can have.
     pub fn with_replicas(&self, count: usize) -> Option<Self> {
-        let present = self.options.pool.asked.routers.first()?;
+        let present = self.options.pool.questions.routers.first()?;
         let mut changed = self.clone();
         changed.scale(count as u64, present.replicas as u64);
         let kind = match present.kind {
@@ -174,7 +174,7 @@ impl Setup {
             kind => kind,
         };
         let spec = RouterSpec { kind, replicas: count };
-        changed.options.pool.asked.routers = vec![spec.written().parse().ok()?];
+        changed.options.pool.questions.routers = vec![spec.written().parse().ok()?];
         Some(changed)
     }
 
@@ -243,7 +243,7 @@ impl Setup {
 
     /// Changes the options of vLLM's own tier.
     pub fn set_offload(&mut self, set: impl Fn(&mut OffloadOptions)) {
-        for below in &mut self.options.beside.below {
+        for below in &mut self.options.extras.below {
             if let TierBelow::Store(Store::VllmOffload(options)) = &mut below.tier {
                 set(options);
             }
@@ -259,12 +259,12 @@ impl Setup {
         if below.tier == TierBelow::Hicache {
             self.options.pool.rules.hicache = Some(below.capacity.clone());
         }
-        self.options.beside.below = vec![below];
+        self.options.extras.below = vec![below];
         Ok(())
     }
 
     fn each_below(&mut self, change: impl Fn(&CapacitySpec) -> CapacitySpec) {
-        self.options.beside.below.iter_mut().for_each(|below| below.capacity = change(&below.capacity));
+        self.options.extras.below.iter_mut().for_each(|below| below.capacity = change(&below.capacity));
         let host = self.options.pool.rules.hicache.as_ref().map(&change);
         self.options.pool.rules.hicache = host;
     }

@@ -57,7 +57,7 @@ fn check_replay(name: &str, outputs: Outputs) {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Default::default(),
+        extras: Default::default(),
         provisioned: None,
         threads: 1,
     };

@@ -67,7 +67,7 @@ fn options(traces: Vec<PathBuf>, pool: PoolConfig) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Extras::default(),
+        extras: Extras::default(),
         provisioned: None,
         threads: 1,
     }

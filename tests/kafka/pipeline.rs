@@ -118,7 +118,7 @@ fn replayed_windows() -> Vec<Estimate> {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Default::default(),
+        extras: Default::default(),
         provisioned: None,
         threads: 1,
     };

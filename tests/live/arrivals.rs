@@ -77,7 +77,7 @@ fn replayed(trace: &Path, profile: Profile) -> Estimate {
         ..PoolConfig::default()
     };
     let options = ReplayOptions {
-        beside: Default::default(),
+        extras: Default::default(),
         traces: vec![trace.to_owned()],
         read: ReadOptions::default(),
         pool,

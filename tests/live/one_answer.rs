@@ -57,7 +57,7 @@ fn replayed_with(
         ..PoolConfig::default()
     };
     let options = ReplayOptions {
-        beside: Default::default(),
+        extras: Default::default(),
         traces: vec![trace.to_owned()],
         read: ReadOptions::default(),
         pool,

@@ -25,7 +25,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         pool_name: None,
         skip_bad_rows: false,
-        beside: Default::default(),
+        extras: Default::default(),
         provisioned: None,
         threads: 1,
     }

@@ -261,7 +261,7 @@ pub fn week_pool() -> PoolReport {
         bound_pages: None,
         with_answers: None,
         caveats: Caveats::default(),
-        asked: Default::default(),
+        questions: Default::default(),
     })
 }
 

@@ -127,7 +127,7 @@ pub fn task_config() -> TaskConfig {
         max_tracked_pages: PageCount(1 << 12),
         // So that replicas follow their pools at first, and are on their own later.
         max_pages_per_request: (1 << 12) - 100,
-        asked: Questions {
+        questions: Questions {
             measured: true,
             provisioned: None,
             routers: ["logged", "least-in-flight:2", "prefix:2"]

@@ -69,10 +69,10 @@ fn config() -> Arc<TaskConfig> {
 }
 
 /// The same with more asked of every pool whose engine can answer.
-pub(super) fn config_that_asks(asked: Questions) -> Arc<TaskConfig> {
-    let pool = PoolConfig { asked, ..common() };
-    let asked = Questions::default();
-    let sglang = PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), asked, ..pool.clone() };
+pub(super) fn config_that_asks(questions: Questions) -> Arc<TaskConfig> {
+    let pool = PoolConfig { questions, ..common() };
+    let questions = Questions::default();
+    let sglang = PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), questions, ..pool.clone() };
     let named = [
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
         ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
@@ -90,8 +90,8 @@ fn config_of_rules() -> Arc<TaskConfig> {
 }
 
 /// The same with more asked of every pool.
-pub(super) fn config_of_rules_that_asks(asked: Questions) -> Arc<TaskConfig> {
-    let pool = PoolConfig { tiers: Vec::new(), asked, ..common() };
+pub(super) fn config_of_rules_that_asks(questions: Questions) -> Arc<TaskConfig> {
+    let pool = PoolConfig { tiers: Vec::new(), questions, ..common() };
     let told = |profile, rules: EngineRules| PoolConfig { profile, rules, ..pool.clone() };
     let groups =
         |text: &str| EngineRules { attention: text.parse().expect("groups"), ..EngineRules::default() };

@@ -194,7 +194,7 @@ impl Preparer {
         around: &[u8],
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
-        let held = self.read_beside(request, record, around)?;
+        let held = self.read_around(request, record, around)?;
         let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
         let mut common = self.common(record, arrival)?;
         common.output_tokens = request.output_tokens.and_then(signed);
@@ -242,7 +242,7 @@ impl Preparer {
 
     /// Reads what templates and labels name: from what carries the record, from the request in it, from the record, and
     /// by the log's own names, each before the one that comes ahead of it here.
-    fn read_beside(
+    fn read_around(
         &mut self,
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,

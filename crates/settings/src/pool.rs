@@ -73,7 +73,7 @@ impl Settings {
             tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
             trend: self.plan.rules(),
             further_costs: Vec::new(),
-            asked: self.questions(own),
+            questions: self.questions(own),
         };
         // Without meaning elsewhere, and no part of a configuration there.
         let hold_back_ms = if config.models_overlap() { self.hold_back(own).as_ms() } else { 0 };

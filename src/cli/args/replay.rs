@@ -113,7 +113,7 @@ impl TraceArgs {
             warm_up: WarmUp::Requests(0),
             pool_name: None,
             skip_bad_rows: self.skip_bad_rows,
-            beside: Extras::default(),
+            extras: Extras::default(),
             provisioned: None,
             threads: cores(),
         }
@@ -389,7 +389,7 @@ impl ReplayArgs {
             tiers: self.tiers.clone(),
             trend: TrendRules::default(),
             further_costs: costs.iter().skip(1).copied().collect(),
-            asked: Questions::default(),
+            questions: Questions::default(),
         }
     }
 }

@@ -309,7 +309,7 @@ mod tests {
         table.observe(estimates("a", None, &[]).remove(0));
         assert!(!table.render(&Terminal::default()).contains("behaves like"));
         let mut config = PoolConfig::default();
-        config.asked.measured = true;
+        config.questions.measured = true;
         table.observe(estimates_of("b", config).remove(0));
         let text = table.render(&Terminal::default());
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();

@@ -15,7 +15,7 @@ use kvset_core::questions::enabled::Questions;
 
 /// Puts what was requested of single capacities, and what is no part of an estimate, into a result.
 pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
-    let Questions { ttls, optimal, .. } = &done.config.asked;
+    let Questions { ttls, optimal, .. } = &done.config.questions;
     let points = done.whole.iter().flat_map(|whole| &whole.capacities);
     for (entry, point) in result.capacities.iter_mut().zip(points) {
         entry.eviction_age_ms = (!ttls.is_empty()).then(|| point.eviction_age_ms.unwrap_or_default());

@@ -105,11 +105,11 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.read_options(),
-        pool: PoolConfig { asked: args.questions().map_err(Failure::Usage)?, ..pool },
+        pool: PoolConfig { questions: args.questions().map_err(Failure::Usage)?, ..pool },
         warm_up: args.warm_up,
         pool_name: args.pool.clone(),
         skip_bad_rows: args.trace.skip_bad_rows,
-        beside: args.extras(),
+        extras: args.extras(),
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };

@@ -56,7 +56,7 @@ pub(crate) fn write_plot(path: &Path, pools: &[PoolReport]) -> anyhow::Result<()
 
 /// Writes worth against price as an SVG.
 pub(crate) fn write_worth_plot(path: &Path, pool: &PoolReport) -> anyhow::Result<()> {
-    let curve = pool.asked.worth.as_ref().with_context(|| {
+    let curve = pool.questions.worth.as_ref().with_context(|| {
         let path = path.display();
         format!(
             "nothing to draw in `{path}`: worth per GiB needs --kv-bytes-per-token or --model-config, and requests at \

@@ -22,7 +22,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else { return Ok(None) };
     let markers = coverage_markers(pool, |pages| interpolate(drawn, pages).into_iter().collect());
     // The axis reaches every marker, also where the curve was not requested that far.
-    let band = pool.asked.measured.filter(|band| band.pages_from > 0);
+    let band = pool.questions.measured.filter(|band| band.pages_from > 0);
     let ends = band.into_iter().flat_map(|band| [Some(band.pages_from), band.pages_to]).flatten();
     let reached: Vec<_> =
         markers.iter().map(|marker| marker.x).chain(ends.map(|pages| pages as f64)).collect();
@@ -124,10 +124,11 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         ],
     };
     series.push(of("prefill throughput (right axis)", Ink::Second, true, &throughput));
-    if !pool.asked.foresight.is_empty() {
+    if !pool.questions.foresight.is_empty() {
         series.push(foresight(pool, drawn));
     }
-    series.extend(pool.asked.measured.filter(|band| band.pages_from > 0).map(|band| measured(band, high)));
+    series
+        .extend(pool.questions.measured.filter(|band| band.pages_from > 0).map(|band| measured(band, high)));
     if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
@@ -157,7 +158,7 @@ fn measured(band: MeasuredBand, high: f64) -> Series {
 /// What perfect foresight would find at the drawn capacities.
 fn foresight(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Series {
     let at = |point: &&CapacityPoint| {
-        let known = pool.asked.foresight.iter().find(|(pages, _)| *pages == point.pages);
+        let known = pool.questions.foresight.iter().find(|(pages, _)| *pages == point.pages);
         known.map(|(pages, rate)| Some((*pages as f64, *rate)))
     };
     Series {

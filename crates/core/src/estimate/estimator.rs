@@ -68,7 +68,7 @@ pub struct PoolFigures<'a> {
     /// Requests were followed while they were in flight.
     pub models_overlap: bool,
     /// What is asked alongside the estimates.
-    pub beside: Option<&'a Observers>,
+    pub observers: Option<&'a Observers>,
 }
 
 /// What is asked alongside an estimate.
@@ -161,7 +161,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight,
             required,
-            capacities: reuse.beside_points(self.capacities(tally, accumulated)),
+            capacities: reuse.with_points(self.capacities(tally, accumulated)),
             counted,
             late_records: window.late_records,
             chain_violations: self.chain_violations,
@@ -242,8 +242,8 @@ impl PoolFigures<'_> {
 
     /// What is asked alongside the estimate, where anything is.
     fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
-        let tally = window.tally.beside.as_deref().map(ObservationTally::consolidated);
-        let Some((beside, tally)) = self.beside.zip(tally) else { return Answers::default() };
+        let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
+        let Some((observers, tally)) = self.observers.zip(tally) else { return Answers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: self.config,
@@ -260,9 +260,9 @@ impl PoolFigures<'_> {
             tiers: plan.map(|plan| plan.tiers.as_slice()),
         };
         Answers {
-            measured: beside.measured(&figures, &tally),
-            routing: beside.routing(&figures, &tally),
-            reuse: beside.reuse(&figures, &tally),
+            measured: observers.measured(&figures, &tally),
+            routing: observers.routing(&figures, &tally),
+            reuse: observers.reuse(&figures, &tally),
         }
     }
 

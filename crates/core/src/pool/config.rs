@@ -81,9 +81,9 @@ pub struct PoolConfig {
     pub trend: TrendRules,
     /// Further costs a token at which the estimate since the start is requested, at most 16.
     pub further_costs: Vec<f64>,
-    /// What is asked alongside the estimates.
-    #[serde(skip_serializing_if = "Questions::is_nothing")]
-    pub asked: Questions,
+    /// The questions alongside the estimates. Fingerprints know them by their former name.
+    #[serde(rename = "asked", skip_serializing_if = "Questions::is_nothing")]
+    pub questions: Questions,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
@@ -204,7 +204,7 @@ impl Default for PoolConfig {
             tiers: Vec::new(),
             trend: TrendRules::default(),
             further_costs: Vec::new(),
-            asked: Questions::default(),
+            questions: Questions::default(),
         }
     }
 }
@@ -227,7 +227,7 @@ impl PoolConfig {
         self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
-        self.asked.check(&self.answerable())?;
+        self.questions.check(&self.answerable())?;
         self.check_windows()
     }
 
@@ -424,7 +424,7 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
-        if self.is_pointwise() || self.asked.needs_few_capacities() {
+        if self.is_pointwise() || self.questions.needs_few_capacities() {
             return coarse_grid(self.max_tracked_pages);
         }
         self.fine_grid()
@@ -440,14 +440,14 @@ impl PoolConfig {
     /// Capacities that are counted alongside those of the curve, so that it can be drawn as it is: none where it is
     /// fine enough.
     pub fn further_capacities(&self) -> Vec<CapacitySpec> {
-        let is_fine = self.capacities.is_empty() && !self.asked.needs_few_capacities();
+        let is_fine = self.capacities.is_empty() && !self.questions.needs_few_capacities();
         if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
     }
 
     /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be told at each of
     /// them: then those with the hits of their neighbours need not be told.
     pub fn chooses_capacities(&self) -> bool {
-        self.capacities.is_empty() && !self.is_pointwise() && self.asked.is_nothing()
+        self.capacities.is_empty() && !self.is_pointwise() && self.questions.is_nothing()
     }
 
     /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
@@ -465,7 +465,7 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
     pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
-        let json = match (self.profile.revision(), self.asked.revision()) {
+        let json = match (self.profile.revision(), self.questions.revision()) {
             (0, 0) => serde_json::to_string(&(RESULT_VERSION, self)),
             (engine, 0) => serde_json::to_string(&(RESULT_VERSION, engine, self)),
             (engine, asked) => serde_json::to_string(&(RESULT_VERSION, engine, asked, self)),

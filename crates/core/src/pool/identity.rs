@@ -71,7 +71,7 @@ impl Identity {
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
             models_overlap: cache.engine.follows_flights(),
-            beside: cache.beside.as_deref(),
+            observers: cache.observers.as_deref(),
         }
     }
 }

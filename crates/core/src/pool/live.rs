@@ -53,7 +53,7 @@ pub(super) struct Cache {
     pub(super) output_reuse_unseen: bool,
     /// What is asked alongside the estimates; a snapshot keeps it apart.
     #[serde(skip)]
-    pub(super) beside: Option<Box<Observers>>,
+    pub(super) observers: Option<Box<Observers>>,
     /// The last request's result.
     #[serde(skip)]
     pub(super) outcome: Outcome,
@@ -65,7 +65,7 @@ pub(super) struct Followed {
     /// In flight.
     overlap: Option<Overlap>,
     /// Where more is asked.
-    beside: Option<Arc<Observation>>,
+    observation: Option<Arc<Observation>>,
 }
 
 // A capacity within the tracked bound is one that a single cache can model.
@@ -108,11 +108,11 @@ impl Cache {
             first_seen,
             chain_violations: 0,
             output_reuse_unseen: false,
-            beside: None,
+            observers: None,
             outcome: Outcome::default(),
         };
         cache.place_capacities(kind);
-        cache.beside = Observers::new(config, cache.curve.thresholds());
+        cache.observers = Observers::new(config, cache.curve.thresholds());
         cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
         Ok(cache)
     }
@@ -122,7 +122,7 @@ impl Cache {
             targets: config.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.counts_whole_curve(),
-            beside: ObservationShape::of(config, self.curve.thresholds()),
+            observation: ObservationShape::of(config, self.curve.thresholds()),
         }
     }
 
@@ -169,11 +169,11 @@ impl Cache {
             }
             None => self.in_flight.arrive(event, &rules),
         };
-        Followed { overlap, beside: self.observe_beside(event, index, (counted, session), config) }
+        Followed { overlap, observation: self.observe_questions(event, index, (counted, session), config) }
     }
 
     /// What the last request, the pool's number `index`, adds where more is asked.
-    fn observe_beside(
+    fn observe_questions(
         &mut self,
         event: &RequestEvent<'_>,
         index: u64,
@@ -183,7 +183,7 @@ impl Cache {
         let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
         let generated = None;
         let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
-        self.beside.as_mut().map(|beside| beside.observe(&request, &self.caches, config))
+        self.observers.as_mut().map(|observers| observers.observe(&request, &self.caches, config))
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
@@ -212,35 +212,35 @@ impl Live {
     }
 
     /// What is asked alongside the estimates, to be serialised into a snapshot.
-    pub(super) fn beside_image(&self) -> Option<ObserversImage<'_>> {
-        let mut image = ObserversImage::of(self.cache.beside.as_deref()?);
-        self.windows.save_beside(&mut image);
+    pub(super) fn observers_image(&self) -> Option<ObserversImage<'_>> {
+        let mut image = ObserversImage::of(self.cache.observers.as_deref()?);
+        self.windows.save_observations(&mut image);
         Some(image)
     }
 
     /// Takes it back; whether it was all there, and no more.
-    fn take_observers(&mut self, beside: Option<RestoredObservers>, config: &PoolConfig) -> bool {
-        let Some(beside) = beside else { return config.asked.is_nothing() };
-        let Some((beside, mut saved)) =
-            beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
+    fn take_observers(&mut self, observers: Option<RestoredObservers>, config: &PoolConfig) -> bool {
+        let Some(observers) = observers else { return config.questions.is_nothing() };
+        let Some((observers, mut saved)) =
+            observers.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
         else {
             return false;
         };
-        self.cache.beside = Some(beside);
+        self.cache.observers = Some(observers);
         let shape = self.cache.shape(config);
         self.windows.take_question_counts(shape, &mut saved);
-        !config.asked.is_nothing() && saved.is_empty()
+        !config.questions.is_nothing() && saved.is_empty()
     }
 
     /// Completes what was read back from a snapshot.
     pub(super) fn resume(
         &mut self,
         kind: &PoolKind,
-        beside: Option<RestoredObservers>,
+        observers: Option<RestoredObservers>,
     ) -> Result<(), RestoreError> {
         let config = kind.config();
         self.cache.place_capacities(kind);
-        let beside_fits = self.take_observers(beside, config);
+        let observers_fit = self.take_observers(observers, config);
         if self.cache.chain_violations > 0 {
             self.cache.engine.disprove_chains();
         }
@@ -249,7 +249,7 @@ impl Live {
         let trends_fit = self.trends.len() == config.windows.len()
             && self.trends.iter().all(|trend| trend.are_like(&fresh));
         let cache_fits = self.cache.resume(config);
-        let whole = beside_fits && windows_fit && trends_fit && cache_fits;
+        let whole = observers_fit && windows_fit && trends_fit && cache_fits;
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
@@ -269,13 +269,13 @@ impl Live {
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         summary.read(&cache.outcome, position, &rules);
         summary.overlap = followed.overlap;
-        summary.beside = followed.beside;
+        summary.observation = followed.observation;
         if !cache.caches.is_none() {
             summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
         let is_late = self.windows.observe(summary, arrival.watermark);
         // Where no window holds on to it, the next request takes its room.
-        summary.beside = None;
+        summary.observation = None;
         is_late
     }
 
@@ -284,8 +284,8 @@ impl Live {
         let caches = self.cache.caches.memory_bytes();
         let trends = self.trends.iter().map(Trend::memory_bytes).sum::<usize>()
             + self.trends.len() * size_of::<Trend>();
-        let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
-        let asked = self.cache.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
-        self.cache.engine.stack().memory_bytes() + asked + (size_of::<Self>() + beside) as u64
+        let other = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
+        let asked = self.cache.observers.as_ref().map_or(0, |observers| observers.memory_bytes());
+        self.cache.engine.stack().memory_bytes() + asked + (size_of::<Self>() + other) as u64
     }
 }

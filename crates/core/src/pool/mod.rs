@@ -88,7 +88,7 @@ pub struct PoolImage<'a> {
     rejected_records: u64,
     live: LiveImage<'a>,
     #[serde(skip)]
-    beside: Option<ObserversImage<'a>>,
+    observers: Option<ObserversImage<'a>>,
     #[serde(skip)]
     id_scheme: Option<&'a str>,
 }
@@ -96,7 +96,7 @@ pub struct PoolImage<'a> {
 impl<'a> PoolImage<'a> {
     /// What is asked alongside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
     pub fn take_observers(&mut self) -> Option<ObserversImage<'a>> {
-        self.beside.take()
+        self.observers.take()
     }
 
     /// The name of the scheme of its page ids, which a snapshot keeps behind all pools; `None` where it is not known.
@@ -112,15 +112,15 @@ pub struct RestoredPool {
     rejected_records: u64,
     live: Option<Box<Live>>,
     #[serde(skip)]
-    beside: Option<RestoredObservers>,
+    observers: Option<RestoredObservers>,
     #[serde(skip)]
     id_scheme: Option<IdScheme>,
 }
 
 impl RestoredPool {
     /// Gives it back what [`PoolImage::take_observers`] took.
-    pub fn with_observers(self, beside: RestoredObservers) -> Self {
-        Self { beside: Some(beside), ..self }
+    pub fn with_observers(self, observers: RestoredObservers) -> Self {
+        Self { observers: Some(observers), ..self }
     }
 
     /// Gives it back the scheme that [`PoolImage::id_scheme`] names.
@@ -159,7 +159,7 @@ impl Pool {
             fingerprint: self.identity.kind.fingerprint(),
             rejected_records: self.rejected_records,
             live: self.aside.as_ref().map_or(LiveImage::Live(&self.live), LiveImage::Aside),
-            beside: self.live.as_ref().and_then(|live| live.beside_image()),
+            observers: self.live.as_ref().and_then(|live| live.observers_image()),
             id_scheme: self.id_scheme.as_ref().map(IdScheme::name),
         }
     }
@@ -196,8 +196,8 @@ impl Pool {
         (pool.rejected_records, pool.id_scheme) = (image.rejected_records, image.id_scheme);
         pool.live = image.live;
         match &mut pool.live {
-            Some(live) => live.resume(kind, image.beside)?,
-            None if image.beside.is_some() => return Err(RestoreError::Inconsistent),
+            Some(live) => live.resume(kind, image.observers)?,
+            None if image.observers.is_some() => return Err(RestoreError::Inconsistent),
             None => {}
         }
         if !is_countable(pool.rejected_records) {
@@ -370,7 +370,7 @@ impl Pool {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         let order = figures.config.windows.iter().position(|window| *window == kind)?;
-        let figures = PoolFigures { beside: None, ..figures };
+        let figures = PoolFigures { observers: None, ..figures };
         let mut shown = Shown::new(figures, Trends::Open(&live.trends));
         shown.add(order, &live.windows.counted_so_far(order)?);
         shown.in_order().next()
@@ -399,7 +399,7 @@ impl Pool {
         let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
         let curve = curve_at(config, page_bytes);
         let figures = self.identity.figures(&live.cache, self.rejected_records, at);
-        let figures = PoolFigures { page_bytes, curve: &curve, beside: None, ..figures };
+        let figures = PoolFigures { page_bytes, curve: &curve, observers: None, ..figures };
         self.shown_since_start(live, figures, |tally| tally.counted_at(curve.thresholds()))
     }
 
@@ -465,8 +465,8 @@ impl Pool {
         let config = self.config();
         let followed = config.held_shares().followed_of(PageCount(pages));
         let hits = self.found_since_start()?.hits_at(followed);
-        let least = self.live.as_ref()?.cache.beside.as_ref()?.least_optimal_capacity(hits)?;
-        (config.asked.optimal && least > 0).then(|| OptimalCapacity {
+        let least = self.live.as_ref()?.cache.observers.as_ref()?.least_optimal_capacity(hits)?;
+        (config.questions.optimal && least > 0).then(|| OptimalCapacity {
             pages,
             optimal_pages: config.nominal_pages(least),
             times: followed as f64 / least as f64,
@@ -528,13 +528,13 @@ impl Pool {
 
     /// Why the latest request could not be followed for a question asked alongside the estimates, where it could not.
     pub fn question_refusal(&self) -> Option<&QuestionError> {
-        self.live.as_ref()?.cache.beside.as_ref()?.refusal()
+        self.live.as_ref()?.cache.observers.as_ref()?.refusal()
     }
 
     /// What the latest request found behind each router asked about, in their order; `None` of one that could not route it.
     pub fn last_routed(&self) -> &[Option<RoutingShare>] {
-        let beside = self.live.as_ref().and_then(|live| live.cache.beside.as_ref());
-        beside.map(|beside| beside.last_routed()).unwrap_or_default()
+        let observers = self.live.as_ref().and_then(|live| live.cache.observers.as_ref());
+        observers.map(|observers| observers.last_routed()).unwrap_or_default()
     }
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.

@@ -114,7 +114,7 @@ impl EventWindows {
 
     pub(super) fn close(&mut self, watermark: EventTime, show: impl FnMut(Window<'_>)) {
         let last = self.last_closed(watermark);
-        self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
+        self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_observation());
         self.show_windows(last, show);
         self.closed_end = last;
         self.drop_panes();
@@ -123,7 +123,7 @@ impl EventWindows {
     pub(super) fn finish(&mut self, show: impl FnMut(Window<'_>)) {
         if let Some(newest) = self.panes.back() {
             let last = newest.index.saturating_add(self.span);
-            self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
+            self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_observation());
             self.show_windows(last, show);
             self.closed_end = last;
             self.drop_panes();
@@ -137,14 +137,14 @@ impl EventWindows {
     }
 
     /// Gives what is counted alongside, pane by pane.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
-        self.panes.iter().for_each(|pane| image.push_tally(pane.tally.beside.as_deref()));
+    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+        self.panes.iter().for_each(|pane| image.push_tally(pane.tally.observation.as_deref()));
     }
 
     /// Takes it back.
     pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
-        self.shape.beside = shape.beside;
-        self.panes.iter_mut().for_each(|pane| pane.tally.beside = saved.tally(shape.beside));
+        self.shape.observation = shape.observation;
+        self.panes.iter_mut().for_each(|pane| pane.tally.observation = saved.tally(shape.observation));
     }
 
     /// Whether these, read back from a snapshot, are windows like the `fresh` ones.

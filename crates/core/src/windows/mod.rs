@@ -143,12 +143,12 @@ impl WindowSet {
     }
 
     /// Gives what is counted alongside, window by window.
-    pub fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
+    pub fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
         for windows in &self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.save_beside(image),
-                Windows::Last(last) => last.save_beside(image),
-                Windows::All(all) => all.save_beside(image),
+                Windows::EventTime(windows) => windows.save_observations(image),
+                Windows::Last(last) => last.save_observations(image),
+                Windows::All(all) => all.save_observations(image),
             }
         }
     }

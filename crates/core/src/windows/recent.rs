@@ -37,13 +37,13 @@ impl Everything {
     }
 
     /// Gives what is counted alongside.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
-        image.push_tally(self.tally.beside.as_deref());
+    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+        image.push_tally(self.tally.observation.as_deref());
     }
 
     /// Takes it back.
     pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
-        self.tally.beside = saved.tally(shape.without_end().beside);
+        self.tally.observation = saved.tally(shape.without_end().observation);
     }
 
     /// Whether this, read back from a snapshot, can be added to.
@@ -70,7 +70,7 @@ pub(super) struct LastRequests {
     found: VecDeque<FoundRun>,
     /// What each adds alongside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    beside: VecDeque<Arc<Observation>>,
+    observations: VecDeque<Arc<Observation>>,
     /// What is counted of these when the window is shown.
     #[serde(skip)]
     when_shown: Option<Box<ObservationShape>>,
@@ -102,7 +102,7 @@ struct Held {
 
 /// What is counted when the window is shown, if anything.
 fn when_shown(shape: TallyShape) -> Option<Box<ObservationShape>> {
-    let shape = shape.beside.when_shown();
+    let shape = shape.observation.when_shown();
     shape.is_something().then(|| Box::new(shape))
 }
 
@@ -114,7 +114,7 @@ impl LastRequests {
             needs: VecDeque::new(),
             hits: VecDeque::new(),
             found: VecDeque::new(),
-            beside: VecDeque::new(),
+            observations: VecDeque::new(),
             when_shown: when_shown(shape),
             tally: Tally::new(shape.of_latest()),
         }
@@ -154,7 +154,7 @@ impl LastRequests {
         self.needs.extend(&summary.needs);
         self.hits.extend(&summary.hits);
         self.found.extend(&summary.found);
-        self.beside.extend(summary.beside.clone());
+        self.observations.extend(summary.observation.clone());
         reserve_few(&mut self.requests);
         self.requests.push_back(Held {
             arrival: summary.position.arrival,
@@ -193,29 +193,31 @@ impl LastRequests {
         for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
             tally.found.iter_mut().for_each(|found| found.remove(&run));
         }
-        if let Some((beside, share)) = tally.beside.as_deref_mut().zip(self.beside.pop_front()) {
-            beside.remove(&share);
+        if let Some((observation, share)) =
+            tally.observation.as_deref_mut().zip(self.observations.pop_front())
+        {
+            observation.remove(&share);
         }
     }
 
     /// Gives what its requests add alongside.
-    pub(super) fn save_beside<'a>(&'a self, image: &mut ObserversImage<'a>) {
-        image.push_shares(self.beside.iter().map(Arc::as_ref));
+    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+        image.push_shares(self.observations.iter().map(Arc::as_ref));
     }
 
     /// Takes it back; the counts are the sum.
     pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
-        if !shape.beside.is_something() {
+        if !shape.observation.is_something() {
             return;
         }
         self.when_shown = when_shown(shape);
-        self.beside = saved.shares(self.requests.len(), shape.beside).map(Arc::new).collect();
-        let Some(mut tally) = shape.of_latest().beside.tally() else { return };
-        self.beside
+        self.observations = saved.shares(self.requests.len(), shape.observation).map(Arc::new).collect();
+        let Some(mut tally) = shape.of_latest().observation.tally() else { return };
+        self.observations
             .iter()
-            .filter(|share| share.is_sound(shape.beside))
+            .filter(|share| share.is_sound(shape.observation))
             .for_each(|share| tally.as_mut().add(share));
-        self.tally.beside = Some(tally);
+        self.tally.observation = Some(tally);
     }
 
     /// The counts of its requests, those that are made when the window is shown among them.
@@ -223,9 +225,9 @@ impl LastRequests {
         let Some(mut counts) = self.when_shown.as_ref().and_then(|shape| shape.tally()) else {
             return Cow::Borrowed(&self.tally);
         };
-        self.beside.iter().for_each(|share| counts.as_mut().add(share));
+        self.observations.iter().for_each(|share| counts.as_mut().add(share));
         let mut tally = self.tally.clone();
-        tally.beside.get_or_insert_default().take_shown(*counts);
+        tally.observation.get_or_insert_default().take_shown(*counts);
         Cow::Owned(tally)
     }
 
@@ -250,8 +252,9 @@ impl LastRequests {
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
             && self.found.len() as u64 == runs
-            && self.beside.len() == if shape.beside.is_something() { self.requests.len() } else { 0 }
-            && self.beside.iter().all(|share| share.is_sound(shape.beside))
+            && self.observations.len()
+                == if shape.observation.is_something() { self.requests.len() } else { 0 }
+            && self.observations.iter().all(|share| share.is_sound(shape.observation))
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
             && self.found.iter().all(FoundRun::is_of_an_engine)
             && self.recount(latest).is_some_and(|recount| recount == self.tally.consolidated())
@@ -262,7 +265,7 @@ impl LastRequests {
         let mut needs = self.needs.iter().copied();
         let mut hits = self.hits.iter().copied();
         let mut found = self.found.iter().copied();
-        let mut beside = self.beside.iter();
+        let mut observations = self.observations.iter();
         let mut tally = Tally::new(shape);
         for held in &self.requests {
             let summary = RequestSummary {
@@ -273,7 +276,7 @@ impl LastRequests {
                 hits: hits.by_ref().take(held.steps as usize).collect(),
                 found: found.by_ref().take(held.runs as usize).collect(),
                 overlap: held.overlap,
-                beside: beside.next().cloned(),
+                observation: observations.next().cloned(),
                 ..RequestSummary::default()
             };
             tally.add(&summary, 0);
@@ -292,7 +295,7 @@ impl LastRequests {
             + self.needs.capacity() * size_of::<u64>()
             + self.hits.capacity() * size_of::<StepHits>()
             + self.found.capacity() * size_of::<FoundRun>()
-            + self.beside.iter().map(|share| share.memory_bytes()).sum::<usize>()
+            + self.observations.iter().map(|share| share.memory_bytes()).sum::<usize>()
             + self.tally.memory_bytes()
     }
 }
@@ -310,17 +313,17 @@ mod tests {
     use crate::windows::tally::{CountingRules, Position};
 
     fn shape() -> TallyShape {
-        let asked = Questions {
+        let questions = Questions {
             measured: true,
             routers: vec!["round-robin:2".parse().expect("a router")],
             ..Questions::default()
         };
-        let config = PoolConfig { asked, ..PoolConfig::default() };
+        let config = PoolConfig { questions, ..PoolConfig::default() };
         TallyShape {
             targets: 1,
             thresholds: 1,
             whole_curve: true,
-            beside: ObservationShape::of(&config, &[]),
+            observation: ObservationShape::of(&config, &[]),
         }
     }
 
@@ -334,7 +337,7 @@ mod tests {
             let mut summary = RequestSummary::default();
             summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
             summary.overlap = Some(Overlap { requests: 1, pages: 2 });
-            summary.beside = Some(Arc::new(observation(&outcome)));
+            summary.observation = Some(Arc::new(observation(&outcome)));
             window.observe(&summary);
         }
         window
@@ -384,8 +387,8 @@ mod tests {
             |window| window.hits[1].pages += 1,
             |window| window.needs[1] += 1,
             |window| window.capacity = 2,
-            |window| window.beside[0] = Arc::default(),
-            |window| window.tally.beside = None,
+            |window| window.observations[0] = Arc::default(),
+            |window| window.tally.observation = None,
         ];
         for (index, forge) in forgeries.into_iter().enumerate() {
             let mut forged = window();

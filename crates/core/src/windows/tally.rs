@@ -71,7 +71,7 @@ pub struct RequestSummary {
     /// What other requests in flight held as this one arrived, where the log tells durations.
     pub overlap: Option<Overlap>,
     /// What it adds where more is asked; windows that requests leave again hold on to it.
-    pub beside: Option<Arc<Observation>>,
+    pub observation: Option<Arc<Observation>>,
 }
 
 impl RequestSummary {
@@ -79,7 +79,7 @@ impl RequestSummary {
     pub fn read(&mut self, outcome: &Outcome, position: Position, rules: &CountingRules<'_>) {
         self.position = position;
         self.overlap = None;
-        self.beside = None;
+        self.observation = None;
         (self.page_accesses, self.rest_tokens) = (outcome.page_accesses, outcome.rest_tokens);
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
@@ -168,18 +168,18 @@ pub struct TallyShape {
     pub whole_curve: bool,
     /// What is counted alongside all this; a snapshot keeps it by the configuration.
     #[serde(skip)]
-    pub beside: ObservationShape,
+    pub observation: ObservationShape,
 }
 
 impl TallyShape {
     /// The same in a window that never ends.
     pub fn without_end(self) -> Self {
-        Self { beside: self.beside.without_end(), ..self }
+        Self { observation: self.observation.without_end(), ..self }
     }
 
     /// The same in a window that requests leave again.
     pub fn of_latest(self) -> Self {
-        Self { beside: self.beside.of_latest(), ..self }
+        Self { observation: self.observation.of_latest(), ..self }
     }
 }
 
@@ -208,7 +208,7 @@ pub struct Tally {
     pub overlaps: Overlaps,
     /// What is counted alongside all this, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    pub beside: Option<Box<ObservationTally>>,
+    pub observation: Option<Box<ObservationTally>>,
 }
 
 impl Tally {
@@ -218,7 +218,7 @@ impl Tally {
             hits: StepCounts::new(shape.thresholds),
             needs: vec![Needs::default(); shape.targets],
             found: shape.whole_curve.then(Box::default),
-            beside: shape.beside.tally(),
+            observation: shape.observation.tally(),
             ..Self::default()
         }
     }
@@ -235,8 +235,8 @@ impl Tally {
             && self.needs.iter().all(Needs::is_sound)
             && self.overlaps.are_sound()
             && self.found.iter().all(|found| found.is_sound())
-            && self.beside.is_some() == shape.beside.is_something()
-            && self.beside.iter().all(|beside| beside.is_sound(shape.beside))
+            && self.observation.is_some() == shape.observation.is_something()
+            && self.observation.iter().all(|observation| observation.is_sound(shape.observation))
     }
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
@@ -259,8 +259,10 @@ impl Tally {
         if let Some(found) = &mut self.found {
             summary.found.iter().for_each(|run| found.add(run));
         }
-        if let Some((beside, share)) = self.beside.as_deref_mut().zip(summary.beside.as_deref()) {
-            beside.add(share);
+        if let Some((observation, share)) =
+            self.observation.as_deref_mut().zip(summary.observation.as_deref())
+        {
+            observation.add(share);
         }
     }
 
@@ -284,8 +286,10 @@ impl Tally {
         if let Some(found) = &mut self.found {
             summary.found.iter().for_each(|run| found.remove(run));
         }
-        if let Some((beside, share)) = self.beside.as_deref_mut().zip(summary.beside.as_deref()) {
-            beside.remove(share);
+        if let Some((observation, share)) =
+            self.observation.as_deref_mut().zip(summary.observation.as_deref())
+        {
+            observation.remove(share);
         }
     }
 
@@ -294,12 +298,12 @@ impl Tally {
         self.needs.iter_mut().for_each(Needs::consolidate);
         self.overlaps.consolidate();
         self.found.iter_mut().for_each(|found| found.consolidate());
-        self.consolidate_beside();
+        self.consolidate_observation();
     }
 
     /// Does so for what is counted alongside, which is read often whenever it is read.
-    pub fn consolidate_beside(&mut self) {
-        self.beside.iter_mut().for_each(|beside| beside.consolidate());
+    pub fn consolidate_observation(&mut self) {
+        self.observation.iter_mut().for_each(|observation| observation.consolidate());
     }
 
     /// The same with nothing pending.
@@ -334,8 +338,8 @@ impl Tally {
         let found = || parts.clone().filter_map(|part| part.found.as_deref());
         sum.found = first.found.as_ref().map(|_| Box::new(FoundPages::merged(found())));
         sum.overlaps = Overlaps::merged(parts.clone().map(|part| &part.overlaps));
-        let beside = || parts.clone().filter_map(|part| part.beside.as_deref());
-        sum.beside = ObservationTally::merged(beside()).map(Box::new);
+        let observation = || parts.clone().filter_map(|part| part.observation.as_deref());
+        sum.observation = ObservationTally::merged(observation()).map(Box::new);
         sum
     }
 
@@ -343,12 +347,12 @@ impl Tally {
     pub fn memory_bytes(&self) -> usize {
         let needs = self.needs.capacity() * size_of::<Needs>() + self.overlaps.memory_bytes();
         let found = self.found.as_ref().map_or(0, |found| size_of::<FoundPages>() + found.memory_bytes());
-        let beside = self.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
+        let observation = self.observation.as_ref().map_or(0, |observation| observation.memory_bytes());
         self.hits.memory_bytes()
             + needs
             + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
             + found
-            + beside
+            + observation
     }
 }
 
@@ -391,7 +395,7 @@ mod tests {
                 targets: 1,
                 thresholds: thresholds.len(),
                 whole_curve: true,
-                beside: ObservationShape::default(),
+                observation: ObservationShape::default(),
             };
             let mut tally = Tally::new(shape);
             tally.add(&summary, 0);

@@ -37,7 +37,7 @@ pub struct TaskImage<'a> {
     timelines: Vec<&'a Timeline>,
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
     /// What pools are asked alongside their estimates, of those that are asked anything, in order of name.
-    beside: Vec<(&'a str, ObserversImage<'a>)>,
+    observers: Vec<(&'a str, ObserversImage<'a>)>,
     /// What they are asked about time, tenants and tiers.
     reuse: Vec<(&'a str, ReuseImage<'a>)>,
     /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
@@ -74,7 +74,7 @@ pub struct RestoredTask {
     pools: Vec<(Box<str>, RestoredPool)>,
     timelines: Vec<Timeline>,
     latest: BTreeMap<Box<str>, LatestEstimates>,
-    beside: Vec<(Box<str>, RestoredObservers)>,
+    observers: Vec<(Box<str>, RestoredObservers)>,
     reuse: Vec<(Box<str>, RestoredReuse)>,
     trailing: Trailing,
 }
@@ -132,7 +132,9 @@ impl RestoredTask {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskRestoreError {
     /// What was asked alongside the estimates belongs to no pool.
-    #[error("what the snapshot keeps beside its pools is of no pool in it: rebuild the state from the log")]
+    #[error(
+        "what the snapshot keeps alongside its pools is of no pool in it: rebuild the state from the log"
+    )]
     Beside,
     /// The records that wait are missing, too many, or not those of its pools.
     #[error(
@@ -196,9 +198,10 @@ impl PartitionTask {
     /// The state as it stands before [`PartitionTask::next_offset`].
     pub fn image(&self) -> TaskImage<'_> {
         let PoolSetImage { log, mut pools, timelines } = self.pools.image();
-        let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_observers()?)));
-        let mut beside: Vec<_> = beside.collect();
-        let reuse = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_reuse()?)));
+        let observers = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_observers()?)));
+        let mut observers: Vec<_> = observers.collect();
+        let reuse =
+            observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_reuse()?)));
         let reuse = reuse.collect();
         let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
@@ -208,7 +211,7 @@ impl PartitionTask {
             pools,
             timelines,
             latest: &self.latest,
-            beside,
+            observers,
             reuse,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
@@ -232,11 +235,11 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, reuse, trailing } =
+        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
         let Trailing { arrivals, id_schemes } = trailing;
-        let beside = rejoined(beside, reuse, RestoredObservers::with_reuse)?;
-        let pools = rejoined(pools, beside, RestoredPool::with_observers)?;
+        let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
+        let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };
         let mut pools = PoolSet::restore(pool_set_config(&config, partition), image)?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// A pool's, to be serialised.
 #[derive(Debug, Serialize)]
 pub struct ObserversImage<'a> {
-    beside: &'a Observers,
+    observers: &'a Observers,
     /// Counts of windows that requests only come into, in order of windows and panes.
     tallies: Vec<&'a ObservationTally>,
     /// Requests of windows that they leave again, in order of windows; their counts are the sum.
@@ -38,7 +38,7 @@ type Parts<R, T, L> = (Option<R>, Option<T>, Option<L>);
 /// The same as [`ObserversImage`], read back.
 #[derive(Debug, Deserialize)]
 pub struct RestoredObservers {
-    beside: Box<Observers>,
+    observers: Box<Observers>,
     tallies: Vec<ObservationTally>,
     shares: Vec<Observation>,
     #[serde(skip)]
@@ -64,10 +64,10 @@ pub struct SavedWindows {
 
 impl<'a> ObserversImage<'a> {
     /// An image without any window's part yet.
-    pub fn of(beside: &'a Observers) -> Self {
-        let reuse = beside.reuse.as_deref();
+    pub fn of(observers: &'a Observers) -> Self {
+        let reuse = observers.reuse.as_deref();
         let reuse = reuse.map(|reuse| ReuseImage { reuse, tallies: Vec::new(), shares: Vec::new() });
-        Self { beside, tallies: Vec::new(), shares: Vec::new(), reuse }
+        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse }
     }
 
     /// Adds a window's, or a pane's, counts.
@@ -117,17 +117,17 @@ impl RestoredObservers {
         let (mut reuse_tallies, mut reuse_shares, mut is_sound) = (Vec::new(), Vec::new(), !is_asked);
         if let Some(RestoredReuse { mut reuse, tallies, shares }) = self.reuse.take() {
             is_sound = is_asked && reuse.resume(rules, config);
-            self.beside.reuse = Some(reuse);
+            self.observers.reuse = Some(reuse);
             (reuse_tallies, reuse_shares) = (tallies, shares);
         }
-        let is_sound = self.beside.resume(config, capacities, page_size, engine) && is_sound;
+        let is_sound = self.observers.resume(config, capacities, page_size, engine) && is_sound;
         let saved = SavedWindows {
             tallies: self.tallies.into_iter(),
             shares: self.shares.into_iter(),
             reuse_tallies: reuse_tallies.into_iter(),
             reuse_shares: reuse_shares.into_iter(),
         };
-        is_sound.then_some((self.beside, saved))
+        is_sound.then_some((self.observers, saved))
     }
 }
 

@@ -90,12 +90,12 @@ impl Observers {
     /// What the configuration asks for, at capacities that can be told, in followed pages and ascending; `None` where
     /// that is nothing.
     pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
-        let asked = &config.asked;
+        let asked = &config.questions;
         let routers = asked.routers.iter().map(|spec| match asked.is_of_finite_log() {
             true => RoutedCaches::apart(*spec, config),
             false => RoutedCaches::new(*spec),
         });
-        let beside = || Self {
+        let observers = || Self {
             measured: measured_caches(config, capacities),
             routers: routers.collect(),
             left_out: 0,
@@ -105,7 +105,7 @@ impl Observers {
             latest: None,
             reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
         };
-        (!asked.is_nothing()).then(|| Box::new(beside()))
+        (!asked.is_nothing()).then(|| Box::new(observers()))
     }
 
     /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one a capacity.
@@ -158,7 +158,7 @@ impl Observers {
         figures: &ObservationFigures<'_>,
         tally: &ObservationTally,
     ) -> Option<MeasuredEstimate> {
-        let is_told = figures.measured.config.asked.measured
+        let is_told = figures.measured.config.questions.measured
             || tally.measured_counts().is_some_and(Counts::state_something);
         if !is_told {
             return None;
@@ -204,7 +204,7 @@ impl Observers {
         page_size: PageSize,
         engine: &Engine,
     ) -> bool {
-        let asked = &config.asked;
+        let asked = &config.questions;
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.compares_measured(),
             Modelled::Curve(caches) => {
@@ -241,8 +241,8 @@ impl Observers {
     ) -> Result<Modelled<MeasuredShare, PointShare>, QuestionError> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let is_unexpected = is_first
-            && config.asked.measured_where_stated
-            && !config.asked.measured
+            && config.questions.measured_where_stated
+            && !config.questions.measured
             && request.event.cached_tokens == CachedTokens::Unstated;
         Ok(match &mut self.measured {
             Modelled::Nothing => Modelled::Nothing,
@@ -264,10 +264,10 @@ impl Observers {
 
 /// Caches to hold measured hits against, of capacities in followed pages, where that is asked.
 fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
-    match config.asked.compares_measured() {
+    match config.questions.compares_measured() {
         false => Modelled::Nothing,
         true if config.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
-        true if config.asked.is_of_finite_log() => Modelled::Curve(MeasuredCaches::apart()),
+        true if config.questions.is_of_finite_log() => Modelled::Curve(MeasuredCaches::apart()),
         true => Modelled::Curve(MeasuredCaches::default()),
     }
 }
@@ -276,5 +276,5 @@ fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<Measured
 /// capacity that is asked about.
 pub fn provisioned(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Option<PageCount> {
     let only = || config.capacities.first().filter(|_| config.capacities.len() == 1);
-    config.asked.provisioned.as_ref().or_else(only)?.pages(page_bytes)
+    config.questions.provisioned.as_ref().or_else(only)?.pages(page_bytes)
 }

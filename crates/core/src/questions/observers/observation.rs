@@ -30,7 +30,7 @@ questions! {
 impl ObservationShape {
     /// What is counted at capacities within the tracked bound, in followed pages.
     pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
-        let asked = &config.asked;
+        let asked = &config.questions;
         let (retention, tenants, runs) = ReuseRules::of(config, capacities).shape();
         Self {
             measured: match asked.compares_measured() {

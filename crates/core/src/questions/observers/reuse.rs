@@ -41,7 +41,7 @@ struct RunsRules {
 
 impl RunsRules {
     fn of(config: &PoolConfig) -> Self {
-        let asked = &config.asked;
+        let asked = &config.questions;
         let of_log = asked.is_of_finite_log();
         let has_windows = config.windows.iter().any(|window| *window != WindowKind::All);
         match asked.optimal || asked.traffic {
@@ -59,7 +59,7 @@ impl RunsRules {
 impl ReuseRules {
     /// What the configuration asks for of capacities that can be told, in followed pages and ascending.
     pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
-        let asked = &config.asked;
+        let asked = &config.questions;
         let mut ttls = asked.ttls.clone();
         ttls.sort_unstable();
         let targets = || config.target_ratios.clone();
@@ -124,7 +124,7 @@ pub struct ReuseEstimates {
 
 impl ReuseEstimates {
     /// A curve with what is told of each of its capacities.
-    pub fn beside_points(&self, mut points: Vec<CapacityPoint>) -> Vec<CapacityPoint> {
+    pub fn with_points(&self, mut points: Vec<CapacityPoint>) -> Vec<CapacityPoint> {
         for (point, age) in points.iter_mut().zip(&self.eviction_ages) {
             point.eviction_age_ms = Some(*age);
         }
@@ -186,10 +186,10 @@ impl ReuseObserver {
             retention_required: retention.map(|figures| figures.required()).unwrap_or_default(),
             eviction_ages: retention.map(|figures| figures.tally.eviction_ages()).unwrap_or_default(),
             optimal: runs
-                .filter(|_| config.asked.optimal)
+                .filter(|_| config.questions.optimal)
                 .map(|runs| optimal(runs, figures))
                 .unwrap_or_default(),
-            traffic: runs.filter(|_| config.asked.traffic).and_then(|runs| self.traffic(runs, figures)),
+            traffic: runs.filter(|_| config.questions.traffic).and_then(|runs| self.traffic(runs, figures)),
             tenants: self.tenants(figures, tally.tenants.as_deref()),
         }
     }
@@ -210,7 +210,7 @@ impl ReuseObserver {
             config: figures.measured.config,
             page_size: Some(figures.measured.page_size),
             page_bytes: figures.measured.page_bytes,
-            prefill_rate: figures.measured.config.asked.prefill_rate,
+            prefill_rate: figures.measured.config.questions.prefill_rate,
             tiers: figures.tiers?,
         };
         traffic.estimate(log, uncounted as usize, self.lifetimes.sights().and_then(Sights::touched_once))
@@ -218,7 +218,7 @@ impl ReuseObserver {
 
     fn tenants(&self, figures: &ObservationFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
         let config = figures.measured.config;
-        let (Some(most), Some(tally)) = (config.asked.tenants, tally) else { return Vec::new() };
+        let (Some(most), Some(tally)) = (config.questions.tenants, tally) else { return Vec::new() };
         self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))
     }
 

@@ -67,7 +67,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         publish_every_ms: 70,
         max_tracked_pages: PageCount(64),
         tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
-        asked: Questions {
+        questions: Questions {
             provisioned,
             ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
             tenants: Some(2),
@@ -84,8 +84,8 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
 /// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
 fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
-    let asked = Questions { provisioned: config.asked.provisioned, ..enabled(&[], true) };
-    PoolConfig { profile, tiers: Vec::new(), asked, ..config }
+    let questions = Questions { provisioned: config.questions.provisioned, ..enabled(&[], true) };
+    PoolConfig { profile, tiers: Vec::new(), questions, ..config }
 }
 
 /// Any engine, its pages sampled and requests in flight modelled where that can be.
@@ -168,7 +168,7 @@ struct Model {
     config: PoolConfig,
     engine: Engine,
     caches: CacheBank,
-    beside: Box<Observers>,
+    observers: Box<Observers>,
     counted: Vec<(i64, Option<EventTime>, Arc<Observation>)>,
 }
 
@@ -176,9 +176,9 @@ impl Model {
     fn new(config: &PoolConfig) -> Self {
         let capacities = capacities(config);
         let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
-        let beside = Observers::new(config, &capacities).expect("asked");
+        let observers = Observers::new(config, &capacities).expect("asked");
         let engine = Engine::new(config.engine());
-        Self { config: config.clone(), engine, caches, beside, counted: Vec::new() }
+        Self { config: config.clone(), engine, caches, observers, counted: Vec::new() }
     }
 
     fn observe(&mut self, index: usize, event: &RequestEvent<'_>, watermark: Option<EventTime>) {
@@ -192,7 +192,7 @@ impl Model {
         let generated = None;
         let accepted =
             Accepted { event, session, outcome: &outcome, page_size, index, counted, engine, generated };
-        let share = self.beside.observe(&accepted, &self.caches, &self.config);
+        let share = self.observers.observe(&accepted, &self.caches, &self.config);
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
         }
@@ -234,8 +234,8 @@ impl Model {
             tiers: estimate.plan.as_ref().map(|plan| plan.tiers.as_slice()),
         };
         let (measured, routing) =
-            (self.beside.measured(&figures, &tally), self.beside.routing(&figures, &tally));
-        (measured, routing, self.beside.reuse(&figures, &tally))
+            (self.observers.measured(&figures, &tally), self.observers.routing(&figures, &tally));
+        (measured, routing, self.observers.reuse(&figures, &tally))
     }
 }
 
@@ -255,24 +255,24 @@ type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
-    let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
-    let reuse: Vec<_> = beside.iter_mut().filter_map(ObserversImage::take_reuse).collect();
+    let mut observers: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
+    let reuse: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_reuse).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
-    (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&reuse).expect("bytes"))
+    (pools, postcard::to_allocvec(&observers).expect("bytes"), postcard::to_allocvec(&reuse).expect("bytes"))
 }
 
-fn restore(config: &PoolConfig, (pools, beside, reuse): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
+fn restore(config: &PoolConfig, (pools, observers, reuse): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
-    let beside = postcard::from_bytes::<Vec<RestoredObservers>>(beside).expect("what is asked");
+    let observers = postcard::from_bytes::<Vec<RestoredObservers>>(observers).expect("what is asked");
     let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
-    let with_reuse = |beside: RestoredObservers| match reuse.next() {
-        Some(reuse) => beside.with_reuse(reuse),
-        None => beside,
+    let with_reuse = |observers: RestoredObservers| match reuse.next() {
+        Some(reuse) => observers.with_reuse(reuse),
+        None => observers,
     };
-    let mut beside = beside.into_iter().map(with_reuse);
-    let with = |(name, pool): (Box<str>, RestoredPool)| match beside.next() {
-        Some(beside) => (name, pool.with_observers(beside)),
+    let mut observers = observers.into_iter().map(with_reuse);
+    let with = |(name, pool): (Box<str>, RestoredPool)| match observers.next() {
+        Some(observers) => (name, pool.with_observers(observers)),
         None => (name, pool),
     };
     let pools = pools.into_iter().map(with).collect();
@@ -294,7 +294,7 @@ proptest! {
                 prop_assert_eq!(&estimate.retention_required, &reuse.retention_required, "{}", estimate.window);
                 prop_assert_eq!(&estimate.traffic, &reuse.traffic, "{}", estimate.window);
                 prop_assert_eq!(&estimate.tenants, &reuse.tenants, "{}", estimate.window);
-                prop_assert_eq!(&estimate.capacities, &reuse.beside_points(bare(&estimate)), "{}", estimate.window);
+                prop_assert_eq!(&estimate.capacities, &reuse.with_points(bare(&estimate)), "{}", estimate.window);
                 let has_curve = !config.is_pointwise();
                 prop_assert_eq!(reuse.retention.len(), if has_curve { 6 } else { 0 });
                 prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
@@ -369,8 +369,8 @@ fn a_snapshot_of_other_questions_is_refused() {
         restore(&config, &(whole.0.clone(), whole.1.clone(), none)).is_err(),
         "time and tenants are asked"
     );
-    for asked in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
-        let other = kept(&PoolConfig { asked, ..config.clone() });
+    for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
+        let other = kept(&PoolConfig { questions, ..config.clone() });
         assert!(restore(&config, &(whole.0.clone(), other.1, whole.2.clone())).is_err(), "other questions");
     }
     let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
@@ -379,22 +379,22 @@ fn a_snapshot_of_other_questions_is_refused() {
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
-    let config = PoolConfig { asked: Questions::default(), ..config(None, Ratio::ONE) };
+    let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
     assert!(Observers::new(&config, &[]).is_none());
     assert_eq!((kept(&config).1, kept(&config).2), (vec![0], vec![0]), "empty lists");
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
-    let some = PoolConfig { asked: enabled(&["hash:2:tenant"], false), ..config.clone() };
-    let other = PoolConfig { asked: enabled(&["hash:2:first-page"], false), ..config.clone() };
+    let some = PoolConfig { questions: enabled(&["hash:2:tenant"], false), ..config.clone() };
+    let other = PoolConfig { questions: enabled(&["hash:2:first-page"], false), ..config.clone() };
     assert_ne!(fingerprint(&some), fingerprint(&config));
     assert_ne!(fingerprint(&some), fingerprint(&other));
 }
 
 #[test]
 fn questions_that_cannot_be_answered_are_refused() {
-    let refused = |asked: Questions, part: &str| {
-        let config = PoolConfig { asked, ..PoolConfig::default() };
+    let refused = |questions: Questions, part: &str| {
+        let config = PoolConfig { questions, ..PoolConfig::default() };
         let error = config.check().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
@@ -403,19 +403,21 @@ fn questions_that_cannot_be_answered_are_refused() {
     let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
     let many = PoolConfig {
         capacities,
-        asked: Questions { ttls: ttls(2), ..Questions::default() },
+        questions: Questions { ttls: ttls(2), ..Questions::default() },
         ..PoolConfig::default()
     };
     assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
-    let none =
-        PoolConfig { asked: Questions { ttls: ttls(2), ..Questions::default() }, ..PoolConfig::default() };
+    let none = PoolConfig {
+        questions: Questions { ttls: ttls(2), ..Questions::default() },
+        ..PoolConfig::default()
+    };
     assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
     refused(Questions { traffic: true, ..Questions::default() }, "set at least two `tiers`");
     refused(Questions { prefill_rate: Some(1.0), ..Questions::default() }, "`prefill_rate` is 1");
     let few = PoolConfig { capacities: vec!["9p".parse().expect("pages")], ..PoolConfig::default() };
-    let refused_of_few = |asked: Questions, windows: &str, part: &str| {
+    let refused_of_few = |questions: Questions, windows: &str, part: &str| {
         let windows = vec![windows.parse().expect("a window")];
-        let error = PoolConfig { asked, windows, ..few.clone() }.check().expect_err(part).to_string();
+        let error = PoolConfig { questions, windows, ..few.clone() }.check().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
     refused_of_few(
@@ -433,7 +435,8 @@ fn questions_that_cannot_be_answered_are_refused() {
     }
     let in_bytes = Some("1GiB".parse().expect("a size"));
     refused(Questions { provisioned: in_bytes, ..enabled(&[], true) }, "`provisioned` is 1GiB");
-    let of = |asked: Questions| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
+    let of =
+        |questions: Questions| PoolConfig { profile: Profile::Sglang, questions, ..PoolConfig::default() };
     assert_eq!(of(enabled(&[], true)).check(), Ok(()), "by single capacities");
     let routed = of(enabled(&["logged"], true)).check().expect_err("no stack").to_string();
     assert!(routed.starts_with("`routers` needs an engine"), "{routed}");
@@ -444,7 +447,7 @@ fn questions_that_cannot_be_answered_are_refused() {
 fn requests_of_too_many_replicas_are_left_out_and_counted() {
     let config = PoolConfig {
         windows: vec![WindowKind::All],
-        asked: enabled(&["logged"], true),
+        questions: enabled(&["logged"], true),
         ..config(None, Ratio::ONE)
     };
     let mut set = PoolSet::new(set_config(&config), History::Whole);
@@ -473,7 +476,7 @@ fn restored_caches_of_answers_take_no_word_that_they_had_ceased_to_take() {
     let config = PoolConfig {
         windows: vec![WindowKind::All],
         tiers: Vec::new(),
-        asked: enabled(&[], true),
+        questions: enabled(&[], true),
         ..config(None, Ratio::ONE)
     };
     let request = |set: &mut PoolSet, index: usize, ids: [u64; 4], ids_chained: bool| {

@@ -159,7 +159,7 @@ impl RunTree {
         let piece = self.arena.get(index).clone();
         let deeper = self.add_piece(Piece { from: at, ..piece });
         self.arena.get_mut(index).to = at;
-        self.arena.link_beside(deeper, index);
+        self.arena.link_sibling(deeper, index);
         deeper
     }
 

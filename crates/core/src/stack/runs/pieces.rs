@@ -143,7 +143,7 @@ impl Arena {
     }
 
     /// Puts the deeper part of a piece that was cut alongside it, on the side that its pages leave from.
-    pub(super) fn link_beside(&mut self, deeper: PieceIndex, upper: PieceIndex) {
+    pub(super) fn link_sibling(&mut self, deeper: PieceIndex, upper: PieceIndex) {
         let piece = self.get(upper);
         if piece.before == NONE {
             return;
