@@ -110,7 +110,7 @@ fn refusal(
     if is_of_tier || named().any(|option| is_read(option) || !option.is_set(rules)) {
         return None;
     }
-    let of = option.belongs_to();
+    let of = option.belongs_to(|engine| engines.contains(&engine));
     Some(match of_engines().find_map(|(_, needs)| needs.cure()) {
         Some(cure) => format!("--{flag} is of {of}: {cure}, or leave it out"),
         None => format!("--{flag} is of {of}: leave it out"),

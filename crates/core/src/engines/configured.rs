@@ -60,7 +60,11 @@ impl EngineRules {
     pub fn check(&self, engine: Profile, page_size: Option<PageSize>) -> Result<(), EngineRulesError> {
         let set = || Self::OPTIONS.iter().filter(|option| option.is_set(self));
         if let Some(option) = set().find(|option| !option.is_read(self, engine)) {
-            return Err(EngineRulesError::Foreign { key: option.key, of: option.belongs_to(), engine });
+            return Err(EngineRulesError::Foreign {
+                key: option.key,
+                of: option.belongs_to(|_| true),
+                engine,
+            });
         }
         if let Some(option) = set().find(|option| !option.values.contains(&option.written(self))) {
             let (value, expected) = (option.written(self), option.values.to_string());

@@ -83,13 +83,14 @@ impl EngineOption {
         self.engines.iter().any(|(of, _)| *of == engine)
     }
 
-    /// The engines that have it, and what else each needs, in words.
-    pub fn belongs_to(&self) -> String {
+    /// Those of some engines that have it, and what else each needs, in words.
+    pub fn belongs_to(&self, is_one: impl Fn(Profile) -> bool) -> String {
         let in_words = |(engine, needs): &(Profile, Needs)| match needs.in_words() {
             "" => engine.name().to_owned(),
             needs => format!("{} with {needs}", engine.name()),
         };
-        self.engines.iter().map(in_words).collect::<Vec<_>>().join(", or ")
+        let engines = self.engines.iter().filter(|(engine, _)| is_one(*engine));
+        engines.map(in_words).collect::<Vec<_>>().join(", or ")
     }
 }
 
