@@ -53,9 +53,9 @@ pub(super) struct Hour {
     first: u64,
 }
 
-/// Tokens found in one minute.
+/// Tokens of hits in one minute, with one hour of last use and one size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct MinuteHits {
     /// Since the start of the first hour.
     pub(super) minute: u32,
     /// Place of the hour in which they were used last.
@@ -79,9 +79,9 @@ pub struct RestartsTally {
     now: u32,
     since: Option<u32>,
     /// Those of the present minute, of which so many differ.
-    open: Vec<Found>,
+    open: Vec<MinuteHits>,
     different: usize,
-    found: Vec<Found>,
+    found: Vec<MinuteHits>,
 }
 
 impl RestartsTally {
@@ -136,7 +136,7 @@ impl RestartsTally {
             let more = u64::from(run.hits_at(self.sizes[size]));
             if more > hits {
                 let (from, end) = (token(above + hits), token(above + more));
-                self.open.push(Found {
+                self.open.push(MinuteHits {
                     minute: self.now,
                     used: used as u32,
                     size: size as u32,
@@ -218,7 +218,7 @@ pub(super) struct Counted {
     since: Option<u32>,
     now: u32,
     /// In the order of their minutes.
-    found: Vec<Found>,
+    found: Vec<MinuteHits>,
     pub(super) sizes: Vec<u64>,
 }
 
@@ -249,8 +249,8 @@ impl Counted {
         let (Some(since), Some(start)) = (self.since, self.hours.first().map(|hour| hour.hour)) else {
             return Vec::new();
         };
-        let is_found = |found: &&Found| found.size as usize <= size;
-        let found: Vec<Found> = self.found.iter().filter(is_found).copied().collect();
+        let is_found = |found: &&MinuteHits| found.size as usize <= size;
+        let found: Vec<MinuteHits> = self.found.iter().filter(is_found).copied().collect();
         let totals = self.totals(&found);
         let of = |at: u32| {
             let hour = start + i64::from(at);
@@ -269,7 +269,7 @@ impl Counted {
     }
 
     /// What is lost of all these by a restart before each of the hours that had requests.
-    fn totals(&self, found: &[Found]) -> Vec<Total> {
+    fn totals(&self, found: &[MinuteHits]) -> Vec<Total> {
         // What is found in one hour and was used last in an earlier one is lost by each restart between: it enters behind
         // the hour of its use, and leaves behind the hour in which it is found.
         let mut enter = vec![(0_u64, 0_u64); self.hours.len() + 1];
@@ -296,7 +296,7 @@ impl Counted {
 
 /// The minute in which so much is lost of these tokens that the cache is warm, of what was used before the hour in this
 /// place.
-fn warm(later: &[Found], place: u32, tokens: u64) -> Option<u32> {
+fn warm(later: &[MinuteHits], place: u32, tokens: u64) -> Option<u32> {
     let enough = |lost: u64| u128::from(lost) * 100 >= u128::from(tokens) * u128::from(WARM_PERCENT);
     let mut lost = 0;
     for found in later.iter().filter(|found| found.used < place && tokens > 0) {
