@@ -290,6 +290,22 @@ proptest! {
 }
 
 #[test]
+fn a_request_of_no_tokens_takes_no_room_for_drafts() {
+    let rules = HybridRules {
+        attention: "2*full+window:13".parse().expect("groups"),
+        retention: Retention::Ends,
+        prefill_chunk: 1,
+        page_size: PageSize::new(1).expect("not zero"),
+        outputs: Outputs::Ignored,
+        draft_tokens: 3,
+    };
+    // Three drafts in three groups would be nine blocks.
+    let mut cache = HybridCache::new(PageCount(8), rules.clone()).expect("sound rules");
+    assert_eq!(cache.request(&event(&[], 0, 0)), HybridHits { hits: 0, refused: false });
+    assert_eq!(slow(8, &rules).request(&[], 0, 0, &[]), Some(0));
+}
+
+#[test]
 fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
     let rules = HybridRules {
         attention: attention("f1s128"),

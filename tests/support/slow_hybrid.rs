@@ -90,7 +90,8 @@ impl SlowHybrid {
         let mut done = hits * size;
         let mut named = hits;
         let mut first = true;
-        while done < stored || first {
+        // A request of no tokens takes no step: a draft's room behind it is never allocated.
+        while done < stored {
             let next =
                 if done < n { self.chunk_end(done, n, limit, junction) } else { (done + 1).min(stored) };
             if first {
