@@ -1,6 +1,6 @@
 //! How a command ends badly: which exit code, and what is said about it.
 
-use crate::report::words::{in_order, json_in_order};
+use crate::present::words::{in_order, json_in_order};
 use crate::telemetry::logging;
 use kvset_formats::time::date_of_ms;
 use kvset_settings::SettingsError;

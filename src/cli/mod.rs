@@ -7,7 +7,6 @@
 pub mod args;
 mod failure;
 pub mod interrupt;
-pub mod output;
 mod version;
 
 pub use failure::Failure;

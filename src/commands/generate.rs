@@ -3,9 +3,9 @@
 use crate::cli::Failure;
 use crate::cli::args::GenerateArgs;
 use crate::cli::interrupt::shutdown_by_signals;
-use crate::cli::output::{Progress, thousands};
 use crate::commands::produce::producing::{ProduceTarget, produce_generated};
 use crate::commands::produce::{produced_line, stopped_early, target};
+use crate::present::terminal::{Progress, thousands};
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::trace::write_row;

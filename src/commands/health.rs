@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::HealthArgs;
-use crate::report::words::visible;
+use crate::present::words::visible;
 use anyhow::anyhow;
 use kvset_core::units::features::Feature;
 use kvset_kafka::http::agent;

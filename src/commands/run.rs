@@ -2,8 +2,8 @@
 
 use crate::cli::Failure;
 use crate::cli::args::RunArgs;
-use crate::cli::output::thousands;
 use crate::commands::serving::{Serving, plan_failure};
+use crate::present::terminal::thousands;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use kvset_service::estimating::serve;
 use kvset_service::events::Observers;

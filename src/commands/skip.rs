@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::SkipArgs;
-use crate::cli::output::thousands;
+use crate::present::terminal::thousands;
 use crate::telemetry::logging;
 use anyhow::{Context as _, anyhow};
 use kvset_formats::position::{LogRange, Partition};

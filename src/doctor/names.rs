@@ -3,7 +3,7 @@
 use super::Evidence;
 use super::census::Names;
 use super::finding::{Finding, Subject, Verdict};
-use crate::report::words::{counted, integer, listed, short_name};
+use crate::present::words::{counted, integer, listed, short_name};
 
 /// Characters of a name that are shown.
 const SHOWN: usize = 40;

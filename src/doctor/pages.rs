@@ -2,8 +2,8 @@
 
 use super::Evidence;
 use super::finding::{Finding, Subject, Verdict};
+use crate::present::words::{counted, integer, listed, rate, short_name};
 use crate::replay::{PoolReplay, Replay};
-use crate::report::words::{counted, integer, listed, rate, short_name};
 use kvset_core::estimate::curve::share;
 use kvset_core::questions::measured::Verdict as MeasuredVerdict;
 use kvset_formats::trace::Format;

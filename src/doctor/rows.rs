@@ -2,8 +2,8 @@
 
 use super::Evidence;
 use super::finding::{Finding, Subject, Verdict};
+use crate::present::words::{counted, integer, listed};
 use crate::replay::ReplayError;
-use crate::report::words::{counted, integer, listed};
 use kvset_formats::trace::TraceError;
 
 /// Reasons that are named.

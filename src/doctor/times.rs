@@ -3,7 +3,7 @@
 use super::Evidence;
 use super::census::Gap;
 use super::finding::{Finding, Subject, Verdict};
-use crate::report::words::{counted, elapsed, integer, listed, moment};
+use crate::present::words::{counted, elapsed, integer, listed, moment};
 use kvset_formats::time::words as length;
 use kvset_formats::trace::TraceClock;
 

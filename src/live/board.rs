@@ -2,7 +2,8 @@
 
 use super::condition::Condition;
 use super::overview::{Overview, PartitionState, PoolState, Problem};
-use crate::report::{EstimateHistory, PoolReport, WindowRow, words};
+use crate::present::pool::{EstimateHistory, PoolReport, WindowRow};
+use crate::present::words;
 use kvset_core::estimate::Estimate;
 use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::ErrorCode;

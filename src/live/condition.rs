@@ -1,7 +1,7 @@
 //! How the partitions stand, in problems for an operator.
 
 use super::overview::Problem;
-use crate::report::words;
+use crate::present::words;
 use kvset_formats::position::Partition;
 use kvset_service::events::partition_list;
 use std::time::{Duration, Instant};

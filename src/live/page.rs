@@ -4,7 +4,11 @@ use super::api::Filter;
 use super::board::View;
 use super::overview::{Overview, PartitionState, PoolState};
 use super::waiting::waiting;
-use crate::report::{Markup, PlotError, Table, section as report_section, words};
+use crate::present::document::Table;
+use crate::present::html::section as report_section;
+use crate::present::markup::Markup;
+use crate::present::plots::PlotError;
+use crate::present::words;
 use kvset_core::windows::window::WindowKind;
 
 /// The whole page.

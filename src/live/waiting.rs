@@ -2,7 +2,7 @@
 
 use super::api::Filter;
 use super::overview::{Overview, PartitionState, PoolState};
-use crate::report::words;
+use crate::present::words;
 
 /// Longest name of a pool that is shown, in characters.
 const MAX_NAME: usize = 60;

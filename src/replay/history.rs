@@ -1,10 +1,12 @@
 //! From a replay to its report.
 
 use super::Replay;
-use crate::report::{
-    Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, QuestionSections, ReportInput,
-    Section, WindowRow, questions, words,
+use crate::present::document::Section;
+use crate::present::pool::{
+    Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, ReportInput, WindowRow,
 };
+use crate::present::questions::QuestionSections;
+use crate::present::{questions, words};
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;

@@ -4,7 +4,7 @@
 //! that is covered least gets what its next request requires, until that does not fit; then the next one. So the least
 //! coverage is as large as any split could make it, and no pool can be given more.
 
-use crate::report::Distribution;
+use crate::present::pool::Distribution;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
@@ -160,7 +160,7 @@ impl MemorySplit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::RequirementStep;
+    use crate::present::pool::RequirementStep;
     use proptest::prelude::*;
 
     fn distribution(needs: &[u64]) -> Distribution {

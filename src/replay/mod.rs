@@ -22,7 +22,7 @@ mod run;
 mod search;
 mod worth;
 
-use crate::report::HistoryRecorder;
+use crate::present::pool::HistoryRecorder;
 use crate::worth::restarts::{RestartsResult, TooManyRestarts};
 use crate::worth::{PrefillRate, Prices, WorthResult, WorthTooLarge};
 use channels::Channels;

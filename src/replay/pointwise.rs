@@ -2,7 +2,8 @@
 //! at any size, what tiers below find, and capacities that were searched.
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
-use crate::report::{Section, Table, words};
+use crate::present::document::{Section, Table};
+use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::estimate::curve::share;
 

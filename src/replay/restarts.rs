@@ -1,7 +1,7 @@
 //! `--restarts`: what an emptied cache costs, counted while a log is replayed.
 
 use super::{ReplayError, ReplayOptions};
-use crate::report::{Section, Table};
+use crate::present::document::{Section, Table};
 use crate::worth::restarts::{self, FoundPages, HourClock, RestartsResult, RestartsSize, RestartsTally};
 use crate::worth::{PrefillRate, Prices};
 use kvset_core::estimate::Estimate;

@@ -12,7 +12,7 @@ use super::restarts::Restarts;
 use super::search::Sufficiency;
 use super::worth::RoutedTally;
 use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions};
-use crate::report::HistoryRecorder;
+use crate::present::pool::HistoryRecorder;
 use crate::worth::{FoundTokens, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;

@@ -1,8 +1,8 @@
 //! What a cache is worth: that of replicas behind routers, while a log is replayed, and the section of a report.
 
 use super::ReplayOptions;
-use crate::report::plot::WorthCurve;
-use crate::report::{Section, Table, spread_sizes};
+use crate::present::document::{Section, Table, spread_sizes};
+use crate::present::questions::WorthCurve;
 use crate::worth::{
     FoundTokens, HOURS_A_DAY, Prices, WorthAt, WorthResult, WorthTally, WorthTooLarge, words,
 };

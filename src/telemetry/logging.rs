@@ -1,6 +1,6 @@
 //! The log: on standard error, for people or for machines.
 
-use crate::report::words::{in_order, json_in_order};
+use crate::present::words::{in_order, json_in_order};
 use kvset_settings::{Log, LogFormat};
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! What a cache is worth, in sentences.
 
 use super::result::{HOURS_A_DAY, Prices, TierWorth, WorthAt, WorthResult};
-use crate::report::words;
+use crate::present::words;
 
 pub(crate) use words::money;
 

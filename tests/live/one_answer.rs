@@ -2,7 +2,6 @@
 
 use crate::live_support::Service;
 use assert_cmd::Command;
-use kvset::cli::output::{EstimateTable, Terminal, answer_in_words};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::Estimate;
@@ -11,6 +10,7 @@ use kvset::core::pool::config::PoolConfig;
 use kvset::core::units::Bytes;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::ratio::Ratio;
+use kvset::present::terminal::{EstimateTable, Terminal, answer_in_words};
 use kvset::replay::{Replay, ReplayOptions, WarmUp, replay};
 use kvset::settings::Settings;
 use kvset::trace::ReadOptions;

@@ -7,7 +7,8 @@ use kvset::core::engines::profile::Profile;
 use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
-use kvset::report::{Headline, PoolReport, ReportInput, caveats, headline, render};
+use kvset::present::html::render;
+use kvset::present::pool::{Headline, PoolReport, ReportInput, caveats, headline};
 use std::fs;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ fn worded(pool: &PoolReport) -> Headline {
     headline(&recommending(pool.clone()))
 }
 
-fn of_pools(title: &str, pools: Vec<kvset::report::PoolReport>) -> ReportInput {
+fn of_pools(title: &str, pools: Vec<kvset::present::pool::PoolReport>) -> ReportInput {
     let pools = pools.into_iter().map(recommending).collect();
     ReportInput { title: title.to_owned(), inputs: Vec::new(), pools, compares_engines: false }
 }
@@ -310,7 +311,7 @@ fn the_same_input_gives_the_same_bytes() {
 #[test]
 fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
     let mut pool = week_pool();
-    let says = |pool: &kvset::report::PoolReport, words: &str| {
+    let says = |pool: &kvset::present::pool::PoolReport, words: &str| {
         caveats(pool).iter().filter(|caveat| caveat.title.contains(words)).count()
     };
     assert_eq!(says(&pool, "in flight"), 0, "nothing overlapped");

@@ -1,11 +1,12 @@
 //! The drawings: labels apart, texts as texts, every colour a class, readable without the page.
 
 use crate::report_support::{covered, point, recommending, troubled_pool, week_pool};
-use kvset::report::plot::{
-    WorthCurve, capacity_curve, capacity_history, requirement_distribution, traffic_history,
-    worth_against_price,
+use kvset::present::plots::Plot;
+use kvset::present::plots::{
+    capacity_curve, capacity_history, requirement_distribution, traffic_history, worth_against_price,
 };
-use kvset::report::{Plot, PoolReport};
+use kvset::present::pool::PoolReport;
+use kvset::present::questions::WorthCurve;
 use proptest::prelude::*;
 
 fn plots(pool: &PoolReport) -> Vec<Plot> {

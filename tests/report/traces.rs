@@ -2,8 +2,9 @@
 
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::units::ratio::Ratio;
+use kvset::present::html::render;
+use kvset::present::pool::{ReportInput, headline};
 use kvset::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
-use kvset::report::{ReportInput, headline, render};
 use kvset::trace::ReadOptions;
 use std::fs;
 use std::path::{Path, PathBuf};

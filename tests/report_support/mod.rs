@@ -12,7 +12,7 @@ use kvset::core::estimate::{
 use kvset::core::questions::tiers::Settled;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageBytes, PageCount};
-use kvset::report::{
+use kvset::present::pool::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
 };
 

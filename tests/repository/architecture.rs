@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every Rust file below `folder`, tests inside files included: they must be as pure as what they test.
+/// Every Rust file below `folder`, or the one file that it is, tests inside files included: they must be as pure as what they test.
 fn sources(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut pending = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    if whole.is_file() {
+        return vec![whole];
+    }
+    let mut pending = vec![whole];
     while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(&folder).expect("a source folder") {
             let path = entry.expect("a readable entry").path();
@@ -62,11 +66,29 @@ fn preparing_is_a_function_of_the_record() {
     names_none_of("crates/prepare/src", &IO);
 }
 
+/// The parts of `src/present`, each of which may name those before it.
+const PRESENT: [&str; 7] = ["words.rs", "document", "questions", "pool", "plots", "html", "terminal"];
+
 #[test]
-fn the_report_is_a_function_of_facts() {
-    names_none_of("src/report", &IO);
+fn what_is_shown_is_a_function_of_facts() {
     let outer = ["kvset_kafka", "kvset_service", "kvset_formats", "crate::telemetry", "crate::cli"];
-    names_none_of("src/report", &outer);
+    for part in PRESENT.iter().filter(|part| **part != "terminal") {
+        let path = format!("src/present/{part}");
+        names_none_of(&path, &IO);
+        names_none_of(&path, &outer);
+    }
+}
+
+#[test]
+fn parts_of_what_is_shown_name_those_before_them() {
+    for (at, part) in PRESENT.iter().enumerate() {
+        let later: Vec<String> = PRESENT[at + 1..]
+            .iter()
+            .map(|later| format!("present::{}::", later.trim_end_matches(".rs")))
+            .collect();
+        let later: Vec<&str> = later.iter().map(String::as_str).collect();
+        names_none_of(&format!("src/present/{part}"), &later);
+    }
 }
 
 /// Which layers each layer may name in its manifest; cargo refuses to compile what names others.

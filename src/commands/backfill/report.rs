@@ -1,6 +1,6 @@
 //! From what a run published to its report.
 
-use crate::report::{EstimateHistory, PoolReport, ReportInput, WindowRow};
+use crate::present::pool::{EstimateHistory, PoolReport, ReportInput, WindowRow};
 use kvset_core::estimate::Estimate;
 use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::decode_estimate;

@@ -1,6 +1,6 @@
 //! A dead letter as its headers tell it (`schemas/dead_letter.avsc`), for people and for programs.
 
-use crate::report::words::visible;
+use crate::present::words::visible;
 use kvset_formats::time::date_of_ms;
 use kvset_kafka::kafka::reader::ReadRecord;
 use serde_json::{Map, Value, json};

@@ -5,9 +5,9 @@ mod topic;
 
 use crate::cli::Failure;
 use crate::cli::args::DoctorArgs;
-use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::first_records;
 use crate::doctor::{Diagnosis, Log, examine};
+use crate::present::terminal::{Progress, Terminal, json, print};
 use kvset_settings::Settings;
 
 /// Runs `kvset doctor`.

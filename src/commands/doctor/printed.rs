@@ -1,8 +1,8 @@
 //! A diagnosis for people.
 
-use crate::cli::output::Terminal;
 use crate::doctor::{Diagnosis, Finding, Verdict};
-use crate::report::words::counted;
+use crate::present::terminal::Terminal;
+use crate::present::words::counted;
 
 /// Columns before a finding's text.
 const INDENT: usize = 23;

@@ -6,7 +6,7 @@
 use crate::cli::Failure;
 use crate::commands::first_records::{self, FirstRecord, OneTry};
 use crate::doctor::TopicFacts;
-use crate::report::words::counted;
+use crate::present::words::counted;
 use kvset_formats::codec::{
     DecodeLimits, Encoding, Payload, RequestDecoder, RequestEncoding, SCHEMA_HEADER, WriterSchemas,
     encode_request,

@@ -4,8 +4,8 @@ mod printed;
 
 use crate::cli::Failure;
 use crate::cli::args::PrefixesArgs;
-use crate::cli::output::{Progress, Terminal, json, print};
 use crate::prefixes::{Search, find};
+use crate::present::terminal::{Progress, Terminal, json, print};
 use crate::replay::RequestLog;
 use kvset_core::units::capacity::CapacitySize;
 

@@ -1,7 +1,7 @@
 //! The result of `kvset prefixes` for people.
 
-use crate::cli::output::{Column, Sheet, Terminal, percent, thousands};
 use crate::prefixes::{Family, Findings};
+use crate::present::terminal::{Column, Sheet, Terminal, percent, thousands};
 use kvset_core::estimate::curve::share;
 
 /// The answer in words, then a table.

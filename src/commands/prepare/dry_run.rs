@@ -1,10 +1,11 @@
 //! `kvset prepare --dry-run`: what the first records of a log are, what becomes of them, and the settings that would
 //! read them. Nothing is written, and no prompt is shown.
 
+use crate::cli::Failure;
 use crate::cli::args::PrepareArgs;
-use crate::cli::{Failure, output};
 use crate::commands::first_records::{self, FirstRecord, OneTry, topic_of};
-use crate::report::words::{counted, elapsed, moment};
+use crate::present::terminal as output;
+use crate::present::words::{counted, elapsed, moment};
 use kvset_formats::codec::{
     DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
 };

@@ -1,6 +1,6 @@
 //! When the requests of a trace came, and in which order they were taken.
 
-use crate::report::words::{elapsed, moment};
+use crate::present::words::{elapsed, moment};
 use kvset_formats::trace::{TimeFacts, TraceClock};
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! What the rules of a hybrid model lose at any size.
 
-use crate::cli::output::percent;
+use crate::present::terminal::percent;
 use crate::replay::Ceiling;
 use kvset_core::estimate::curve::share;
 use serde::Serialize;

@@ -2,15 +2,15 @@
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
-use crate::cli::output::plan::price;
-use crate::cli::output::required::recommended_cell;
-use crate::cli::output::{
-    Column, Progress, Sheet, Terminal, bytes, json, known, percent, print, share_name, thousands,
-};
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::{MOST_ROWS, page_size, spread, telling};
 use crate::commands::replay::report::{notes, write_plot, write_report};
+use crate::present::terminal::plan::price;
+use crate::present::terminal::required::recommended_cell;
+use crate::present::terminal::{
+    Column, Progress, Sheet, Terminal, bytes, json, known, percent, print, share_name, thousands,
+};
 use crate::replay::{ReplayOptions, replay_engines};
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::capacity::coarse_grid;

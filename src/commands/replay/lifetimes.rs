@@ -2,12 +2,12 @@
 
 use super::output::ReplayResult;
 use super::printed::{MOST_ROWS, spread, telling};
-use crate::cli::output::required::CapacityResult;
-use crate::cli::output::retention::{eviction_table, retention_table};
-use crate::cli::output::tenants::{QuotaOutput, place_of, quota_table, tenants_table};
-use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
+use crate::present::questions::foresight;
+use crate::present::terminal::required::CapacityResult;
+use crate::present::terminal::retention::{eviction_table, retention_table};
+use crate::present::terminal::tenants::{QuotaOutput, place_of, quota_table, tenants_table};
+use crate::present::terminal::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
 use crate::replay::Replay;
-use crate::report::questions::foresight;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::Recommendation;

@@ -1,9 +1,9 @@
 //! What the log's cached tokens say of the cache in use, as scripts read it and in words.
 
-use crate::cli::output::{decimal, percent, thousands};
+use crate::present::questions::measured::in_words;
+use crate::present::terminal::{decimal, percent, thousands};
+use crate::present::words::and_by_tokens;
 use crate::replay::Replay;
-use crate::report::measured::in_words;
-use crate::report::words::and_by_tokens;
 use kvset_core::estimate::curve::share;
 use kvset_core::questions::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate,

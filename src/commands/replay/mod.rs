@@ -15,8 +15,6 @@ pub mod with_answers;
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
-use crate::cli::output::plan::CostResult;
-use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::measured::MeasuredOutput;
@@ -27,6 +25,8 @@ use crate::commands::replay::report::{
     notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
 };
 use crate::commands::replay::with_answers::WithAnswersResult;
+use crate::present::terminal::plan::CostResult;
+use crate::present::terminal::{Progress, Terminal, json, print};
 use crate::replay::{
     Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
     replay_pools, search, several_pools,

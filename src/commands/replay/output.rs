@@ -1,17 +1,17 @@
 //! The result of `kvset replay` as scripts read it; [`printed`](super::printed) is what people read.
 
-use crate::cli::output::plan::CostResult;
-use crate::cli::output::required::{
-    CapacityResult, CoverageResult, RequiredResult, capacities_of, is_false, required_of,
-};
-use crate::cli::output::tenants::QuotaOutput;
-use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
+use crate::present::pool::{Headline, PoolReport, headline};
+use crate::present::terminal::plan::CostResult;
+use crate::present::terminal::required::{
+    CapacityResult, CoverageResult, RequiredResult, capacities_of, is_false, required_of,
+};
+use crate::present::terminal::tenants::QuotaOutput;
+use crate::present::terminal::traffic::TrafficOutput;
 use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult};
-use crate::report::{Headline, PoolReport, headline};
 use crate::worth::WorthResult;
 use crate::worth::restarts::RestartsResult;
 use kvset_core::engines::profile::Profile;

@@ -2,7 +2,7 @@
 //! were searched.
 
 use super::output::ReplayResult;
-use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
+use crate::present::terminal::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
 use crate::replay::{BelowHits, SearchResult, SearchedCapacity};
 use kvset_core::estimate::curve::share;
 use kvset_core::units::ratio::Ratio;

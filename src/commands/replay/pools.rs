@@ -1,9 +1,9 @@
 //! A trace of several models: an answer for each, and the sums of what was read.
 
 use super::output::{ReplayResult, TraceSummary};
-use crate::cli::output::{Column, Sheet, Terminal, known, percent, share_name, thousands};
+use crate::present::terminal::{Column, Sheet, Terminal, known, percent, share_name, thousands};
+use crate::present::words;
 use crate::replay::{Demand, MemorySplit, PoolReplay};
-use crate::report::words;
 use kvset_core::estimate::TheoreticalHits;
 use kvset_core::estimate::curve::share;
 use kvset_core::units::{Bytes, PageBytes};

@@ -1,14 +1,14 @@
 //! What `kvset replay` prints for people: the answer, what it follows from, and the answer again.
 
 use super::output::{ReplayResult, TraceSummary};
-use crate::cli::output::plan::plan_table;
-use crate::cli::output::required::{CapacityResult, recommended_cell, required_table};
-use crate::cli::output::{
+use crate::present::terminal::plan::plan_table;
+use crate::present::terminal::required::{CapacityResult, recommended_cell, required_table};
+use crate::present::terminal::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
-use crate::cli::output::{restarts, routing, worth};
+use crate::present::terminal::{restarts, routing, worth};
+use crate::present::words::{BY_TOKENS, hit_rate};
 use crate::replay::CacheWritesResult;
-use crate::report::words::{BY_TOKENS, hit_rate};
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use kvset_core::estimate::{CapacityPoint, InFlight};
 use kvset_core::stack::ChainCheck;

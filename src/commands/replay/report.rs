@@ -1,9 +1,10 @@
 //! What a replay leaves alongside its result: the page with the plots, and remarks about the trace.
 
+use crate::present::html as report;
+use crate::present::plots::{Plot, capacity_curve, engine_curves, worth_against_price};
+use crate::present::pool::{PoolReport, ReportInput};
+use crate::present::words::counted;
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
-use crate::report::plot::{Plot, capacity_curve, engine_curves, worth_against_price};
-use crate::report::words::counted;
-use crate::report::{self, PoolReport, ReportInput};
 use anyhow::Context as _;
 use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The figures if prompts bring answers back, as scripts and people read them.
 
-use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
-use crate::cli::output::{Column, Sheet, Terminal, share_name, thousands};
+use crate::present::terminal::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
+use crate::present::terminal::{Column, Sheet, Terminal, share_name, thousands};
+use crate::present::words::hit_rate;
 use crate::replay::WithAnswers;
-use crate::report::words::hit_rate;
 use kvset_core::estimate::TheoreticalHits;
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use serde::Serialize;

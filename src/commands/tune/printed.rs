@@ -1,6 +1,6 @@
 //! The result of `kvset tune` for people.
 
-use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, thousands};
+use crate::present::terminal::{Column, Sheet, Terminal, capacity, percent, thousands};
 use crate::tune::{Base, ChangeResult, Cost, TuneResult};
 use crate::worth::words;
 

@@ -2,7 +2,7 @@
 
 use super::super::words::money;
 use super::{HourClock, RestartHour, RestartsAt, RestartsResult};
-use crate::report::words;
+use crate::present::words;
 
 /// The heading.
 pub fn title(result: &RestartsResult) -> String {

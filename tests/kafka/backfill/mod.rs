@@ -341,7 +341,7 @@ fn a_report_shows_what_the_run_published() {
         let points: Vec<u64> = pool.history.points.iter().map(|point| point.requests).collect();
         assert_eq!(points, requests);
     }
-    assert!(kvset::report::render(&shown).expect("drawable").contains("Backfill run"));
+    assert!(kvset::present::html::render(&shown).expect("drawable").contains("Backfill run"));
 }
 
 fn refusal(bench: &Bench, run: &str, from: &str, to: &str) -> RangeError {

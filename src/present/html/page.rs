@@ -1,0 +1,425 @@
+//! The report as one HTML page: nothing is fetched, no script runs.
+
+use crate::present::document::Table;
+use crate::present::html::comparison::comparison;
+use crate::present::html::parts::{figure, required_cell, sized_cell};
+use crate::present::markup::Markup;
+use crate::present::plots::{
+    PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
+    worth_against_price,
+};
+use crate::present::pool::caveats;
+use crate::present::pool::plan::plan_table;
+use crate::present::pool::{Headline, headline};
+use crate::present::pool::{PoolReport, ReportInput, WindowRow};
+use crate::present::theme::stylesheet;
+use crate::present::words;
+use kvset_core::engines::profile::Outputs;
+use kvset_core::estimate::Status;
+use kvset_core::units::PageBytes;
+
+/// Most windows listed of a pool; the latest ones.
+const MAX_WINDOWS: usize = 200;
+
+/// Renders the report. The same input gives the same bytes.
+///
+/// # Errors
+/// When the drawing library refuses a plot.
+pub fn render(input: &ReportInput) -> Result<String, PlotError> {
+    let mut out = Markup::default();
+    // The policy makes "fetches nothing, runs nothing" a promise that the browser keeps.
+    out.raw(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"generator\" content=\"kvset\">\n",
+    );
+    out.element("<title>", &format!("{}: KV cache capacity", input.title), "</title>\n");
+    out.raw("<style>\n")
+        .markup(&Markup::from_backend(stylesheet()))
+        .raw("</style>\n</head>\n<body>\n<header>\n");
+    out.raw("<p class=\"kv-quiet\">KV cache capacity report</p>\n").element("<h1>", &input.title, "</h1>\n");
+    out.markup(&contents(input)).raw("</header>\n<main>\n");
+    if input.pools.is_empty() {
+        out.raw(
+            "<div class=\"lead\"><p>There is nothing to recommend: the input holds no request.</p></div>\n",
+        );
+    }
+    if input.compares_engines {
+        out.markup(&comparison(&input.pools)?);
+    }
+    for (index, pool) in input.pools.iter().enumerate() {
+        out.markup(&pool_section(&format!("pool-{}", index + 1), kind(input), pool)?);
+    }
+    out.markup(&inputs(input)).markup(&reading()).raw("</main>\n<footer>\n<p>Made by kvset ");
+    out.raw(env!("CARGO_PKG_VERSION"));
+    out.raw(". Sizes are rounded up to three digits and counted in powers of 1024 (1 TiB = 1024 GiB).</p>\n</footer>\n</body>\n</html>\n");
+    Ok(out.into_string())
+}
+
+fn contents(input: &ReportInput) -> Markup {
+    let mut out = Markup::default();
+    if input.pools.len() < 2 {
+        return out;
+    }
+    out.element("<nav aria-label=\"", kind(input), "s\"><ul>\n");
+    for (index, pool) in input.pools.iter().enumerate() {
+        out.raw("<li><a href=\"#pool-").text(&(index + 1).to_string()).raw("\">");
+        out.text(pool.name.as_deref().unwrap_or("pool")).raw("</a></li>\n");
+    }
+    out.raw("</ul></nav>\n");
+    out
+}
+
+/// One pool's part of a report, for a page that holds [`stylesheet`]. `id` is unique on that page.
+///
+/// # Errors
+/// When the drawing library refuses a plot.
+pub fn section(id: &str, pool: &PoolReport) -> Result<String, PlotError> {
+    Ok(pool_section(id, "Pool", pool)?.into_string())
+}
+
+/// What the entries of the report are.
+fn kind(input: &ReportInput) -> &'static str {
+    if input.compares_engines { "Engine" } else { "Pool" }
+}
+
+fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+    let mut out = Markup::default();
+    out.raw("<section id=\"").text(id).raw("\">\n");
+    if let Some(name) = &pool.name {
+        out.raw("<h2>").text(kind).element(" ", name, "</h2>\n");
+    }
+    out.markup(&answer(id, pool)?);
+    let tables = [("Required capacity", required_table(pool)), ("What to buy", plan_table(pool))];
+    for (title, table) in &tables {
+        let Some(table) = table else { continue };
+        out.element("<h2>", title, "</h2>\n").markup(&table.markup());
+        if *title == "Required capacity" {
+            out.raw("<details><summary>Exact figures</summary>\n").markup(&exact_table(pool).markup());
+            out.raw("</details>\n");
+        }
+    }
+    out.markup(&caveat_list(pool));
+    let plots = [
+        capacity_history(&format!("{id}-history"), pool)?,
+        requirement_distribution(&format!("{id}-distribution"), pool)?,
+        traffic_history(&format!("{id}-traffic"), pool)?,
+    ];
+    if plots.iter().any(Option::is_some) {
+        out.raw("<h2>Where it comes from</h2>\n<div class=\"plots\">\n");
+        plots.iter().flatten().for_each(|plot| {
+            out.markup(&figure(plot));
+        });
+        out.raw("</div>\n");
+    }
+    pool.questions.sections.iter().for_each(|section| {
+        out.markup(&section.markup());
+    });
+    if let Some(curve) = &pool.questions.worth
+        && let Some(plot) = worth_against_price(&format!("{id}-worth"), curve)?
+    {
+        out.raw("<div class=\"plots\">\n").markup(&figure(&plot)).raw("</div>\n");
+    }
+    if let Some(table) = windows_table(pool) {
+        out.raw("<h2>Windows</h2>\n").markup(&table.markup());
+    }
+    out.raw("<h2>How it was counted</h2>\n").markup(&facts(&pool_facts(pool))).raw("</section>\n");
+    Ok(out)
+}
+
+/// The answer in words, in figures and as the curve, side by side where there is room.
+fn answer(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+    let headline = headline(pool);
+    let mut out = Markup::default();
+    out.raw("<div class=\"answer\">\n<div class=\"lead\">\n");
+    for sentence in headline.sentences() {
+        out.element("<p>", sentence, "</p>\n");
+    }
+    out.raw("</div>\n");
+    if let Some(plot) = capacity_curve(&format!("{id}-curve"), pool)? {
+        out.markup(&figure(&plot));
+    }
+    out.markup(&tiles(pool, &headline)).raw("</div>\n");
+    Ok(out)
+}
+
+/// One figure of the answer.
+struct Tile<'a> {
+    name: &'a str,
+    value: String,
+    /// The value to the last digit, where it is rounded.
+    exact: Option<String>,
+    note: String,
+}
+
+fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
+    let exact = |pages: u64| Some(words::exact(pages, pool.page_bytes));
+    let mut tiles = Vec::new();
+    if let Some(size) = &headline.size {
+        let answer = headline.answer.as_ref();
+        let note = answer.map(|answer| format!("for {} of requests", words::share(answer.coverage)));
+        tiles.push(Tile {
+            name: "Recommended capacity",
+            value: size.clone(),
+            exact: answer.and_then(|answer| answer.pages).and_then(exact),
+            note: note.unwrap_or_else(|| "of those requested".to_owned()),
+        });
+    }
+    let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.page_bytes.map(PageBytes)));
+    if let Some(held) = held {
+        tiles.push(Tile {
+            name: "Provisioned",
+            value: words::capacity(held.0, pool.page_bytes),
+            exact: exact(held.0),
+            note: "what the cache holds today".to_owned(),
+        });
+    }
+    if let Some((answer, rate)) = headline.answer.as_ref().and_then(|answer| Some((answer, answer.hit_rate?)))
+    {
+        tiles.push(Tile {
+            name: "Hit rate at that size",
+            value: words::rate(rate),
+            exact: None,
+            note: "prefix hits a page access".to_owned()
+                + &words::and_by_tokens(rate, answer.hit_rate_tokens),
+        });
+    }
+    let theoretical = &pool.theoretical;
+    tiles.push(Tile {
+        name: "Theoretical hit rate",
+        value: words::rate(theoretical.prefix_hit_rate),
+        exact: None,
+        note: "prefix hits with unlimited capacity".to_owned()
+            + &words::and_by_tokens(theoretical.prefix_hit_rate, theoretical.hit_rate_tokens),
+    });
+    tiles.push(Tile {
+        name: "Accumulated",
+        value: words::capacity(pool.accumulated_pages, pool.page_bytes),
+        exact: exact(pool.accumulated_pages),
+        note: match pool.page_bytes {
+            Some(_) => format!(
+                "{} ever seen",
+                words::counted(pool.accumulated_pages, "distinct page", "distinct pages")
+            ),
+            None => "all distinct ones ever seen".to_owned(),
+        },
+    });
+    tiles.push(Tile {
+        name: "Requests",
+        value: words::integer(pool.requests),
+        exact: None,
+        note: format!("{} with something to reuse", words::integer(pool.requests_with_reuse)),
+    });
+    let mut out = Markup::default();
+    out.raw("<dl class=\"tiles\">\n");
+    for tile in &tiles {
+        out.element("<div><dt>", tile.name, "</dt>");
+        match &tile.exact {
+            Some(exact) => out.element("<dd title=\"", exact, "\">").text(&tile.value).raw("</dd>"),
+            None => out.element("<dd>", &tile.value, "</dd>"),
+        };
+        out.element("<dd class=\"kv-quiet\">", &tile.note, "</dd></div>\n");
+    }
+    out.raw("</dl>\n");
+    out
+}
+
+fn caveat_list(pool: &PoolReport) -> Markup {
+    let mut out = Markup::default();
+    let caveats = caveats(pool);
+    if caveats.is_empty() {
+        return out;
+    }
+    out.raw("<h2>Before relying on this</h2>\n<dl class=\"caveats\">\n");
+    for caveat in &caveats {
+        out.element("<dt>", &caveat.title, "</dt>").element("<dd>", &caveat.meaning, "</dd>\n");
+    }
+    out.raw("</dl>\n");
+    out
+}
+
+/// Whether recommended capacities are larger than the requirements they follow from.
+fn has_room(pool: &PoolReport) -> bool {
+    pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
+}
+
+/// The recommended capacities: of each target ratio, one row a coverage.
+fn required_table(pool: &PoolReport) -> Option<Table> {
+    let several = pool.required.len() > 1;
+    let share = match pool.required.as_slice() {
+        [only] => words::share(only.target_ratio),
+        _ => "the target share".to_owned(),
+    };
+    let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
+    let caption =
+        format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
+    let counted = pool.recommended.iter().any(|entry| entry.hit_rate.is_some());
+    let columns = [
+        (true, "requests covered"),
+        (several, "target"),
+        (true, "capacity"),
+        (counted, "hit rate at that size"),
+        (counted, words::BY_TOKENS),
+        (has_room(pool), "without that room"),
+        (true, "trend"),
+    ];
+    let mut table = Table::new(caption, []);
+    table.columns.extend(columns.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name.to_owned()));
+    for (at, target) in pool.required.iter().enumerate() {
+        for entry in pool.recommended_at(at) {
+            let plain = |text: String| (text, None);
+            let mut row = vec![plain(words::share(entry.coverage))];
+            row.extend(several.then(|| plain(words::share(target.target_ratio))));
+            row.push(required_cell(entry, pool));
+            if counted {
+                row.extend(
+                    [entry.hit_rate, entry.hit_rate_tokens].map(|rate| plain(words::rate_or_dash(rate))),
+                );
+            }
+            if has_room(pool) {
+                let alone = entry.required_pages.map(|pages| sized_cell(pages, pool));
+                row.push(alone.unwrap_or_else(|| plain("–".to_owned())));
+            }
+            row.push(plain(entry.convergence.with_growth(entry.growth_per_window)));
+            table.push(row);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// The same to the byte, the page and the token.
+fn exact_table(pool: &PoolReport) -> Table {
+    let mut table = Table::new(
+        "Recommended capacities, and the requirements they follow from",
+        ["requests covered", "target", "bytes", "pages"],
+    );
+    let own = ["required pages", "required tokens", "required pages (requests with reuse)"];
+    table.columns.extend(own.map(str::to_owned));
+    let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
+    for (at, target) in pool.required.iter().enumerate() {
+        for (entry, own) in pool.recommended_at(at).iter().zip(&target.coverage) {
+            table.rows.push(vec![
+                words::share(entry.coverage),
+                words::share(target.target_ratio),
+                count(entry.bytes),
+                count(entry.pages),
+                count(own.pages),
+                count(own.tokens),
+                count(own.pages_with_reuse),
+            ]);
+        }
+    }
+    table
+}
+
+fn windows_table(pool: &PoolReport) -> Option<Table> {
+    let last = pool.windows.last()?;
+    let skipped = pool.windows.len().saturating_sub(MAX_WINDOWS);
+    let caption = match skipped {
+        0 => "Windows, by their end".to_owned(),
+        count => format!(
+            "The last {MAX_WINDOWS} windows; {} not listed",
+            words::counted(count as u64, "earlier one is", "earlier ones are")
+        ),
+    };
+    let mut table = Table::new(caption, ["window", "start", "end", "state", "requests"]);
+    if words::date(last.end_ms).is_some() {
+        table.columns[1] = "start (UTC)".to_owned();
+        table.columns[2] = "end (UTC)".to_owned();
+    }
+    table.columns.extend(last.coverage.iter().map(|entry| words::share(entry.coverage)));
+    for window in &pool.windows[skipped..] {
+        table.push(window_row(window, pool, last));
+    }
+    Some(table)
+}
+
+fn window_row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<(String, Option<String>)> {
+    let state = match (window.status, window.warm_up) {
+        (Status::Final, false) => "final",
+        (Status::Final, true) => "final, warming up",
+        (Status::Provisional, false) => "provisional",
+        (Status::Provisional, true) => "provisional, warming up",
+    };
+    let facts = [
+        window.kind.to_string(),
+        words::clock(window.start_ms),
+        words::clock(window.end_ms),
+        state.to_owned(),
+        words::integer(window.requests),
+    ];
+    let mut row: Vec<_> = facts.map(|text| (text, None)).into();
+    row.extend(columns.coverage.iter().map(|column| {
+        let entry = window.coverage.iter().find(|entry| entry.coverage == column.coverage);
+        entry.map_or_else(|| ("–".to_owned(), None), |entry| required_cell(entry, pool))
+    }));
+    row
+}
+
+fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
+    let engine = format!("{}: {}", pool.engine, pool.engine.describe());
+    let page = pool.page_size.map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
+    let mut facts = vec![
+        ("Cache model".to_owned(), engine),
+        ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
+        (
+            "Bytes a page".to_owned(),
+            pool.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),
+        ),
+        ("Page accesses".to_owned(), words::integer(pool.page_accesses)),
+        ("Page hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.page_hits)),
+        ("Prefix hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.prefix_hits)),
+    ];
+    if !pool.engine_options.is_empty() {
+        let options =
+            pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
+        facts.insert(1, ("Its options".to_owned(), options.collect::<Vec<_>>().join(", ")));
+    }
+    if pool.engine.keeps_outputs() {
+        let outputs = match pool.outputs {
+            Outputs::Cached => "enter the cache",
+            Outputs::Ignored => "do not enter the cache",
+        };
+        facts.insert(1, ("Output tokens".to_owned(), outputs.to_owned()));
+    }
+    for required in &pool.required {
+        let share = words::share(required.target_ratio);
+        let max = required
+            .max_pages
+            .map_or_else(|| "beyond bound".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+        facts.push((format!("Largest requirement at target {share}"), max));
+        if let Some(mean) = required.mean_pages.filter(|mean| mean.is_finite() && *mean >= 0.0) {
+            let mean = words::capacity(mean.ceil() as u64, pool.page_bytes);
+            facts.push((format!("Mean requirement at target {share}"), mean));
+        }
+    }
+    facts
+}
+
+fn facts(rows: &[(String, String)]) -> Markup {
+    let mut out = Markup::default();
+    out.raw("<table class=\"facts\"><tbody>\n");
+    for (name, value) in rows {
+        out.element("<tr><th scope=\"row\">", name, "</th>").element("<td>", value, "</td></tr>\n");
+    }
+    out.raw("</tbody></table>\n");
+    out
+}
+
+fn inputs(input: &ReportInput) -> Markup {
+    let mut out = Markup::default();
+    if !input.inputs.is_empty() {
+        out.raw("<section id=\"inputs\">\n<h2>Inputs</h2>\n")
+            .markup(&facts(&input.inputs))
+            .raw("</section>\n");
+    }
+    out
+}
+
+fn reading() -> Markup {
+    let mut out = Markup::default();
+    out.raw(include_str!("reading.html"));
+    out
+}

@@ -1,0 +1,102 @@
+//! The hit-rate curves of several engines over one trace.
+
+use super::axis::Axis;
+use super::curve::rate;
+use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
+use super::{Plot, PlotError};
+use crate::present::document::Table;
+use crate::present::pool::PoolReport;
+use crate::present::theme::Ink;
+use crate::present::words;
+use kvset_core::engines::profile::Profile;
+use kvset_core::estimate::CapacityPoint;
+
+/// Draws one curve an engine; `None` without a point to draw. `id` is unique on the page.
+pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, PlotError> {
+    let shown: Vec<&[CapacityPoint]> =
+        engines.iter().map(|engine| up_to_footprint(engine, engines)).collect();
+    let drawn = || shown.iter().copied().flatten().filter(|point| is_drawn(point));
+    let pages = || drawn().map(|point| point.pages);
+    let (Some(low), Some(high)) = (pages().min(), pages().max()) else { return Ok(None) };
+    let series = engines.iter().zip(&shown).map(|(engine, points)| Series {
+        label: engine.engine.to_string(),
+        ink: ink(engine.engine),
+        shape: if engine.pointwise { Shape::Dots } else { Shape::Line },
+        on_right: false,
+        points: points.iter().map(place).collect(),
+    });
+    let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
+    let panel = Panel {
+        width: WIDE,
+        height: 320.0,
+        x: Axis::log_capacity("cache capacity", low as f64, high as f64, page_bytes),
+        y: Axis::shares("hit rate (share of page accesses)"),
+        right: None,
+        series: series.collect(),
+        markers: Vec::new(),
+        names: Names::Above,
+    };
+    Ok(Some(Plot {
+        id: id.to_owned(),
+        title: "Hit rate by cache capacity and engine".to_owned(),
+        description: description(engines),
+        table: table(engines, &shown),
+        drawings: draw(id, vec![panel])?,
+    }))
+}
+
+/// The curve up to the first capacity at which no engine evicts any more.
+fn up_to_footprint<'a>(engine: &'a PoolReport, engines: &[PoolReport]) -> &'a [CapacityPoint] {
+    let footprint = |engine: &PoolReport| engine.accumulated_pages;
+    let largest = engines.iter().map(footprint).max().unwrap_or(0);
+    let enough = engine.capacities.iter().position(|point| point.pages >= largest);
+    &engine.capacities[..enough.map_or(engine.capacities.len(), |last| last + 1)]
+}
+
+fn is_drawn(point: &CapacityPoint) -> bool {
+    point.pages > 0 && rate(point.prefix_hit_rate).is_some()
+}
+
+fn place(point: &CapacityPoint) -> Option<(f64, f64)> {
+    is_drawn(point).then_some((point.pages as f64, rate(point.prefix_hit_rate)?))
+}
+
+/// An engine looks the same in every report.
+fn ink(engine: Profile) -> Ink {
+    match engine {
+        Profile::Paper => Ink::First,
+        Profile::LeafFirst => Ink::Second,
+        Profile::Vllm => Ink::Third,
+        Profile::Sglang => Ink::Fourth,
+        Profile::Lmcache => Ink::Fifth,
+        Profile::LmcacheMp => Ink::Sixth,
+        Profile::Mooncake => Ink::Reference,
+    }
+}
+
+fn description(engines: &[PoolReport]) -> String {
+    let unlimited = |engine: &PoolReport| {
+        format!("{} {}", engine.engine, words::rate(engine.theoretical.prefix_hit_rate))
+    };
+    let unlimited: Vec<String> = engines.iter().map(unlimited).collect();
+    format!(
+        "One curve an engine over the same requests, up to where none of them evicts. With unlimited \
+         capacity the hit rates are: {}.",
+        words::listed(&unlimited)
+    )
+}
+
+fn table(engines: &[PoolReport], shown: &[&[CapacityPoint]]) -> Table {
+    let mut table = Table::new("Prefix hit rate at each capacity", ["capacity", "pages"]);
+    table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
+    let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
+    for (row, point) in shown.first().copied().unwrap_or_default().iter().enumerate() {
+        let size = point.label.clone().unwrap_or_else(|| words::capacity(point.pages, page_bytes));
+        let mut cells = vec![size, words::integer(point.pages)];
+        cells.extend(shown.iter().map(|points| {
+            points.get(row).map_or_else(|| "–".to_owned(), |point| words::rate_or_dash(point.prefix_hit_rate))
+        }));
+        table.rows.push(cells);
+    }
+    table
+}

@@ -1,0 +1,324 @@
+//! The recommendation in words.
+
+use crate::present::pool::PoolReport;
+use crate::present::words;
+use kvset_core::estimate::recommendation::{Answer, Recommendation, RecommendationStatus};
+use kvset_core::estimate::{InFlight, TheoreticalHits};
+use kvset_core::questions::tiers::Settled;
+use kvset_core::units::PageBytes;
+use kvset_core::units::ratio::Ratio;
+use std::cmp::Ordering;
+
+/// The recommendation for one pool: the same words on the command line, in the report and on the page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// Whether what is provisioned is enough, where that is known: the first thing to say.
+    pub verdict: Option<String>,
+    /// One sentence that says how much is needed.
+    pub lead: String,
+    /// Sentences that put it into perspective.
+    pub further: Vec<String>,
+    /// The recommended size, where there is one: `2.10 TiB`.
+    pub size: Option<String>,
+    /// The numbers behind the words; none where nothing is required of any capacity.
+    pub answer: Option<Answer>,
+}
+
+/// Words the recommendation of a pool.
+pub fn headline(pool: &PoolReport) -> Headline {
+    if pool.requests == 0 {
+        return unsized_headline(nothing_counted(pool));
+    }
+    if pool.requests_with_reuse == 0 {
+        return unsized_headline(nothing_to_reuse(pool.requests));
+    }
+    match pool.recommendation() {
+        Some(entry) => from_recommendation(pool, entry),
+        None => from_curve(pool),
+    }
+}
+
+impl Headline {
+    /// Every sentence, the most important first.
+    pub fn sentences(&self) -> impl Iterator<Item = &str> {
+        let first = self.verdict.as_deref().into_iter().chain([self.lead.as_str()]);
+        first.chain(self.further.iter().map(String::as_str))
+    }
+
+    /// The sentences that answer the question: whether there is enough, and how much is needed.
+    pub fn opening(&self) -> impl Iterator<Item = &str> {
+        self.verdict.as_deref().into_iter().chain([self.lead.as_str()])
+    }
+}
+
+fn unsized_headline(lead: String) -> Headline {
+    Headline { verdict: None, lead, further: Vec::new(), size: None, answer: None }
+}
+
+fn nothing_counted(pool: &PoolReport) -> String {
+    let caveats = &pool.caveats;
+    let reason = match (caveats.warm_up_requests, caveats.rejected_records) {
+        (0, 0) => "the input holds no request".to_owned(),
+        (0, rejected) => format!("{} refused", were(rejected, "row", "rows")),
+        (warm_up, _) => format!("{} used to warm the cache up", were(warm_up, "request", "requests")),
+    };
+    format!("There is nothing to recommend: no request was counted ({reason}).")
+}
+
+fn were(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", words::counted(count, one, many), if count == 1 { "was" } else { "were" })
+}
+
+fn nothing_to_reuse(requests: u64) -> String {
+    let who = match requests {
+        1 => "the only request does not begin".to_owned(),
+        2 => "neither of the 2 requests begins".to_owned(),
+        many => format!("none of the {} requests begins", words::integer(many)),
+    };
+    format!(
+        "There is nothing to reuse: {who} with a page seen before, so a prefix cache of any size would give no hit."
+    )
+}
+
+/// A size as the subject of a sentence.
+struct Size {
+    text: String,
+    plural: bool,
+}
+
+impl Size {
+    fn of(pool: &PoolReport, pages: u64) -> Self {
+        let about = if pool.sampled() { "about " } else { "" };
+        Self {
+            text: format!("{about}{}", words::capacity(pages, pool.page_bytes)),
+            plural: pool.page_bytes.is_none() && pages != 1,
+        }
+    }
+
+    fn verb(&self, one: &'static str, many: &'static str) -> &'static str {
+        if self.plural { many } else { one }
+    }
+}
+
+fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
+    let answer = Answer::from(entry);
+    let mut clauses = vec![lead(pool, entry, &answer)];
+    clauses.extend(neighbours(pool, entry));
+    let mut further = vec![hits(pool, &answer)];
+    if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
+        further.extend(in_flight(pool, &answer));
+        further.extend(footprint(pool, pages));
+    }
+    further.extend(unsettled(entry));
+    Headline {
+        verdict: verdict(pool, &answer),
+        lead: sentence(&clauses.join("; ")),
+        further,
+        size: entry.pages.map(|pages| words::capacity(pages, pool.page_bytes)),
+        answer: Some(answer),
+    }
+}
+
+/// How much is needed, or why nothing is recommended and what is required so far.
+fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
+    let aim = aim(answer);
+    let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
+    let keeps = |pages| {
+        let size = Size::of(pool, pages);
+        format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
+    };
+    let why = || entry.why.as_deref().unwrap_or_default();
+    match (entry.status, entry.so_far()) {
+        (RecommendationStatus::TooFew, Some(pages)) => {
+            format!("too few requests to recommend a size: {}; so far {}", why(), keeps(pages))
+        }
+        (RecommendationStatus::TooFew, None) => format!("too few requests to recommend a size: {}", why()),
+        (_, None) => format!("{} to keep {aim}{room}", more_than_bound(pool)),
+        (_, Some(0)) => format!("no cache is needed to keep {aim}"),
+        (_, Some(pages)) => keeps(pages),
+    }
+}
+
+/// What is needed against what is provisioned.
+fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
+    let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
+    let size = |pages| words::capacity(pages, pool.page_bytes);
+    let have = format!("{} provisioned", size(held));
+    Some(match answer.pages {
+        None if answer.status == RecommendationStatus::TooFew => {
+            format!("Of {have}, it is not known yet whether it is enough.")
+        }
+        None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
+        Some(needed) if needed > held => {
+            format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
+        }
+        Some(needed) => format!("Large enough: {} needed, {have}.", size(needed)),
+    })
+}
+
+/// That the recommended requirement itself still moves.
+fn unsettled(entry: &Recommendation) -> Option<String> {
+    let growth = entry.growth_per_window.filter(|_| entry.convergence == Settled::NotConverged)?;
+    let movement = match growth {
+        still if still.abs() < 0.000_5 => "moved up and down".to_owned(),
+        falling if falling < 0.0 => format!("was still falling by {:.1} %", -falling * 100.0),
+        growing => format!("was still growing by {:.1} %", growing * 100.0),
+    };
+    Some(format!("This requirement has not converged: it {movement} from one step to the next."))
+}
+
+/// `99 % of requests at 99 % or more of their theoretical hit rate`.
+fn aim(answer: &Answer) -> String {
+    let (who, whose) = match answer.coverage == Ratio::ONE {
+        true => ("every request".to_owned(), "its"),
+        false => (format!("{} of requests", words::share(answer.coverage)), "their"),
+    };
+    match answer.target_ratio == Ratio::ONE {
+        true => format!("{who} at {whose} theoretical hit rate"),
+        false => {
+            format!("{who} at {} or more of {whose} theoretical hit rate", words::share(answer.target_ratio))
+        }
+    }
+}
+
+fn more_than_bound(pool: &PoolReport) -> String {
+    match pool.bound_pages {
+        Some(bound) => format!(
+            "more than the {} that were tracked would be needed",
+            words::capacity(bound, pool.page_bytes)
+        ),
+        None => "more than was tracked would be needed".to_owned(),
+    }
+}
+
+/// What the next smaller and the next larger coverage need.
+fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
+    let others = || pool.recommended_at(0).iter();
+    let below = others().filter(|other| other.coverage < entry.coverage).max_by_key(|other| other.coverage);
+    let above = others().filter(|other| other.coverage > entry.coverage).min_by_key(|other| other.coverage);
+    let clause = |other: &Recommendation| {
+        let share = match other.coverage == Ratio::ONE {
+            true => "every request".to_owned(),
+            false => words::share(other.coverage),
+        };
+        let own = entry.so_far();
+        match (other.so_far(), other.coverage.cmp(&entry.coverage)) {
+            (None, Ordering::Greater) if own.is_none() => None,
+            (None, _) => Some(format!("{share} would take more than was tracked")),
+            (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
+            (same, _) if same == own => Some(format!("the same covers {share}")),
+            (Some(pages), Ordering::Less) => {
+                let size = Size::of(pool, pages);
+                Some(format!("{} {} enough for {share}", size.text, size.verb("is", "are")))
+            }
+            (Some(pages), _) => {
+                let size = Size::of(pool, pages);
+                Some(format!("{} {} needed for {share}", size.text, size.verb("is", "are")))
+            }
+        }
+    };
+    below.into_iter().chain(above).filter_map(clause).collect()
+}
+
+/// The hits of a cache of exactly the recommended size, where they were counted.
+fn hits(pool: &PoolReport, answer: &Answer) -> String {
+    let Some(rate) = answer.hit_rate.filter(|_| answer.pages > Some(0)) else { return unlimited(pool) };
+    let speed = answer.relative_prefill_throughput.filter(|speed| speed.is_finite() && *speed > 1.0);
+    let speed = speed.map_or_else(String::new, |speed| {
+        format!(", which makes prefill {speed:.1} times as fast as without a cache (memory access ignored)")
+    });
+    format!(
+        "At that size {} of page accesses are prefix hits{}{speed}; unlimited capacity would give {}.",
+        words::rate(rate),
+        words::in_parentheses_by_tokens(rate, answer.hit_rate_tokens),
+        words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
+    )
+}
+
+/// What requests in flight hold, and whether the size has room for it or counts it.
+fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
+    let found = pool.in_flight.as_ref()?;
+    let most = found.max_requests;
+    if found.modelled {
+        return counted_in_flight(pool, found);
+    }
+    let room = answer.in_flight_pages.filter(|pages| *pages > 0)?;
+    Some(format!(
+        "{} of the recommended capacity is room for the pages that up to {} in flight {} at once.",
+        words::capacity(room, pool.page_bytes),
+        words::counted(most, "other request", "other requests"),
+        if most == 1 { "holds" } else { "hold" }
+    ))
+}
+
+/// What requests in flight hold, where the figures count it.
+fn counted_in_flight(pool: &PoolReport, found: &InFlight) -> Option<String> {
+    let others = words::counted(found.max_requests, "other request", "other requests");
+    let size = |pages: u64| words::capacity(pages, pool.page_bytes);
+    let held = match (found.mean_pages, found.p99_pages, found.max_pages) {
+        (Some(mean), Some(p99), Some(most)) => format!(
+            "held {} on average, {} or less as 99 % of requests arrived, and {} at most",
+            size(mean.round() as u64),
+            size(p99),
+            size(most)
+        ),
+        _ => "held more than was tracked".to_owned(),
+    };
+    let text =
+        format!("Requests that overlap are modelled: up to {others} in flight {held}. The size counts that.");
+    (found.max_requests > 0).then_some(text)
+}
+
+fn unlimited(pool: &PoolReport) -> String {
+    let TheoreticalHits { prefix_hit_rate: rate, hit_rate_tokens, .. } = pool.theoretical;
+    let by_tokens = words::in_parentheses_by_tokens(rate, hit_rate_tokens);
+    format!("With unlimited capacity {} of page accesses are prefix hits{by_tokens}.", words::rate(rate))
+}
+
+fn footprint(pool: &PoolReport, pages: u64) -> Option<String> {
+    let times = pool.accumulated_pages as f64 / pages as f64;
+    let all = words::capacity(pool.accumulated_pages, pool.page_bytes);
+    (times > 1.0).then(|| match times {
+        t if t < 1.05 => format!("Never evicting anything would take {all}, hardly more."),
+        t => format!("Never evicting anything would take {all}, {t:.1} times as much."),
+    })
+}
+
+/// Without a requirement (a model that answers for asked capacities alone) the curve has to serve.
+fn from_curve(pool: &PoolReport) -> Headline {
+    let limit = pool.theoretical.prefix_hit_rate;
+    let known = || pool.capacities.iter().filter_map(|point| Some((point, point.prefix_hit_rate?)));
+    let near = known().filter(|(_, rate)| *rate >= 0.99 * limit).min_by_key(|(point, _)| point.pages);
+    let (lead, point) = match (near, known().max_by_key(|(point, _)| point.pages)) {
+        (Some((point, rate)), _) => (
+            format!(
+                "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate: {} of {}",
+                words::capacity(point.pages, pool.page_bytes),
+                words::rate(rate),
+                words::rate(limit)
+            ),
+            Some(point),
+        ),
+        (None, Some((point, rate))) => (
+            format!(
+                "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, gives {}",
+                words::rate(limit),
+                words::capacity(point.pages, pool.page_bytes),
+                words::rate(rate)
+            ),
+            None,
+        ),
+        (None, None) => {
+            ("the input gives neither a requirement nor a hit rate at any capacity".to_owned(), None)
+        }
+    };
+    let size = point.map(|point| words::capacity(point.pages, pool.page_bytes));
+    Headline { verdict: None, lead: sentence(&lead), further: vec![unlimited(pool)], size, answer: None }
+}
+
+/// Capital first, full stop last.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str())
+}

@@ -1,0 +1,325 @@
+//! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
+
+mod caveats;
+mod headline;
+pub(crate) mod plan;
+mod recorder;
+
+pub use caveats::{Caveat, caveats};
+pub use headline::{Headline, headline};
+pub use recorder::{EstimateHistory, HistoryRecorder};
+
+use crate::present::document::Page;
+use crate::present::questions;
+use crate::present::questions::QuestionSections;
+use kvset_core::engines::profile::{Outputs, Profile};
+use kvset_core::estimate::curve::share;
+use kvset_core::estimate::recommendation::{Recommendation, by_target, chosen};
+use kvset_core::estimate::{
+    CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
+};
+use kvset_core::questions::tiers::TierEstimates;
+use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::ratio::Ratio;
+use kvset_core::windows::window::WindowKind;
+
+/// Everything one report shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReportInput {
+    /// Heading of the page, such as the trace's file name.
+    pub title: String,
+    /// What was read and how: name and value, in the order shown (files, topic and offsets, id scope).
+    pub inputs: Vec<(String, String)>,
+    /// One entry a pool; a replayed trace is one pool without a name.
+    pub pools: Vec<PoolReport>,
+    /// The entries are one pool under several engines, named by them.
+    pub compares_engines: bool,
+}
+
+/// The facts about one pool over all counted requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolReport {
+    /// Name of the pool; absent for a replayed trace.
+    pub name: Option<String>,
+    /// Engine whose cache is modelled.
+    pub engine: Profile,
+    /// What the engine was told besides its name, where that is known.
+    pub engine_options: Vec<(&'static str, String)>,
+    /// Each capacity was modelled on its own: nothing follows for those in between.
+    pub pointwise: bool,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+    /// Tokens a page; absent while no request settled it.
+    pub page_size: Option<u32>,
+    /// Bytes a page; absent where no cost a token is configured, and then capacities are in pages.
+    pub page_bytes: Option<u64>,
+    /// Share of the pages that were followed; 1 when every page was.
+    pub sample_rate: f64,
+    /// Standard error of sampled capacities, as a share of the capacity.
+    pub sample_error: f64,
+    /// Counted requests, warm-up left out.
+    pub requests: u64,
+    /// Counted requests with a prefix seen before.
+    pub requests_with_reuse: u64,
+    /// Prompt pages accessed by counted requests.
+    pub page_accesses: u64,
+    /// Distinct pages ever seen: what never evicting would hold.
+    pub accumulated_pages: u64,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// own.
+    pub recommended: Vec<Recommendation>,
+    /// The requirement, one entry a target ratio; the first is the one recommended from.
+    pub required: Vec<RequiredCapacity>,
+    /// What requests met in flight; absent where the log tells no durations.
+    pub in_flight: Option<InFlight>,
+    /// How the requirement at the first target ratio is distributed over requests.
+    pub distribution: Distribution,
+    /// The hit-rate curve, ascending.
+    pub capacities: Vec<CapacityPoint>,
+    /// Further points of the curve: at the recommended capacities and, where those above are few, on a grid.
+    pub counted: Vec<CapacityPoint>,
+    /// What the pool's cache holds today, where that is known.
+    pub provisioned: Option<CapacitySpec>,
+    /// Steps that convergence was judged over.
+    pub trend_windows: u32,
+    /// What to buy, where tiers are configured.
+    pub plan: Option<TierEstimates>,
+    /// How the estimate moved, in order of the log.
+    pub history: History,
+    /// Windows to list.
+    pub windows: Vec<WindowRow>,
+    /// Largest capacity that can be told, where memory was bounded.
+    pub bound_pages: Option<u64>,
+    pub caveats: Caveats,
+    /// The figures if prompts bring answers back, where they were found and differ.
+    pub with_answers: Option<OtherEnd>,
+    /// What was requested alongside the estimates.
+    pub questions: QuestionSections,
+}
+
+/// The upper end of figures, of which the report shows the lower one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherEnd {
+    /// Pages of answers that later prompts may have brought back.
+    pub returned_pages: u64,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The recommendation at the coverage to act on.
+    pub recommendation: Option<Recommendation>,
+}
+
+/// How many requests need which capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Distribution {
+    /// Ascending; capacity 0 is the requests with nothing to reuse.
+    pub steps: Vec<RequirementStep>,
+    /// Requests that need more than the tracked bound.
+    pub beyond_bound: u64,
+}
+
+/// Requests that need this capacity (or, where steps are binned, at most this and more than the last).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequirementStep {
+    pub pages: u64,
+    pub requests: u64,
+}
+
+/// Estimates one after another.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// The window every point was taken over, where it is one and the same.
+    pub window: Option<WindowKind>,
+    /// The shares of requests that [`HistoryPoint::required`] covers, in its order.
+    pub coverage: Vec<Ratio>,
+    pub points: Vec<HistoryPoint>,
+}
+
+/// One estimate of the history.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HistoryPoint {
+    /// Requests seen since the start, this point's included; 0 where windows overlap and do not tell.
+    pub requests_seen: u64,
+    /// Start and end of the point's window in event time. Plots run over event time when every point
+    /// has both and ends ascend, else over requests.
+    pub span_ms: Option<(i64, i64)>,
+    /// Requests in the point's window.
+    pub requests: u64,
+    /// Pages that the window requested, with room for requests in flight, one entry a coverage; absent beyond the
+    /// tracked bound and without requests.
+    pub required: Vec<Option<u64>>,
+    /// Distinct pages seen since the start.
+    pub accumulated_pages: u64,
+    /// Theoretical prefix hit rate of the window.
+    pub hit_rate: Option<f64>,
+}
+
+/// One line of the list of windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowRow {
+    pub kind: WindowKind,
+    pub start_ms: i64,
+    pub end_ms: i64,
+    pub status: Status,
+    /// The window's history is shorter than configured.
+    pub warm_up: bool,
+    pub requests: u64,
+    /// The recommended capacities at the first target ratio.
+    pub coverage: Vec<Recommendation>,
+}
+
+/// Counts that limit what the figures say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caveats {
+    /// Records that came after their window had closed.
+    pub late_records: u64,
+    /// New pages whose id was already known under another prefix.
+    pub chain_violations: u64,
+    /// Every id was checked for that, not a sample of them.
+    pub chain_checked_fully: bool,
+    /// Rows or records that could not be read or broke a limit.
+    pub rejected_records: u64,
+    /// Leading requests that touched the cache and were not counted.
+    pub warm_up_requests: u64,
+    /// The whole result starts from a cache that had not seen enough history.
+    pub warm_up: bool,
+    /// The engine caches outputs, but the log holds no ids for them.
+    pub output_reuse_unseen: bool,
+}
+
+impl WindowRow {
+    /// The line of one estimate.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self {
+            kind: estimate.window,
+            start_ms: estimate.start_ms,
+            end_ms: estimate.end_ms,
+            status: estimate.status,
+            warm_up: estimate.warm_up,
+            requests: estimate.requests,
+            coverage: estimate.recommendations().to_vec(),
+        }
+    }
+}
+
+impl History {
+    /// The history that estimates of one window kind of one pool tell, in the order given.
+    /// `requests_seen` is their running sum, which is right for tumbling windows.
+    pub fn of(estimates: &[Estimate]) -> Self {
+        let coverage =
+            estimates.first().map_or(&[][..], Estimate::recommendations).iter().map(|entry| entry.coverage);
+        let mut requests_seen = 0u64;
+        let points = estimates.iter().map(|estimate| {
+            requests_seen = requests_seen.saturating_add(estimate.requests);
+            HistoryPoint::of(estimate, requests_seen)
+        });
+        let (coverage, points) = (coverage.collect(), points.collect());
+        Self { window: estimates.first().map(|estimate| estimate.window), coverage, points }
+    }
+}
+
+impl HistoryPoint {
+    /// The point of one estimate, after so many requests.
+    pub fn of(estimate: &Estimate, requests_seen: u64) -> Self {
+        Self {
+            requests_seen,
+            span_ms: Some((estimate.start_ms, estimate.end_ms)),
+            requests: estimate.requests,
+            required: estimate.recommendations().iter().map(Recommendation::so_far).collect(),
+            accumulated_pages: estimate.accumulated_pages,
+            hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
+        }
+    }
+}
+
+impl Distribution {
+    /// The distribution that [`Pool::requirements_since_start`] lists: distinct requirements, ascending,
+    /// with their requests; those without pages are beyond the bound.
+    ///
+    /// [`Pool::requirements_since_start`]: kvset_core::pool::Pool::requirements_since_start
+    pub fn of(requirements: &[(Option<u64>, u64)]) -> Self {
+        let step = |(pages, requests): &(Option<u64>, u64)| {
+            Some(RequirementStep { pages: (*pages)?, requests: *requests })
+        };
+        let beyond = requirements.iter().filter(|(pages, _)| pages.is_none()).map(|(_, requests)| *requests);
+        Self { steps: requirements.iter().filter_map(step).collect(), beyond_bound: beyond.sum() }
+    }
+}
+
+/// What an estimate tells alongside itself.
+fn questions_of(estimate: &Estimate) -> QuestionSections {
+    let mut asked = QuestionSections::default();
+    let found =
+        |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
+    asked.foresight = estimate.capacities.iter().filter_map(found).collect();
+    asked.sections = questions::sections(estimate);
+    let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
+    asked.add(estimate.measured.as_ref(), &estimate.routing, page);
+    asked
+}
+
+impl PoolReport {
+    /// The facts an estimate holds; history, distribution, windows, the bound and what is provisioned are the caller's
+    /// to add.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self {
+            name: Some(estimate.pool.clone()),
+            engine: estimate.engine,
+            engine_options: Vec::new(),
+            pointwise: estimate.is_pointwise(),
+            outputs: estimate.outputs,
+            page_size: Some(estimate.page_size),
+            page_bytes: estimate.page_bytes,
+            sample_rate: estimate.sample_rate,
+            sample_error: estimate.sample_error,
+            requests: estimate.requests,
+            requests_with_reuse: estimate.requests_with_reuse,
+            page_accesses: estimate.page_accesses,
+            accumulated_pages: estimate.accumulated_pages,
+            theoretical: estimate.theoretical,
+            recommended: estimate.recommended.clone(),
+            required: estimate.required.clone(),
+            in_flight: estimate.in_flight.clone(),
+            distribution: Distribution::default(),
+            capacities: estimate.capacities.clone(),
+            counted: estimate.counted.clone(),
+            provisioned: None,
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.clone(),
+            history: History::default(),
+            windows: Vec::new(),
+            bound_pages: None,
+            caveats: Caveats {
+                late_records: estimate.late_records,
+                chain_violations: estimate.chain_violations,
+                rejected_records: estimate.rejected_records,
+                warm_up: estimate.warm_up,
+                output_reuse_unseen: estimate.output_reuse_unseen,
+                ..Caveats::default()
+            },
+            with_answers: None,
+            questions: questions_of(estimate),
+        }
+    }
+
+    /// The recommended capacities at a target ratio, by its place in the configuration.
+    pub fn recommended_at(&self, target: usize) -> &[Recommendation] {
+        by_target(&self.recommended).nth(target).unwrap_or_default()
+    }
+
+    /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
+    pub fn recommendation(&self) -> Option<&Recommendation> {
+        chosen(&self.recommended)
+    }
+
+    /// Coverage at the target ratio the recommendation is made from.
+    pub(crate) fn coverage(&self) -> &[CoverageCapacity] {
+        self.required.first().map_or(&[], |required| &required.coverage)
+    }
+
+    /// Whether the figures come from a sample of the pages.
+    pub(crate) fn sampled(&self) -> bool {
+        self.sample_rate < 1.0
+    }
+}
