@@ -5,7 +5,8 @@ use crate::cli::args::GenerateArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::produce::producing::{ProduceTarget, produce_generated};
 use crate::commands::produce::{produced_line, stopped_early, target};
-use crate::present::terminal::{Progress, thousands};
+use crate::present::terminal::Progress;
+use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::trace::write_row;
@@ -61,7 +62,7 @@ fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
             progress.advance_to(written);
             if shutdown.is_requested() {
                 out.finish()?;
-                let reached = thousands(written);
+                let reached = integer(written);
                 return Err(anyhow::anyhow!("stopped by a signal after {reached} whole requests").into());
             }
         }
@@ -69,7 +70,7 @@ fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
         written += 1;
     }
     out.finish()?;
-    progress.finish(&format!("{} requests", thousands(written)));
+    progress.finish(&format!("{} requests", integer(written)));
     Ok(())
 }
 

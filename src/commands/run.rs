@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::RunArgs;
 use crate::commands::serving::{Serving, plan_failure};
-use crate::present::terminal::thousands;
+use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use kvset_service::estimating::serve;
 use kvset_service::events::Observers;
@@ -33,9 +33,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 pub(super) fn summary_line(summary: &Summary, results: &str) -> String {
     format!(
         "stopped in order: {} records processed, {} {results} and {} dead letters published in {} commits",
-        thousands(summary.records),
-        thousands(summary.results),
-        thousands(summary.dead_letters),
-        thousands(summary.commits)
+        integer(summary.records),
+        integer(summary.results),
+        integer(summary.dead_letters),
+        integer(summary.commits)
     )
 }

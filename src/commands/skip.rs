@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::SkipArgs;
-use crate::present::terminal::thousands;
+use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::{Context as _, anyhow};
 use kvset_formats::position::{LogRange, Partition};
@@ -67,7 +67,7 @@ fn skip(log: &Log<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> {
         range.end.0.saturating_sub(1)
     );
     let gap = gap_at(connection, topic, partition, offset, range)?;
-    let lost = thousands((gap.end - gap.start).unsigned_abs());
+    let lost = integer((gap.end - gap.start).unsigned_abs());
     if dry_run {
         println!("offsets {gap} of {topic}/{partition} cannot be read ({lost} offsets); nothing was noted");
         return Ok(());

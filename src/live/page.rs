@@ -4,8 +4,8 @@ use super::api::Filter;
 use super::board::View;
 use super::overview::{Overview, PartitionState, PoolState};
 use super::waiting::waiting;
-use crate::present::document::Table;
-use crate::present::html::section as report_section;
+use crate::present::document::{Cell, Table};
+use crate::present::html::{section as report_section, table};
 use crate::present::markup::Markup;
 use crate::present::plots::PlotError;
 use crate::present::words;
@@ -189,22 +189,15 @@ fn seconds(ms: u64) -> String {
 fn standing(overview: &Overview) -> Markup {
     let mut out = Markup::default();
     out.raw("<section id=\"instance\" data-part=\"standing\">\n<h2>This instance</h2>\n");
-    let partitions = Table {
-        rows: overview.partitions.iter().map(partition_row).collect(),
-        ..Table::new(
-            "Partitions it works on",
-            ["partition", "state", "records behind", "next offset", "event time (UTC)", "pools", "snapshot"],
-        )
-    };
-    let pools = Table {
-        rows: overview.pools.iter().map(pool_row).collect(),
-        ..Table::new(
-            "Pools it follows",
-            ["pool", "partition", "pages accessed", "pages tracked", "pages ever seen", "memory"],
-        )
-    };
-    for table in [partitions, pools].iter().filter(|table| !table.rows.is_empty()) {
-        out.markup(&table.markup());
+    let columns =
+        ["partition", "state", "records behind", "next offset", "event time (UTC)", "pools", "snapshot"];
+    let mut partitions = Table::new("Partitions it works on", columns);
+    overview.partitions.iter().for_each(|place| partitions.row(partition_row(place)));
+    let columns = ["pool", "partition", "pages accessed", "pages tracked", "pages ever seen", "memory"];
+    let mut pools = Table::new("Pools it follows", columns);
+    overview.pools.iter().for_each(|pool| pools.row(pool_row(pool)));
+    for found in [partitions, pools].into_iter().filter_map(Table::unless_empty) {
+        out.markup(&table(&found));
     }
     if overview.partitions.is_empty() {
         out.raw("<p>No partition is assigned to it.</p>\n");
@@ -213,33 +206,29 @@ fn standing(overview: &Overview) -> Markup {
     out
 }
 
-fn or_dash(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "–".to_owned())
-}
-
-fn partition_row(place: &PartitionState) -> Vec<String> {
+fn partition_row(place: &PartitionState) -> [Cell; 7] {
     let snapshot = place
         .snapshot_age_ms
         .zip(place.snapshot_bytes)
         .map(|(age, bytes)| format!("{} ago, {}", seconds(age), words::bytes_up(bytes)));
-    vec![
-        place.partition.to_string(),
-        if place.restoring { "catching up" } else { "following" }.to_owned(),
-        or_dash(place.lag_records.map(words::integer)),
-        or_dash(place.next_offset.map(|next| words::integer(u64::try_from(next).unwrap_or(0)))),
-        or_dash(place.watermark_ms.map(words::clock)),
-        words::integer(place.pools),
-        snapshot.unwrap_or_else(|| "none yet".to_owned()),
+    [
+        Cell::Figure(place.partition.to_string()),
+        if place.restoring { "catching up" } else { "following" }.into(),
+        Cell::known(place.lag_records, Cell::Count),
+        Cell::known(place.next_offset, |next| Cell::Count(u64::try_from(next).unwrap_or(0))),
+        Cell::known(place.watermark_ms, |ms| words::clock(ms).into()),
+        Cell::Count(place.pools),
+        snapshot.map_or_else(|| "none yet".into(), Cell::Text),
     ]
 }
 
-fn pool_row(pool: &PoolState) -> Vec<String> {
-    vec![
-        pool.pool.clone(),
-        pool.partition.to_string(),
-        words::integer(pool.page_accesses),
-        or_dash(pool.tracked_pages.map(words::integer)),
-        or_dash(pool.accumulated_pages.map(words::integer)),
-        or_dash(pool.engine_bytes.map(words::bytes_up)),
+fn pool_row(pool: &PoolState) -> [Cell; 6] {
+    [
+        pool.pool.clone().into(),
+        Cell::Figure(pool.partition.to_string()),
+        Cell::Count(pool.page_accesses),
+        Cell::known(pool.tracked_pages, Cell::Count),
+        Cell::known(pool.accumulated_pages, Cell::Count),
+        Cell::known(pool.engine_bytes, Cell::Bytes),
     ]
 }

@@ -174,11 +174,6 @@ pub(crate) fn and_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
     by_tokens.map_or_else(String::new, |by_tokens| format!("; {by_tokens} by tokens"))
 }
 
-/// Whether rates by tokens, each with the one by pages, say nothing that these do not: they are the same, or not known.
-pub(crate) fn repeats<'a>(mut pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
-    pairs.all(|(by_pages, by_tokens)| by_tokens == by_pages || matches!(by_tokens, "–" | "-" | ""))
-}
-
 /// An optional rate; a dash where there is none.
 pub(crate) fn rate_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), rate)
@@ -196,6 +191,15 @@ pub(crate) fn factor(value: f64) -> String {
 /// An amount of money: two places, or four of a small one.
 pub(crate) fn money(amount: f64) -> String {
     if amount.abs() >= 0.1 || amount == 0.0 { format!("{amount:.2}") } else { format!("{amount:.4}") }
+}
+
+/// A price without needless places: `25,000`, `1,234.50`.
+pub(crate) fn price(price: f64) -> String {
+    let cents = (price * 100.0).round() as u64;
+    match (integer(cents / 100), cents % 100) {
+        (whole, 0) => whole,
+        (whole, rest) => format!("{whole}.{rest:02}"),
+    }
 }
 
 /// A short number for an axis: `0`, `250`, `1.5k`, `2M`.
@@ -298,6 +302,11 @@ mod tests {
             ["0.00 %", "< 0.01 %", "> 99.99 %", "100.00 %"]
         );
         assert_eq!(rate(f64::NAN), "n/a");
+    }
+
+    #[test]
+    fn prices_have_no_needless_places() {
+        assert_eq!([price(25_000.0), price(0.999), price(1234.5)], ["25,000", "1", "1,234.50"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! at any size, what tiers below find, and capacities that were searched.
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
-use crate::present::document::{Section, Table};
+use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::estimate::curve::share;
@@ -10,29 +10,42 @@ use kvset_core::estimate::curve::share;
 /// The sections, in the order shown; none of what was not requested.
 pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
-    let told = Told { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
+    let units = Units { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
     let engine = replay.config.profile.name();
-    let draft_head = replay.ceiling.and_then(|found| told.draft_head(found));
+    let draft_head = replay.ceiling.and_then(|found| units.draft_head(found));
     let of_groups = replay.ceiling.filter(|_| !replay.config.rules.attention.is_full());
-    let ceiling = of_groups.map(|found| told.ceiling(found));
-    let below = told.below(engine, &whole.capacities, &replay.below);
-    let searched = replay.searched.as_ref().map(|searched| told.searched(searched));
+    let ceiling = of_groups.map(|found| units.ceiling(found));
+    let below = units.below(engine, &whole.capacities, &replay.below);
+    let searched = replay.searched.as_ref().map(|searched| units.searched(searched));
     [draft_head, ceiling, below, searched].into_iter().flatten().collect()
 }
 
-/// What figures are told in.
-struct Told {
+/// What figures are reported in.
+struct Units {
     page_accesses: u64,
     page_bytes: Option<u64>,
 }
 
-impl Told {
+impl Units {
     fn size(&self, pages: u64) -> String {
         words::capacity(pages, self.page_bytes)
     }
 
     fn rate(&self, page_hits: u64) -> String {
         words::rate(share(page_hits, self.page_accesses))
+    }
+
+    fn rate_cell(&self, page_hits: u64) -> Cell {
+        Cell::Rate(share(page_hits, self.page_accesses))
+    }
+
+    fn size_cell(&self, pages: u64) -> Cell {
+        Cell::Pages(pages, self.page_bytes)
+    }
+
+    /// A capacity as it was named.
+    fn named(&self, point: &CapacityPoint) -> Cell {
+        point.label.clone().map_or(self.size_cell(point.pages), Cell::Text)
     }
 
     fn draft_head(&self, found: Ceiling) -> Option<Section> {
@@ -59,7 +72,7 @@ impl Told {
         ];
         let mut table = Table::new("Hit rates with unlimited capacity", ["rules", "hit rate"]);
         let rows = rows.into_iter().filter_map(|(rules, hits)| Some((rules, hits?)));
-        table.rows.extend(rows.map(|(rules, hits)| vec![rules.to_owned(), self.rate(hits)]));
+        rows.for_each(|(rules, hits)| table.row([rules.into(), self.rate_cell(hits)]));
         let lost = found.full_attention.saturating_sub(found.these_rules);
         let sentence = format!(
             "No capacity brings back what the rules of windows and states lose: {} of page accesses would hit if every \
@@ -76,17 +89,16 @@ impl Told {
     /// A row a capacity of the engine; `None` without tiers below.
     fn below(&self, engine: &str, capacities: &[CapacityPoint], below: &[Vec<BelowHits>]) -> Option<Section> {
         let first = below.first().filter(|tiers| !tiers.is_empty())?;
-        let mut table = Table::new("Hit rates by tier", [engine]);
-        table.columns.extend(first.iter().map(|tier| tier.tier.clone()));
-        table.columns.insert(0, "capacity".to_owned());
-        table.columns.push("together".to_owned());
+        let names = first.iter().map(|tier| tier.tier.as_str());
+        let columns = ["capacity", engine].into_iter().chain(names).chain(["together"]);
+        let mut table = Table::new("Hit rates by tier", columns);
         for (point, tiers) in capacities.iter().zip(below) {
             let own = point.prefix_hits.unwrap_or(0);
             let found = tiers.iter().map(|tier| tier.page_hits);
             let together = own + found.clone().sum::<u64>();
             let hits = std::iter::once(own).chain(found).chain([together]);
-            let rates = hits.map(|hits| self.rate(hits));
-            table.rows.push(std::iter::once(self.size(point.pages)).chain(rates).collect());
+            let rates = hits.map(|hits| self.rate_cell(hits));
+            table.row(std::iter::once(self.named(point)).chain(rates));
         }
         Some(Section {
             title: "Tiers below".to_owned(),
@@ -100,9 +112,8 @@ impl Told {
         let mut table = Table::new("Read from each tier and written to it", ["capacity"]);
         table.columns.extend(tiers.iter().flat_map(BelowHits::traffic).map(|(name, _)| name));
         for (point, tiers) in capacities.iter().zip(below) {
-            let pages =
-                std::iter::once(point.pages).chain(tiers.iter().flat_map(BelowHits::traffic).map(|(_, n)| n));
-            table.rows.push(pages.map(|pages| self.size(pages)).collect());
+            let pages = tiers.iter().flat_map(BelowHits::traffic).map(|(_, pages)| pages);
+            table.row(std::iter::once(self.named(point)).chain(pages.map(|pages| self.size_cell(pages))));
         }
         table
     }
@@ -112,7 +123,7 @@ impl Told {
         let tried = words::integer(searched.tried);
         let caption = format!("The smallest of {tried} capacities tried, and the next smaller one");
         let mut table = Table::new(caption, columns);
-        table.rows.extend(searched.required.iter().map(|entry| self.searched_row(entry)));
+        searched.required.iter().for_each(|entry| table.row(self.searched_row(entry)));
         let lost = searched.required.iter().filter_map(|entry| entry.too_small_although_larger_pages).max();
         let lost = lost.map(|pages| {
             let size = self.size(pages);
@@ -126,15 +137,12 @@ impl Told {
         }
     }
 
-    fn searched_row(&self, entry: &SearchedCapacity) -> Vec<String> {
-        let size = |pages: Option<u64>, otherwise: &str| {
-            pages.map_or_else(|| otherwise.to_owned(), |pages| self.size(pages))
-        };
-        vec![
-            words::share(entry.coverage),
-            words::share(entry.target_ratio),
-            size(entry.pages, "beyond bound"),
-            size(entry.too_small_pages, "–"),
+    fn searched_row(&self, entry: &SearchedCapacity) -> [Cell; 4] {
+        [
+            Cell::Text(words::share(entry.coverage)),
+            Cell::Share(entry.target_ratio),
+            Cell::within_bound(entry.pages, |pages| self.size_cell(pages)),
+            Cell::known(entry.too_small_pages, |pages| self.size_cell(pages)),
         ]
     }
 }

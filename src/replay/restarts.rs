@@ -122,9 +122,10 @@ fn sizes(pool: &Pool, whole: &Estimate, provisioned: Option<u64>) -> Vec<Restart
 pub(super) fn section(result: &RestartsResult) -> Section {
     let mut tables = Vec::new();
     for at in &result.sizes {
-        let mut table = Table::new(restarts::size(at), restarts::columns());
-        table.rows.extend(restarts::rows(at).map(|cells| cells.to_vec()));
-        tables.extend((!table.rows.is_empty()).then_some(table));
+        let mut table =
+            Table::new(restarts::size(at), restarts::columns()).spare(&["days", "of the worst day"]);
+        restarts::rows(at).for_each(|cells| table.row(cells));
+        tables.extend(table.unless_empty());
     }
     Section { title: restarts::title(result), sentences: restarts::sentences(result), tables }
 }

@@ -1,8 +1,8 @@
 //! What a cache is worth: that of replicas behind routers, while a log is replayed, and the section of a report.
 
 use super::ReplayOptions;
-use crate::present::document::{Section, Table, spread_sizes};
-use crate::present::questions::WorthCurve;
+use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use crate::present::questions::{WorthCurve, climbing};
 use crate::worth::{
     FoundTokens, HOURS_A_DAY, Prices, WorthAt, WorthResult, WorthTally, WorthTooLarge, words,
 };
@@ -84,40 +84,40 @@ pub(super) fn curve(worth: &WorthResult, page_bytes: u64) -> Option<WorthCurve> 
     (!steps.is_empty()).then_some(WorthCurve { steps, price, best, page_bytes })
 }
 
-/// The section.
-pub(super) fn section(worth: &WorthResult) -> Section {
+/// The section: without a cache, at capacities of the curve, and without limit. All capacities are shown where they were
+/// `named`.
+pub(super) fn section(worth: &WorthResult, named: bool) -> Section {
     let columns = [
         "cache",
         "accelerator-hours",
         "cost a day",
         "saved a day",
+        "memory a day",
         "a GiB more earns",
         "TTFT p50",
         "p95",
         "p99",
     ];
-    let mut table = Table::new(format!("At {} tokens a second", worth.prefill_rate), columns);
-    let money = |amount: Option<f64>| amount.map_or_else(|| "–".to_owned(), words::money);
-    let row = |name: String, at: &WorthAt| {
-        let time = &at.time_to_first_token;
-        vec![
-            name,
-            words::hours(at.accelerator_hours),
-            money(at.money_a_day),
-            money(at.saved_a_day),
-            money(at.step_earns_a_gib_day),
-            words::milliseconds(time.p50_ms),
-            words::milliseconds(time.p95_ms),
-            words::milliseconds(time.p99_ms),
-        ]
+    let caption = format!("At {} tokens a second", worth.prefill_rate);
+    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory a day"]);
+    let money = |amount: Option<f64>| Cell::known(amount, |amount| Cell::Figure(words::money(amount)));
+    let mut row = |name: String, at: &WorthAt| {
+        let time =
+            [at.time_to_first_token.p50_ms, at.time_to_first_token.p95_ms, at.time_to_first_token.p99_ms];
+        let money = [at.money_a_day, at.saved_a_day, at.memory_a_day, at.step_earns_a_gib_day].map(money);
+        let hours = [name.into(), Cell::Figure(words::hours(at.accelerator_hours))];
+        let time = time.map(|ms| Cell::Figure(words::milliseconds(ms)));
+        table.row(hours.into_iter().chain(money).chain(time));
     };
-    table.rows.push(row("none".to_owned(), &worth.without_cache));
-    // Sizes at which nothing more is saved say nothing.
-    let ends =
-        worth.capacities.iter().position(|at| at.accelerator_hours <= worth.unlimited.accelerator_hours);
-    let telling = &worth.capacities[..ends.map_or(worth.capacities.len(), |end| end + 1)];
-    table.rows.extend(spread_sizes(telling).map(|at| row(words::size(at), at)));
-    table.rows.push(row("unlimited".to_owned(), &worth.unlimited));
+    row("none".to_owned(), &worth.without_cache);
+    let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
+    match named {
+        true => worth.capacities.iter().for_each(|at| row(words::size(at), at)),
+        false => {
+            spread(climbing(&worth.capacities, saved), MOST_SIZES).for_each(|at| row(words::size(at), at))
+        }
+    }
+    row("unlimited".to_owned(), &worth.unlimited);
     Section {
         title: "What the cache is worth".to_owned(),
         sentences: words::sentences(worth),

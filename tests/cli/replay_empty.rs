@@ -46,7 +46,7 @@ fn a_table_of_no_row_is_left_out() {
     let has_curve = |warm_up| {
         let [tables, _] = printed(&trace, &["--warm-up", warm_up, "--capacities", "5p"]);
         assert!(tables.contains("warm-up requests"));
-        tables.contains("hit rate by capacity")
+        tables.contains("Hit rate by capacity")
     };
     assert!(has_curve("39"));
     assert!(!has_curve("40"));

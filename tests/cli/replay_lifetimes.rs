@@ -158,7 +158,7 @@ fn tables_say_what_was_asked() {
     let output = command.assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("UTF-8");
     for said in
-        ["kept for", "how long unused pages live", "with foresight", "tenants, at", "split by quota t1=0.5"]
+        ["kept for", "How long unused pages live", "with foresight", "Whose pages", "split by quota t1=0.5"]
     {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
@@ -268,7 +268,7 @@ fn a_tenant_s_name_cannot_command_the_terminal() {
     let output = kvset(&args).assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("UTF-8");
     assert!(text.contains("a\u{fffd}[2Jb\u{fffd}c\u{fffd}d e"), "{text}");
-    assert!(text.contains("no request names b\u{fffd}[1m"), "{text}");
+    assert!(text.contains("No request names b\u{fffd}[1m"), "{text}");
     let obeyed = |character: char| character != '\n' && character.is_control() || character == '\u{202e}';
     assert!(!text.contains(obeyed), "{text}");
 }

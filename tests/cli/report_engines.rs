@@ -35,7 +35,7 @@ fn a_report_says_what_the_layers_of_a_model_cost_in_hits_and_what_was_searched()
         assert!(pages < 1_000_000, "written with one separator below");
         let thousands = format!("{},{:03}", pages / 1000, pages % 1000);
         let pages = if pages < 1000 { pages.to_string() } else { thousands };
-        assert!(report.contains(&format!("<td>{pages} pages</td>")), "{entry}");
+        assert!(report.contains(&format!(">{pages} pages</td>")), "{entry}");
     }
 }
 

@@ -239,7 +239,7 @@ fn a_curve_that_nobody_asked_for_has_at_most_a_dozen_rows_and_json_has_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = without_durations(directory.path());
     let rows = |text: &str| {
-        let from = text.lines().skip_while(|line| !line.starts_with("hit rate by capacity")).skip(3);
+        let from = text.lines().skip_while(|line| !line.starts_with("Hit rate by capacity")).skip(3);
         from.take_while(|line| !line.is_empty()).count()
     };
     let shown = rows(&printed(&trace, &[]));

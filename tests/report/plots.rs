@@ -187,7 +187,7 @@ fn worth_is_drawn_against_its_price_with_the_crossing_marked() {
     }
     assert!(plot.description.contains("Up to 64.0 GiB"));
     // What earns next to nothing is not drawn.
-    assert_eq!(plot.table.rows.last().map(|row| row[0].as_str()), Some("128 GiB"));
+    assert_eq!(plot.table.rows.last().map(|row| row[0].text()).as_deref(), Some("128 GiB"));
     let dear = worth(&steps, 9.0, None).expect("a plot");
     check(&dear);
     assert!(

@@ -9,7 +9,9 @@ use crate::cli::args::BackfillArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::replay::report::write_page;
 use crate::commands::serving::plan_failure;
-use crate::present::terminal::{Column, Progress, Sheet, Terminal, json, print, thousands};
+use crate::present::document::{Cell, Table};
+use crate::present::terminal::{self, Progress, Terminal, json, print};
+use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::position::Partition;
@@ -58,8 +60,8 @@ pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
     if !outcome.complete {
         return Err(anyhow::anyhow!(
             "stopped by a signal after {} of {} offsets; the same command with --run-id {run_id} goes on with it",
-            thousands(done),
-            thousands(backfill.offsets())
+            integer(done),
+            integer(backfill.offsets())
         )
         .into());
     }
@@ -96,7 +98,7 @@ fn heading(backfill: &Backfill) -> String {
         "backfill {} {begun}: {} offsets of topic {}, estimates to {}; --run-id {} goes on with it after an \
          interruption",
         backfill.run_id,
-        thousands(backfill.offsets()),
+        integer(backfill.offsets()),
         backfill.plan.task.topic,
         backfill.plan.stream.outputs.results.name,
         backfill.run_id
@@ -211,25 +213,21 @@ impl<'a> BackfillResult<'a> {
     }
 
     fn render(&self) -> String {
-        let mut sheet = Sheet::new(&[
-            Column::Number("partition"),
-            Column::Number("warmed up from"),
-            Column::Number("from"),
-            Column::Number("to"),
-        ]);
+        let mut table = Table::new("What was read", ["partition", "warmed up from", "from", "to"]);
         for part in &self.partitions {
             let PartitionResult { partition, warmed_up_from, from, to } = part;
-            sheet.row([i64::from(*partition), *warmed_up_from, *from, *to].map(|number| number.to_string()));
+            let offsets = [i64::from(*partition), *warmed_up_from, *from, *to];
+            table.row(offsets.map(|offset| Cell::Figure(offset.to_string())));
         }
         let by = if self.resumed { " by this process, which went on with it" } else { "" };
         format!(
             "{}\nbackfill {} is complete: {} records read, {} estimates and {} dead letters published{by}\n\
              see them: kvset watch --topic {} --from-beginning --until-end\n",
-            sheet.render(&Terminal::of_stdout()),
+            terminal::captioned(&table, &Terminal::of_stdout()),
             self.run_id,
-            thousands(self.records),
-            thousands(self.estimates),
-            thousands(self.dead_letters),
+            integer(self.records),
+            integer(self.estimates),
+            integer(self.dead_letters),
             self.output_topic
         )
     }

@@ -9,7 +9,8 @@ use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::commands::serving::{plan_failure, serve_http};
 use crate::live::Board;
 use crate::present::terminal::live::Live;
-use crate::present::terminal::{Terminal, answer_in_words, thousands};
+use crate::present::terminal::{Terminal, answer_in_words};
+use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::estimate::Estimate;
@@ -147,15 +148,15 @@ fn report(summary: &DemoSummary) -> String {
     format!(
         "produced  {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
          estimates to topic {} (offsets {}), {} dead letters to topic {}",
-        thousands(summary.produced),
+        integer(summary.produced),
         summary.input,
         offsets(&service.next_offsets, |next| next.0),
-        thousands(service.records),
-        thousands(service.commits),
-        thousands(service.results),
+        integer(service.records),
+        integer(service.commits),
+        integer(service.results),
         summary.estimates,
         offsets(&summary.estimate_offsets, |next| *next),
-        thousands(service.dead_letters),
+        integer(service.dead_letters),
         summary.dead_letters,
     )
 }

@@ -1,7 +1,9 @@
 //! The result of `kvset prefixes` for people.
 
 use crate::prefixes::{Family, Findings};
-use crate::present::terminal::{Column, Sheet, Terminal, percent, thousands};
+use crate::present::document::{Cell, Table};
+use crate::present::terminal::{self, Terminal};
+use crate::present::words::{integer, rate};
 use kvset_core::estimate::curve::share;
 
 /// The answer in words, then a table.
@@ -10,32 +12,23 @@ pub(super) fn render(found: &Findings, terminal: &Terminal) -> String {
     if found.families.is_empty() {
         return text;
     }
-    let mut sheet = Sheet::new(&[
-        Column::Number("requests"),
-        Column::Number("pages before"),
-        Column::Number("token"),
-        Column::Text("part"),
-        Column::Text("what"),
-        Column::Number("pages behind"),
-        Column::Number("hit rate"),
-        Column::Number("if mended"),
-    ]);
+    let columns =
+        ["requests", "pages before", "token", "part", "what", "pages behind", "hit rate", "if mended"];
+    let mut table = Table::new("Where requests that begin alike part", columns);
     for family in &found.families {
-        let rate = |hits: Option<u64>| {
-            hits.map_or_else(|| "-".to_owned(), |hits| percent(share(hits, found.page_accesses)))
-        };
-        sheet.row([
-            thousands(family.requests),
-            thousands(family.pages_before),
-            thousands(family.parts_at.token),
-            family.parts_at.part.clone().unwrap_or_else(|| "-".to_owned()),
-            family.parts_at.kind.map_or("-", |kind| kind.name()).to_owned(),
-            family.pages_behind.map_or_else(|| "-".to_owned(), thousands),
+        let rate = |hits: Option<u64>| Cell::known(hits, |hits| Cell::Rate(share(hits, found.page_accesses)));
+        table.row([
+            Cell::Count(family.requests),
+            Cell::Count(family.pages_before),
+            Cell::Count(family.parts_at.token),
+            Cell::known(family.parts_at.part.clone(), Cell::Text),
+            Cell::known(family.parts_at.kind, |kind| kind.name().into()),
+            Cell::known(family.pages_behind, Cell::Count),
             rate(family.hit_pages),
             rate(family.hit_pages_if_mended),
         ]);
     }
-    text.push_str(&format!("\nwhere requests that begin alike part\n{}", sheet.render(terminal)));
+    text.push_str(&format!("\n{}", terminal::captioned(&table, terminal)));
     for family in &found.families {
         if let Some([one, other]) = &family.texts {
             let part = family.parts_at.part.as_deref().unwrap_or("prompt");
@@ -69,8 +62,8 @@ fn sentences(found: &Findings) -> Vec<String> {
     if found.requests_below_a_page > 0 {
         all.push(format!(
             "{} of {} prompts are shorter than a page, so no cache finds any of them.",
-            thousands(found.requests_below_a_page),
-            thousands(found.requests)
+            integer(found.requests_below_a_page),
+            integer(found.requests)
         ));
     }
     all
@@ -79,11 +72,11 @@ fn sentences(found: &Findings) -> Vec<String> {
 /// "40 requests part at page 3 in `system`, characters 10 to 15, which looks like a time; if that stood at the end, hits
 /// would rise from 41.00 % to 78.00 %."
 fn sentence(family: &Family, found: &Findings) -> String {
-    let rate = |hits: Option<u64>| percent(share(hits.unwrap_or(0), found.page_accesses));
+    let rate_of = |hits: Option<u64>| rate(share(hits.unwrap_or(0), found.page_accesses));
     let at = &family.parts_at;
     let characters = |(from, end): (usize, usize)| match end > from {
-        true => format!(", characters {} to {}", thousands(from as u64 + 1), thousands(end as u64)),
-        false => format!(", before character {}", thousands(from as u64 + 1)),
+        true => format!(", characters {} to {}", integer(from as u64 + 1), integer(end as u64)),
+        false => format!(", before character {}", integer(from as u64 + 1)),
     };
     let part = at.part.as_ref().map_or_else(String::new, |part| {
         format!(", in {part}{}", at.characters.map_or_else(String::new, characters))
@@ -96,12 +89,12 @@ fn sentence(family: &Family, found: &Findings) -> String {
     format!(
         "{} requests part at token {} (page {}){part}{kind}; {} pages behind that were there before. With what differs \
          {mended}, hits {} from {} to {}.",
-        thousands(family.requests),
-        thousands(at.token),
-        thousands(at.page),
-        family.pages_behind.map_or_else(|| "unknown".to_owned(), thousands),
+        integer(family.requests),
+        integer(at.token),
+        integer(at.page),
+        family.pages_behind.map_or_else(|| "unknown".to_owned(), integer),
         if family.gain() >= 0 { "rise" } else { "fall" },
-        rate(family.hit_pages),
-        rate(family.hit_pages_if_mended),
+        rate_of(family.hit_pages),
+        rate_of(family.hit_pages_if_mended),
     )
 }

@@ -7,7 +7,8 @@ use crate::cli::args::{ProduceArgs, SendArgs};
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::produce::producing::{PoolName, ProduceOptions, ProduceTarget, Produced, produce};
 use crate::commands::serving::plan_failure;
-use crate::present::terminal::{Progress, bytes, thousands};
+use crate::present::terminal::Progress;
+use crate::present::words::{bytes_up, integer};
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
 use kvset_kafka::kafka::topics::{Cleanup, FIRST_ANSWER, TopicPlan, Topics};
@@ -34,7 +35,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     produced.notes.iter().for_each(|line| bar.note(line));
     bar.conclude(&produced_line(&produced, topic));
     if produced.bad_rows > 0 {
-        eprintln!("{} rows could not be used and were passed over", thousands(produced.bad_rows));
+        eprintln!("{} rows could not be used and were passed over", integer(produced.bad_rows));
     }
     stopped_early(&shutdown, &produced)
 }
@@ -62,7 +63,7 @@ pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Resul
 
 /// What was produced, in a line.
 pub(super) fn produced_line(produced: &Produced, topic: &str) -> String {
-    format!("{} requests ({}) on topic {topic}", thousands(produced.requests), bytes(Some(produced.bytes)))
+    format!("{} requests ({}) on topic {topic}", integer(produced.requests), bytes_up(produced.bytes))
 }
 
 /// Being stopped before the end is a failure, though everything sent was delivered.

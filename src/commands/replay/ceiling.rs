@@ -1,6 +1,6 @@
 //! What the rules of a hybrid model lose at any size.
 
-use crate::present::terminal::percent;
+use crate::present::words::rate;
 use crate::replay::Ceiling;
 use kvset_core::estimate::curve::share;
 use serde::Serialize;
@@ -49,8 +49,8 @@ impl DraftHeadResult {
         format!(
             "draft head: {} points. With unlimited capacity {} of page accesses hit, and {} without it.",
             points(self.points),
-            percent(self.hit_rate),
-            percent(self.hit_rate_without)
+            rate(self.hit_rate),
+            rate(self.hit_rate_without)
         )
     }
 }

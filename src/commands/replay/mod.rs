@@ -3,20 +3,24 @@
 pub mod arrivals;
 pub mod ceiling;
 pub mod comparison;
+pub mod cost;
 mod lifetimes;
 pub mod measured;
 mod model;
 pub mod output;
-pub mod pointwise;
 pub mod pools;
 pub mod printed;
+pub mod quota;
 pub mod report;
+pub mod required;
+pub mod traffic;
 pub mod with_answers;
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
+use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
@@ -25,7 +29,6 @@ use crate::commands::replay::report::{
     notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
 };
 use crate::commands::replay::with_answers::WithAnswersResult;
-use crate::present::terminal::plan::CostResult;
 use crate::present::terminal::{Progress, Terminal, json, print};
 use crate::replay::{
     Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,

@@ -2,15 +2,15 @@
 
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
+use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
-use crate::commands::replay::with_answers::WithAnswersResult;
-use crate::present::pool::{Headline, PoolReport, headline};
-use crate::present::terminal::plan::CostResult;
-use crate::present::terminal::required::{
+use crate::commands::replay::quota::QuotaOutput;
+use crate::commands::replay::required::{
     CapacityResult, CoverageResult, RequiredResult, capacities_of, is_false, required_of,
 };
-use crate::present::terminal::tenants::QuotaOutput;
-use crate::present::terminal::traffic::TrafficOutput;
+use crate::commands::replay::traffic::TrafficOutput;
+use crate::commands::replay::with_answers::WithAnswersResult;
+use crate::present::pool::{Headline, PoolReport, headline};
 use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult};
 use crate::worth::WorthResult;
 use crate::worth::restarts::RestartsResult;

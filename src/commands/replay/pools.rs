@@ -1,7 +1,8 @@
 //! A trace of several models: an answer for each, and the sums of what was read.
 
 use super::output::{ReplayResult, TraceSummary};
-use crate::present::terminal::{Column, Sheet, Terminal, known, percent, share_name, thousands};
+use crate::present::document::{Cell, Section, Table};
+use crate::present::terminal::{self, Terminal};
 use crate::present::words;
 use crate::replay::{Demand, MemorySplit, PoolReplay};
 use kvset_core::estimate::TheoreticalHits;
@@ -105,37 +106,32 @@ impl PoolsResult {
             let rule = "═".repeat(pool.pool.chars().count());
             format!("{}\n{rule}\n{}", pool.pool, pool.result.render(asked, terminal))
         });
-        let split = self.memory_split.as_ref().map(|split| render_split(split, terminal));
+        let split =
+            self.memory_split.as_ref().map(|split| terminal::section(&split_section(split), terminal));
         each.chain(split).collect::<Vec<_>>().join("\n")
     }
 }
 
 /// The parts of one memory, and what it takes to cover the same share of each pool's requests.
-fn render_split(split: &MemorySplit, terminal: &Terminal) -> String {
-    let columns =
-        [Column::Text("model"), Column::Number("part"), Column::Number("pages"), Column::Number("covered")];
-    let mut parts = Sheet::new(&columns);
-    for part in &split.pools {
-        parts.row([
-            part.pool.clone(),
-            words::bytes_round(part.bytes),
-            thousands(part.pages),
-            percent(part.coverage),
-        ]);
-    }
-    let mut sums = Sheet::new(&[Column::Text("coverage"), Column::Number("all together")]);
-    for sum in &split.together {
-        sums.row([share_name(sum.coverage), known(sum.bytes, words::bytes_round, true)]);
-    }
-    let left = words::bytes_round(split.left_bytes);
-    format!(
-        "{} split among {} models, so that the least covered one is covered best; {left} are left\n{}\nto cover the same \
-         share of each model's requests\n{}",
+fn split_section(split: &MemorySplit) -> Section {
+    let title = format!(
+        "{} split among {} models, so that the least covered one is covered best; {} are left",
         words::bytes_round(split.bytes),
         split.pools.len(),
-        parts.render(terminal),
-        sums.render(terminal)
-    )
+        words::bytes_round(split.left_bytes)
+    );
+    let round = |bytes: u64| Cell::Figure(words::bytes_round(bytes));
+    let mut parts = Table::new("The part of each model", ["model", "part", "pages", "requests covered"]);
+    for part in &split.pools {
+        let name = part.pool.clone().into();
+        parts.row([name, round(part.bytes), Cell::Count(part.pages), Cell::Rate(part.coverage)]);
+    }
+    let caption = "To cover the same share of each model's requests";
+    let mut sums = Table::new(caption, ["requests covered", "all together"]);
+    for sum in &split.together {
+        sums.row([Cell::Text(words::share(sum.coverage)), Cell::within_bound(sum.bytes, round)]);
+    }
+    Section { title, sentences: Vec::new(), tables: vec![parts, sums] }
 }
 
 /// Splits a memory among pools.

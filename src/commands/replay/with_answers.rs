@@ -1,8 +1,8 @@
 //! The figures if prompts bring answers back, as scripts and people read them.
 
-use crate::present::terminal::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
-use crate::present::terminal::{Column, Sheet, Terminal, share_name, thousands};
-use crate::present::words::hit_rate;
+use super::required::{CapacityResult, RequiredResult, required_of};
+use crate::present::document::{Cell, Section, Table};
+use crate::present::words::{self, hit_rate};
 use crate::replay::WithAnswers;
 use kvset_core::estimate::TheoreticalHits;
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
@@ -36,27 +36,29 @@ impl WithAnswersResult {
         }
     }
 
-    /// Both ends as a table: the lower one has these hits, and recommends these capacities of pages of so many bytes.
-    pub(super) fn render(
+    /// Both ends: the lower one has these hits, and recommends these capacities of pages of so many bytes.
+    pub(super) fn section(
         &self,
         (theoretical, recommended): (TheoreticalHits, &[Recommendation]),
         page_bytes: Option<u64>,
-        terminal: &Terminal,
-    ) -> String {
-        let columns = [Column::Text("if answers come back"), Column::Number("none"), Column::Number("all")];
-        let mut sheet = Sheet::new(&columns);
-        let rate = |hits: TheoreticalHits| hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
-        sheet.row(vec!["hit rate, unlimited".to_owned(), rate(theoretical), rate(self.theoretical)]);
+    ) -> Section {
+        let mut table = Table::new("If answers come back", ["figure", "none", "all"]);
+        let rate = |hits: TheoreticalHits| Cell::Figure(hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens));
+        table.row(["hit rate, unlimited".into(), rate(theoretical), rate(self.theoretical)]);
         let first = |all| by_target(all).next().unwrap_or_default();
-        let cell = |entry: &Recommendation| recommended_cell(entry, page_bytes);
+        let cell = |entry: &Recommendation| Cell::recommended(entry, page_bytes);
         for (lower, upper) in first(recommended).iter().zip(first(&self.recommended)) {
-            let name = format!("enough for {}", share_name(lower.coverage));
-            sheet.row(vec![name, cell(lower), cell(upper)]);
+            let name = format!("enough for {} of requests", words::share(lower.coverage));
+            table.row([name.into(), cell(lower), cell(upper)]);
         }
-        let heading = format!(
-            "answers have lengths and no ids here: up to {} pages of prompts may be earlier answers",
-            thousands(self.returned_pages)
+        let sentence = format!(
+            "Answers have lengths and no ids here: up to {} pages of prompts may be earlier answers.",
+            words::integer(self.returned_pages)
         );
-        format!("\n{}{}", terminal.paragraph(&heading), sheet.render(terminal))
+        Section {
+            title: "Answers that later prompts bring back".to_owned(),
+            sentences: vec![sentence],
+            tables: vec![table],
+        }
     }
 }

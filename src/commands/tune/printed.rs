@@ -1,6 +1,8 @@
 //! The result of `kvset tune` for people.
 
-use crate::present::terminal::{Column, Sheet, Terminal, capacity, percent, thousands};
+use crate::present::document::{Cell, Table};
+use crate::present::terminal::{self, Terminal};
+use crate::present::words::{capacity, integer, rate};
 use crate::tune::{Base, ChangeResult, Cost, TuneResult};
 use crate::worth::words;
 
@@ -13,14 +15,11 @@ pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
     let possible: Vec<&ChangeResult> =
         result.changes.iter().filter(|tried| tried.impossible.is_none()).collect();
     if !possible.is_empty() {
-        text.push_str(&format!("\nsingle changes, the best first\n{}", sheet(&possible, terminal)));
+        text.push_str(&shown("Single changes, the best first", &possible, terminal));
     }
     let pairs: Vec<&ChangeResult> = result.pairs.iter().collect();
     if !pairs.is_empty() {
-        text.push_str(&format!(
-            "\npairs that are better than any single change\n{}",
-            sheet(&pairs, terminal)
-        ));
+        text.push_str(&shown("Pairs that are better than any single change", &pairs, terminal));
     }
     text.push_str(&replicas(result, terminal));
     for tried in &result.changes {
@@ -35,69 +34,55 @@ pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
 fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
     let Some(first) = result.replicas.first() else { return String::new() };
     let costs = first.cost.is_some();
-    let mut columns = vec![
-        Column::Number("replicas"),
-        Column::Number("together"),
-        Column::Number("hit rate by tokens"),
-        Column::Number("hit tokens"),
-    ];
-    columns.extend(costs.then_some(COSTS).into_iter().flatten().map(Column::Number));
+    let columns = ["replicas", "together", "hit rate by tokens", "hit tokens"];
+    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
     let page_bytes = result.base.capacity_bytes.map(|bytes| bytes / result.base.capacity_pages.max(1));
-    let mut sheet = Sheet::new(&columns).spare(&["hit tokens"]);
+    let caption = "Replicas behind the present router, each with the memory that it has";
+    let mut table = Table::new(caption, columns).spare(&["hit tokens"]);
     for found in &result.replicas {
-        let mut cells = vec![
-            thousands(found.replicas),
-            capacity(found.capacity_pages, page_bytes),
-            percent(found.hit_rate_tokens),
-            thousands(found.hit_tokens),
+        let cells = [
+            Cell::Count(found.replicas),
+            Cell::Pages(found.capacity_pages, page_bytes),
+            Cell::Rate(found.hit_rate_tokens),
+            Cell::Count(found.hit_tokens),
         ];
-        cells.extend(costs.then(|| cost_cells(found.cost)).into_iter().flatten());
-        sheet.row(cells);
+        table.row(cells.into_iter().chain(costs.then(|| cost_cells(found.cost)).into_iter().flatten()));
     }
-    format!(
-        "\nreplicas behind the present router, each with the memory that it has\n{}",
-        sheet.render(terminal)
-    )
+    format!("\n{}", terminal::captioned(&table, terminal))
 }
 
 /// The columns of [`cost_cells`].
 const COSTS: [&str; 3] = ["hours a day", "cost a day", "memory a day"];
 
 /// Prefill in accelerator-hours, its cost, and that of the memory.
-fn cost_cells(cost: Option<Cost>) -> [String; 3] {
-    let said = |amount: Option<f64>, say: fn(f64) -> String| amount.map_or_else(|| "-".to_owned(), say);
+fn cost_cells(cost: Option<Cost>) -> [Cell; 3] {
+    let figure =
+        |amount: Option<f64>, say: fn(f64) -> String| Cell::known(amount, |amount| Cell::Figure(say(amount)));
     [
-        said(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
-        said(cost.and_then(|cost| cost.money_a_day), words::money),
-        said(cost.and_then(|cost| cost.memory_a_day), words::money),
+        figure(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
+        figure(cost.and_then(|cost| cost.money_a_day), words::money),
+        figure(cost.and_then(|cost| cost.memory_a_day), words::money),
     ]
 }
 
-fn sheet(tried: &[&ChangeResult], terminal: &Terminal) -> String {
+fn shown(caption: &str, tried: &[&ChangeResult], terminal: &Terminal) -> String {
     let costs = tried.iter().any(|tried| tried.cost.is_some());
-    let mut columns = vec![
-        Column::Text("change"),
-        Column::Number("points"),
-        Column::Number("hit pages"),
-        Column::Number("hit tokens"),
-        Column::Text("figures"),
-        Column::Text("memory"),
-    ];
-    columns.extend(costs.then_some(COSTS).into_iter().flatten().map(Column::Number));
-    let mut sheet = Sheet::new(&columns).spare(&["memory", "hit pages", "memory a day", "figures"]);
+    let columns = ["change", "points", "hit pages", "hit tokens", "figures", "memory"];
+    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
+    let spare = ["memory", "hit pages", "memory a day", "figures"];
+    let mut table = Table::new(caption, columns).spare(&spare);
     for tried in tried.iter().take(MOST_ROWS) {
-        let mut cells = vec![
-            tried.change.clone(),
-            tried.points.map_or_else(String::new, |points| format!("{points:+.2}")),
-            tried.hit_pages.map_or_else(String::new, thousands),
-            tried.hit_tokens.map_or_else(String::new, thousands),
-            exactness(tried).to_owned(),
-            if tried.costs_memory { "more" } else { "" }.to_owned(),
+        let cells = [
+            tried.change.clone().into(),
+            Cell::known(tried.points, |points| Cell::Figure(format!("{points:+.2}"))),
+            Cell::known(tried.hit_pages, Cell::Count),
+            Cell::known(tried.hit_tokens, Cell::Count),
+            exactness(tried).into(),
+            if tried.costs_memory { "more" } else { "" }.into(),
         ];
-        cells.extend(costs.then(|| cost_cells(tried.cost)).into_iter().flatten());
-        sheet.row(cells);
+        table.row(cells.into_iter().chain(costs.then(|| cost_cells(tried.cost)).into_iter().flatten()));
     }
-    sheet.render(terminal)
+    format!("\n{}", terminal::captioned(&table, terminal))
 }
 
 fn exactness(tried: &ChangeResult) -> &'static str {
@@ -114,8 +99,8 @@ fn sentences(result: &TuneResult) -> Vec<String> {
     let now = format!(
         "{engine} with {} finds {} of the tokens of {} requests at {page_size} tokens a page.",
         capacity(*capacity_pages, page_bytes),
-        percent(*hit_rate_tokens),
-        thousands(*requests)
+        rate(*hit_rate_tokens),
+        integer(*requests)
     );
     let gains = |tried: &&ChangeResult| tried.points.is_some_and(|points| points > 0.0);
     let free = result.changes.iter().filter(gains).find(|tried| !tried.costs_memory);

@@ -1,8 +1,10 @@
 //! A document: sections of sentences and tables, which a terminal and a page show alike.
 
+mod cell;
 mod section;
 mod table;
 
+pub use cell::Cell;
 pub use section::{Page, Section};
 pub use table::Table;
-pub(crate) use table::spread_sizes;
+pub(crate) use table::{MOST_SIZES, spread};

@@ -1,7 +1,6 @@
-//! A part of a page: a heading with sentences and tables.
+//! A part of a document.
 
-use crate::present::document::Table;
-use crate::present::markup::Markup;
+use super::Table;
 
 /// What a page is.
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +20,4 @@ pub struct Section {
     pub sentences: Vec<String>,
     /// The tables below.
     pub tables: Vec<Table>,
-}
-
-impl Section {
-    pub(crate) fn markup(&self) -> Markup {
-        let mut out = Markup::default();
-        out.element("<h2>", &self.title, "</h2>\n");
-        for sentence in &self.sentences {
-            out.element("<p>", sentence, "</p>\n");
-        }
-        self.tables.iter().for_each(|table| {
-            out.markup(&table.markup());
-        });
-        out
-    }
 }

@@ -1,78 +1,64 @@
-//! Tables of figures: the numbers behind each plot.
+//! Tables of figures, the numbers behind each plot among them.
 
-use crate::present::markup::Markup;
+use super::Cell;
 use crate::present::words;
-use std::collections::BTreeMap;
 
 /// Most rows of a table of sizes that nobody named.
-const MOST_SIZES: usize = 24;
+pub(crate) const MOST_SIZES: usize = 12;
 
-/// At most [`MOST_SIZES`] of these, at even distances, the last among them.
-pub(crate) fn spread_sizes<T>(sizes: &[T]) -> impl Iterator<Item = &T> {
-    let each = sizes.len().div_ceil(MOST_SIZES).max(1);
-    sizes.iter().rev().step_by(each).rev()
+/// At most so many of these at even distances, the first and the last among them.
+pub(crate) fn spread<T>(all: &[T], most: usize) -> impl Iterator<Item = &T> {
+    let (last, rows) = (all.len().saturating_sub(1), all.len().min(most));
+    (0..rows).map(move |row| &all[row * last / rows.saturating_sub(1).max(1)])
 }
 
-/// A table; cells are plain text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A table being filled, or filled.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     /// What the rows are, for readers and for screen readers.
     pub caption: String,
     pub columns: Vec<String>,
     /// Cells in the order of the columns; the first cell names its row.
-    pub rows: Vec<Vec<String>>,
-    /// Exact figures of cells that are rounded, by row and column: shown on demand.
-    pub exact: BTreeMap<(usize, usize), String>,
+    pub rows: Vec<Vec<Cell>>,
+    /// Headings of columns that a narrow screen does without, the first to go first.
+    pub spare: Vec<&'static str>,
 }
 
 impl Table {
-    pub(crate) fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
-        let columns = columns.map(str::to_owned).to_vec();
-        Self { caption: caption.into(), columns, rows: Vec::new(), exact: BTreeMap::new() }
+    /// A table without rows.
+    pub fn new<C: Into<String>>(caption: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
+        let columns = columns.into_iter().map(Into::into).collect();
+        Self { caption: caption.into(), columns, ..Self::default() }
     }
 
-    /// Adds a row whose cells may have an exact figure behind them.
-    pub(crate) fn push(&mut self, cells: Vec<(String, Option<String>)>) {
-        let row = self.rows.len();
-        let (texts, exact): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
-        let exact = exact.into_iter().enumerate().filter_map(|(column, exact)| Some(((row, column), exact?)));
-        self.exact.extend(exact);
-        self.rows.push(texts);
+    /// Names columns that a narrow screen does without, the first to go first.
+    pub fn spare(mut self, headings: &[&'static str]) -> Self {
+        self.spare = headings.to_vec();
+        self
     }
 
-    /// Whether a column is of hit rates by tokens, and says no more than the one by pages before it.
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table, unless it has no rows.
+    pub fn unless_empty(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
+    }
+
+    /// Places of the columns that say something: one of hit rates by tokens may say no more than the one by pages before it.
+    pub(crate) fn telling_columns(&self) -> Vec<usize> {
+        (0..self.columns.len()).filter(|index| !self.repeats(*index)).collect()
+    }
+
     fn repeats(&self, index: usize) -> bool {
         index > 0
             && self.columns[index] == words::BY_TOKENS
-            && words::repeats(
-                self.rows
-                    .iter()
-                    .filter_map(|row| Some((row.get(index - 1)?.as_str(), row.get(index)?.as_str()))),
-            )
-    }
-
-    pub(crate) fn markup(&self) -> Markup {
-        let mut out = Markup::default();
-        out.raw("<div class=\"scroll\" tabindex=\"0\"><table>");
-        out.element("<caption>", &self.caption, "</caption>").raw("<thead><tr>");
-        let shown: Vec<usize> = (0..self.columns.len()).filter(|index| !self.repeats(*index)).collect();
-        for index in &shown {
-            out.element("<th scope=\"col\">", &self.columns[*index], "</th>");
-        }
-        out.raw("</tr></thead><tbody>\n");
-        for (number, row) in self.rows.iter().enumerate() {
-            out.raw("<tr>");
-            for (index, cell) in row.iter().enumerate().filter(|(index, _)| shown.contains(index)) {
-                match (index, self.exact.get(&(number, index))) {
-                    (0, _) => out.element("<th scope=\"row\">", cell, "</th>"),
-                    (_, None) => out.element("<td>", cell, "</td>"),
-                    (_, Some(exact)) => out.element("<td title=\"", exact, "\">").text(cell).raw("</td>"),
-                };
-            }
-            out.raw("</tr>\n");
-        }
-        out.raw("</tbody></table></div>\n");
-        out
+            && self.rows.iter().all(|row| match (row.get(index - 1), row.get(index)) {
+                (_, None | Some(Cell::Unknown | Cell::BeyondBound)) => true,
+                (by_pages, Some(by_tokens)) => by_pages.is_some_and(|cell| cell.text() == by_tokens.text()),
+            })
     }
 }
 
@@ -81,13 +67,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn at_most_so_many_sizes_are_shown_and_the_largest_always() {
-        for count in 0..200_usize {
-            let sizes: Vec<usize> = (0..count).collect();
-            let shown: Vec<usize> = spread_sizes(&sizes).copied().collect();
-            assert!(shown.len() <= MOST_SIZES && shown.is_sorted(), "{shown:?}");
-            assert_eq!(shown.last(), sizes.last());
-            assert!(count > MOST_SIZES || shown == sizes);
+    fn rows_are_spread_from_the_first_to_the_last() {
+        for (count, most) in (0..80_usize).flat_map(|count| (2..30).map(move |most| (count, most))) {
+            let all: Vec<usize> = (0..count).collect();
+            let rows: Vec<usize> = spread(&all, most).copied().collect();
+            assert_eq!(rows.len(), count.min(most));
+            assert!((rows.first(), rows.last()) == (all.first(), all.last()), "{rows:?}");
+            assert!(rows.windows(2).all(|pair| pair[0] < pair[1]), "{rows:?}");
         }
+        assert_eq!(spread(&[1, 2, 3], 1).collect::<Vec<_>>(), [&1]);
+        assert_eq!(spread(&[1, 2, 3], 0).count(), 0);
+    }
+
+    #[test]
+    fn rates_by_tokens_have_a_column_where_they_say_something_else() {
+        let mut table = Table::new("", ["size", "hit rate", words::BY_TOKENS]);
+        table.row([Cell::Count(1), Cell::Rate(0.5), Cell::Rate(0.5)]);
+        table.row([Cell::Count(2), Cell::Rate(0.6), Cell::Unknown]);
+        assert_eq!(table.telling_columns(), [0, 1]);
+        table.row([Cell::Count(3), Cell::Rate(0.6), Cell::Rate(0.7)]);
+        assert_eq!(table.telling_columns(), [0, 1, 2]);
     }
 }

@@ -1,14 +1,13 @@
 //! Several engines side by side, before the section of each.
 
-use crate::present::document::Table;
-use crate::present::html::parts::{figure, required_cell};
+use super::parts::figure;
+use super::section::table;
 use crate::present::markup::Markup;
 use crate::present::plots::{PlotError, engine_curves};
-use crate::present::pool::PoolReport;
-use crate::present::words;
+use crate::present::pool::{PoolReport, comparison};
 
 /// The section that compares the engines; empty with fewer than two.
-pub(crate) fn comparison(engines: &[PoolReport]) -> Result<Markup, PlotError> {
+pub(crate) fn engines(engines: &[PoolReport]) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     if engines.len() < 2 {
         return Ok(out);
@@ -21,27 +20,9 @@ pub(crate) fn comparison(engines: &[PoolReport]) -> Result<Markup, PlotError> {
     if let Some(plot) = engine_curves("comparison-curves", engines)? {
         out.markup(&figure(&plot));
     }
-    if let Some(table) = requirements(engines) {
-        out.markup(&table.markup());
-    }
+    comparison(engines).iter().for_each(|found| {
+        out.markup(&table(found));
+    });
     out.raw("</section>\n");
     Ok(out)
-}
-
-/// One row a coverage, one column an engine; at the first target ratio.
-fn requirements(engines: &[PoolReport]) -> Option<Table> {
-    let told = engines.iter().map(|engine| engine.recommended_at(0)).find(|entries| !entries.is_empty())?;
-    let target = told.first().map(|entry| words::share(entry.target_ratio))?;
-    let caption = format!("Recommended capacity at target {target}");
-    let mut table = Table::new(caption, ["requests covered"]);
-    table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
-    for entry in told {
-        let mut row = vec![(words::share(entry.coverage), None)];
-        row.extend(engines.iter().map(|engine| {
-            let found = engine.recommended_at(0).iter().find(|found| found.coverage == entry.coverage);
-            found.map_or_else(|| ("–".to_owned(), None), |found| required_cell(found, engine))
-        }));
-        table.push(row);
-    }
-    Some(table)
 }

@@ -3,5 +3,7 @@
 mod comparison;
 mod page;
 mod parts;
+mod section;
 
 pub use page::{render, section};
+pub(crate) use section::table;

@@ -1,25 +1,20 @@
 //! The report as one HTML page: nothing is fetched, no script runs.
 
-use crate::present::document::Table;
-use crate::present::html::comparison::comparison;
-use crate::present::html::parts::{figure, required_cell, sized_cell};
+use super::comparison::engines;
+use super::parts::figure;
+use super::section::{section as section_markup, table};
 use crate::present::markup::Markup;
 use crate::present::plots::{
     PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
     worth_against_price,
 };
-use crate::present::pool::caveats;
-use crate::present::pool::plan::plan_table;
-use crate::present::pool::{Headline, headline};
-use crate::present::pool::{PoolReport, ReportInput, WindowRow};
+use crate::present::pool::{
+    Headline, PoolReport, ReportInput, caveats, exact, headline, plan, required, windows,
+};
 use crate::present::theme::stylesheet;
 use crate::present::words;
 use kvset_core::engines::profile::Outputs;
-use kvset_core::estimate::Status;
 use kvset_core::units::PageBytes;
-
-/// Most windows listed of a pool; the latest ones.
-const MAX_WINDOWS: usize = 200;
 
 /// Renders the report. The same input gives the same bytes.
 ///
@@ -47,7 +42,7 @@ pub fn render(input: &ReportInput) -> Result<String, PlotError> {
         );
     }
     if input.compares_engines {
-        out.markup(&comparison(&input.pools)?);
+        out.markup(&engines(&input.pools)?);
     }
     for (index, pool) in input.pools.iter().enumerate() {
         out.markup(&pool_section(&format!("pool-{}", index + 1), kind(input), pool)?);
@@ -92,15 +87,13 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
         out.raw("<h2>").text(kind).element(" ", name, "</h2>\n");
     }
     out.markup(&answer(id, pool)?);
-    let tables = [("Required capacity", required_table(pool)), ("What to buy", plan_table(pool))];
-    for (title, table) in &tables {
-        let Some(table) = table else { continue };
-        out.element("<h2>", title, "</h2>\n").markup(&table.markup());
-        if *title == "Required capacity" {
-            out.raw("<details><summary>Exact figures</summary>\n").markup(&exact_table(pool).markup());
-            out.raw("</details>\n");
-        }
+    if let Some(found) = required(pool) {
+        out.markup(&section_markup(&found)).raw("<details><summary>Exact figures</summary>\n");
+        out.markup(&table(&exact(pool))).raw("</details>\n");
     }
+    plan(pool).iter().for_each(|found| {
+        out.markup(&section_markup(found));
+    });
     out.markup(&caveat_list(pool));
     let plots = [
         capacity_history(&format!("{id}-history"), pool)?,
@@ -114,17 +107,17 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
         });
         out.raw("</div>\n");
     }
-    pool.questions.sections.iter().for_each(|section| {
-        out.markup(&section.markup());
+    pool.questions.sections.iter().for_each(|found| {
+        out.markup(&section_markup(found));
     });
     if let Some(curve) = &pool.questions.worth
         && let Some(plot) = worth_against_price(&format!("{id}-worth"), curve)?
     {
         out.raw("<div class=\"plots\">\n").markup(&figure(&plot)).raw("</div>\n");
     }
-    if let Some(table) = windows_table(pool) {
-        out.raw("<h2>Windows</h2>\n").markup(&table.markup());
-    }
+    windows(pool).iter().for_each(|found| {
+        out.markup(&section_markup(found));
+    });
     out.raw("<h2>How it was counted</h2>\n").markup(&facts(&pool_facts(pool))).raw("</section>\n");
     Ok(out)
 }
@@ -155,7 +148,7 @@ struct Tile<'a> {
 }
 
 fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
-    let exact = |pages: u64| Some(words::exact(pages, pool.page_bytes));
+    let exactly = |pages: u64| Some(words::exact(pages, pool.page_bytes));
     let mut tiles = Vec::new();
     if let Some(size) = &headline.size {
         let answer = headline.answer.as_ref();
@@ -163,7 +156,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
         tiles.push(Tile {
             name: "Recommended capacity",
             value: size.clone(),
-            exact: answer.and_then(|answer| answer.pages).and_then(exact),
+            exact: answer.and_then(|answer| answer.pages).and_then(exactly),
             note: note.unwrap_or_else(|| "of those requested".to_owned()),
         });
     }
@@ -172,7 +165,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
         tiles.push(Tile {
             name: "Provisioned",
             value: words::capacity(held.0, pool.page_bytes),
-            exact: exact(held.0),
+            exact: exactly(held.0),
             note: "what the cache holds today".to_owned(),
         });
     }
@@ -197,7 +190,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
     tiles.push(Tile {
         name: "Accumulated",
         value: words::capacity(pool.accumulated_pages, pool.page_bytes),
-        exact: exact(pool.accumulated_pages),
+        exact: exactly(pool.accumulated_pages),
         note: match pool.page_bytes {
             Some(_) => format!(
                 "{} ever seen",
@@ -238,124 +231,6 @@ fn caveat_list(pool: &PoolReport) -> Markup {
     }
     out.raw("</dl>\n");
     out
-}
-
-/// Whether recommended capacities are larger than the requirements they follow from.
-fn has_room(pool: &PoolReport) -> bool {
-    pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
-}
-
-/// The recommended capacities: of each target ratio, one row a coverage.
-fn required_table(pool: &PoolReport) -> Option<Table> {
-    let several = pool.required.len() > 1;
-    let share = match pool.required.as_slice() {
-        [only] => words::share(only.target_ratio),
-        _ => "the target share".to_owned(),
-    };
-    let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
-    let caption =
-        format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
-    let counted = pool.recommended.iter().any(|entry| entry.hit_rate.is_some());
-    let columns = [
-        (true, "requests covered"),
-        (several, "target"),
-        (true, "capacity"),
-        (counted, "hit rate at that size"),
-        (counted, words::BY_TOKENS),
-        (has_room(pool), "without that room"),
-        (true, "trend"),
-    ];
-    let mut table = Table::new(caption, []);
-    table.columns.extend(columns.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name.to_owned()));
-    for (at, target) in pool.required.iter().enumerate() {
-        for entry in pool.recommended_at(at) {
-            let plain = |text: String| (text, None);
-            let mut row = vec![plain(words::share(entry.coverage))];
-            row.extend(several.then(|| plain(words::share(target.target_ratio))));
-            row.push(required_cell(entry, pool));
-            if counted {
-                row.extend(
-                    [entry.hit_rate, entry.hit_rate_tokens].map(|rate| plain(words::rate_or_dash(rate))),
-                );
-            }
-            if has_room(pool) {
-                let alone = entry.required_pages.map(|pages| sized_cell(pages, pool));
-                row.push(alone.unwrap_or_else(|| plain("–".to_owned())));
-            }
-            row.push(plain(entry.convergence.with_growth(entry.growth_per_window)));
-            table.push(row);
-        }
-    }
-    (!table.rows.is_empty()).then_some(table)
-}
-
-/// The same to the byte, the page and the token.
-fn exact_table(pool: &PoolReport) -> Table {
-    let mut table = Table::new(
-        "Recommended capacities, and the requirements they follow from",
-        ["requests covered", "target", "bytes", "pages"],
-    );
-    let own = ["required pages", "required tokens", "required pages (requests with reuse)"];
-    table.columns.extend(own.map(str::to_owned));
-    let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
-    for (at, target) in pool.required.iter().enumerate() {
-        for (entry, own) in pool.recommended_at(at).iter().zip(&target.coverage) {
-            table.rows.push(vec![
-                words::share(entry.coverage),
-                words::share(target.target_ratio),
-                count(entry.bytes),
-                count(entry.pages),
-                count(own.pages),
-                count(own.tokens),
-                count(own.pages_with_reuse),
-            ]);
-        }
-    }
-    table
-}
-
-fn windows_table(pool: &PoolReport) -> Option<Table> {
-    let last = pool.windows.last()?;
-    let skipped = pool.windows.len().saturating_sub(MAX_WINDOWS);
-    let caption = match skipped {
-        0 => "Windows, by their end".to_owned(),
-        count => format!(
-            "The last {MAX_WINDOWS} windows; {} not listed",
-            words::counted(count as u64, "earlier one is", "earlier ones are")
-        ),
-    };
-    let mut table = Table::new(caption, ["window", "start", "end", "state", "requests"]);
-    if words::date(last.end_ms).is_some() {
-        table.columns[1] = "start (UTC)".to_owned();
-        table.columns[2] = "end (UTC)".to_owned();
-    }
-    table.columns.extend(last.coverage.iter().map(|entry| words::share(entry.coverage)));
-    for window in &pool.windows[skipped..] {
-        table.push(window_row(window, pool, last));
-    }
-    Some(table)
-}
-
-fn window_row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<(String, Option<String>)> {
-    let state = match (window.status, window.warm_up) {
-        (Status::Final, false) => "final",
-        (Status::Final, true) => "final, warming up",
-        (Status::Provisional, false) => "provisional",
-        (Status::Provisional, true) => "provisional, warming up",
-    };
-    let facts = [
-        window.kind.to_string(),
-        words::clock(window.start_ms),
-        words::clock(window.end_ms),
-        state.to_owned(),
-        words::integer(window.requests),
-    ];
-    let mut row: Vec<_> = facts.map(|text| (text, None)).into();
-    row.extend(columns.coverage.iter().map(|column| {
-        let entry = window.coverage.iter().find(|entry| entry.coverage == column.coverage);
-        entry.map_or_else(|| ("–".to_owned(), None), |entry| required_cell(entry, pool))
-    }));
-    row
 }
 
 fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {

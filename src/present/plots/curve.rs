@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::draw::{Marker, Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use crate::present::document::Table;
+use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
 use crate::present::questions::measured::MeasuredBand;
 use crate::present::theme::Ink;
@@ -210,22 +210,22 @@ fn table(pool: &PoolReport) -> Table {
         ],
     );
     for point in points(pool) {
-        let size = words::capacity(point.pages, pool.page_bytes);
-        let count = |value: Option<u64>| match (value, point.beyond_bound) {
-            (Some(value), _) => words::integer(value),
-            (None, true) => "beyond bound".to_owned(),
-            (None, false) => "–".to_owned(),
+        let size = Cell::Pages(point.pages, pool.page_bytes);
+        let count = |value: Option<u64>| match point.beyond_bound {
+            true => Cell::within_bound(value, Cell::Count),
+            false => Cell::known(value, Cell::Count),
         };
-        table.rows.push(vec![
-            point.label.clone().unwrap_or(size),
-            words::integer(point.pages),
+        let rate = |rate: Option<f64>| Cell::known(rate, Cell::Rate);
+        table.row([
+            point.label.clone().map_or(size, Cell::Text),
+            Cell::Count(point.pages),
             count(point.page_hits),
             count(point.prefix_hits),
-            words::rate_or_dash(point.page_hit_rate),
-            words::rate_or_dash(point.reuse_hit_rate),
-            words::rate_or_dash(point.prefix_hit_rate),
-            words::rate_or_dash(point.hit_rate_tokens),
-            throughput(point).map_or_else(|| "–".to_owned(), words::factor),
+            rate(point.page_hit_rate),
+            rate(point.reuse_hit_rate),
+            rate(point.prefix_hit_rate),
+            rate(point.hit_rate_tokens),
+            Cell::known(throughput(point), |times| Cell::Figure(words::factor(times))),
         ]);
     }
     table

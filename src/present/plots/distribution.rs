@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::curve::coverage_markers;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use crate::present::document::Table;
+use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, RequirementStep};
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -134,22 +134,21 @@ fn table(pool: &PoolReport, steps: &[RequirementStep], total: u64) -> Table {
     let mut below = 0u64;
     for step in steps {
         below = below.saturating_add(step.requests);
-        table.rows.push(vec![
-            words::capacity(step.pages, pool.page_bytes),
-            words::integer(step.pages),
-            words::integer(step.requests),
-            words::integer(below),
-            words::rate(below as f64 / total as f64),
+        table.row([
+            Cell::Pages(step.pages, pool.page_bytes),
+            Cell::Count(step.pages),
+            Cell::Count(step.requests),
+            Cell::Count(below),
+            Cell::Rate(below as f64 / total as f64),
         ]);
     }
     if pool.distribution.beyond_bound > 0 {
-        let beyond = words::integer(pool.distribution.beyond_bound);
-        table.rows.push(vec![
-            "beyond bound".to_owned(),
-            "–".to_owned(),
-            beyond,
-            words::integer(total),
-            words::rate(1.0),
+        table.row([
+            Cell::BeyondBound,
+            Cell::Unknown,
+            Cell::Count(pool.distribution.beyond_bound),
+            Cell::Count(total),
+            Cell::Rate(1.0),
         ]);
     }
     table

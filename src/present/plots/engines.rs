@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::curve::rate;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use crate::present::document::Table;
+use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -91,12 +91,11 @@ fn table(engines: &[PoolReport], shown: &[&[CapacityPoint]]) -> Table {
     table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
     let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
     for (row, point) in shown.first().copied().unwrap_or_default().iter().enumerate() {
-        let size = point.label.clone().unwrap_or_else(|| words::capacity(point.pages, page_bytes));
-        let mut cells = vec![size, words::integer(point.pages)];
-        cells.extend(shown.iter().map(|points| {
-            points.get(row).map_or_else(|| "–".to_owned(), |point| words::rate_or_dash(point.prefix_hit_rate))
-        }));
-        table.rows.push(cells);
+        let size = point.label.clone().map_or(Cell::Pages(point.pages, page_bytes), Cell::Text);
+        let rates = shown
+            .iter()
+            .map(|points| Cell::known(points.get(row).and_then(|point| point.prefix_hit_rate), Cell::Rate));
+        table.row([size, Cell::Count(point.pages)].into_iter().chain(rates));
     }
     table
 }

@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use crate::present::document::Table;
+use crate::present::document::{Cell, Table};
 use crate::present::pool::{History, HistoryPoint, PoolReport};
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -305,14 +305,13 @@ fn capacity_table(pool: &PoolReport, track: &Track) -> Table {
     table.columns.extend(
         pool.history.coverage.iter().map(|coverage| format!("{} of requests", words::share(*coverage))),
     );
-    let size =
-        |pages: Option<u64>| pages.map_or("–".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+    let size = |pages: Option<u64>| Cell::known(pages, |pages| Cell::Pages(pages, pool.page_bytes));
     for point in &track.points {
-        let mut row = vec![track.when(point), size(Some(point.accumulated_pages))];
+        let mut row = vec![track.when(point).into(), size(Some(point.accumulated_pages))];
         row.extend(
             (0..pool.history.coverage.len()).map(|line| size(point.required.get(line).copied().flatten())),
         );
-        table.rows.push(row);
+        table.row(row);
     }
     table
 }
@@ -323,10 +322,10 @@ fn traffic_table(track: &Track) -> Table {
         [track.heading(), "requests", "theoretical prefix hit rate"],
     );
     for point in &track.points {
-        table.rows.push(vec![
-            track.when(point),
-            words::integer(point.requests),
-            words::rate_or_dash(point.hit_rate),
+        table.row([
+            track.when(point).into(),
+            Cell::Count(point.requests),
+            Cell::known(point.hit_rate, Cell::Rate),
         ]);
     }
     table

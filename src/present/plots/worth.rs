@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::draw::{Marker, Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use crate::present::document::{Table, spread_sizes};
+use crate::present::document::{Cell, MOST_SIZES, Table, spread};
 use crate::present::questions::WorthCurve;
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -125,10 +125,9 @@ fn table(curve: &WorthCurve) -> Table {
         "What one GiB of the step to each size earns and costs per day",
         ["capacity", "pages", "earns", "costs"],
     );
-    for (pages, earns) in spread_sizes(curve.drawn()) {
-        let cells =
-            [curve.size(*pages), words::integer(*pages), words::money(*earns), words::money(curve.price)];
-        table.rows.push(cells.to_vec());
+    for (pages, earns) in spread(curve.drawn(), MOST_SIZES) {
+        let [earns, price] = [*earns, curve.price].map(|amount| Cell::Figure(words::money(amount)));
+        table.row([Cell::Pages(*pages, Some(curve.page_bytes)), Cell::Count(*pages), earns, price]);
     }
     table
 }

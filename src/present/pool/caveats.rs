@@ -1,6 +1,5 @@
 //! What limits the figures, in plain words.
 
-use crate::present::pool::plan;
 use crate::present::pool::{OtherEnd, PoolReport};
 use crate::present::words;
 use kvset_core::engines::profile::Outputs;
@@ -194,7 +193,7 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
 
 /// A requirement that moved from one reading to the next is no number to buy by.
 fn not_converged(pool: &PoolReport) -> Option<Caveat> {
-    let moving = plan::moving(pool);
+    let moving = super::moving(pool);
     (!moving.is_empty()).then(|| Caveat {
         title: format!("Not converged: {}", words::listed(&moving)),
         meaning: format!(

@@ -1,19 +1,25 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 mod caveats;
+mod comparison;
 mod headline;
-pub(crate) mod plan;
+mod plan;
 mod recorder;
+mod required;
+mod windows;
 
 pub use caveats::{Caveat, caveats};
+pub use comparison::comparison;
 pub use headline::{Headline, headline};
+pub(crate) use plan::moving;
+pub use plan::{plan, plan_table};
 pub use recorder::{EstimateHistory, HistoryRecorder};
+pub(crate) use required::exact;
+pub use required::required;
+pub use windows::windows;
 
-use crate::present::document::Page;
-use crate::present::questions;
 use crate::present::questions::QuestionSections;
 use kvset_core::engines::profile::{Outputs, Profile};
-use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
@@ -247,18 +253,6 @@ impl Distribution {
     }
 }
 
-/// What an estimate tells alongside itself.
-fn questions_of(estimate: &Estimate) -> QuestionSections {
-    let mut asked = QuestionSections::default();
-    let found =
-        |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
-    asked.foresight = estimate.capacities.iter().filter_map(found).collect();
-    asked.sections = questions::sections(estimate);
-    let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
-    asked.add(estimate.measured.as_ref(), &estimate.routing, page);
-    asked
-}
-
 impl PoolReport {
     /// The facts an estimate holds; history, distribution, windows, the bound and what is provisioned are the caller's
     /// to add.
@@ -299,7 +293,7 @@ impl PoolReport {
                 ..Caveats::default()
             },
             with_answers: None,
-            questions: questions_of(estimate),
+            questions: QuestionSections::of(estimate, |_| None),
         }
     }
 

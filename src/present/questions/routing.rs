@@ -1,51 +1,96 @@
-//! What routers would give, as a section of a report.
+//! What routers would give.
 
-use crate::present::document::Section;
-use crate::present::document::Table;
-use crate::present::words::{capacity, rate, share as share_of};
+use super::climbing;
+use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use crate::present::words::{BY_TOKENS, share as share_of};
+use crate::worth::{WorthResult, words};
+use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
 
-/// A row a router; `None` where none was asked about.
-pub fn section(routing: &[RouterEstimate], page_bytes: Option<u64>) -> Option<Section> {
+/// The routers alongside each other, then each at the capacities of the curve, with what these are `worth` where that is
+/// known; `None` where none was requested.
+pub(super) fn routing<'a>(
+    estimate: &Estimate,
+    worth: impl Fn(&RouterEstimate) -> Option<&'a WorthResult>,
+) -> Option<Section> {
+    let routing = &estimate.routing;
     routing.first()?;
-    let first = routing.iter().find_map(|routed| routed.required.first());
-    let mut table = Table::new(
-        "What routers would give; capacities are those of all replicas together",
-        ["router", "replicas", "hit rate, unlimited memory", "imbalance"],
-    );
-    let coverages = first.iter().flat_map(|required| &required.coverage);
-    let count = first.map_or(0, |required| required.coverage.len());
-    table.columns.extend(coverages.map(|entry| format!("for {} of requests", share_of(entry.coverage))));
-    let asks_caches = routing.iter().any(is_told_at_one_capacity);
-    if asks_caches {
-        table.columns.push("hit rate at its size".to_owned());
-    }
-    for routed in routing {
-        let unlimited = rate(share(routed.unlimited_page_hits, routed.page_accesses));
-        let imbalance = routed.imbalance.map_or_else(|| "–".to_owned(), |factor| format!("{factor:.2}"));
-        let mut cells = vec![routed.asked.clone(), routed.replicas.to_string(), unlimited, imbalance];
-        let found = routed.required.first().into_iter().flat_map(|required| &required.coverage);
-        let size = |pages: Option<u64>| pages.map(|pages| capacity(pages, page_bytes));
-        cells.extend(found.map(|entry| size(entry.total_pages).unwrap_or_else(|| "beyond bound".to_owned())));
-        // A router that asks the caches has one capacity, and no requirement.
-        cells.resize(4 + count, "–".to_owned());
-        if asks_caches {
-            let own = routed.capacities.first().filter(|_| is_told_at_one_capacity(routed));
-            let rate_at = |point: &RoutedCapacity| point.page_hit_rate.map(rate);
-            cells.push(own.and_then(rate_at).unwrap_or_else(|| "–".to_owned()));
-        }
-        table.push(cells.into_iter().map(|cell| (cell, None)).collect());
-    }
     let sentence = "A request's share is of what its own replica has seen; the hit rate with unlimited memory is what \
                     routing alone leaves.";
+    let curves = routing.iter().filter_map(|routed| curve(routed, worth(routed), estimate).unless_empty());
     Some(Section {
         title: "Other routers".to_owned(),
         sentences: vec![sentence.to_owned()],
-        tables: vec![table],
+        tables: std::iter::once(compared(routing, estimate.page_bytes)).chain(curves).collect(),
     })
 }
 
-fn is_told_at_one_capacity(routed: &RouterEstimate) -> bool {
+/// A row a router.
+fn compared(routing: &[RouterEstimate], page_bytes: Option<u64>) -> Table {
+    let first = routing.iter().find_map(|routed| routed.required.first());
+    let count = first.map_or(0, |required| required.coverage.len());
+    let coverages = first.iter().flat_map(|required| &required.coverage);
+    let columns = ["router", "replicas", "hit rate, unlimited memory", "imbalance"].map(str::to_owned);
+    let required = coverages.map(|entry| format!("for {} of requests", share_of(entry.coverage)));
+    let caption = "What routers would give; capacities are those of all replicas together";
+    let mut table = Table::new(caption, columns.into_iter().chain(required)).spare(&["imbalance"]);
+    let asks_caches = routing.iter().any(has_one_capacity);
+    table.columns.extend(asks_caches.then(|| "hit rate at its size".to_owned()));
+    for routed in routing {
+        let mut cells = vec![
+            routed.asked.clone().into(),
+            Cell::Count(routed.replicas),
+            Cell::Rate(share(routed.unlimited_page_hits, routed.page_accesses)),
+            Cell::known(routed.imbalance, Cell::Decimal),
+        ];
+        let required = routed.required.first().into_iter().flat_map(|required| &required.coverage);
+        let size = |pages: u64| Cell::Pages(pages, page_bytes);
+        cells.extend(required.map(|entry| Cell::within_bound(entry.total_pages, size)));
+        // A router that asks the caches has one capacity, and no requirement.
+        cells.resize(4 + count, Cell::Unknown);
+        let own = routed.capacities.first().filter(|_| has_one_capacity(routed));
+        let rate = |point: &RoutedCapacity| point.page_hit_rate;
+        cells.extend(asks_caches.then(|| Cell::known(own.and_then(rate), Cell::Rate)));
+        table.row(cells);
+    }
+    table
+}
+
+fn has_one_capacity(routed: &RouterEstimate) -> bool {
     routed.required.is_empty() && routed.capacities.len() == 1
+}
+
+/// A row a capacity of all replicas together.
+fn curve(routed: &RouterEstimate, worth: Option<&WorthResult>, estimate: &Estimate) -> Table {
+    let columns = ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance"];
+    let costs = worth.iter().flat_map(|_| ["hours a day", "cost a day"]);
+    let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
+    let mut table = Table::new(caption, columns.into_iter().chain(costs)).spare(&["imbalance"]);
+    let hits = |point: &RoutedCapacity| point.page_hits.unwrap_or(0) as f64;
+    let shown: Vec<&RoutedCapacity> = match estimate.names_capacities() {
+        true => routed.capacities.iter().collect(),
+        false => spread(climbing(&routed.capacities, hits), MOST_SIZES).collect(),
+    };
+    for point in shown {
+        let cells = [
+            Cell::Pages(point.total_pages, estimate.page_bytes),
+            Cell::Pages(point.pages, estimate.page_bytes),
+            Cell::within_bound(point.page_hit_rate, Cell::Rate),
+            Cell::within_bound(point.hit_rate_tokens, Cell::Rate),
+            Cell::known(point.imbalance, Cell::Decimal),
+        ];
+        let costs = worth.into_iter().flat_map(|worth| {
+            let at = worth.capacities.iter().find(|at| at.pages == Some(point.total_pages));
+            let figure = |amount: Option<f64>, say: fn(f64) -> String| {
+                Cell::known(amount, |amount| Cell::Figure(say(amount)))
+            };
+            [
+                figure(at.and_then(|at| at.accelerator_hours_a_day), words::hours),
+                figure(at.and_then(|at| at.money_a_day), words::money),
+            ]
+        });
+        table.row(cells.into_iter().chain(costs));
+    }
+    table
 }

@@ -1,13 +1,15 @@
-//! What was requested alongside the estimates, as a report shows it.
+//! What was requested alongside the curve, as a document shows it.
 
+use super::measured::MeasuredBand;
 use super::worth::WorthCurve;
-use super::{measured, routing};
+use super::{measured, retention, routing, tenants, tiers};
 use crate::present::document::{Page, Section};
-use crate::present::questions::measured::MeasuredBand;
-use kvset_core::questions::measured::MeasuredEstimate;
+use crate::worth::WorthResult;
+use kvset_core::estimate::curve::share;
+use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
 
-/// What a report shows alongside the estimates.
+/// What a document shows alongside the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QuestionSections {
     /// Hit rates that perfect foresight would have, by capacity in pages.
@@ -21,11 +23,25 @@ pub struct QuestionSections {
 }
 
 impl QuestionSections {
-    /// Adds what the measured hits and the routers say, behind what is there.
-    pub fn add(&mut self, measured: Option<&MeasuredEstimate>, routing: &[RouterEstimate], page: Page) {
-        let page_bytes = page.bytes;
-        self.measured = measured.and_then(measured::band);
-        self.sections.extend(measured.map(|measured| measured::section(measured, page)));
-        self.sections.extend(routing::section(routing, page_bytes));
+    /// What an estimate says alongside its curve; `worth` is what the replicas of a router are worth, where it is known.
+    pub fn of<'a>(estimate: &Estimate, worth: impl Fn(&RouterEstimate) -> Option<&'a WorthResult>) -> Self {
+        let rate = |point: &CapacityPoint| {
+            Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
+        };
+        let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
+        let measured = estimate.measured.as_ref();
+        let sections = [
+            retention::retention(estimate),
+            tiers::traffic(estimate),
+            tenants::tenants(estimate),
+            measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
+            routing::routing(estimate, worth),
+        ];
+        Self {
+            foresight: estimate.capacities.iter().filter_map(rate).collect(),
+            measured: measured.and_then(measured::band),
+            worth: None,
+            sections: sections.into_iter().flatten().collect(),
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The latest estimate of each pool and window as a table, with the history of its requirement.
 
-use super::number::{UNKNOWN, capacity, known, percent, thousands};
-use super::required::recommended_cell;
-use super::{Column, Sheet, Terminal, sparkline};
+use super::{Terminal, sparkline};
+use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, headline};
-use crate::present::words::BY_TOKENS;
+use crate::present::words::{BY_TOKENS, capacity, integer, rate};
 use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{Estimate, Status};
 use kvset_core::questions::tiers::Settled;
@@ -85,34 +84,34 @@ impl EstimateTable {
 
     /// The table as text, pools in the order of their names.
     pub fn render(&self, terminal: &Terminal) -> String {
-        let mut columns = vec![Column::Text("pool"), Column::Text("window")];
         let compared = self.rows.keys().any(|(pool, _)| self.provisioned.of(pool).is_some());
-        columns.extend(compared.then_some(Column::Text("needed of provisioned")));
-        columns.push(Column::Number("requests"));
-        columns.extend(COVERAGES.map(|(_, name)| Column::Number(name)));
-        columns.extend([
-            Column::Number("in flight"),
-            Column::Number("accumulated"),
-            Column::Number("99 % hits"),
-            Column::Number(BY_TOKENS),
-            Column::Number("unlimited"),
-            Column::Number(BY_TOKENS),
-            Column::Text("99 % so far"),
-        ]);
         let planned = self.rows.values().any(|row| row.latest.plan.is_some());
-        columns.extend(planned.then_some(Column::Text("tiers")));
         let measured = self.rows.values().any(|row| row.latest.measured.is_some());
-        columns.extend(measured.then_some(Column::Text("behaves like")));
-        let mut sheet = Sheet::new(&columns).spare(&SPARE);
+        let mut columns = vec!["pool", "window"];
+        columns.extend(compared.then_some("needed of provisioned"));
+        columns.push("requests");
+        columns.extend(COVERAGES.map(|(_, name)| name));
+        columns.extend([
+            "in flight",
+            "accumulated",
+            "99 % hits",
+            BY_TOKENS,
+            "unlimited",
+            BY_TOKENS,
+            "99 % so far",
+        ]);
+        columns.extend(planned.then_some("tiers"));
+        columns.extend(measured.then_some("behaves like"));
+        let mut table = Table::new("The latest estimates", columns).spare(&SPARE);
         for ((pool, _), row) in &self.rows {
-            let mut cells = vec![pool.clone(), window(&row.latest)];
-            cells.extend(compared.then(|| self.comparison(&row.latest)));
+            let mut cells = vec![pool.clone().into(), window(&row.latest).into()];
+            cells.extend(compared.then(|| Cell::known(self.comparison(&row.latest), Cell::Text)));
             cells.extend(figures(row));
-            cells.extend(planned.then(|| recommended(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned())));
-            cells.extend(measured.then(|| behaves_like(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned())));
-            sheet.row(cells);
+            cells.extend(planned.then(|| Cell::known(recommended(&row.latest), Cell::Text)));
+            cells.extend(measured.then(|| Cell::known(behaves_like(&row.latest), Cell::Text)));
+            table.row(cells);
         }
-        let mut text = sheet.render(terminal);
+        let mut text = super::table(&table, terminal);
         if self.rows.values().any(|row| still_moving(&row.latest)) {
             text += &terminal.paragraph("* not converged: the requirement still moves from step to step");
         }
@@ -123,26 +122,22 @@ impl EstimateTable {
             text += &terminal.paragraph(&format!(
                 "! {} records of {pool} came too late for {window} since the start: raise estimate.max_lateness, or mend \
                  the clock of whoever is ahead",
-                thousands(row.latest.late_records)
+                integer(row.latest.late_records)
             ));
         }
         if self.left_out > 0 {
-            text.push_str(&format!(
-                "{} estimates of further pools are not shown\n",
-                thousands(self.left_out)
-            ));
+            text.push_str(&format!("{} estimates of further pools are not shown\n", integer(self.left_out)));
         }
         text
     }
 
-    /// `29.2 GiB of 500 GiB`, and whether that is enough.
-    fn comparison(&self, estimate: &Estimate) -> String {
+    /// `29.2 GiB of 500 GiB`, and whether that is enough; `None` where one of them is not known.
+    fn comparison(&self, estimate: &Estimate) -> Option<String> {
         let page_bytes = estimate.page_bytes;
-        let held = self.provisioned.of(&estimate.pool).and_then(|held| held.pages(page_bytes.map(PageBytes)));
-        let needed = estimate.recommendation().and_then(|entry| entry.pages);
-        let Some((held, needed)) = held.zip(needed) else { return UNKNOWN.to_owned() };
+        let held = self.provisioned.of(&estimate.pool)?.pages(page_bytes.map(PageBytes))?;
+        let needed = estimate.recommendation()?.pages?;
         let verdict = if needed > held.0 { "too small" } else { "enough" };
-        format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes))
+        Some(format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes)))
     }
 }
 
@@ -158,7 +153,7 @@ pub fn answer_in_words(estimate: &Estimate, provisioned: &Provisioned) -> String
 fn behaves_like(estimate: &Estimate) -> Option<String> {
     let effective = estimate.measured.as_ref()?.effective_capacity?;
     let size = capacity(effective.pages_from, estimate.page_bytes);
-    Some(format!("{size} ({})", percent(effective.agreement)))
+    Some(format!("{size} ({})", rate(effective.agreement)))
 }
 
 /// The recommended size of each tier in one line; `None` where no tiers are configured.
@@ -168,7 +163,7 @@ pub fn recommended(estimate: &Estimate) -> Option<String> {
         let size = match (have.bytes, have.pages) {
             (Some(in_bytes), _) => capacity(in_bytes, Some(1)),
             (None, Some(pages)) => capacity(pages, None),
-            (None, None) => UNKNOWN.to_owned(),
+            (None, None) => Cell::Unknown.text(),
         };
         format!("{} {size}", tier.name)
     });
@@ -176,7 +171,7 @@ pub fn recommended(estimate: &Estimate) -> Option<String> {
 }
 
 /// Marks a requirement that still moves; nothing while too few windows were seen to tell.
-pub fn trend_mark(found: &Recommendation) -> &'static str {
+fn trend_mark(found: &Recommendation) -> &'static str {
     let moves = found.convergence == Settled::NotConverged && found.growth_per_window.is_some();
     if moves { "*" } else { "" }
 }
@@ -194,23 +189,16 @@ fn has_too_few(estimate: &Estimate) -> bool {
 }
 
 /// The cells from the requests to the history.
-fn figures(row: &Row) -> Vec<String> {
+fn figures(row: &Row) -> Vec<Cell> {
     let estimate = &row.latest;
     let history: Vec<_> = row.history.iter().copied().collect();
-    let size = |pages| capacity(pages, estimate.page_bytes);
-    let mut cells = vec![thousands(estimate.requests)];
+    let size = |pages| Cell::Pages(pages, estimate.page_bytes);
+    let mut cells = vec![Cell::Count(estimate.requests)];
     for (thousandths, _) in COVERAGES {
         let found = recommended_at(estimate, Ratio::per_mille(thousandths));
-        cells.push(found.map_or_else(
-            || UNKNOWN.to_owned(),
-            |found| recommended_cell(found, estimate.page_bytes) + trend_mark(found),
-        ));
+        cells.push(Cell::known(found, |found| Cell::Figure(marked(found, estimate.page_bytes))));
     }
-    cells.push(match estimate.in_flight.as_ref().map(|found| found.max_pages) {
-        None => UNKNOWN.to_owned(),
-        Some(None) => "beyond".to_owned(),
-        Some(Some(pages)) => size(pages),
-    });
+    cells.push(Cell::known(estimate.in_flight.as_ref(), |found| Cell::within_bound(found.max_pages, size)));
     cells.push(size(estimate.accumulated_pages));
     let at_99 = recommended_at(estimate, HISTORY_OF);
     let theoretical = &estimate.theoretical;
@@ -220,9 +208,14 @@ fn figures(row: &Row) -> Vec<String> {
         Some(theoretical.prefix_hit_rate),
         theoretical.hit_rate_tokens,
     ];
-    cells.extend(rates.map(|rate| known(rate, percent, false)));
-    cells.push(sparkline(&history, HISTORY));
+    cells.extend(rates.map(|rate| Cell::known(rate, Cell::Rate)));
+    cells.push(sparkline(&history, HISTORY).into());
     cells
+}
+
+/// A recommended capacity, marked where it still moves.
+pub(super) fn marked(found: &Recommendation, page_bytes: Option<u64>) -> String {
+    Cell::recommended(found, page_bytes).text() + trend_mark(found)
 }
 
 /// The window, marked where it is the one to act on, and where it is not the last word.
@@ -300,7 +293,7 @@ mod tests {
         table.observe(estimates("b", Some(16_384.0), &["hbm:0.9:10MiB", "dram:1:4p"]).remove(0));
         let text = table.render(&Terminal::default());
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
-        assert!(rows[0].ends_with('-') && rows[1].ends_with("hbm 10.0 MiB + dram 0 B"), "{text}");
+        assert!(rows[0].ends_with('–') && rows[1].ends_with("hbm 10.0 MiB + dram 0 B"), "{text}");
     }
 
     #[test]
@@ -313,7 +306,7 @@ mod tests {
         table.observe(estimates_of("b", config).remove(0));
         let text = table.render(&Terminal::default());
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
-        assert!(rows[0].ends_with('-') && rows[1].ends_with("3 pages (100.00 %)"), "{text}");
+        assert!(rows[0].ends_with('–') && rows[1].ends_with("3 pages (100.00 %)"), "{text}");
     }
 
     #[test]

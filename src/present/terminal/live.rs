@@ -1,10 +1,9 @@
 //! Estimates as they arrive: a live table on a terminal, a line each elsewhere, or JSON lines.
 
-use crate::present::terminal::required::recommended_cell;
-use crate::present::terminal::{
-    EstimateTable, Terminal, capacity, recommended, recommended_at, thousands, trend_mark, window,
-};
-use crate::present::words::{hit_rate, in_order, json_in_order};
+use super::estimates::marked;
+use super::{EstimateTable, Terminal, recommended, recommended_at, window};
+use crate::present::document::Cell;
+use crate::present::words::{capacity, hit_rate, in_order, integer, json_in_order};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::time::{date_of_ms, words};
@@ -93,10 +92,7 @@ impl Live {
 fn line(estimate: &Estimate) -> String {
     let needs = COVERAGES.map(|(thousandths, name)| {
         let found = recommended_at(estimate, Ratio::per_mille(thousandths));
-        let need = found.map_or_else(
-            || "-".to_owned(),
-            |found| recommended_cell(found, estimate.page_bytes) + trend_mark(found),
-        );
+        let need = found.map_or_else(|| Cell::Unknown.text(), |found| marked(found, estimate.page_bytes));
         format!("{name} {need}")
     });
     format!(
@@ -104,7 +100,7 @@ fn line(estimate: &Estimate) -> String {
         estimate.pool,
         window(estimate),
         clock(estimate.end_ms),
-        thousands(estimate.requests),
+        integer(estimate.requests),
         capacity(estimate.accumulated_pages, estimate.page_bytes),
         needs.join(", "),
         hit_rate(estimate.theoretical.prefix_hit_rate, estimate.theoretical.hit_rate_tokens),

@@ -1,17 +1,9 @@
-//! Tables with words to the left and numbers to the right, as wide as there is room.
+//! Sections and tables of a document on a terminal: words to the left and figures to the right, as wide as there is room.
 
 use super::Terminal;
+use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-
-/// A column's heading, and to which side its cells lean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column<'a> {
-    /// Words.
-    Text(&'a str),
-    /// Numbers.
-    Number(&'a str),
-}
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
 /// One line, under the headings.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -20,86 +12,89 @@ const PADDING: usize = 2;
 /// Columns of a terminal below which breaking cells helps nobody.
 const LEAST_ROOM: usize = 40;
 
-/// A table being filled.
-#[derive(Debug)]
-pub struct Sheet {
+/// A section: its heading, its sentences, its tables.
+pub fn section(section: &Section, terminal: &Terminal) -> String {
+    let title = shown(&section.title);
+    let mut text = match terminal.colour {
+        true => format!("\n\x1b[1m{title}\x1b[0m\n"),
+        false => format!("\n{title}\n"),
+    };
+    for sentence in &section.sentences {
+        text.push_str(&terminal.paragraph(&shown(sentence)));
+    }
+    for (number, found) in section.tables.iter().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        text.push_str(&captioned(found, terminal));
+    }
+    text
+}
+
+/// A table under its caption.
+pub fn captioned(found: &Table, terminal: &Terminal) -> String {
+    terminal.paragraph(&shown(&found.caption)) + &table(found, terminal)
+}
+
+/// A text without what a terminal would obey: names of others may stand in it.
+fn shown(text: &str) -> String {
+    text.chars().map(words::visible).collect()
+}
+
+/// A table without its caption, without blanks at the ends of lines. Where it is wider than the terminal, spare columns are
+/// left out until it fits, and then cells are broken between words; none is ever cut.
+pub fn table(table: &Table, terminal: &Terminal) -> String {
+    let worded = Worded::of(table);
+    let shown = worded.shown(&table.spare, terminal);
+    let mut out = comfy_table::Table::new();
+    let pick = |row: &[String]| -> Vec<comfy_table::Cell> {
+        let cell = |index: &usize| {
+            let text = row.get(*index).cloned().unwrap_or_default();
+            comfy_table::Cell::new(text).set_alignment(worded.sides[*index])
+        };
+        shown.iter().map(cell).collect()
+    };
+    out.load_style(STYLE).set_header(pick(&worded.headings));
+    if let Some(room) = terminal.width.filter(|room| *room >= LEAST_ROOM && worded.width(&shown) > *room) {
+        out.set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(room).unwrap_or(u16::MAX));
+    }
+    for row in &worded.rows {
+        out.add_row(pick(row));
+    }
+    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A table in words.
+struct Worded {
     headings: Vec<String>,
     sides: Vec<CellAlignment>,
     rows: Vec<Vec<String>>,
-    /// Headings of columns that can be left out, the first to go first.
-    spare: Vec<&'static str>,
+    /// Places of the columns that say something.
+    telling: Vec<usize>,
 }
 
-impl Sheet {
-    /// A table with these columns.
-    pub fn new(columns: &[Column<'_>]) -> Self {
-        let side = |column: &Column<'_>| match column {
-            Column::Text(_) => CellAlignment::Left,
-            Column::Number(_) => CellAlignment::Right,
+impl Worded {
+    fn of(table: &Table) -> Self {
+        let side = |index: usize| {
+            let figures = table.rows.iter().filter_map(|row| row.get(index)?.is_figure());
+            let is_figure = figures.reduce(|all, one| all && one).unwrap_or(index > 0);
+            if is_figure { CellAlignment::Right } else { CellAlignment::Left }
         };
-        let heading = |column: &Column<'_>| match column {
-            Column::Text(name) | Column::Number(name) => (*name).to_owned(),
-        };
+        let text = |cell: &Cell| shown(&cell.text());
         Self {
-            headings: columns.iter().map(heading).collect(),
-            sides: columns.iter().map(side).collect(),
-            rows: Vec::new(),
-            spare: Vec::new(),
+            headings: table.columns.clone(),
+            sides: (0..table.columns.len()).map(side).collect(),
+            rows: table.rows.iter().map(|row| row.iter().map(text).collect()).collect(),
+            telling: table.telling_columns(),
         }
     }
 
-    /// Names columns that are left out where there is no room, in this order.
-    pub fn spare(mut self, headings: &[&'static str]) -> Self {
-        self.spare = headings.to_vec();
-        self
-    }
-
-    /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().take(self.sides.len());
-        self.rows.push(cells.map(|cell| words::in_order(&cell).into_owned()).collect());
-    }
-
-    /// The table as text, without blanks at the ends of lines. Where it is wider than the terminal, spare
-    /// columns are left out until it fits, and then cells are broken between words; none is ever cut.
-    pub fn render(&self, terminal: &Terminal) -> String {
-        let shown = self.shown(terminal);
-        let mut table = Table::new();
-        let pick = |row: &[String]| -> Vec<Cell> {
-            let cell = |index: &usize| {
-                let text = row.get(*index).cloned().unwrap_or_default();
-                Cell::new(text).set_alignment(self.sides[*index])
-            };
-            shown.iter().map(cell).collect()
-        };
-        table.load_style(STYLE).set_header(pick(&self.headings));
-        if let Some(room) = terminal.width.filter(|room| *room >= LEAST_ROOM && self.width(&shown) > *room) {
-            table
-                .set_content_arrangement(ContentArrangement::Dynamic)
-                .set_width(u16::try_from(room).unwrap_or(u16::MAX));
-        }
-        for row in &self.rows {
-            table.add_row(pick(row));
-        }
-        table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-    }
-
-    /// Whether a column is of hit rates by tokens, and says no more than the one by pages before it.
-    fn repeats(&self, index: usize) -> bool {
-        index > 0
-            && self.headings[index] == words::BY_TOKENS
-            && words::repeats(
-                self.rows
-                    .iter()
-                    .filter_map(|row| Some((row.get(index - 1)?.as_str(), row.get(index)?.as_str()))),
-            )
-    }
-
-    /// Indexes of the columns that are shown.
-    fn shown(&self, terminal: &Terminal) -> Vec<usize> {
-        let mut shown: Vec<usize> = (0..self.headings.len()).filter(|index| !self.repeats(*index)).collect();
+    /// Places of the columns that are shown.
+    fn shown(&self, spare: &[&str], terminal: &Terminal) -> Vec<usize> {
+        let mut shown = self.telling.clone();
         let Some(room) = terminal.width else { return shown };
-        for spare in &self.spare {
+        for spare in spare {
             if self.width(&shown) <= room {
                 break;
             }
@@ -122,17 +117,16 @@ impl Sheet {
 mod tests {
     use super::*;
 
-    fn sheet() -> Sheet {
-        let mut sheet = Sheet::new(&[Column::Text("pool"), Column::Number("pages"), Column::Text("trend")])
-            .spare(&["trend", "pages"]);
-        sheet.row(["a", "1,000", "converged"].map(str::to_owned));
-        sheet.row(["llama", "7", "moving"].map(str::to_owned));
-        sheet
+    fn pools() -> Table {
+        let mut table = Table::new("pools", ["pool", "pages", "trend"]).spare(&["trend", "pages"]);
+        table.row(["a".into(), Cell::Count(1000), "converged".into()]);
+        table.row(["llama".into(), Cell::Count(7), "moving".into()]);
+        table
     }
 
     #[test]
-    fn words_lean_left_and_numbers_right() {
-        let text = sheet().render(&Terminal::default());
+    fn words_lean_left_and_figures_right() {
+        let text = table(&pools(), &Terminal::default());
         assert!(text.lines().any(|line| line.contains("a       1,000")), "{text}");
         assert!(text.lines().any(|line| line.contains("llama       7")), "{text}");
     }
@@ -140,7 +134,7 @@ mod tests {
     #[test]
     fn columns_are_left_out_until_the_rest_fits_and_cells_stay_whole() {
         for width in 1..40 {
-            let text = sheet().render(&Terminal { width: Some(width), colour: false });
+            let text = table(&pools(), &Terminal { width: Some(width), colour: false });
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(text.contains("llama"), "the first column stays: {text}");
             assert!(widest <= width || !text.contains("pages"), "{width}: {text}");

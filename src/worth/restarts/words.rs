@@ -2,6 +2,7 @@
 
 use super::super::words::money;
 use super::{HourClock, RestartHour, RestartsAt, RestartsResult};
+use crate::present::document::Cell;
 use crate::present::words;
 
 /// The heading.
@@ -95,17 +96,16 @@ pub fn columns() -> [&'static str; 7] {
 }
 
 /// A row for each hour of the day.
-pub fn rows(at: &RestartsAt) -> impl Iterator<Item = [String; 7]> + '_ {
-    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-    at.hours.iter().map(move |hour| {
+pub fn rows(at: &RestartsAt) -> impl Iterator<Item = [Cell; 7]> + '_ {
+    at.hours.iter().map(|hour| {
         [
-            clock(hour),
-            words::integer(hour.restarts),
-            words::integer(hour.tokens.round() as u64),
-            words::integer(hour.most_tokens),
-            dash(hour.prefill_seconds.map(seconds)),
-            dash(hour.money.map(money)),
-            dash(hour.warm_minutes.map(time)),
+            clock(hour).into(),
+            Cell::Count(hour.restarts),
+            Cell::Count(hour.tokens.round() as u64),
+            Cell::Count(hour.most_tokens),
+            Cell::known(hour.prefill_seconds, |found| Cell::Figure(seconds(found))),
+            Cell::known(hour.money, |found| Cell::Figure(money(found))),
+            Cell::known(hour.warm_minutes, |found| Cell::Figure(time(found))),
         ]
     })
 }

@@ -189,6 +189,11 @@ impl Estimate {
         PromptTokens { all: self.prompt_tokens.unwrap_or_else(of_pages), page: self.page_size }
     }
 
+    /// Whether the capacities of the curve were named by somebody; else they lie on a grid.
+    pub fn names_capacities(&self) -> bool {
+        self.capacities.iter().any(|point| point.label.is_some())
+    }
+
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
         sampling_error(self.sample_rate, pages as f64 * self.sample_rate)

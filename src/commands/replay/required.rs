@@ -1,11 +1,6 @@
-//! What an estimate requires, and its curve: as scripts read them, and as tables.
+//! What an estimate requires, and its curve, as scripts read them.
 
-use crate::present::pool::PoolReport;
-use crate::present::terminal::number::UNKNOWN;
-use crate::present::terminal::{Column, Sheet, Terminal, capacity, known, percent, share_name, thousands};
-use crate::present::words::BY_TOKENS;
 use crate::replay::BelowHits;
-use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity};
 use kvset_core::questions::retention::EvictionAge;
 use kvset_core::units::ratio::Ratio;
@@ -78,74 +73,6 @@ pub struct CoverageResult {
     /// Standard error of the capacity, as a share of it, where it was found in a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_error: Option<f64>,
-}
-
-/// The recommended capacities at one target ratio as a table: the numbers of the answer, one row a
-/// coverage. `errors` are the standard errors of the requirements, where they were found in a sample.
-pub(crate) fn required_table(
-    facts: &PoolReport,
-    target: usize,
-    errors: &[Option<f64>],
-    terminal: &Terminal,
-) -> String {
-    let Some(required) = facts.required.get(target) else { return String::new() };
-    let all = facts.recommended_at(target);
-    let with_room = facts.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
-    let sampled = errors.iter().any(Option::is_some);
-    let counted = all.iter().any(|entry| entry.hit_rate.is_some());
-    let known_pages = |pages: Option<u64>, entry: &Recommendation| {
-        known(pages, thousands, entry.status == RecommendationStatus::BeyondBound)
-    };
-    let in_bytes = facts.page_bytes.is_some();
-    let mut columns = vec![Column::Text("coverage")];
-    columns.extend(in_bytes.then_some(Column::Number("size")));
-    columns.push(Column::Number("pages"));
-    if counted {
-        columns.extend([Column::Number("hit rate"), Column::Number(BY_TOKENS)]);
-    }
-    columns.extend(sampled.then_some(Column::Number("std. error")));
-    columns.extend(with_room.then_some(Column::Number("without room")));
-    columns.push(Column::Text("trend"));
-    let mut sheet = Sheet::new(&columns).spare(&["trend", "std. error", "without room", BY_TOKENS]);
-    for (at, entry) in all.iter().enumerate() {
-        let mut cells = vec![share_name(entry.coverage)];
-        cells.extend(in_bytes.then(|| recommended_cell(entry, facts.page_bytes)));
-        cells.push(match entry.status {
-            RecommendationStatus::TooFew => in_parentheses(entry.so_far().map(thousands)),
-            _ => known_pages(entry.pages, entry),
-        });
-        if counted {
-            cells.extend([entry.hit_rate, entry.hit_rate_tokens].map(|rate| known(rate, percent, false)));
-        }
-        let error = errors.get(at).copied().flatten().map(|error| format!("{:.1} %", error * 100.0));
-        cells.extend(sampled.then(|| error.unwrap_or_else(|| "-".to_owned())));
-        let alone = |pages| capacity(pages, facts.page_bytes);
-        let is_beyond = entry.status == RecommendationStatus::BeyondBound;
-        cells.extend(with_room.then(|| known(entry.required_pages, alone, is_beyond)));
-        cells.push(entry.convergence.with_growth(entry.growth_per_window));
-        sheet.row(cells);
-    }
-    let room = if with_room { ", with room for requests in flight" } else { "" };
-    let heading = format!(
-        "required capacity at target ratio {}{room}; {} of {} requests have something to reuse",
-        required.target_ratio,
-        thousands(facts.requests_with_reuse),
-        thousands(facts.requests),
-    );
-    format!("\n{}{}", terminal.paragraph(&heading), sheet.render(terminal))
-}
-
-/// A recommended capacity in a cell; in parentheses what too few requests ask for so far.
-pub(crate) fn recommended_cell(entry: &Recommendation, page_bytes: Option<u64>) -> String {
-    let size = |pages| capacity(pages, page_bytes);
-    match entry.status {
-        RecommendationStatus::TooFew => in_parentheses(entry.so_far().map(size)),
-        status => known(entry.pages, size, status == RecommendationStatus::BeyondBound),
-    }
-}
-
-fn in_parentheses(size: Option<String>) -> String {
-    size.map_or_else(|| UNKNOWN.to_owned(), |size| format!("({size})"))
 }
 
 impl From<&CapacityPoint> for CapacityResult {

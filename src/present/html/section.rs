@@ -1,0 +1,44 @@
+//! Sections and tables of a document as HTML.
+
+use crate::present::document::{Section, Table};
+use crate::present::markup::Markup;
+
+/// A section with its heading.
+pub(super) fn section(section: &Section) -> Markup {
+    let mut out = Markup::default();
+    out.element("<h2>", &section.title, "</h2>\n");
+    for sentence in &section.sentences {
+        out.element("<p>", sentence, "</p>\n");
+    }
+    section.tables.iter().for_each(|found| {
+        out.markup(&table(found));
+    });
+    out
+}
+
+/// A table; exact figures of cells that are rounded are shown on demand.
+pub(crate) fn table(table: &Table) -> Markup {
+    let mut out = Markup::default();
+    out.raw("<div class=\"scroll\" tabindex=\"0\"><table>");
+    out.element("<caption>", &table.caption, "</caption>").raw("<thead><tr>");
+    let shown = table.telling_columns();
+    for index in &shown {
+        out.element("<th scope=\"col\">", &table.columns[*index], "</th>");
+    }
+    out.raw("</tr></thead><tbody>\n");
+    for row in &table.rows {
+        out.raw("<tr>");
+        for (index, cell) in row.iter().enumerate().filter(|(index, _)| shown.contains(index)) {
+            match (index, cell.exact()) {
+                (0, _) => out.element("<th scope=\"row\">", &cell.text(), "</th>"),
+                (_, None) => out.element("<td>", &cell.text(), "</td>"),
+                (_, Some(exact)) => {
+                    out.element("<td title=\"", &exact, "\">").text(&cell.text()).raw("</td>")
+                }
+            };
+        }
+        out.raw("</tr>\n");
+    }
+    out.raw("</tbody></table></div>\n");
+    out
+}
