@@ -47,9 +47,15 @@ impl Table {
         (!self.rows.is_empty()).then_some(self)
     }
 
-    /// Places of the columns that say something: one of hit rates by tokens may say no more than the one by pages before it.
+    /// Places of the columns that say something: one may be known of no row, and one of hit rates by tokens may say no more
+    /// than the one by pages before it.
     pub(crate) fn telling_columns(&self) -> Vec<usize> {
-        (0..self.columns.len()).filter(|index| !self.repeats(*index)).collect()
+        (0..self.columns.len()).filter(|index| !self.is_unknown(*index) && !self.repeats(*index)).collect()
+    }
+
+    fn is_unknown(&self, index: usize) -> bool {
+        let is_unknown = |row: &Vec<Cell>| matches!(row.get(index), None | Some(Cell::Unknown));
+        !self.rows.is_empty() && self.rows.iter().all(is_unknown)
     }
 
     fn repeats(&self, index: usize) -> bool {
@@ -77,6 +83,16 @@ mod tests {
         }
         assert_eq!(spread(&[1, 2, 3], 1).collect::<Vec<_>>(), [&1]);
         assert_eq!(spread(&[1, 2, 3], 0).count(), 0);
+    }
+
+    #[test]
+    fn a_column_that_is_known_of_no_row_is_left_out() {
+        let mut table = Table::new("", ["size", "cost"]);
+        assert_eq!(table.telling_columns(), [0, 1], "a table without rows keeps its headings");
+        table.row([Cell::Count(1), Cell::Unknown]);
+        assert_eq!(table.telling_columns(), [0]);
+        table.row([Cell::Count(2), Cell::BeyondBound]);
+        assert_eq!(table.telling_columns(), [0, 1]);
     }
 
     #[test]

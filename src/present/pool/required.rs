@@ -40,8 +40,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
         error: pool.sampled(),
     };
     let mut table = Table::new(caption, shown.columns());
-    table.spare =
-        vec!["trend", "std. error", "without that room", words::BY_TOKENS, "pages", "hit rate"];
+    table.spare = vec!["trend", "std. error", "without that room", words::BY_TOKENS, "pages", "hit rate"];
     for (at, target) in pool.required.iter().enumerate() {
         for entry in pool.recommended_at(at) {
             table.row(shown.row(entry, target.target_ratio, pool));
