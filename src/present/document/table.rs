@@ -53,6 +53,12 @@ impl Table {
         (0..self.columns.len()).filter(|index| !self.is_unknown(*index) && !self.repeats(*index)).collect()
     }
 
+    /// Whether a column is of figures, which lean to the right, or of words.
+    pub(crate) fn is_of_figures(&self, index: usize) -> bool {
+        let figures = self.rows.iter().filter_map(|row| row.get(index)?.is_figure());
+        figures.reduce(|all, one| all && one).unwrap_or(index > 0)
+    }
+
     fn is_unknown(&self, index: usize) -> bool {
         let is_unknown = |row: &Vec<Cell>| matches!(row.get(index), None | Some(Cell::Unknown));
         !self.rows.is_empty() && self.rows.iter().all(is_unknown)

@@ -23,7 +23,10 @@ pub(crate) fn table(table: &Table) -> Markup {
     out.element("<caption>", &table.caption, "</caption>").raw("<thead><tr>");
     let shown = table.telling_columns();
     for index in &shown {
-        out.element("<th scope=\"col\">", &table.columns[*index], "</th>");
+        match table.is_of_figures(*index) {
+            true => out.element("<th scope=\"col\">", &table.columns[*index], "</th>"),
+            false => out.element("<th scope=\"col\" class=\"words\">", &table.columns[*index], "</th>"),
+        };
     }
     out.raw("</tr></thead><tbody>\n");
     for row in &table.rows {
@@ -31,7 +34,8 @@ pub(crate) fn table(table: &Table) -> Markup {
         for (index, cell) in row.iter().enumerate().filter(|(index, _)| shown.contains(index)) {
             match (index, cell.exact()) {
                 (0, _) => out.element("<th scope=\"row\">", &cell.text(), "</th>"),
-                (_, None) => out.element("<td>", &cell.text(), "</td>"),
+                (_, None) if table.is_of_figures(index) => out.element("<td>", &cell.text(), "</td>"),
+                (_, None) => out.element("<td class=\"words\">", &cell.text(), "</td>"),
                 (_, Some(exact)) => {
                     out.element("<td title=\"", &exact, "\">").text(&cell.text()).raw("</td>")
                 }

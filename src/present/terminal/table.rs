@@ -76,10 +76,9 @@ struct Worded {
 
 impl Worded {
     fn of(table: &Table) -> Self {
-        let side = |index: usize| {
-            let figures = table.rows.iter().filter_map(|row| row.get(index)?.is_figure());
-            let is_figure = figures.reduce(|all, one| all && one).unwrap_or(index > 0);
-            if is_figure { CellAlignment::Right } else { CellAlignment::Left }
+        let side = |index: usize| match table.is_of_figures(index) {
+            true => CellAlignment::Right,
+            false => CellAlignment::Left,
         };
         let text = |cell: &Cell| shown(&cell.text());
         Self {
