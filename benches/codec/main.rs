@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
-/// Page ids a record, as in a prompt of 128,000 tokens at 64 tokens a page.
+/// Page ids a record, as in a prompt of 128,000 tokens at 64 tokens per page.
 const IDS: usize = 2000;
 /// Tokens of the same prompt.
 const TOKENS: usize = 128_000;

@@ -29,7 +29,7 @@ use splay::Splay;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Reusable prefix and the capacity it needs, one a request.
+/// Reusable prefix and the capacity it needs, one per request.
 type Results = Vec<(u64, u64)>;
 
 /// One run of a method over a load.

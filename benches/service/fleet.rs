@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Readings of each fleet, after one that is not counted.
 const ROUNDS: usize = 3;
 const NAMES: [&str; 2] = ["a", "b"];
-/// Instances, and worker threads of each; 0 for one a core.
+/// Instances, and worker threads of each; 0 for one per core.
 const FLEETS: [(usize, u32); 4] = [(1, 1), (2, 1), (1, 0), (2, 0)];
 
 /// Lets every fleet read the topic by turns and prints what came of it.

@@ -12,7 +12,7 @@ use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tokens a page.
+/// Tokens per page.
 const PAGE_SIZE: i32 = 64;
 /// Pages of the longest prompt: 128,000 tokens.
 const LONGEST: usize = 2000;

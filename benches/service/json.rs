@@ -1,4 +1,4 @@
-//! One partition of JSON, read by one worker thread and by one a core: the others parse ahead what waits for its worker.
+//! One partition of JSON, read by one worker thread and by one per core: the others parse ahead what waits for its worker.
 
 use crate::drained::{Drained, medians};
 use crate::input::{self, Filled};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Readings by each, after one that is not counted.
 const ROUNDS: usize = 5;
-/// Worker threads; 0 for one a core.
+/// Worker threads; 0 for one per core.
 const THREADS: [u32; 2] = [1, 0];
 
 /// Fills a topic with so many requests, lets each read it by turns, and prints what came of it.
@@ -43,7 +43,7 @@ fn print(filled: &Filled, medians: &[Drained; 1 + THREADS.len()]) {
         filled.records, filled.pages
     );
     println!("  {:<28} {:>8} {:>11} {:>15} {:>14}", "", "MB/s", "records/s", "to one thread", "own CPU s/GB");
-    for (name, reading) in ["bare consumer", "one worker thread", "one a core"].iter().zip(medians) {
+    for (name, reading) in ["bare consumer", "one worker thread", "one per core"].iter().zip(medians) {
         let rate = 1.0 / reading.elapsed.as_secs_f64();
         println!(
             "  {name:<28} {:>8.0} {:>11.0} {:>15.2} {:>14.2}",

@@ -49,7 +49,7 @@ class ConnectorTest(unittest.TestCase):
 
     def test_a_request_becomes_an_event(self):
         connector = self.connector()
-        # 16 tokens a page: 2 full pages and 3 tokens; 30 outputs fill 2 more, the last sampled token is in none.
+        # 16 tokens per page: 2 full pages and 3 tokens; 30 outputs fill 2 more, the last sampled token is in none.
         request = fakes.Request("a", 35, [1, 2], arrival=time.time() - 1.5)
         fakes.serve(connector, request, cached=16, outputs=30, hashes=[3, 4])
         [event] = self.events(connector)

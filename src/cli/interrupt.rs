@@ -57,7 +57,7 @@ pub fn force_after(shutdown: Shutdown, deadline: Duration) -> anyhow::Result<()>
         }
         // Said from here: the poll loop may be waiting for a broker, and hears of it only then.
         tracing::info!(
-            "asked to stop: within shutdown.deadline = {}, or at once when asked again",
+            "stopping: within shutdown.deadline = {}, or at once when interrupted again",
             words(deadline)
         );
         std::thread::sleep(deadline);

@@ -1,4 +1,4 @@
-//! `kvset model`: KV bytes a token from a model's config.json.
+//! `kvset model`: KV bytes per token from a model's config.json.
 
 use crate::cli::Failure;
 use crate::cli::args::{ModelArgs, ReplayArgs};
@@ -57,7 +57,7 @@ impl ReplayArgs {
     /// What the model's config says, once for each type of elements; none where no config is given.
     ///
     /// # Errors
-    /// The config cannot be read, or the model's cache cannot be told from it.
+    /// The config cannot be read, or the model's cache cannot be known from it.
     pub fn model_costs(&self) -> anyhow::Result<Vec<ModelCost>> {
         let Some(config) = &self.model_config else { return Ok(Vec::new()) };
         let checkpoint = Checkpoint::read(config)?;
@@ -128,7 +128,7 @@ impl Checkpoint {
         }
         let Some(text) = file_alongside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
         let index: Index = serde_json::from_str(&text)
-            .with_context(|| format!("`{WEIGHTS_INDEX}` beside the config is no index of weights"))?;
+            .with_context(|| format!("`{WEIGHTS_INDEX}` alongside the config is no index of weights"))?;
         let size = index.metadata.total_size;
         Ok(size.filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))
     }

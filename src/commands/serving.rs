@@ -26,7 +26,7 @@ impl Serving {
         Self::over(Settings::load(config.file())?, None)
     }
 
-    /// The same with the page and the API, which show what the board is told.
+    /// The same with the page and the API, which show what the board is reported.
     pub(super) fn with_page(config: &ConfigFile) -> Result<(Self, Arc<Board>), Failure> {
         let settings = Settings::load(config.file())?;
         let board = Arc::new(Board::new(settings.http.max_pool_labels, settings.provisioned()));

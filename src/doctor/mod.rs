@@ -138,7 +138,7 @@ impl Diagnosis {
     }
 }
 
-/// What can be told of requests, in the order of [`Subject::OF_REQUESTS`].
+/// What can be known of requests, in the order of [`Subject::OF_REQUESTS`].
 fn of_requests(evidence: &Evidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()] {
     [
         names::models(evidence),
@@ -161,5 +161,5 @@ fn of_requests(evidence: &Evidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()]
 
 /// What a log without requests tells of them.
 fn untold(subject: Subject) -> Finding {
-    Finding::new(subject, Verdict::No, "no request was read", "nothing can be told")
+    Finding::new(subject, Verdict::No, "no request was read", "nothing can be reported")
 }

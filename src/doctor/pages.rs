@@ -104,7 +104,7 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
             subject,
             Verdict::Yes,
             format!("{text}; {} of the ids watched stand behind different prefixes, as hashes of single pages do", integer(violations)),
-            "kvset tells pages by their whole prefix, so the counts are exact all the same",
+            "kvset distinguishes pages by their whole prefix, so the counts are exact all the same",
         )
         .with(numbers),
         _ => Finding::new(
@@ -201,7 +201,7 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             subject,
             Verdict::No,
             text,
-            "the capacity that the traffic needs can be told; what the cache in use behaves like, and what is lost where, cannot",
+            "the capacity that the traffic needs can be reported; what the cache in use behaves like, and what is lost where, cannot",
         )
         .cured_by(
             "have the engine report them: vLLM --enable-prompt-tokens-details or the connector kvset.vllm, SGLang \
@@ -226,7 +226,7 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             subject,
             Verdict::No,
             format!("{text}; every request reports all of its prompt but the last token"),
-            "that is the decode side of a split deployment, which is handed its prompts: it tells nothing of a cache",
+            "that is the decode side of a split deployment, which is handed its prompts: it says nothing about a cache",
         )
         .cured_by("log the prefill workers")
         .with(numbers);
@@ -259,7 +259,7 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             subject,
             Verdict::Yes,
             text,
-            "plausible: what the cache in use behaves like, and what is lost to capacity, routing and the engine, can be told",
+            "plausible: what the cache in use behaves like, and what is lost to capacity, routing and the engine, can be reported",
         )
         .with(numbers),
         _ => partly(

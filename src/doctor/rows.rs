@@ -113,7 +113,7 @@ pub(super) fn duplicates(evidence: &Evidence<'_>) -> Finding {
     ];
     let has_times = census.findings.times.clock.is_some();
     if !has_times && repeats.with_id == 0 {
-        let text = "rows have neither times nor request ids, so a copy cannot be told from a request that came again";
+        let text = "rows have neither times nor request ids, so a copy looks like a request that came again";
         return Finding::new(subject, Verdict::No, text, "a request logged twice counts as a hit")
             .cured_by("log a time, or request_id")
             .with(numbers);

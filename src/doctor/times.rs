@@ -34,12 +34,12 @@ pub(super) fn stated(evidence: &Evidence<'_>) -> Finding {
     let numbers =
         [("span_ms", span), ("placed_sessions", times.placed_sessions), ("placed_files", times.placed_files)];
     match clock {
-        TraceClock::Epoch => Finding::new(subject, Verdict::Yes, from_to, "windows, retention and rates can be told"),
+        TraceClock::Epoch => Finding::new(subject, Verdict::Yes, from_to, "windows, retention and rates can be reported"),
         TraceClock::Start => Finding::new(
             subject,
             Verdict::Yes,
             format!("{from_to}, from the start of the trace"),
-            "windows, retention and rates can be told, without dates",
+            "windows, retention and rates can be reported, without dates",
         ),
         TraceClock::Sessions => Finding::new(
             subject,
@@ -59,7 +59,7 @@ pub(super) fn stated(evidence: &Evidence<'_>) -> Finding {
     .with(numbers)
 }
 
-/// Whether requests that overlap can be told.
+/// Whether requests that overlap can be known.
 pub(super) fn durations(evidence: &Evidence<'_>) -> Finding {
     let (all, arrivals) = (evidence.census.requests, &evidence.census.arrivals);
     let verdict = Verdict::of_part(arrivals.with_duration, all);
@@ -170,7 +170,7 @@ pub(super) fn gaps(evidence: &Evidence<'_>) -> Finding {
         subject,
         Verdict::Partly,
         format!("no arrival for {}; requests come every {} on average", listed(&list), elapsed(mean as i64)),
-        "if nobody asked then, all is well; if rows were lost, what they would have evicted and found is missing",
+        "if nobody sent requests then, all is well; if rows were lost, what they would have evicted and found is missing",
     )
     .cured_by("check for these times that the log was collected: rotation, restarts of the collector, retention of the topic")
     .with(numbers)

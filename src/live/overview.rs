@@ -40,9 +40,9 @@ pub struct PoolState {
     /// Memory of the pool's state at the last closed window, in bytes.
     pub engine_bytes: Option<u64>,
     pub engine: Option<Profile>,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: Option<u32>,
-    /// Bytes a page; absent where no cost a token is configured too.
+    /// Bytes per page; absent where no cost per token is configured too.
     pub page_bytes: Option<u64>,
     pub tracked_pages: Option<u64>,
     pub accumulated_pages: Option<u64>,

@@ -78,7 +78,7 @@ impl Caches {
         self.entries.push((layer, reach, entry));
     }
 
-    /// Bytes a token of the layers with one reach, a line for each kind of entry.
+    /// Bytes per token of the layers with one reach, a line for each kind of entry.
     pub(super) fn lines(&self, reach: Reach) -> Result<Vec<CostLine>, ModelError> {
         self.lines_as(reach, reach.name())
     }
@@ -94,7 +94,7 @@ impl Caches {
         kinds.iter().map(|kind| Entry::line(name, kind)).collect()
     }
 
-    /// Bytes a token of each layer with one reach, those of one layer together.
+    /// Bytes per token of each layer with one reach, those of one layer together.
     pub(super) fn by_layer(&self, reach: Reach) -> Result<Vec<u64>, ModelError> {
         let mut layers: BTreeMap<usize, u64> = BTreeMap::new();
         for (layer, _, entry) in self.entries.iter().filter(|(_, of, _)| *of == reach) {
@@ -183,7 +183,7 @@ impl Caches {
                     kinds.iter().map(|kind| kind.as_str() == Some("minimax_m3_sparse")).collect()
                 }
                 (None, None) => {
-                    let needed_for = "it says which layers cache an index key beside their heads";
+                    let needed_for = "it says which layers cache an index key alongside their heads";
                     return Err(ModelError::Missing { field: fields.path_of(FLAGS), needed_for });
                 }
             };
@@ -316,7 +316,7 @@ impl Caches {
             let bytes: u64 = served.lines(Reach::Every)?.iter().map(|line| line.bytes).sum();
             self.remarks.push(format!(
                 "vLLM 0.33 and SGLang 0.5.23 pack the latents and index keys of this model in FP8 unless told otherwise: {bytes} \
-                 bytes a token with --kv-dtype fp8_ds_mla"
+                 bytes per token with --kv-dtype fp8_ds_mla"
             ));
         }
         self.remarks.push(

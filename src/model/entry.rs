@@ -90,7 +90,7 @@ impl Entry {
         self
     }
 
-    /// Bytes a token of several layers that differ at most in their heads.
+    /// Bytes per token of several layers that differ at most in their heads.
     pub(super) fn line(kind: &str, of_layers: &[&Self]) -> Result<CostLine, ModelError> {
         let first = of_layers[0];
         let count = factor("L", of_layers.len() as u64);

@@ -2,7 +2,7 @@
 
 use super::families;
 
-/// A `config.json` that cannot be turned into bytes a token.
+/// A `config.json` that cannot be turned into bytes per token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The text is no JSON object.

@@ -12,7 +12,7 @@ const MAX_COUNT: u64 = 1 << 31;
 /// Most layers a model may have.
 pub(super) const MAX_LAYERS: u64 = 10_000;
 
-/// Lists with an entry a layer, which give the number of layers where nothing else does.
+/// Lists with an entry per layer, which give the number of layers where nothing else does.
 const LAYER_LISTS: [&str; 4] = ["layer_types", "layers_block_type", "block_configs", "hybrid_layer_pattern"];
 
 /// One level of a config, and the levels around it.
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The number of layers, limited; that of a list with an entry a layer where no field counts them.
+    /// The number of layers, limited; that of a list with an entry per layer where no field counts them.
     pub(super) fn layer_count(&self) -> Result<u64, ModelError> {
         const FIELD: &str = "num_hidden_layers";
         let listed = LAYER_LISTS.iter().find_map(|name| self.value(name)?.as_array().map(Vec::len));
@@ -178,10 +178,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list with one entry a layer, and after them, as some configs have it, those of multi-token prediction;
+    /// A list with one entry per layer, and after them, as some configs have it, those of multi-token prediction;
     /// `None` if it is absent or empty.
     pub(super) fn layer_list(&self, name: &str, layers: u64) -> Result<Option<&'a [Value]>, ModelError> {
-        let expected = || format!("a list of {layers} entries, one a layer");
+        let expected = || format!("a list of {layers} entries, one per layer");
         let list = match self.value(name) {
             Some(Value::Array(_)) | None => self.list(name)?,
             Some(other) => return Err(self.unexpected(name, other, &expected())),

@@ -265,7 +265,7 @@ fn letters(fields: &Fields<'_>, field: &'static str, count: u64) -> Result<Vec<K
     let kinds: Option<Vec<Kind>> = pattern.chars().map(kind).collect();
     kinds.filter(|kinds| kinds.len() as u64 == count).ok_or_else(|| {
         let found = format!("a text of {} letters", pattern.chars().count());
-        fields.inconsistent(field, found, format!("{count} letters out of M, *, - and E, one a layer"))
+        fields.inconsistent(field, found, format!("{count} letters out of M, *, - and E, one per layer"))
     })
 }
 

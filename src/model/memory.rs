@@ -185,7 +185,7 @@ impl Deployment {
         let Some(result) = left else {
             return Err(ModelError::Deployment {
                 reason: format!(
-                    "nothing is left for the cache: {} of weights and {} beside them on each accelerator, of {} that the \
+                    "nothing is left for the cache: {} of weights and {} next to them on each accelerator, of {} that the \
                      engine may take; split the model over more ranks with --tp",
                     Bytes(weights),
                     self.overhead,
@@ -213,7 +213,7 @@ fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Optio
 }
 
 fn too_large(what: &str) -> ModelError {
-    ModelError::Overflow { what: what.to_owned(), formula: "left / bytes a token".to_owned() }
+    ModelError::Overflow { what: what.to_owned(), formula: "left / bytes per token".to_owned() }
 }
 
 impl fmt::Display for KvMemory {

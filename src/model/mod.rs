@@ -1,4 +1,4 @@
-//! KV bytes a token from a model's `config.json`.
+//! KV bytes per token from a model's `config.json`.
 //!
 //! ```text
 //! config.json -> fields (typed, checked) -> architecture (tables of families, no guessing)

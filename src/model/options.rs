@@ -20,7 +20,7 @@ pub struct CostOptions {
     pub tensor_parallel: NonZeroU32,
     /// Where the cache lies.
     pub tier: Tier,
-    /// Tokens a page, to round reserves up to whole pages with.
+    /// Tokens per page, to round reserves up to whole pages with.
     pub page_size: Option<PageSize>,
 }
 

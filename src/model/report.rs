@@ -37,7 +37,7 @@ pub struct ModelCost {
     /// How vLLM lays its layers out in one pool of blocks.
     #[serde(default)]
     pub pooling: Pooling,
-    /// Tokens a page, where they were given.
+    /// Tokens per page, where they were given.
     #[serde(default)]
     pub page_size: Option<u32>,
     /// What to know before using the figures.
@@ -64,7 +64,7 @@ pub struct Reserve {
     pub pages: Option<u64>,
     /// Bytes, over all ranks.
     pub bytes: u64,
-    /// The calculation: bytes a token for a window, bytes a checkpoint for a state.
+    /// The calculation: bytes per token for a window, bytes a checkpoint for a state.
     pub lines: Vec<CostLine>,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for ModelCost {
             "{}, {} cache, tp {}, {} tier",
             self.architecture, self.kv_dtype, self.tensor_parallel, self.tier
         )?;
-        writeln!(f, "\n{} bytes a token", self.bytes_per_token)?;
+        writeln!(f, "\n{} bytes per token", self.bytes_per_token)?;
         write_lines(f, &self.lines)?;
         if let Some(rank) = self.bytes_per_token_per_rank.filter(|_| self.tensor_parallel > 1) {
             writeln!(f, "  {rank} on each rank")?;
@@ -128,7 +128,7 @@ impl fmt::Display for ModelCost {
         if !self.windowed_lines.is_empty() {
             writeln!(
                 f,
-                "\n{} bytes a token where windowed layers keep every token too",
+                "\n{} bytes per token where windowed layers keep every token too",
                 self.bytes_per_token_all_layers
             )?;
             write_lines(f, &self.windowed_lines)?;

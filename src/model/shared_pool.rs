@@ -19,7 +19,7 @@ const BLOCK_STEP: u64 = 16;
 /// The same alongside latents.
 const LATENT_BLOCK_STEP: u64 = 128;
 
-/// Derives the pool of a model whose other costs are told already.
+/// Derives the pool of a model whose other costs are reported already.
 pub(super) fn of(
     cache: Cache,
     layers: &Layers,
@@ -94,7 +94,7 @@ pub(super) fn of(
 impl SharedPool {
     /// What each group holds of one prompt whose prefix can be found again, in words.
     pub(super) fn lines(&self, page_size: Option<u64>, all_full: u64) -> Vec<String> {
-        // A config's numbers may be as large as 64 bits hold; their products are told in 128.
+        // A config's numbers may be as large as 64 bits hold; their products are reported in 128.
         let page_size = page_size.map(|page| u128::from(page.max(self.least_block_tokens.unwrap_or(1))));
         let bytes_per_token = u128::from(self.block_bytes_per_token);
         let block = match page_size {
@@ -127,7 +127,7 @@ impl SharedPool {
             (Some(GroupKind::Mamba), page) => {
                 let tokens = page.or(self.least_block_tokens.map(u128::from)).unwrap_or(1);
                 lines.push(format!(
-                    "each place to go on from: {others} blocks, a state of each group; at {tokens} tokens a block as \
+                    "each place to go on from: {others} blocks, a state of each group; at {tokens} tokens per block as \
                      much as {} cached tokens",
                     (others * tokens).div_ceil(full)
                 ));

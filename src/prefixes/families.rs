@@ -22,7 +22,7 @@ pub struct PartsAt {
     pub part: Option<String>,
     /// The characters in that part, of one request of the family: the first, and the one behind the last.
     pub characters: Option<(usize, usize)>,
-    /// What differs, where that can be told.
+    /// What differs, where that can be known.
     pub kind: Option<Kind>,
 }
 
@@ -64,7 +64,7 @@ pub struct Findings {
     pub requests: u64,
     /// Those whose prompt is shorter than a page: no cache finds any of it.
     pub requests_below_a_page: u64,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: Option<u32>,
     /// Pages of all prompts.
     pub page_accesses: u64,
@@ -174,14 +174,14 @@ pub fn find(
     })
 }
 
-/// Places that are told as one family, each with what its bodies differ in.
+/// Places that are reported as one family, each with what its bodies differ in.
 #[derive(Debug, Default)]
 struct Group {
     places: Vec<(Place, Option<Difference>)>,
 }
 
 impl Group {
-    /// The place with most requests: what the family is told by.
+    /// The place with most requests: what the family is reported by.
     fn largest(&self) -> Option<&(Place, Option<Difference>)> {
         self.places.iter().max_by_key(|(place, _)| (place.members.len(), std::cmp::Reverse(place.reference)))
     }

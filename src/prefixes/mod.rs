@@ -9,7 +9,7 @@
 //!    replay.
 //!
 //! Ids are tokens where the log has them, else page ids. Ids that are chained tell of all before them, so nothing can be
-//! found behind a parting; then the log's largest shared beginnings are told, and no more ([`shared`]).
+//! found behind a parting; then the log's largest shared beginnings are reported, and no more ([`shared`]).
 
 mod bodies;
 mod families;

@@ -3,7 +3,7 @@
 use crate::replay::RequestLog;
 use std::collections::HashSet;
 
-/// Fewest ways in which requests go on behind a beginning that is told.
+/// Fewest ways in which requests go on behind a beginning that is reported.
 const FEWEST_WAYS: usize = 2;
 
 /// A beginning that requests share.
@@ -16,7 +16,7 @@ pub struct SharedPrefix {
 }
 
 /// The beginnings that save the most, at most so many: those whose requests go on in several ways. One that continues
-/// another one is told where fewer than half of its requests went another way.
+/// another one is reported where fewer than half of its requests went another way.
 pub fn shared(log: &RequestLog, most: usize) -> Vec<SharedPrefix> {
     let prompts = log.prompts();
     let (mut requests, mut ways, mut ends) =

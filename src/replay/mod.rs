@@ -105,7 +105,7 @@ pub struct Extras {
     pub prices: Prices,
     /// Splits by quota to price.
     pub quotas: Vec<Quota>,
-    /// Tiers under the engine's own cache, from the fastest, and what their engines are told.
+    /// Tiers under the engine's own cache, from the fastest, and what their engines are reported.
     pub below: Vec<Below>,
     /// See `below`.
     pub below_rules: EngineRules,
@@ -266,9 +266,9 @@ pub struct Replay {
     pub chain_violations: u64,
     /// Distinct pages of the whole trace.
     pub distinct_pages: PageCount,
-    /// Tokens a page, once known.
+    /// Tokens per page, once known.
     pub page_size: Option<PageSize>,
-    /// Bytes a page, where a cost a token is configured.
+    /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
@@ -276,17 +276,17 @@ pub struct Replay {
     pub provisioned: Option<CapacitySpec>,
     /// The curve at that capacity; absent where each capacity is modelled on its own.
     pub at_provisioned: Option<CapacityPoint>,
-    /// The same at each further cost a token.
+    /// The same at each further cost per token.
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were requested, in the order in which they closed.
     pub windows: Vec<Estimate>,
-    /// What tiers below found, one list a capacity of the engine; empty where none were requested.
+    /// What tiers below found, one list per capacity of the engine; empty where none were requested.
     pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
     /// What was searched, where the caller did ([`search`]).
     pub searched: Option<SearchResult>,
-    /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
+    /// Requests too large to run at all, one per capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
     /// The figures if prompts bring answers back, where they differ from those of the windows.
     pub with_answers: Option<WithAnswers>,

@@ -17,11 +17,11 @@ struct Row<'a> {
     pool: Option<&'a str>,
     pages: u64,
     theoretical_prefix_hits: u64,
-    /// One a target ratio, as configured; `null` where each capacity is modelled on its own.
+    /// One per target ratio, as configured; `null` where each capacity is modelled on its own.
     required_pages: Option<&'a [Option<u64>]>,
-    /// One a capacity, ascending.
+    /// One per capacity, ascending.
     prefix_hits: &'a [Option<u64>],
-    /// What each tier below found after that, from the fastest: one list a capacity, ascending.
+    /// What each tier below found after that, from the fastest: one list per capacity, ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     below_hits: Option<&'a [Vec<u64>]>,
     /// Pages that a draft head loses of it at any size.
@@ -84,7 +84,7 @@ impl<'a> PerRequest<'a> {
         }
     }
 
-    /// Takes what the tiers below found of the next request, one list a capacity.
+    /// Takes what the tiers below found of the next request, one list per capacity.
     pub(super) fn set_below<'h>(&mut self, hits: impl Iterator<Item = &'h [u64]>) {
         self.below = Some(hits.map(<[u64]>::to_vec).collect());
     }

@@ -86,7 +86,7 @@ impl Units {
         }
     }
 
-    /// A row a capacity of the engine; `None` without tiers below.
+    /// A row per capacity of the engine; `None` without tiers below.
     fn below(&self, engine: &str, capacities: &[CapacityPoint], below: &[Vec<BelowHits>]) -> Option<Section> {
         let first = below.first().filter(|tiers| !tiers.is_empty())?;
         let names = first.iter().map(|tier| tier.tier.as_str());

@@ -11,7 +11,7 @@ use kvset_core::request::labels::Label;
 use kvset_formats::trace::TraceRow;
 
 /// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
-/// tiers is told where several are planned.
+/// tiers is reported where several are planned.
 pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
     let asked = &pool.questions;
     let traffic = pool.tiers.len() > 1 && !pool.is_pointwise();

@@ -316,7 +316,7 @@ impl Run {
     /// Closes every window and says what was found.
     ///
     /// # Errors
-    /// What cannot be told.
+    /// What cannot be known.
     pub(super) fn finish(mut self, findings: &Findings) -> Result<(Replay, ReplayHistory), ReplayError> {
         let end = Offset(self.rows as i64);
         let recorder = self.recorder.take();

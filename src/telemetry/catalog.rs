@@ -99,7 +99,7 @@ metrics! {
         "Capacity that is enough for this share of the window's requests; absent beyond the tracked bound.";
     REQUIRED_CAPACITY_BYTES = "kvset_required_capacity_bytes", Kind::Gauge, Bytes,
         ["pool", "window", "target", "coverage"],
-        "The same in bytes, where a cost a token is known.";
+        "The same in bytes, where a cost per token is known.";
     IN_FLIGHT_PAGES = "kvset_in_flight_pages", Kind::Gauge, Pages, ["pool", "window"],
         "Most distinct pages that other requests in flight held as one arrived; absent without durations.";
     IN_FLIGHT_REQUESTS = "kvset_in_flight_requests", Kind::Gauge, Requests, ["pool", "window"],
@@ -110,7 +110,7 @@ metrics! {
     RECOMMENDED_PAGES = "kvset_recommended_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "coverage"],
         "The capacity to have, of the window to act on at the coverage to act on; NaN while its status is not ready.";
     RECOMMENDED_BYTES = "kvset_recommended_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "coverage"],
-        "The same in bytes, where a cost a token is known.";
+        "The same in bytes, where a cost per token is known.";
     RECOMMENDED_HIT_RATE = "kvset_recommended_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "coverage"],
         "Prefix hit rate of the window to act on in a cache of exactly that capacity; NaN like it.";
     RECOMMENDATION_STATUS = "kvset_recommendation_status", Kind::Gauge, Things, ["pool", "window", "status"],
@@ -129,15 +129,15 @@ metrics! {
     ACCUMULATED_CAPACITY_PAGES = "kvset_accumulated_capacity_pages", Kind::Gauge, Pages, ["pool"],
         "Distinct pages ever seen: what never evicting would hold.";
     ACCUMULATED_CAPACITY_BYTES = "kvset_accumulated_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
-        "The same in bytes, where a cost a token is known.";
+        "The same in bytes, where a cost per token is known.";
     PROVISIONED_CAPACITY_PAGES = "kvset_provisioned_capacity_pages", Kind::Gauge, Pages, ["pool"],
         "What the pool's cache holds today, as configured (`provisioned`).";
     PROVISIONED_CAPACITY_BYTES = "kvset_provisioned_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
-        "The same in bytes, where a cost a token is known.";
+        "The same in bytes, where a cost per token is known.";
     EFFECTIVE_CAPACITY_PAGES = "kvset_effective_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "bound"],
         "What the cache in use behaves like by its own hits, all replicas together; bound is `from` or `to`, which is +Inf where no request sets an upper bound.";
     EFFECTIVE_CAPACITY_BYTES = "kvset_effective_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "bound"],
-        "The same in bytes, where a cost a token is known.";
+        "The same in bytes, where a cost per token is known.";
     MEASURED_AGREEMENT = "kvset_measured_agreement_ratio", Kind::Gauge, Ratio, ["pool", "window", "by"],
         "Share of the requests, or of their pages, that agree on that capacity; by is `requests` or `pages`.";
     LEDGER_PAGES = "kvset_ledger_pages", Kind::Gauge, Pages, ["pool", "window", "step"],

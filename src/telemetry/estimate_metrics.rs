@@ -149,7 +149,7 @@ fn show_routing(shown: &mut Shown, pool: &str, estimate: &Estimate) {
     }
 }
 
-/// Shows what the pool's cache holds, in whatever units can be told.
+/// Shows what the pool's cache holds, in whatever units can be known.
 pub(super) fn show_provisioned(
     shown: &mut Shown,
     pool: &str,

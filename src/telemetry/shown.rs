@@ -1,4 +1,4 @@
-//! Gauges that hold until they are told otherwise, kept from being forgotten.
+//! Gauges that hold until they are reported otherwise, kept from being forgotten.
 //!
 //! The recorder drops gauges that nobody set for an hour, so that those of partitions and pools which went
 //! elsewhere go. The figures of a window of a day hold for a day: whoever shows them sets them again.

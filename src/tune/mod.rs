@@ -56,11 +56,11 @@ impl Cost {
 pub struct Base {
     /// The engine that is modelled.
     pub engine: &'static str,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: u32,
     /// What the cache holds, of all replicas together.
     pub capacity_pages: u64,
-    /// The same in bytes, where a cost a token is known.
+    /// The same in bytes, where a cost per token is known.
     pub capacity_bytes: Option<u64>,
     /// Requests that count.
     pub requests: u64,

@@ -16,7 +16,7 @@ use kvset_core::windows::window::WindowKind;
 pub struct Setup {
     /// As a replay takes it, with one capacity.
     pub options: ReplayOptions,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// That of the log, where its pages have ids; else pages of any size can be made.
     pub logged_page_size: Option<PageSize>,
@@ -215,7 +215,7 @@ impl Setup {
         }
     }
 
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub fn page_bytes(&self) -> Option<PageBytes> {
         let cost = self.options.pool.kv_bytes_per_token?;
         PageBytes::from_token_cost(cost, self.page_size)

@@ -50,7 +50,7 @@ pub struct TimeToFirstToken {
 pub struct WorthAt {
     /// The size; absent of unlimited capacity.
     pub pages: Option<u64>,
-    /// The same in bytes, where a cost a token is known.
+    /// The same in bytes, where a cost per token is known.
     pub bytes: Option<u64>,
     /// Prefill of the whole log.
     pub accelerator_hours: f64,

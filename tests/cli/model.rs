@@ -15,7 +15,7 @@ fn model(config: &str, args: &[&str]) -> assert_cmd::assert::Assert {
 fn the_formula_is_shown_with_the_numbers_put_in() {
     let output = model(LLAMA, &[]).success().get_output().clone();
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("\n131072 bytes a token\n"), "{text}");
+    assert!(text.contains("\n131072 bytes per token\n"), "{text}");
     assert!(text.contains("num_key_value_heads") && text.contains("= 131072"), "{text}");
     assert!(output.stderr.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Bytes a token of public models, and configs that are wrong in every way.
+//! Bytes per token of public models, and configs that are wrong in every way.
 
 use kvset::core::units::PageSize;
 use kvset::model::{
@@ -186,7 +186,7 @@ fn the_formula_is_printed_with_its_numbers() {
     let expected = "\
 DeepseekV32ForCausalLM, fp8 cache, tp 1, gpu tier
 
-48068 bytes a token
+48068 bytes per token
   full attention, latent: L * (kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * qk_rope_head_dim) = 61 * (512 + 16 + 128) = 40016
   indexer keys: L * (index_head_dim + index_head_dim / 128 * 4) = 61 * (128 + 4) = 8052
 
@@ -200,11 +200,11 @@ note: 1 multi-token prediction layer(s) are left out: an engine that speculates 
     let expected = "\
 GptOssForCausalLM, bf16 cache, tp 16, gpu tier
 
-73728 bytes a token
+73728 bytes per token
   full attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
   4608 on each rank
 
-147456 bytes a token where windowed layers keep every token too
+147456 bytes per token where windowed layers keep every token too
   sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
 
 reserve for each sequence: 10616832 bytes (10.2 MiB, as much as 144 cached tokens)
@@ -270,7 +270,7 @@ fn errors_name_the_field_and_what_it_should_hold() {
         (json!({"num_key_value_heads": [1, 2]}), "is a list of 2: expected a list of 4 entries"),
         (json!({"num_key_value_heads": [1, 2, 0, 1]}), "expected a list of whole numbers from 1"),
         (json!({"torch_dtype": "int3"}), "is the text `int3`: expected bfloat16"),
-        (json!({"layer_types": ["full_attention"]}), "expected a list of 4 entries, one a layer"),
+        (json!({"layer_types": ["full_attention"]}), "expected a list of 4 entries, one per layer"),
         (json!({"layer_types": ["full_attention", "full_attention", "full_attention", "rnn"]}), "text `rnn`"),
         (json!({"layer_types": vec!["sliding_attention"; 4]}), "`sliding_window` is missing"),
         (json!({"num_kv_shared_layers": 4}), "is 4: expected less than the 4 of"),
@@ -404,7 +404,7 @@ fn a_hybrid_model_of_absurd_size_is_told_without_overflow() {
                 let options = CostOptions { page_size: PageSize::new(u32::MAX), ..CostOptions::default() };
                 match cost(&value.to_string(), &options) {
                     Ok(cost) => {
-                        assert!(cost.to_string().contains("bytes a token"), "{name}: {field} = 2^{bits}")
+                        assert!(cost.to_string().contains("bytes per token"), "{name}: {field} = 2^{bits}")
                     }
                     Err(error) => assert!(!error.to_string().is_empty()),
                 }

@@ -15,7 +15,7 @@ struct Figure {
     indexer_dtype: Option<String>,
     formula: String,
     bytes_per_token: u64,
-    /// Bytes a token of the layers with a window.
+    /// Bytes per token of the layers with a window.
     #[serde(default)]
     windowed: u64,
     /// Bytes of a checkpoint.

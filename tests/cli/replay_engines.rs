@@ -481,7 +481,7 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
             &["--capacities", "9p", "--below", "mooncake:9p", "--sample-rate", "0.5"],
             "--below needs every page",
         ),
-        (&["--engine", "vllm", "--search"], "vllm tells every requirement without it"),
+        (&["--engine", "vllm", "--search"], "vllm reports every requirement without it"),
         (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),

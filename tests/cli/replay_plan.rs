@@ -1,4 +1,4 @@
-//! `kvset replay --tier` and several costs a token: the plan, its trends, and what they agree with.
+//! `kvset replay --tier` and several costs per token: the plan, its trends, and what they agree with.
 
 use crate::support::program::kvset;
 use crate::support::shared::shared_path;
@@ -31,7 +31,7 @@ fn generated(directory: &Path) -> PathBuf {
 const TIERS: [&str; 6] =
     ["--tier", "hbm:0.9:64MiB:2500", "--tier", "dram:0.95:1GiB:100", "--tier", "disk:0.999:300p:inclusive"];
 
-/// The part of a result that hangs on the cost a token.
+/// The part of a result that hangs on the cost per token.
 fn by_cost(result: &Value) -> Value {
     json!([result["capacities"], result["required"], result["in_flight"], result["plan"]])
 }

@@ -183,7 +183,7 @@ fn everything_that_recommends_recommends_one_number() {
 
         let (json, estimate) = record(&broker);
         let number = to_act_on(&estimate);
-        let (pages, bytes) = (number.pages.expect("ready"), number.bytes.expect("a cost a token"));
+        let (pages, bytes) = (number.pages.expect("ready"), number.bytes.expect("a cost per token"));
         assert!(number.pages > number.required_pages, "there is room for requests in flight: {number:?}");
         assert!(number.hit_rate.is_some(), "counted at that size: {number:?}");
         let entry =

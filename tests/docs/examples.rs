@@ -146,7 +146,7 @@ fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
         estimate("a", 5000, 0, entry("too_few", true, None, None)),
         // Engines that are modelled at each capacity on its own recommend nothing.
         estimate("a", 6000, 0, json!({"recommended": []})),
-        // Without a cost a token there are pages only.
+        // Without a cost per token there are pages only.
         estimate("c", 1000, 0, entry("ready", true, Some(9), None)),
     ];
     for (key, value) in &records {

@@ -156,7 +156,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     })
 }
 
-/// Tokens of the prompt at so many tokens a page.
+/// Tokens of the prompt at so many tokens per page.
 fn input(asked: &Asked, page: u64) -> u64 {
     let missing = if asked.ids.is_empty() { 0 } else { asked.tail.min(page - 1) };
     asked.ids.len() as u64 * page - missing

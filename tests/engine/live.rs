@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Tokens a block of the server.
+/// Tokens per block of the server.
 const BLOCK: u64 = 32;
 
 /// A row, as far as it is read here.

@@ -70,7 +70,7 @@ struct Answers {
     per_request_host_hit_pages: Option<Vec<u64>>,
 }
 
-/// What a model answers: hits of each request, a list a capacity; those of the tier below likewise.
+/// What a model answers: hits of each request, a list per capacity; those of the tier below likewise.
 struct Modelled {
     hits: Vec<Vec<u64>>,
     below: Vec<Vec<u64>>,

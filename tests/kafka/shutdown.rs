@@ -51,7 +51,7 @@ fn a_second_signal_forces_the_service_to_stop() {
     let mut instance = at_work(&broker, folder.path(), "10m");
     drop(broker);
     instance.signal("TERM");
-    instance.wait_for("asked to stop", LIMIT);
+    instance.wait_for("stopping: within", LIMIT);
     instance.signal("TERM");
     assert_eq!(instance.wait(LIMIT).code(), Some(1), "{}", instance.said());
 }

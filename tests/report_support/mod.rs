@@ -272,7 +272,7 @@ pub fn week() -> ReportInput {
         inputs: vec![
             ("Files".to_owned(), "coding-agents-week.jsonl.zst".to_owned()),
             ("Format".to_owned(), "weka, page ids unique within the file".to_owned()),
-            ("KV bytes a token".to_owned(), "61,464 (given)".to_owned()),
+            ("KV bytes per token".to_owned(), "61,464 (given)".to_owned()),
         ],
         pools: vec![week_pool()],
         compares_engines: false,

@@ -1,4 +1,4 @@
-//! Request events in JSON, one a line, as a trace.
+//! Request events in JSON, one per line, as a trace.
 
 use kvset::commands::produce::producing::message_of;
 use kvset::core::units::pages::Scope;

@@ -153,7 +153,7 @@ fn a_page_size_asked_for_does_not_overrule_the_row() {
         sizes
     };
     assert_eq!(sizes("weka_flat.jsonl"), [Some(64), Some(32)]);
-    assert_eq!(sizes("mooncake.jsonl"), [Some(128)], "only the empty row fits 128 tokens a page");
+    assert_eq!(sizes("mooncake.jsonl"), [Some(128)], "only the empty row fits 128 tokens per page");
 }
 
 #[test]

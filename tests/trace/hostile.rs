@@ -98,7 +98,7 @@ fn bad_rows_are_refused_with_their_reason() {
         ("secret", "not valid JSON at byte 1"),
         (
             r#"{"timestamp":1,"input_length":2000,"hash_ids":[77,78]}"#,
-            "2 page ids do not fit 2000 prompt tokens at 512 tokens a page: expected 3 or 4; --page-size says how many \
+            "2 page ids do not fit 2000 prompt tokens at 512 tokens per page: expected 3 or 4; --page-size says how many \
              tokens a page has where the trace does not",
         ),
     ];

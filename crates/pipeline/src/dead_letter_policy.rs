@@ -19,7 +19,7 @@ pub struct DeadLetterLimits {
 }
 
 impl DeadLetterLimits {
-    /// Largest window: its state takes a bit a record.
+    /// Largest window: its state takes a bit per record.
     pub const MAX_SHARE_WINDOW: u32 = 1 << 20;
 }
 

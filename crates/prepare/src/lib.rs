@@ -1,6 +1,6 @@
 //! Raw request logs to request events: decode, tokenise, hash, sample.
 //!
-//! A [`Preparer`], one a thread, is a function of (recipe, record): it knows no clock and remembers
+//! A [`Preparer`], one per thread, is a function of (recipe, record): it knows no clock and remembers
 //! nothing that shapes what it gives out, so records may be prepared in any order and by anyone.
 //!
 //! | record | prompt |

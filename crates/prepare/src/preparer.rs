@@ -125,7 +125,7 @@ impl Preparer {
             LetterContent::Off => None,
         };
         if let (Some(letter), Some(_)) = (&mut letter, recipe.hash_key) {
-            // A record that somebody guesses could be told by it.
+            // A record that somebody guesses could be recognised by it.
             letter.headers.retain(|(name, _)| *name != DeadLetter::HASH);
         }
         let outputs = letter.map(|letter| OutputRecord {

@@ -47,7 +47,7 @@ impl TimeUnit {
 /// How a pool's pages are cut and chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRules {
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Whether a last page that is not full is hashed too.
     pub include_partial_page: bool,

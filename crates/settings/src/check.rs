@@ -336,7 +336,7 @@ fn no_repeats<T: Field + PartialEq>(notes: &mut Notes<'_>, key: &str, entries: &
     }
 }
 
-/// Capacities in bytes are no pages without a cost a token.
+/// Capacities in bytes are no pages without a cost per token.
 fn needs_cost(notes: &mut Notes<'_>, key: &str, capacities: &[CapacitySpec], cost_key: &str) {
     let in_bytes = capacities.iter().find(|spec| matches!(spec.size, CapacitySize::Bytes(_)));
     if let Some(spec) = in_bytes {

@@ -71,7 +71,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems, one a line, under a line that counts them.
+/// The problems, one per line, under a line that counts them.
 fn list(problems: &[Problem]) -> String {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let mut text = format!("the configuration has {} {noun}:", problems.len());

@@ -233,8 +233,8 @@ sections! {
         /// from the write, and how long unused pages live in each of `capacities`: at most 64 of these.
         [results]
         ttls: Option<Vec<Ttl>> = None, in 0..=MAX_TTLS, like Some(example_ttls());
-        /// How many tenants to tell one by one in every estimate, those that hold the most; all others are told as
-        /// one. At most 4,096 are told apart.
+        /// How many tenants to tell one by one in every estimate, those that hold the most; all others are reported as
+        /// one. At most 4,096 are distinguished.
         [results]
         tenants: Option<u32> = None, in 1..=MAX_TOLD_TENANTS, like Some(5);
         /// Whether windows over event time and `last:N` say what perfect foresight would find at each of
@@ -285,7 +285,7 @@ sections! {
     }
 
     /// `kvset prepare`: raw request logs to request events. Page sizes, partial pages and sample rates are
-    /// those of [estimate] and [[pools]] (64 tokens a page where none is set); connections, commits,
+    /// those of [estimate] and [[pools]] (64 tokens per page where none is set); connections, commits,
     /// queues and the limits on dead letters are those of the other sections.
     pub struct Prepare {
         /// Topic of raw requests, in any partitioning.
@@ -342,7 +342,7 @@ sections! {
         /// Memory for the token ids of texts met before, all models together: a conversation that grows is
         /// not tokenised from its start again.
         cache: Size = Size::from_mib(256), in Size(0)..=Size::from_mib(65_536);
-        /// Threads that tokenise; 0 for one a core. They share the records of all partitions.
+        /// Threads that tokenise; 0 for one per core. They share the records of all partitions.
         threads: u32 = 0, in 0..=1024;
         /// What dead letters hold of their record: "raw" all of it, prompts too; "redacted" its place, its
         /// size and its hash; "off" writes none.
@@ -409,7 +409,7 @@ sections! {
 
     /// Threads and the queues between them.
     pub struct Workers {
-        /// Threads that estimate; 0 for one a core. A partition is on one at a time; those without records read JSON ahead
+        /// Threads that estimate; 0 for one per core. A partition is on one at a time; those without records read JSON ahead
         /// for the others.
         threads: u32 = 0, in 0..=1024;
         /// Most records that wait for a partition; beyond, nothing more is taken in.

@@ -226,7 +226,7 @@ impl TokenCost {
         (bytes > 0.0 && bytes <= Self::MAX).then_some(Self(bytes))
     }
 
-    /// Bytes a token.
+    /// Bytes per token.
     pub fn get(self) -> f64 {
         self.0
     }

@@ -8,7 +8,7 @@
 //! The body is the state, or the list of the parts that a large one is kept in ([`Contents`]).
 //!
 //! Magic, version, header length and the place of the header's checksum are the same in every
-//! version, so that a rotten version number is told from a newer program's file.
+//! version, so that a rotten version number is distinguished from a newer program's file.
 
 use super::contents::{Contents, PartsFile};
 use kvset_formats::position::NextOffset;
@@ -90,7 +90,7 @@ pub enum FormatError {
     },
     /// A file of parts is not where it should be.
     #[error(
-        "the parts file {file} that the snapshot names is not beside it: it was removed or not copied along; restore \
+        "the parts file {file} that the snapshot names is not next to it: it was removed or not copied along; restore \
          it from a copy, or let an older generation or a rebuild from the log take its place"
     )]
     PartsGone {

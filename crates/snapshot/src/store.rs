@@ -76,7 +76,7 @@ impl Generation {
         }
     }
 
-    /// What a resume decision is told, once the log was requested the record that stands where the
+    /// What a resume decision knows, once the log was asked for the record that stands where the
     /// state's last one stood ([`SnapshotFact::last_record_in_log`]).
     ///
     /// [`SnapshotFact::last_record_in_log`]: kvset_pipeline::facts::SnapshotFact::last_record_in_log

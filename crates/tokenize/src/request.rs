@@ -93,7 +93,7 @@ impl fmt::Debug for TokenizedPrompts {
     }
 }
 
-/// Turns OpenAI-compatible bodies into token ids. One a thread; clones share the memory of the pieces
+/// Turns OpenAI-compatible bodies into token ids. One per thread; clones share the memory of the pieces
 /// they met.
 pub struct RequestTokenizer {
     model: Arc<Model>,

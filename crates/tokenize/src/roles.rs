@@ -11,7 +11,7 @@ use super::unrendered::shown_role;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// Roles that the template at hand is known to render. One a thread.
+/// Roles that the template at hand is known to render. One per thread.
 #[derive(Default)]
 pub(super) struct RenderedRoles(Vec<Seen>);
 

@@ -45,7 +45,7 @@ def replay(
         that a trace file may have, for example `{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}` (milliseconds,
         tokens), or request events; they are read once, so a generator will do.
     engine: whose cache is modelled: paper, leaf-first, vllm, sglang, lmcache, lmcache-mp or mooncake.
-    page_size: tokens a page, where the rows do not say.
+    page_size: tokens per page, where the rows do not say.
     kv_bytes_per_token: bytes of KV state a token costs; or `model_config`, the config.json (or its folder) to compute it from.
     capacities: where to tell hit rates: pages as numbers, or sizes such as "10GiB".
     provisioned: what the cache holds today, in the same forms.

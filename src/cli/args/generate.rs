@@ -53,7 +53,7 @@ pub struct GenerateArgs {
         allow_negative_numbers = true
     )]
     pub start_ms: i64,
-    /// Tokens a page.
+    /// Tokens per page.
     #[arg(long, value_name = "N", default_value = "64", value_parser = page_size)]
     pub page_size: PageSize,
     /// Sessions that begin in a day, on average.

@@ -43,7 +43,7 @@ pub struct ModelArgs {
     /// Where the cache is kept: in the ranks' own memory, or in memory that they share.
     #[arg(long, value_name = "TIER", default_value = "gpu", value_parser = choice::<Tier>())]
     pub tier: Tier,
-    /// Tokens a page, to round what sequences reserve up to whole pages.
+    /// Tokens per page, to round what sequences reserve up to whole pages.
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
     /// Memory of one accelerator: says how many tokens fit into what is left for the cache.
@@ -123,7 +123,7 @@ impl ModelArgs {
             (None, None) => {
                 return Err(
                     "--accelerator-memory needs to know what the weights take: give --weights, or put \
-                            model.safetensors.index.json beside the config",
+                            model.safetensors.index.json next to the config",
                 );
             }
         };

@@ -58,7 +58,7 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Reads bytes a token.
+/// Reads bytes per token.
 pub fn token_cost(text: &str) -> Result<f64, String> {
     let bytes = text.parse().ok().filter(|bytes: &f64| *bytes > 0.0 && *bytes <= 1e9);
     bytes.ok_or_else(|| "expected a number above 0, up to 1000000000".to_owned())

@@ -44,7 +44,7 @@ pub struct TraceArgs {
     /// Where in each record the answer with its usage is, as prepare.response says it.
     #[arg(long, value_name = "PATH")]
     pub response: Option<FieldPath>,
-    /// Tokens a page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
+    /// Tokens per page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
     /// Unit of times that are numbers: auto (that in which they are dates of a log, else that of the format), s, ms, us or
@@ -147,7 +147,7 @@ pub struct ReplayArgs {
     /// What to read.
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Bytes of KV state a token costs (repeatable): sizes are told at the first, and once more at each
+    /// Bytes of KV state a token costs (repeatable): sizes are reported at the first, and once more at each
     /// further one.
     #[arg(long, value_name = "X", value_parser = token_cost, conflicts_with = "model_config")]
     pub kv_bytes_per_token: Vec<f64>,

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Verdict {
     /// As it must be.
     Good,
-    /// It could not be told, or there is nothing to tell.
+    /// It could not be reported, or there is nothing to tell.
     Untried,
     /// The service would not work.
     Bad,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 const MIN_REQUESTS: u64 = 100;
 /// Event time of the demonstration's windows: at the default speed, about one closes every second.
 const WINDOW_MS: u64 = 600_000;
-/// Bytes a token of the demonstration's model: Llama-3.1-8B in bf16.
+/// Bytes per token of the demonstration's model: Llama-3.1-8B in bf16.
 const BYTES_A_TOKEN: f64 = 131_072.0;
 /// Most pools that are concluded about.
 const MOST_POOLS: usize = 20;

@@ -1,4 +1,4 @@
-//! What further costs a token make of the answer.
+//! What further costs per token make of the answer.
 
 use super::required::{CapacityResult, RequiredResult, capacities_of, required_of};
 use crate::present::document::{Cell, Section, Table};
@@ -10,7 +10,7 @@ use kvset_core::questions::tiers::TierEstimates;
 use kvset_core::units::Bytes;
 use serde::Serialize;
 
-/// The sizes at a further cost a token.
+/// The sizes at a further cost per token.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostResult {
     /// Bytes of KV state a token costs.
@@ -21,20 +21,20 @@ pub struct CostResult {
     pub distinct_bytes: Option<u64>,
     /// The hit-rate curve: a capacity in bytes holds another number of pages.
     pub capacities: Vec<CapacityResult>,
-    /// One entry a target ratio.
+    /// One entry per target ratio.
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it.
     pub in_flight: Option<InFlight>,
     /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
-    /// The recommended capacities, one list a target ratio.
+    /// The recommended capacities, one list per target ratio.
     #[serde(skip)]
     recommended: Vec<Vec<Recommendation>>,
 }
 
 impl CostResult {
-    /// The part of an estimate that hangs on the cost a token.
+    /// The part of an estimate that hangs on the cost per token.
     pub fn new(kv_bytes_per_token: f64, estimate: &Estimate) -> Self {
         Self {
             kv_bytes_per_token,
@@ -68,7 +68,7 @@ impl CostResult {
         let room = self.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
         let plan = self.plan.as_ref().map(|plan| plan_table(plan, room, self.page_bytes));
         Section {
-            title: format!("At {} bytes a token{page}", self.kv_bytes_per_token),
+            title: format!("At {} bytes per token{page}", self.kv_bytes_per_token),
             sentences: if distinct.is_empty() { Vec::new() } else { vec![distinct] },
             tables: std::iter::once(table).chain(plan).collect(),
         }

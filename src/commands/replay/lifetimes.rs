@@ -22,7 +22,7 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
     result.quotas = done.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
 }
 
-/// What perfect foresight would have in a window, one entry a capacity of the trace; none where nothing is told.
+/// What perfect foresight would have in a window, one entry per capacity of the trace; none where nothing is reported.
 fn optimal_hits(estimate: &Estimate, capacities: usize) -> Option<Vec<Option<u64>>> {
     let mut hits: Vec<_> = estimate.capacities.iter().map(|point| point.optimal_page_hits).collect();
     hits.first().copied().flatten()?;

@@ -182,7 +182,7 @@ impl ReplayArgs {
         Err(several_pools(pools, asked).into())
     }
 
-    /// What the engines are told; one alone what it reads, without what tiers below are told.
+    /// What the engines are given; one alone what it reads, without what tiers below are given.
     fn own_rules(&self, model: &FromModel) -> EngineRules {
         let rules = self.all_rules(model);
         match self.engines.as_slice() {
@@ -212,7 +212,7 @@ impl ReplayArgs {
     }
 }
 
-/// Refuses tiers below that cannot be told.
+/// Refuses tiers below that cannot be modelled.
 fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let has_costs = args.below.iter().any(|below| below.bandwidth.is_some() || below.gib_hour.is_some());
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
@@ -262,12 +262,12 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
 /// One tier more than may be below.
 const MOST_BELOW: usize = 5;
 
-/// Refuses to search what is told already, or for several engines.
+/// Refuses to search what is reported already, or for several engines.
 fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
     let reason = match (args.search, args.engines.as_slice()) {
         (true, [engine]) if !options.pool.is_pointwise() => {
             format!(
-                "--search is for engines modelled a capacity at a time: {engine} tells every requirement without it"
+                "--search is for engines modelled a capacity at a time: {engine} reports every requirement without it"
             )
         }
         (true, [_, _, ..]) => "--search is for one engine: name one with --engine".to_owned(),

@@ -92,7 +92,7 @@ impl FromModel {
     /// pool of their own.
     ///
     /// # Errors
-    /// They do not, and what a capacity in bytes holds cannot be told.
+    /// They do not, and what a capacity in bytes holds cannot be known.
     pub fn check_page(&self, page_size: Option<PageSize>) -> Result<Option<String>, Failure> {
         let (Some(least), Some(page)) = (self.least_block_tokens, page_size) else { return Ok(None) };
         if u64::from(page.get()) >= least {

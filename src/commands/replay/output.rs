@@ -57,7 +57,7 @@ pub struct ReplayResult {
     /// own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recommended: Vec<Recommendation>,
-    /// One entry a target ratio; none where each capacity was modelled on its own.
+    /// One entry per target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
     /// durations.
@@ -70,7 +70,7 @@ pub struct ReplayResult {
     /// What passes between the planned tiers, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficOutput>,
-    /// The sizes once more at each further cost a token.
+    /// The sizes once more at each further cost per token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<CostResult>,
     /// What the cache is worth, where it is known how fast prompts are computed.
@@ -102,7 +102,7 @@ pub struct ReplayResult {
     /// Times to live, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
-    /// How long pages must be kept, one entry a target ratio.
+    /// How long pages must be kept, one entry per target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
     /// The recommended capacity alongside the one that perfect foresight would need for its hits.
@@ -144,9 +144,9 @@ pub struct TraceSummary {
     pub prompt_tokens: u64,
     /// Distinct pages of the whole trace.
     pub distinct_pages: u64,
-    /// Tokens a page; unknown for a trace without requests that names none.
+    /// Tokens per page; unknown for a trace without requests that names none.
     pub page_size: Option<u32>,
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub page_bytes: Option<u64>,
     /// Rows that could not be read.
     pub rejected_rows: u64,
@@ -202,11 +202,11 @@ pub struct WindowResult {
     /// Times to live in this window, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
-    /// Hits that perfect foresight would have of what the window itself uses again, one a capacity; `null` where
+    /// Hits that perfect foresight would have of what the window itself uses again, one per capacity; `null` where
     /// requests of other windows came between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<Option<Vec<Option<u64>>>>,
-    /// How long pages must be kept for its requests, one entry a target ratio.
+    /// How long pages must be kept for its requests, one entry per target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
     /// The recommended capacities.

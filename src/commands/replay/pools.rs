@@ -137,7 +137,7 @@ fn split_section(split: &MemorySplit) -> Section {
 /// Splits a memory among pools.
 ///
 /// # Errors
-/// It cannot be told what a page of one of them costs, or what its requests require.
+/// It cannot be known what a page of one of them costs, or what its requests require.
 pub(super) fn split(
     pools: &[PoolReplay],
     bytes: Bytes,

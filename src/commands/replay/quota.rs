@@ -13,7 +13,7 @@ pub struct QuotaOutput {
     /// Tenants with a share that no request names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<String>,
-    /// One entry a capacity.
+    /// One entry per capacity.
     pub capacities: Vec<QuotaCapacityOutput>,
 }
 

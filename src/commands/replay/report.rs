@@ -129,7 +129,8 @@ pub(crate) fn pool_notes(done: &Replay) -> Vec<String> {
         );
         if all.in_flight.as_ref().is_some_and(|found| found.modelled) {
             lines.push(
-                "note: --overlap off tells how many these hits are if prompts bring answers back".to_owned(),
+                "note: --overlap off reports how many these hits are if prompts bring answers back"
+                    .to_owned(),
             );
         }
     }

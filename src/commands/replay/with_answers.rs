@@ -19,7 +19,7 @@ pub struct WithAnswersResult {
     pub capacities: Vec<CapacityResult>,
     /// The recommended capacities.
     pub recommended: Vec<Recommendation>,
-    /// One entry a target ratio.
+    /// One entry per target ratio.
     pub required: Vec<RequiredResult>,
 }
 

@@ -48,7 +48,7 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         }
         () if args.capacities.len() > 1 => "--capacities names several sizes: name what the cache holds",
         () if args.kv_bytes_per_token.len() > 1 || args.kv_dtypes.len() > 1 => {
-            "several costs a token are named: one configuration is tuned"
+            "several costs per token are named: one configuration is tuned"
         }
         () if args.report.is_some() => "--report is of a replay: leave it out",
         () if args.worth_plot.is_some() => "--worth-plot is of a replay: leave it out",

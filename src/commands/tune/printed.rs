@@ -97,7 +97,7 @@ fn sentences(result: &TuneResult) -> Vec<String> {
     let Base { engine, capacity_pages, hit_rate_tokens, requests, page_size, .. } = &result.base;
     let page_bytes = result.base.capacity_bytes.map(|bytes| bytes / (*capacity_pages).max(1));
     let now = format!(
-        "{engine} with {} finds {} of the tokens of {} requests at {page_size} tokens a page.",
+        "{engine} with {} finds {} of the tokens of {} requests at {page_size} tokens per page.",
         capacity(*capacity_pages, page_bytes),
         rate(*hit_rate_tokens),
         integer(*requests)

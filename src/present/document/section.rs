@@ -7,7 +7,7 @@ use super::Table;
 pub struct Page {
     /// Its tokens, where they are known.
     pub tokens: Option<u32>,
-    /// Its bytes, where a cost a token is known.
+    /// Its bytes, where a cost per token is known.
     pub bytes: Option<u64>,
 }
 

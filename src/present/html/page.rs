@@ -175,7 +175,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
             name: "Hit rate at that size",
             value: words::rate(rate),
             exact: None,
-            note: "prefix hits a page access".to_owned()
+            note: "prefix hits per page access".to_owned()
                 + &words::and_by_tokens(rate, answer.hit_rate_tokens),
         });
     }
@@ -240,7 +240,7 @@ fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
         ("Cache model".to_owned(), engine),
         ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
         (
-            "Bytes a page".to_owned(),
+            "Bytes per page".to_owned(),
             pool.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),
         ),
         ("Page accesses".to_owned(), words::integer(pool.page_accesses)),

@@ -300,7 +300,7 @@ fn no_byte_cost(pool: &PoolReport) -> Option<Caveat> {
     pool.page_bytes.is_none().then(|| Caveat {
         title: "Capacities are in pages".to_owned(),
         meaning: format!(
-            "No cost a token was given.{} Give the KV bytes a token or the model's config.json to see bytes.",
+            "No cost per token was given.{} Give the KV bytes per token or the model's config.json to see bytes.",
             page.unwrap_or_default()
         ),
     })

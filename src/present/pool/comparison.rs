@@ -20,7 +20,7 @@ fn of_engines(caption: impl Into<String>, columns: &[&str], engines: &[PoolRepor
     Table::new(caption, columns.iter().map(|name| (*name).to_owned()).chain(names))
 }
 
-/// A row a capacity.
+/// A row per capacity.
 fn curves(engines: &[PoolReport]) -> Table {
     let mut table = of_engines("Prefix hit rate by capacity", &["capacity"], engines);
     let footprints = engines.iter().map(|engine| Cell::Count(engine.accumulated_pages));
@@ -63,7 +63,7 @@ fn shown(engines: &[PoolReport]) -> Vec<usize> {
     spread(&(first..end.min(all)).collect::<Vec<_>>(), MOST_SIZES).copied().collect()
 }
 
-/// A table a target ratio, with a row a coverage.
+/// A table per target ratio, with a row per coverage.
 fn requirements(engines: &[PoolReport]) -> Vec<Table> {
     let Some(first) = engines.iter().find(|engine| !engine.recommended.is_empty()) else { return Vec::new() };
     let of_target = |target: usize| {
@@ -84,7 +84,7 @@ fn requirements(engines: &[PoolReport]) -> Vec<Table> {
     (0..first.required.len()).filter_map(of_target).collect()
 }
 
-/// A row a tier; `None` where no tiers are configured.
+/// A row per tier; `None` where no tiers are configured.
 fn units(engines: &[PoolReport]) -> Option<Table> {
     let first = engines.iter().find_map(|engine| engine.plan.as_ref())?;
     let caption = format!("Units to buy at target {}", words::share(first.target_ratio));

@@ -36,7 +36,7 @@ pub struct ReportInput {
     pub title: String,
     /// What was read and how: name and value, in the order shown (files, topic and offsets, id scope).
     pub inputs: Vec<(String, String)>,
-    /// One entry a pool; a replayed trace is one pool without a name.
+    /// One entry per pool; a replayed trace is one pool without a name.
     pub pools: Vec<PoolReport>,
     /// The entries are one pool under several engines, named by them.
     pub compares_engines: bool,
@@ -55,9 +55,9 @@ pub struct PoolReport {
     pub pointwise: bool,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-    /// Tokens a page; absent while no request settled it.
+    /// Tokens per page; absent while no request settled it.
     pub page_size: Option<u32>,
-    /// Bytes a page; absent where no cost a token is configured, and then capacities are in pages.
+    /// Bytes per page; absent where no cost per token is configured, and then capacities are in pages.
     pub page_bytes: Option<u64>,
     /// Share of the pages that were followed; 1 when every page was.
     pub sample_rate: f64,
@@ -73,10 +73,10 @@ pub struct PoolReport {
     pub accumulated_pages: u64,
     /// Hits with unlimited capacity.
     pub theoretical: TheoreticalHits,
-    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on its
     /// own.
     pub recommended: Vec<Recommendation>,
-    /// The requirement, one entry a target ratio; the first is the one recommended from.
+    /// The requirement, one entry per target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
     /// What requests met in flight; absent where the log tells no durations.
     pub in_flight: Option<InFlight>,
@@ -96,7 +96,7 @@ pub struct PoolReport {
     pub history: History,
     /// Windows to list.
     pub windows: Vec<WindowRow>,
-    /// Largest capacity that can be told, where memory was bounded.
+    /// Largest capacity that can be known, where memory was bounded.
     pub bound_pages: Option<u64>,
     pub caveats: Caveats,
     /// The figures if prompts bring answers back, where they were found and differ.
@@ -152,7 +152,7 @@ pub struct HistoryPoint {
     pub span_ms: Option<(i64, i64)>,
     /// Requests in the point's window.
     pub requests: u64,
-    /// Pages that the window requested, with room for requests in flight, one entry a coverage; absent beyond the
+    /// Pages that the window requested, with room for requests in flight, one entry per coverage; absent beyond the
     /// tracked bound and without requests.
     pub required: Vec<Option<u64>>,
     /// Distinct pages seen since the start.

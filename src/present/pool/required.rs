@@ -7,7 +7,7 @@ use kvset_core::estimate::recommendation::Recommendation;
 use kvset_core::request::sample::sampling_error;
 use kvset_core::units::ratio::Ratio;
 
-/// What to provision: of each target ratio, a row a coverage; `None` where nothing is required of any capacity.
+/// What to provision: of each target ratio, a row per coverage; `None` where nothing is required of any capacity.
 pub fn required(pool: &PoolReport) -> Option<Section> {
     let table = table(pool)?;
     let sentence = format!(

@@ -1,4 +1,4 @@
-//! The windows that were counted, one a row.
+//! The windows that were counted, one per row.
 
 use super::{PoolReport, WindowRow};
 use crate::present::document::{Cell, Section, Table};

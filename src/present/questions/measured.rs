@@ -228,7 +228,7 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
 fn behaves_like(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {
     let size = |pages: u64| capacity(pages, page_bytes);
     let Some(effective) = measured.effective_capacity else {
-        return "behaves like no cache that can be told".to_owned();
+        return "behaves like no cache of a known size".to_owned();
     };
     let least = if effective.pages_to.is_none() { "at least " } else { "" };
     let all = effective.pages_from.saturating_mul(measured.replicas);

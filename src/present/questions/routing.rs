@@ -26,7 +26,7 @@ pub(super) fn routing<'a>(
     })
 }
 
-/// A row a router.
+/// A row per router.
 fn compared(routing: &[RouterEstimate], page_bytes: Option<u64>) -> Table {
     let first = routing.iter().find_map(|routed| routed.required.first());
     let count = first.map_or(0, |required| required.coverage.len());
@@ -61,7 +61,7 @@ fn has_one_capacity(routed: &RouterEstimate) -> bool {
     routed.required.is_empty() && routed.capacities.len() == 1
 }
 
-/// A row a capacity of all replicas together.
+/// A row per capacity of all replicas together.
 fn curve(routed: &RouterEstimate, worth: Option<&WorthResult>, estimate: &Estimate) -> Table {
     let columns = ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance"];
     let costs = worth.iter().flat_map(|_| ["hours a day", "cost a day"]);

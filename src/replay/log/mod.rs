@@ -239,7 +239,7 @@ impl RequestLog {
         &self.findings.notes
     }
 
-    /// Tokens a page at which the log is replayed: of the first request, where it has page ids.
+    /// Tokens per page at which the log is replayed: of the first request, where it has page ids.
     pub fn page_size(&self, options: &ReplayOptions) -> Option<PageSize> {
         match self.has_tokens {
             true => Some(options.read.page_size.unwrap_or(trace::DEFAULT_PAGE_SIZE)),

@@ -26,7 +26,7 @@ pub enum HourClock {
 pub struct RestartsSize {
     /// In pages; one of those that were counted at.
     pub pages: u64,
-    /// The same in bytes, where a cost a token is known.
+    /// The same in bytes, where a cost per token is known.
     pub bytes: Option<u64>,
     /// Whether that is what the cache holds today.
     pub is_provisioned: bool,
@@ -51,7 +51,7 @@ pub struct RestartsResult {
 pub struct RestartsAt {
     /// The size.
     pub pages: u64,
-    /// The same in bytes, where a cost a token is known.
+    /// The same in bytes, where a cost per token is known.
     pub bytes: Option<u64>,
     /// Whether that is what the cache holds today.
     pub provisioned: bool,

@@ -111,7 +111,7 @@ impl Profile {
                  event time; requests that overlap and prompts that are stored in several steps are not modelled",
             ),
             Self::Mooncake => Some(
-                "Mooncake's answers depend on its clock: beside a running store, hits were off by -0.6 to 0.3 % at \
+                "Mooncake's answers depend on its clock: compared with a running store, hits were off by -0.6 to 0.3 % at \
                  18 capacities of three traces, where two runs of the store differ by up to 0.6 %, and by -1.5 to 0.0 % \
                  where requests come in bursts; replicas, pins and objects of several sizes are not modelled",
             ),

@@ -5,7 +5,7 @@ use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
 
-/// The capacities of one pool, in pages, ascending, and which of them can be told.
+/// The capacities of one pool, in pages, ascending, and which of them can be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Curve {
     points: Vec<Point>,
@@ -88,7 +88,7 @@ impl Default for Curve {
 
 impl Curve {
     /// Places the capacities among followed pages: at sample rate `p`, a cache that keeps `C` pages filled
-    /// holds what `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
+    /// holds what `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be known.
     ///
     /// A capacity in bytes has no place where a page's bytes are unknown, and is left out; the pool's
     /// configuration check refuses that combination.
@@ -114,7 +114,7 @@ impl Curve {
         Self { counting, ..self }
     }
 
-    /// The capacities that can be told, in followed pages, ascending; those beyond the bound are the
+    /// The capacities that can be known, in followed pages, ascending; those beyond the bound are the
     /// points that have none.
     pub fn thresholds(&self) -> &[u64] {
         &self.thresholds

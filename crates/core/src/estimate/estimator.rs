@@ -41,9 +41,9 @@ pub struct PoolFigures<'a> {
     pub fingerprint: &'a str,
     /// Its configuration.
     pub config: &'a PoolConfig,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
-    /// Bytes a page, where a cost a token is configured.
+    /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// Its capacities.
     pub curve: &'a Curve,
@@ -82,7 +82,7 @@ struct Answers {
 /// What one window requires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The requirement distribution, one entry a target ratio.
+    /// The requirement distribution, one entry per target ratio.
     required: Vec<RequiredCapacity>,
     /// The same as trends follow it.
     pub asked: Requirements,
@@ -395,7 +395,7 @@ impl PoolFigures<'_> {
         })
     }
 
-    /// So many pages in bytes, where a cost a token is configured.
+    /// So many pages in bytes, where a cost per token is configured.
     fn bytes(&self, pages: Option<u64>) -> Option<u64> {
         pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0)
     }

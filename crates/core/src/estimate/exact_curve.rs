@@ -33,7 +33,7 @@ impl FoundRun {
         u64::from(run.hits_at(capacity))
     }
 
-    /// The run, unless it lies beyond the tracked bound, where no capacity that can be told finds it.
+    /// The run, unless it lies beyond the tracked bound, where no capacity that can be known finds it.
     pub fn of(run: &Run) -> Option<Self> {
         (run.need != BEYOND).then_some(Self { need: run.need, pages: run.pages, step: run.step })
     }
@@ -138,7 +138,7 @@ pub struct FoundCurve<'a> {
     pub prompts: PromptTokens,
     /// What of a capacity's pages counts.
     pub shares: HeldShares,
-    /// Largest capacity that can be told, in followed pages.
+    /// Largest capacity that can be known, in followed pages.
     pub bound: PageCount,
 }
 

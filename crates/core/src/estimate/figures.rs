@@ -84,7 +84,7 @@ pub struct InFlight {
     /// records of older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_pages: Option<u64>,
-    /// The requirement with room for the most they held added: one entry a target ratio, as in `required`. None where they
+    /// The requirement with room for the most they held added: one entry per target ratio, as in `required`. None where they
     /// are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<RequiredInFlight>,
@@ -134,7 +134,7 @@ pub struct CapacityPoint {
     pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.
     pub relative_prefill_throughput: Option<f64>,
-    /// The capacity is larger than the tracked bound, so its hits cannot be told.
+    /// The capacity is larger than the tracked bound, so its hits cannot be known.
     #[serde(default, skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
     /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not asked,

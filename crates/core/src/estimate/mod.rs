@@ -59,7 +59,7 @@ pub struct Estimate {
     pub status: Status,
     /// The window's history is shorter than configured, so hits are under-counted.
     pub warm_up: bool,
-    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on its
     /// own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommended: Vec<Recommendation>,
@@ -79,9 +79,9 @@ pub struct Estimate {
     pub first_offset: i64,
     /// Offset after the record that closed the window: the estimate is a function of what precedes it.
     pub next_offset: i64,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: u32,
-    /// Bytes a page; absent where no cost a token is configured.
+    /// Bytes per page; absent where no cost per token is configured.
     pub page_bytes: Option<u64>,
     pub requests: u64,
     pub requests_with_reuse: u64,
@@ -100,7 +100,7 @@ pub struct Estimate {
     /// Pages tracked at the close; less than accumulated once the bound forgot some.
     pub tracked_pages: u64,
     pub theoretical: TheoreticalHits,
-    /// One entry a target ratio, as configured.
+    /// One entry per target ratio, as configured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<RequiredCapacity>,
     /// The hit-rate curve at the configured capacities, ascending.
@@ -136,7 +136,7 @@ pub struct Estimate {
     /// What keeping pages for a time would give, one entry a time and kind; empty where none is asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
-    /// How long pages must be kept, one entry a target ratio; empty where no time to live is asked about.
+    /// How long pages must be kept, one entry per target ratio; empty where no time to live is asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
     /// What passes between the planned tiers; absent where that is not asked, in `all`, which has no end, and in

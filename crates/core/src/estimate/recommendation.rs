@@ -63,7 +63,7 @@ pub struct Recommendation {
     pub status: RecommendationStatus,
     /// The capacity to have; only where the status is `ready`.
     pub pages: Option<u64>,
-    /// The same in bytes, where a cost a token is configured.
+    /// The same in bytes, where a cost per token is configured.
     pub bytes: Option<u64>,
     /// The requirement alone; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
@@ -95,13 +95,13 @@ pub struct Recommendation {
 pub struct RecommendationBasis<'a> {
     /// What requests met in flight; absent where the log says no durations.
     pub in_flight: Option<&'a InFlight>,
-    /// Bytes a page, where a cost a token is configured.
+    /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// Requests of the window.
     pub requests: u64,
     /// The least it must have.
     pub min_requests: u64,
-    /// The largest capacity that can be told.
+    /// The largest capacity that can be known.
     pub bound: PageCount,
     /// This is the window to act on.
     pub act_on: bool,
@@ -212,7 +212,7 @@ pub struct Answer {
     pub status: RecommendationStatus,
     /// The recommended capacity; only where the status is `ready`.
     pub pages: Option<u64>,
-    /// The same in bytes, where a cost a token is configured.
+    /// The same in bytes, where a cost per token is configured.
     pub bytes: Option<u64>,
     /// Pages of it that are room for requests in flight; absent where the log says no durations, and where the requirement
     /// counts them.

@@ -29,7 +29,7 @@ pub struct PoolConfig {
     pub rules: EngineRules,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-    /// Tokens a page; where absent, the pool's first event decides.
+    /// Tokens per page; where absent, the pool's first event decides.
     pub page_size: Option<PageSize>,
     /// Bytes of KV state a token; where absent, capacities are in pages and tokens only.
     pub kv_bytes_per_token: Option<f64>,
@@ -100,7 +100,7 @@ pub const MAX_MIN_REQUESTS: u64 = 10_000_000;
 /// Most tiers of a plan.
 pub const MAX_TIERS: usize = 8;
 
-/// Most further costs a token.
+/// Most further costs per token.
 pub const MAX_COSTS: usize = 16;
 
 /// Most panes the windows of one kind may have open.
@@ -151,7 +151,7 @@ pub enum PoolConfigError {
     /// Without a requirement there is nothing to plan, and another cost would be other caches.
     #[error(
         "`profile` {0} has no required capacity and no curve between the capacities requested, so there is \
-         nothing to plan from: leave tiers out, and give one cost a token"
+         nothing to plan from: leave tiers out, and give one cost per token"
     )]
     PlannedPointwise(Profile),
     /// The engine cannot be run with one of its options.
@@ -381,7 +381,7 @@ impl PoolConfig {
         }
     }
 
-    /// Bytes a page of this size, where a cost a token is configured.
+    /// Bytes per page of this size, where a cost per token is configured.
     pub fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
         self.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
     }
@@ -444,8 +444,8 @@ impl PoolConfig {
         if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
     }
 
-    /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be told at each of
-    /// them: then those with the hits of their neighbours need not be told.
+    /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be reported at each of
+    /// them: then those with the hits of their neighbours need not be reported.
     pub fn chooses_capacities(&self) -> bool {
         self.capacities.is_empty() && !self.is_pointwise() && self.questions.is_nothing()
     }
@@ -557,7 +557,7 @@ mod tests {
         refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
         let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
         refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
-        refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost a token");
+        refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost per token");
     }
 
     #[test]

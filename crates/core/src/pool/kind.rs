@@ -41,7 +41,7 @@ impl PoolKind {
         &self.fingerprint
     }
 
-    /// Bytes a page of this size, where a cost a token is configured.
+    /// Bytes per page of this size, where a cost per token is configured.
     pub(super) fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
         self.config.page_bytes(page_size)
     }

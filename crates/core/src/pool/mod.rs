@@ -385,7 +385,7 @@ impl Pool {
         live.windows.show_sliding(|order, window| shown.read(order, &window));
     }
 
-    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token, without
+    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs per token, without
     /// answers to further questions; empty where `all` is not among the windows.
     pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
         let Some(live) = &self.live else { return Vec::new() };
@@ -490,7 +490,7 @@ impl Pool {
         self.identity.kind.config()
     }
 
-    /// Tokens a page, once known.
+    /// Tokens per page, once known.
     pub fn page_size(&self) -> Option<PageSize> {
         self.identity.page_size(self.live.as_deref())
     }
@@ -500,7 +500,7 @@ impl Pool {
         self.id_scheme
     }
 
-    /// Bytes a page, once its size is known and where a cost a token is configured.
+    /// Bytes per page, once its size is known and where a cost per token is configured.
     pub fn page_bytes(&self) -> Option<PageBytes> {
         self.live.as_ref().and_then(|live| live.cache.page_bytes)
     }

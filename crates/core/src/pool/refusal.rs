@@ -15,7 +15,7 @@ pub enum Refusal {
     #[error("the page size is unknown: neither the event nor the pool's configuration names one")]
     UnknownPageSize,
     /// Ids of pages of different sizes cannot be compared.
-    #[error("the event has {found} tokens a page, its pool has {expected}")]
+    #[error("the event has {found} tokens per page, its pool has {expected}")]
     PageSizeMismatch { expected: PageSize, found: PageSize },
     /// Ids of different schemes never match.
     #[error(

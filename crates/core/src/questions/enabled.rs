@@ -132,9 +132,9 @@ pub enum QuestionsError {
     /// Bytes cannot be turned into pages.
     #[error("`provisioned` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
-    /// It is told at every capacity.
+    /// It is reported at every capacity.
     #[error(
-        "`{asked}` is told at each capacity, and there are {count}: list at most 64 in `capacities`, those that matter"
+        "`{asked}` is reported at each capacity, and there are {count}: list at most 64 in `capacities`, those that matter"
     )]
     TooManyCapacities {
         /// The setting.
@@ -150,7 +150,7 @@ pub enum QuestionsError {
         /// The window.
         window: WindowKind,
     },
-    /// No tenants, or more than are told.
+    /// No tenants, or more than are reported.
     #[error("`tenants` is {0}: expected 1 to 100")]
     Tenants(u32),
     /// Nothing passes between fewer.
@@ -159,7 +159,7 @@ pub enum QuestionsError {
     )]
     TooFewTiers(usize),
     /// It is compared with what is loaded.
-    #[error("`prefill_rate` is {0}: expected more than 0, beside `traffic`")]
+    #[error("`prefill_rate` is {0}: expected more than 0, as `traffic` needs it")]
     PrefillRate(f64),
 }
 

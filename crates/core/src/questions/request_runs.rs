@@ -1,4 +1,4 @@
-//! The runs of a set of requests, kept for what can be told of them only once they are all there: what passes
+//! The runs of a set of requests, kept for what can be known of them only once they are all there: what passes
 //! between tiers, whose sizes a plan gives, and what perfect foresight would find.
 //!
 //! 16 bytes a run and 32 a request.
@@ -94,7 +94,7 @@ fn runs(outcome: &Outcome, number: u64) -> impl Iterator<Item = LoggedRun> + '_ 
     known.chain(outcome.unlooked.iter().map(move |run| LoggedRun::of(run, number, false)))
 }
 
-/// Most runs, and most requests, that a window keeps; of one with more nothing is told. 16 MB.
+/// Most runs, and most requests, that a window keeps; of one with more nothing is reported. 16 MB.
 pub const MAX_WINDOW_RUNS: usize = 1 << 20;
 
 /// The same of a log that ends, and of its windows.
@@ -111,7 +111,7 @@ pub struct RunLog {
     /// Where each request's runs end.
     ends: Vec<u32>,
     runs: Vec<LoggedRun>,
-    /// There were more than are kept: nothing can be told.
+    /// There were more than are kept: nothing can be known.
     is_full: bool,
     /// Most of requests or runs.
     #[serde(skip, default = "window_runs")]
@@ -147,7 +147,7 @@ impl RunLog {
         })
     }
 
-    /// Whether all requests could be kept; else nothing can be told.
+    /// Whether all requests could be kept; else nothing can be known.
     pub fn is_complete(&self) -> bool {
         !self.is_full
     }

@@ -53,7 +53,7 @@ impl From<Option<u64>> for CachedTokens {
 pub struct RequestEvent<'a> {
     /// When the request arrived.
     pub event_time: EventTime,
-    /// Tokens a page, where the event says; else the pool's configured page size holds.
+    /// Tokens per page, where the event says; else the pool's configured page size holds.
     pub page_size: Option<PageSize>,
     /// What the ids are unique within.
     pub scope: Scope,
@@ -147,13 +147,13 @@ pub fn check_cached_tokens(
 
 /// A prompt's page ids are neither its full pages nor its full pages and one partial page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: expected {}", self.expected())]
+#[error("{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens per page: expected {}", self.expected())]
 pub struct PageCountMismatch {
     /// Page ids the event holds, or names.
     pub ids: u64,
     /// Prompt tokens the event states.
     pub tokens: u64,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let error = pages(&[77777], Some(40), false).expect_err("one id for 40 tokens");
         assert_eq!(
             error.to_string(),
-            "1 page ids do not fit 40 prompt tokens at 16 tokens a page: expected 2 or 3"
+            "1 page ids do not fit 40 prompt tokens at 16 tokens per page: expected 2 or 3"
         );
         assert!(pages(&[1, 2, 3, 4], Some(48), true).is_err());
         assert!(pages(&[], Some(u64::MAX), true).is_err());

@@ -11,7 +11,7 @@ pub enum ChainCheck {
     /// One id in 256, chosen by hash: enough to notice a wrong id scope, at no cost a hit.
     #[default]
     Sampled,
-    /// Every id: the count is exact, at about 20 bytes a page.
+    /// Every id: the count is exact, at about 20 bytes per page.
     Full,
 }
 

@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// A sub-agent leaves its session half-way; the session's next request is told by its digest all the same.
+    /// A sub-agent leaves its session half-way; the session's next request is recognised by its digest all the same.
     #[test]
     fn one_that_leaves_half_way_does_not_make_the_whole_forgotten() {
         let (mut digests, session) = (Digests::new(), SegmentId(0));

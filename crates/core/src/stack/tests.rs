@@ -433,7 +433,7 @@ fn a_long_life_under_a_bound_keeps_memory_flat() {
         peak = stack.memory_bytes().max(peak);
     }
     assert!(stack.accumulated_pages().0 > 5 * BOUND, "{} pages passed", stack.accumulated_pages());
-    assert!(peak < BOUND * MOST_BYTES_A_PAGE, "{} bytes a page at the peak", peak / BOUND);
+    assert!(peak < BOUND * MOST_BYTES_A_PAGE, "{} bytes per page at the peak", peak / BOUND);
 }
 
 /// The cost of a request is that of its runs: others that branched off its path leave no trace in its walk.

@@ -44,7 +44,7 @@ impl PageHasher {
         Self { key: Some(key), ..Self::new(page_size) }
     }
 
-    /// Tokens a page.
+    /// Tokens per page.
     pub fn page_size(&self) -> PageSize {
         self.page_size
     }

@@ -101,7 +101,7 @@ impl PageSize {
         }
     }
 
-    /// Tokens a page.
+    /// Tokens per page.
     pub fn get(self) -> u32 {
         self.0.get()
     }
@@ -119,7 +119,7 @@ impl fmt::Display for PageSize {
 pub struct PageBytes(pub u64);
 
 impl PageBytes {
-    /// Computes the page's bytes from a cost a token, which may be fractional.
+    /// Computes the page's bytes from a cost per token, which may be fractional.
     ///
     /// `None` when the cost is not a finite positive number.
     pub fn from_token_cost(kv_bytes_per_token: f64, page_size: PageSize) -> Option<Self> {

@@ -59,7 +59,7 @@ pub struct RequestSummary {
     pub reusable: u64,
     /// Pages never seen before.
     pub new_pages: u64,
-    /// Required capacity, one a target ratio; meaningless when nothing is reusable.
+    /// Required capacity, one per target ratio; meaningless when nothing is reusable.
     pub needs: Vec<Need>,
     /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
     /// Where each threshold is modelled on its own: the hits at each.

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-/// How estimates are written. Readers are told per record by its first bytes.
+/// How estimates are written. Readers recognise each record by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EstimateEncoding {

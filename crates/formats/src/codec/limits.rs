@@ -29,7 +29,7 @@ pub struct DecodeLimits {
 }
 
 impl Default for DecodeLimits {
-    /// 16 MiB and 1,048,576 pages a request, 65,536 tokens a page, pool names of 256 bytes, and
+    /// 16 MiB and 1,048,576 pages a request, 65,536 tokens per page, pool names of 256 bytes, and
     /// event times from the epoch to the year 2100, whatever the record's time stamp.
     fn default() -> Self {
         Self {
@@ -240,7 +240,7 @@ pub fn check_page_count(event: &RequestEvent<'_>, page_size: PageSize) -> Result
     if pages != full && pages != input.div_ceil(size) {
         return Err(DecodeError::new(
             ErrorCode::PageCountMismatch,
-            format!("{pages} page_ids do not fit {input} input_tokens at {size} tokens a page"),
+            format!("{pages} page_ids do not fit {input} input_tokens at {size} tokens per page"),
         ));
     }
     let Some(output) = event.output_tokens else { return Ok(()) };

@@ -17,7 +17,7 @@ pub struct RequestMessage<'a> {
     pub page_ids: PageIds<'a>,
     /// The pool, where the value names it.
     pub pool: Option<Cow<'a, str>>,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: Option<i32>,
     /// Output page ids, continuing the prompt's chain.
     pub output_page_ids: PageIds<'a>,

@@ -225,7 +225,7 @@ const RECORDS: &[Foreign] = &[
             &[Has("done_reason"), Has("eval_count")],
         ],
         what: "an answer without its request; it has no prompt",
-        instead: "log each request beside its answer, as {\"request\": ..., \"response\": ...}, or ask vLLM for \
+        instead: "log each request alongside its answer, as {\"request\": ..., \"response\": ...}, or ask vLLM for \
             \"return_token_ids\"",
     },
     Foreign {

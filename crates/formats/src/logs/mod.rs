@@ -55,9 +55,9 @@ pub enum LoggedPrompt<'r> {
     Tokens(Vec<Vec<u32>>),
     /// Page ids, as the engine's router made them.
     Pages {
-        /// One a page, in the order of the prompt.
+        /// One per page, in the order of the prompt.
         ids: Vec<u64>,
-        /// Tokens a page.
+        /// Tokens per page.
         page_size: Option<PageSize>,
     },
 }

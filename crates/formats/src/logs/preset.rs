@@ -95,7 +95,7 @@ impl Preset {
         }
     }
 
-    /// The fields by which this shape's records are told from others: a record has all of one row. Records of requests
+    /// The fields that distinguish this shape's records from others: a record has all of one row. Records of requests
     /// that failed early, which are passed over, have them, too.
     pub(super) const fn marks(self) -> &'static [&'static [&'static str]] {
         match self {

@@ -8,7 +8,7 @@ use crate::trace::numbers::count;
 use serde_json::Value;
 
 pub(super) const SWITCH_ON: &str =
-    "log requests with \"return_token_ids\": true beside their answers, or their bodies under `request`";
+    "log requests with \"return_token_ids\": true alongside their answers, or their bodies under `request`";
 
 /// Where the answer is; that of a batch file is wrapped once more.
 pub(super) const RESPONSE: [&str; 2] = ["response.body", "response"];

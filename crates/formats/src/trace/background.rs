@@ -40,7 +40,7 @@ pub fn open_ahead(
 /// Reads the rows that lie in memory as a trace, as [`open_ahead`] reads files.
 ///
 /// # Errors
-/// Their format cannot be told; [`TraceError::Thread`].
+/// Their format cannot be known; [`TraceError::Thread`].
 pub fn recorded_ahead(
     recording: &Recording,
     options: &ReadOptions,
@@ -56,7 +56,7 @@ pub fn recorded_ahead(
 pub struct Recording {
     /// What stands for them in messages, as a file's name does.
     pub name: String,
-    /// The rows, one a line.
+    /// The rows, one per line.
     pub rows: Arc<[u8]>,
 }
 

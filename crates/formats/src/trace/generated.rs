@@ -2,7 +2,7 @@
 //!
 //! Engines keep what they computed, and the next turn of a chat repeats the answer before it. Ids say which pages these
 //! are. Text does where the model's tokenizer makes as many tokens of it as the usage states: a call, reasoning that a
-//! response leaves out, or an answer that was generated in other tokens than its text encodes to are told by that.
+//! response leaves out, or an answer that was generated in other tokens than its text encodes to are recognised by that.
 
 use super::numbers::TokenId;
 #[cfg(feature = "tokenize")]
@@ -99,7 +99,7 @@ enum Listed {
     Ids(Vec<u32>),
     /// So many of something else than token ids.
     Others(u64),
-    /// Those of several answers, of which none is told apart.
+    /// Those of several answers, of which none is distinguished.
     Several,
 }
 

@@ -126,7 +126,7 @@ impl Group {
         has_ranges && !self.items.is_empty()
     }
 
-    /// Takes the reader's line over once all its requests are told; returns how many ids it has.
+    /// Takes the reader's line over once all its requests are reported; returns how many ids it has.
     fn take_drained(&mut self, reader: &mut TraceReader) -> usize {
         if !reader.batch_mut().is_drained() || reader.batch_mut().drafts.is_empty() {
             return 0;

@@ -1,10 +1,10 @@
 //! Trace files of every known shape, read as a stream of requests.
 //!
-//! [`open`] takes files (plain, `.zst` or `.gz`, told apart by their first bytes) or `-` for standard
+//! [`open`] takes files (plain, `.zst` or `.gz`, distinguished by their first bytes) or `-` for standard
 //! input, and [`TraceReader::next_item`] hands out one request after the other from reused buffers, so a
 //! trace larger than memory can be read: a line at a time, for weka a session at a time.
 //!
-//! | format | a line | time | tokens a page |
+//! | format | a line | time | tokens per page |
 //! |---|---|---|---|
 //! | mooncake | a request | `timestamp`, ms | 512 |
 //! | mooncake-delta | what a request adds to its session's prompt | `timestamp` or `delay`, ms | 512 |
@@ -15,7 +15,7 @@
 //! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
 //! | litellm, kong, apisix, higress, envoy-ai-gateway, vllm, sglang, openai-batch, otlp | a record of that log ([`crate::logs`]), of OTLP behind its length, too | the log's own | 64 |
 //! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
-//! | events | the same in JSON, one a line | `event_time`, ms | `page_size`, else 64 |
+//! | events | the same in JSON, one per line | `event_time`, ms | `page_size`, else 64 |
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
 //! requests of a sub-agent count from its start: its `t`, which is its end, less its `duration_ms`; a

@@ -36,7 +36,7 @@ pub enum Format {
     Log(Preset),
     /// Avro object container files of request events.
     Avro,
-    /// Request events in JSON, one a line.
+    /// Request events in JSON, one per line.
     Events,
 }
 
@@ -109,7 +109,7 @@ impl FromStr for Format {
     }
 }
 
-/// Tokens a page, where neither the row nor the user says.
+/// Tokens per page, where neither the row nor the user says.
 pub(super) mod page_size {
     use kvset_core::units::PageSize;
 
@@ -184,7 +184,7 @@ pub struct ReadOptions {
     /// Whether each model of a WEKA file is a pool of its own, as in every other format. Its publisher numbers the pages of
     /// all models together, and published figures are of one cache.
     pub weka_models_apart: bool,
-    /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
+    /// Tokens per page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
     /// Whether prompts of tokens come as pages of one token, whose ids are the tokens; such pages are not chained.
     pub keeps_tokens: bool,

@@ -26,7 +26,7 @@ impl Paging {
         }
     }
 
-    /// Tokens a page of what comes as page ids.
+    /// Tokens per page of what comes as page ids.
     pub fn page_size(&self) -> PageSize {
         match self {
             Self::Hashed(hasher) => hasher.page_size(),

@@ -84,7 +84,7 @@ struct OpenFile {
 ///
 /// # Errors
 ///
-/// [`TraceError`] when a file is missing, the first cannot be read or its format cannot be told.
+/// [`TraceError`] when a file is missing, the first cannot be read or its format cannot be known.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<TraceReader, TraceError> {
     open_with(paths, options, Parallel::none())
 }
@@ -141,7 +141,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// [`TraceError`] when its first bytes cannot be read or its format cannot be told.
+    /// [`TraceError`] when its first bytes cannot be read or its format cannot be known.
     pub fn from_reader(
         name: &str,
         reader: Box<dyn Read + Send>,

@@ -238,7 +238,7 @@ impl<D: Decode> Source for LineSource<D> {
 pub(super) struct Records {
     /// How numbers of `timestamp` are meant.
     pub numbers: Numbers,
-    /// Tokens a page where the row does not say.
+    /// Tokens per page where the row does not say.
     pub page_size: PageSize,
     /// Whether a line may be a whole session.
     pub sessions: bool,
@@ -260,7 +260,7 @@ impl Records {
         }
     }
 
-    /// A decoder for rows of `page_tokens` tokens a page unless the row or the user says otherwise.
+    /// A decoder for rows of `page_tokens` tokens per page unless the row or the user says otherwise.
     pub fn new(unit: Unit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
         Self {
             numbers: options.numbers(Numbers::DatesOr(unit)),

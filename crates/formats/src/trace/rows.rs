@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Reads row by row.
 pub(super) enum Rows {
-    /// One a line.
+    /// One per line.
     Lines(Lines),
     /// One behind each length.
     Frames(Frames),

@@ -29,7 +29,7 @@ use std::collections::BinaryHeap;
 pub struct GeneratedRequest {
     /// When it arrives.
     pub event_time: EventTime,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Ids of its full pages.
     pub page_ids: Vec<u64>,

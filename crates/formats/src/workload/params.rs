@@ -18,7 +18,7 @@ pub struct Workload {
     pub start_ms: i64,
     /// Length of a day in milliseconds: a shorter one shows the rhythm sooner.
     pub day_ms: u64,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Sessions that begin in a day, on average.
     pub sessions_per_day: u64,

@@ -107,7 +107,7 @@ fn kind_of_code(code: Code) -> FailureKind {
         // The client forgets a broker that the others no longer name, and with it what it was asked.
         | Code::DestroyBroker
         // Said once when this process did not poll for too long, after a suspension say; the client
-        // joins again by itself, and the partitions it lost are told apart.
+        // joins again by itself, and the partitions it lost are distinguished.
         | Code::PollExceeded => FailureKind::Transient,
         // A broker lost sight of the producer, by a crash for example. librdkafka never recovers from it.
         Code::InvalidTransactionalState

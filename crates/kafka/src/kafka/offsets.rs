@@ -25,7 +25,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// Connects; nothing is asked yet. Committed offsets are told once open transactions that hold some
+    /// Connects; nothing is asked yet. Committed offsets are reported once open transactions that hold some
     /// are decided.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Offsets {
         Self::with(connection, connection.loner(group), topic)
     }
 
-    /// The same, but committed offsets are told as they are before open transactions are decided.
+    /// The same, but committed offsets are reported as they are before open transactions are decided.
     ///
     /// # Errors
     /// Properties the client refuses.

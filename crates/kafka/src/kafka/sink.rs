@@ -84,7 +84,7 @@ impl LetterSizes {
         self.largest.fetch_max(bytes, Ordering::SeqCst);
     }
 
-    /// The topic has turned a record away as too large. Which one is not told: letters are half as large as they were.
+    /// The topic has turned a record away as too large. Which one is not reported: letters are half as large as they were.
     fn lower(&self, topic: &str) {
         let largest = self.largest.swap(0, Ordering::SeqCst);
         if largest > 0 {

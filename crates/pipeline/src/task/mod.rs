@@ -435,7 +435,7 @@ impl PartitionTask {
         Ok(latest)
     }
 
-    /// Goes on after a while without records: its pools are told as new ones again.
+    /// Goes on after a while without records: its pools are reported as new ones again.
     pub fn unpark(&mut self) {
         self.pools.announce_all();
     }
@@ -455,7 +455,7 @@ impl PartitionTask {
         estimate.fingerprint.clone_from(&self.config.fingerprint);
     }
 
-    /// Makes an estimate as large as what it says: there is one a pool and window, and there may be many pools.
+    /// Makes an estimate as large as what it says: there is one per pool and window, and there may be many pools.
     fn shorten(&self, estimate: &mut Estimate) {
         if self.config.pools.of(&estimate.pool).chooses_capacities() {
             estimate.thin_curve();

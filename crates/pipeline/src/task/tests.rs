@@ -310,7 +310,7 @@ proptest! {
         prop_assert_eq!(plain.last_record(), ahead.last_record());
     }
 
-    /// A snapshot is a cache: what goes on from it cannot be told from what never stopped, and equal
+    /// A snapshot is a cache: what goes on from it cannot be distinguished from what never stopped, and equal
     /// states have equal bytes however they were come by.
     #[test]
     fn from_any_point_on_a_restored_task_gives_the_same_bytes(

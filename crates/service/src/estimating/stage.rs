@@ -32,7 +32,7 @@ pub struct Estimating<'c, M: Member, W> {
     /// Looks records up; connects only once there is a snapshot to compare with the log.
     lookup: Option<M::Lookup>,
     pool_partitions: PoolPartitions,
-    /// What the state of the partition taken up last knows, to be told.
+    /// What the state of the partition taken up last knows, to be reported.
     restored: Option<Restored>,
     refusals: RefusalLog,
 }
@@ -49,7 +49,7 @@ struct Restored {
 
 impl Restored {
     /// What this task knows; `None` where it has seen nothing. An estimate past `publish_from` was not
-    /// committed, as far as is known, and is told once it is.
+    /// committed, as far as is known, and is reported once it is.
     fn of(task: &PartitionTask, publish_from: NextOffset) -> Result<Option<Self>, TaskRestoreError> {
         if task.pools().is_empty() {
             return Ok(None);

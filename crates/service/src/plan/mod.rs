@@ -296,7 +296,7 @@ pub(crate) struct Ends<'s> {
     pub results: (&'s kvset_settings::TopicName, &'static str, Cleanup),
     /// Topic of dead letters and its setting.
     pub dead_letters: (&'s kvset_settings::TopicName, &'static str),
-    /// Threads requested; 0 for one a core.
+    /// Threads requested; 0 for one per core.
     pub threads: u32,
 }
 

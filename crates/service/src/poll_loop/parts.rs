@@ -13,6 +13,6 @@ pub struct Parts<'c, M, O, S> {
     pub sink: O,
     /// What is done with the records.
     pub stage: S,
-    /// Who is told.
+    /// Who is notified.
     pub observer: &'c dyn Observer,
 }

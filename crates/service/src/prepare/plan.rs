@@ -55,7 +55,7 @@ pub enum PreparePlanError {
     Plan(#[from] PlanError),
 }
 
-/// Tokens a page where no setting says.
+/// Tokens per page where no setting says.
 const PAGE_SIZE: PageSize = PageSize::new(64).unwrap();
 /// Most prompts of one record: each becomes a record of its own.
 const MAX_PROMPTS: usize = 1024;

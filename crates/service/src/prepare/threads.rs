@@ -33,7 +33,7 @@ pub(super) struct Finished {
 
 /// Every thread is gone, which none is while its queue is open.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the preparing threads ended before they were told to")]
+#[error("the preparing threads ended without being stopped")]
 pub(super) struct ThreadsGone;
 
 /// The threads' queue and what they gave back.

@@ -1,4 +1,4 @@
-//! What workers are told and what they answer, apart from the threads they run on.
+//! What workers receive and what they answer, apart from the threads they run on.
 
 use super::batch::Batch;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -11,7 +11,7 @@ use kvset_snapshot::format::Body;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a worker is told.
+/// What a worker receives.
 pub enum Order<R> {
     /// Take a partition over.
     Take(Epoch, Box<PartitionTask>),
@@ -53,7 +53,7 @@ pub struct Captured {
 
 /// A worker is gone, which it never is while its queue is open.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("a worker thread ended before it was told to; see the log for its panic")]
+#[error("a worker thread ended without being stopped; see the log for its panic")]
 pub struct WorkerGone;
 
 /// Those who work on partitions; a partition is always with one of them.

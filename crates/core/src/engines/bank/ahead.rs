@@ -36,7 +36,7 @@ impl<'a> Lane<'a> {
 /// What the caches found of the requests that wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// One list a cache, each of one entry a request.
+    /// One list a cache, each of one entry per request.
     pub hits: Vec<Vec<Found>>,
     /// Requests served, and those of them whose turn has come.
     served: usize,

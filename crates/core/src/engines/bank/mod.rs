@@ -1,4 +1,4 @@
-//! Several caches side by side, one a capacity: what a curve of single points is made of.
+//! Several caches side by side, one per capacity: what a curve of single points is made of.
 
 mod ahead;
 
@@ -478,18 +478,18 @@ impl CacheBank {
         !self.ahead.is_empty()
     }
 
-    /// Pages the last request found, one entry a capacity.
+    /// Pages the last request found, one entry per capacity.
     pub fn last_hits(&self) -> &[u64] {
         &self.last_hits
     }
 
-    /// Pages after those that a host tier of the engine's own found of the last request, one entry a capacity: zeros
+    /// Pages after those that a host tier of the engine's own found of the last request, one entry per capacity: zeros
     /// where it has none.
     pub fn last_host_hits(&self) -> &[u64] {
         &self.last_host_hits
     }
 
-    /// Pages that were written to it of the last request, one entry a capacity: zeros where there is none.
+    /// Pages that were written to it of the last request, one entry per capacity: zeros where there is none.
     pub fn last_host_writes(&self) -> &[u64] {
         &self.last_host_writes
     }
@@ -499,7 +499,7 @@ impl CacheBank {
         self.last_ceiling
     }
 
-    /// Requests since the start that are larger than the whole cache, one entry a capacity.
+    /// Requests since the start that are larger than the whole cache, one entry per capacity.
     pub fn refused(&self) -> Vec<u64> {
         fn all<C: PointCache>(caches: &[C]) -> Vec<u64> {
             caches.iter().map(PointCache::refused).collect()

@@ -32,7 +32,7 @@ pub enum AttentionError {
     )]
     NoFull,
     /// Lookups of such a model go another way.
-    #[error("the groups beside `full` are of several kinds: windows of one size, or mamba, are modelled")]
+    #[error("the groups alongside `full` are of several kinds: windows of one size, or mamba, are modelled")]
     Mixed,
     /// Too many.
     #[error("{0} groups: at most {MAX_GROUPS}")]

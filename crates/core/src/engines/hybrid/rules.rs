@@ -15,7 +15,7 @@ pub struct HybridRules {
     pub retention: Retention,
     /// Most tokens of a prompt that one step computes (`max_num_batched_tokens`).
     pub prefill_chunk: u32,
-    /// Tokens a block.
+    /// Tokens per block.
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
@@ -35,7 +35,7 @@ pub enum RulesError {
     Retention {
         /// The interval requested.
         interval: u32,
-        /// Tokens a page.
+        /// Tokens per page.
         page_size: PageSize,
     },
     /// Nothing would ever be computed.
@@ -45,7 +45,7 @@ pub enum RulesError {
     Chunk {
         /// The chunk requested.
         chunk: u32,
-        /// Tokens a page.
+        /// Tokens per page.
         page_size: PageSize,
     },
 }
@@ -68,7 +68,7 @@ impl HybridRules {
         Ok(())
     }
 
-    /// Tokens a page.
+    /// Tokens per page.
     pub(super) fn page(&self) -> u64 {
         u64::from(self.page_size.get())
     }

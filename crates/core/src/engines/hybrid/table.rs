@@ -43,7 +43,7 @@ pub(super) struct Tables {
     back: [Vec<Back>; 2],
     /// How many groups there are of the kind.
     groups: [u64; 2],
-    /// The pages that were found, a list a group in prefix order; they keep their names.
+    /// The pages that were found, a list per group in prefix order; they keep their names.
     pinned: Vec<Vec<PieceIndex>>,
 }
 

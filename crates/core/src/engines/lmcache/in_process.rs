@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 /// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LmcacheRules {
-    /// Tokens a page of the log.
+    /// Tokens per page of the log.
     pub page_size: PageSize,
-    /// Tokens a chunk.
+    /// Tokens per chunk.
     pub chunk_tokens: u32,
 }
 

@@ -22,9 +22,9 @@ use crate::units::PageSize;
      told: give a multiple of the page as the chunk, or a log with smaller pages"
 )]
 pub struct ChunkMismatch {
-    /// Tokens a chunk.
+    /// Tokens per chunk.
     pub chunk_tokens: u32,
-    /// Tokens a page of the log.
+    /// Tokens per page of the log.
     pub page_size: PageSize,
 }
 

@@ -23,9 +23,9 @@ const LOOK_EVERY_MS: i64 = 1_000;
 /// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LmcacheMpRules {
-    /// Tokens a page of the log.
+    /// Tokens per page of the log.
     pub page_size: PageSize,
-    /// Tokens a chunk.
+    /// Tokens per chunk.
     pub chunk_tokens: u32,
     /// Share of the capacity from which on chunks go.
     pub watermark: Ratio,

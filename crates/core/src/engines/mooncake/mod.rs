@@ -34,7 +34,7 @@ const PAGE_TAKES: Moment = 30;
 /// What decides a store's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MooncakeRules {
-    /// Tokens a page; a page is an object.
+    /// Tokens per page; a page is an object.
     pub page_size: PageSize,
     /// How long an object that was asked about stays, in milliseconds.
     pub lease_ms: u64,

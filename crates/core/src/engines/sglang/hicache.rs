@@ -52,7 +52,7 @@ pub struct HicacheRules {
     pub host: PageCount,
     /// When a node is written to the host.
     pub write: WritePolicy,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,

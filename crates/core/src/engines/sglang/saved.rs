@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct SavedCache {
     /// The modelled capacity, in pages.
     pub capacity: PageCount,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,

@@ -22,7 +22,7 @@ pub struct WindowRules {
     pub swa_full_tokens_ratio: Ratio,
     /// Most tokens of a prompt that one step computes (`chunked_prefill_size`).
     pub prefill_chunk: u32,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,

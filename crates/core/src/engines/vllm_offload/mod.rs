@@ -28,7 +28,7 @@ use residents::Residents;
 pub struct OffloadRules {
     /// Its configuration.
     pub options: OffloadOptions,
-    /// Tokens a page of the log.
+    /// Tokens per page of the log.
     pub page_size: PageSize,
     /// Most tokens of a prompt that one step computes (`max_num_batched_tokens`).
     pub prefill_chunk: u32,

@@ -164,9 +164,9 @@ struct Facts {
     late: u64,
     /// Distinct in the window and accumulated; not told once the bound forgot pages.
     distinct: Option<(u64, u64)>,
-    /// One entry a target ratio.
+    /// One entry per target ratio.
     required: Vec<Required>,
-    /// Pages and hit rate, one entry a target ratio and coverage.
+    /// Pages and hit rate, one entry per target ratio and coverage.
     recommended: Vec<(Option<u64>, Option<f64>)>,
     hits: Vec<Option<u64>>,
     /// By tier.

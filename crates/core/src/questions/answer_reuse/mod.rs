@@ -61,7 +61,7 @@ struct Returned {
 impl AnswerReuse {
     /// Follows a request, the pool's number `request`, that the `engine` has just taken with this `outcome`. Returns what
     /// it finds at the upper end, where that differs from the first answer brought back on; before that both are one, and
-    /// once requests are followed while they are in flight nothing is told.
+    /// once requests are followed while they are in flight nothing is reported.
     pub fn observe(
         &mut self,
         event: &RequestEvent<'_>,

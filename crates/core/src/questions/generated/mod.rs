@@ -13,7 +13,7 @@
 //!   the whole of it and nothing behind does not bring the answer back: it was split into other tokens, or left out.
 //! - Else as many pages as the answer has, or the prompt: what can be found at most.
 //!
-//! Answers are told apart by whole pages, as caches do: a prompt that shares all full pages of an earlier one goes on
+//! Answers are distinguished by whole pages, as caches do: a prompt that shares all full pages of an earlier one goes on
 //! behind it. Of several prompts that end at one page the latest answer that is long enough comes back first, each once.
 //! Prompts without a full page all end at the same place, so there only what the log says was found tells.
 

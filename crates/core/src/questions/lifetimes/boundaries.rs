@@ -7,7 +7,7 @@ use super::boundary::Boundary;
 use super::holders::{Holders, Packed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One entry a capacity each, ascending.
+/// One entry per capacity each, ascending.
 #[derive(Debug)]
 pub(crate) struct Boundaries {
     /// In followed pages.

@@ -29,7 +29,7 @@ impl Boundary {
         self.capacity - self.younger
     }
 
-    /// Follows a request that has taken its `pages` over. `passed` is told of every request, from the oldest on,
+    /// Follows a request that has taken its `pages` over. `passed` is reported of every request, from the oldest on,
     /// that no longer fits whole and was not the boundary before: its place, and the pages it has left.
     #[inline]
     pub(crate) fn follow(&mut self, holders: &Holders, pages: u32, mut passed: impl FnMut(u32, u32)) {

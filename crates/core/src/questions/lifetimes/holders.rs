@@ -202,7 +202,7 @@ impl Holders {
     }
 
     /// Forgets the oldest as the stack does: while the others are enough for every capacity up to the bound.
-    /// `forgotten` is told the place of each and the pages it had and how long ago they were touched.
+    /// `forgotten` receives the place of each and the pages it had and how long ago they were touched.
     pub(crate) fn forget_beyond_bound(&mut self, mut forgotten: impl FnMut(usize, u32, u64)) {
         while self.total > self.bound.0 {
             while self.entries[self.first_live].pages == 0 {

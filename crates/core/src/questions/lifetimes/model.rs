@@ -9,7 +9,7 @@ use crate::units::pages::PageIds;
 use crate::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;
 
-/// Tokens a page.
+/// Tokens per page.
 const SIZE: u64 = 4;
 
 /// A request of a random log.

@@ -16,7 +16,7 @@ pub struct Accepted<'a> {
     pub session: Option<&'a str>,
     /// What the pool's own stack says of it.
     pub outcome: &'a Outcome,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Its number among the accepted ones, counted from 0.
     pub index: u64,

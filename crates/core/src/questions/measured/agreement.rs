@@ -51,7 +51,7 @@ pub(super) fn agreed(intervals: &Intervals, explained: impl Fn(Need) -> Explaine
     Some(Agreed { requests, pages, ..found })
 }
 
-/// The capacities, and those of them that are large enough for all that missed up to these needs to be told.
+/// The capacities, and those of them that are large enough for all that missed up to these needs to be reported.
 fn with_all(found: Agreed, ends: &[Need]) -> impl Iterator<Item = Agreed> {
     let from = ends.iter().copied().filter(|end| found.to.is_none_or(|to| *end <= to)).max();
     let larger = from.filter(|from| *from > found.from).map(|from| Agreed { from, ..found });

@@ -63,7 +63,7 @@ pub struct EffectiveCapacity {
     pub agreement: f64,
     /// The same, weighted by pages.
     pub agreement_by_pages: f64,
-    /// The smallest in bytes, where a cost a token is known.
+    /// The smallest in bytes, where a cost per token is known.
     pub bytes_from: Option<u64>,
 }
 
@@ -137,9 +137,9 @@ pub struct RestartEstimate {
 pub struct MeasuredFigures<'a> {
     /// The pool's configuration.
     pub config: &'a PoolConfig,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
-    /// Bytes a page, where a cost a token is configured.
+    /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// What all caches hold together, where that is known.
     pub provisioned: Option<PageCount>,
@@ -176,7 +176,7 @@ impl MeasuredFigures<'_> {
         MeasuredEstimate { requests_left_out, ..found }
     }
 
-    /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not told:
+    /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not reported:
     /// that takes a stack for each replica.
     pub fn estimate_of_points(
         &self,

@@ -17,7 +17,7 @@ pub struct PointShare {
     counts: Counts,
     /// The larger of what could be reused and of what hit.
     weight: u64,
-    /// What one cache for all requests finds, one entry a capacity.
+    /// What one cache for all requests finds, one entry per capacity.
     shared: Vec<u32>,
     /// What the cache that served it finds, where the log names that.
     routed: Option<Vec<u32>>,
@@ -29,7 +29,7 @@ pub struct PointTally {
     counts: Counts,
     /// Requests with something to reuse, or with hits, and their pages.
     told: (u64, u64),
-    /// One a capacity.
+    /// One per capacity.
     points: Vec<Point>,
 }
 
@@ -110,7 +110,7 @@ impl PointTally {
         Some(Agreed { from, to: Some(to), requests: best.0, pages: best.1 })
     }
 
-    /// The ledger at `each` pages a replica and `all` pages together; what is not among the capacities is not told.
+    /// The ledger at `each` pages a replica and `all` pages together; what is not among the capacities is not reported.
     pub(super) fn ledger(&self, capacities: &[Need], all: Need, each: Need) -> Ledger {
         let at = |pages: Need| capacities.binary_search(&pages).ok().and_then(|index| self.points.get(index));
         Ledger {

@@ -40,7 +40,7 @@ pub struct PointCaches {
 struct ServedBanks {
     /// Names replicas, from the first request on that does.
     router: Option<Router>,
-    /// One a replica.
+    /// One per replica.
     banks: Vec<CacheBank>,
 }
 

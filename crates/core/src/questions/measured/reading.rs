@@ -118,7 +118,7 @@ impl Reading {
             return Self::BeyondLog { pages: hits - reusable };
         }
         let less_than = (hits < reusable).then(|| outcome.need_of_prefix(hits + 1));
-        // A need beyond the tracked bound bounds nothing that can be told.
+        // A need beyond the tracked bound bounds nothing that can be known.
         let less_than = less_than.filter(|need| *need != BEYOND);
         Self::Between { at_least: outcome.need_of_prefix(hits), less_than }
     }

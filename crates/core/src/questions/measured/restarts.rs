@@ -15,7 +15,7 @@ use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Most restarts of one cache that are told.
+/// Most restarts of one cache that are reported.
 pub const MAX_RESTARTS: usize = 64;
 
 /// Ranges of moments, and requests that missed pages, that are kept; beyond that the oldest ranges, and the
@@ -72,7 +72,7 @@ pub struct ReplicaRestart {
 /// What restarts of a cache explain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explained {
-    /// Restarts that are told.
+    /// Restarts that are reported.
     pub restarts: u64,
     /// Where the intervals end of the requests that missed pages only because of them.
     pub ends: Vec<Need>,

@@ -47,7 +47,7 @@ impl MeasuredTally {
         self.consensus.intervals(&self.latest.readings)
     }
 
-    /// The ledger at `each` pages a replica and `all` pages together; nothing is told beyond `bound` pages.
+    /// The ledger at `each` pages a replica and `all` pages together; nothing is reported beyond `bound` pages.
     pub fn ledger(&self, all: Need, each: Need, bound: Need) -> Ledger {
         let Latest { alone, shared, routed, .. } = &self.latest;
         let told = |sorted: &FoundPages, latest: &[FoundRun], pages: Need| {

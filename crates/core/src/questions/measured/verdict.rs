@@ -132,7 +132,7 @@ impl Verdict {
             Self::Capacity => [
                 "add memory up to the required capacity above: below it every page bought still turns misses into hits",
                 "add a cheaper tier below the first (host memory, local disk, a shared store)",
-                "make a page smaller: KV cache in FP8, fewer bytes a token, no pages kept for sessions that ended",
+                "make a page smaller: KV cache in FP8, fewer bytes per token, no pages kept for sessions that ended",
             ],
             Self::Workload => [
                 "put what does not change first in the prompt: system prompt, tools, documents; then what does",

@@ -103,7 +103,7 @@ impl RestoredObservers {
         Self { reuse: Some(reuse), ..self }
     }
 
-    /// What is followed of capacities that can be told, in followed pages, and what windows take back; `None` where it
+    /// What is followed of capacities that can be known, in followed pages, and what windows take back; `None` where it
     /// is not what the configuration asks for.
     pub fn resume(
         mut self,

@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub struct Observers {
     /// The caches that the log names, where the measured hits are asked about.
     measured: Modelled<MeasuredCaches, PointCaches>,
-    /// One a router asked about.
+    /// One per router asked about.
     routers: Vec<RoutedCaches>,
     /// Requests left out of what the log's replicas tell, because it names too many of them.
     left_out: u64,
@@ -76,7 +76,7 @@ pub enum QuestionError {
 pub struct ObservationFigures<'a> {
     /// What measured requests are held against.
     pub measured: MeasuredFigures<'a>,
-    /// Total capacities that routers are told at.
+    /// Total capacities that routers are reported at.
     pub totals: &'a [PageCount],
     /// Pages accessed, in whole pages.
     pub page_accesses: u64,
@@ -87,7 +87,7 @@ pub struct ObservationFigures<'a> {
 }
 
 impl Observers {
-    /// What the configuration asks for, at capacities that can be told, in followed pages and ascending; `None` where
+    /// What the configuration asks for, at capacities that can be known, in followed pages and ascending; `None` where
     /// that is nothing.
     pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
         let asked = &config.questions;
@@ -108,7 +108,7 @@ impl Observers {
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
 
-    /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one a capacity.
+    /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one per capacity.
     /// Why it could not be followed everywhere is [`Observers::refusal`].
     pub fn observe(
         &mut self,

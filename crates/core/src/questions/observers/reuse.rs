@@ -1,7 +1,7 @@
 //! Time, tiers, tenants and the optimum alongside a pool's estimates.
 //!
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
-//! when it is shown. Runs, for what can be told of a window only once it has ended, are kept in windows that end.
+//! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
 use super::counters::Counter;
 use super::{Observation, ObservationFigures, ObservationTally};
@@ -57,7 +57,7 @@ impl RunsRules {
 }
 
 impl ReuseRules {
-    /// What the configuration asks for of capacities that can be told, in followed pages and ascending.
+    /// What the configuration asks for of capacities that can be known, in followed pages and ascending.
     pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
         let asked = &config.questions;
         let mut ttls = asked.ttls.clone();
@@ -110,11 +110,11 @@ pub struct ReuseObserver {
 pub struct ReuseEstimates {
     /// One entry a time to live and kind.
     pub retention: Vec<RetentionEstimate>,
-    /// One entry a target ratio.
+    /// One entry per target ratio.
     pub retention_required: Vec<RequiredTtlEstimate>,
-    /// One entry a capacity that can be told.
+    /// One entry a capacity that can be known.
     pub eviction_ages: Vec<EvictionAge>,
-    /// Hits of the offline optimum, one entry a capacity that can be told.
+    /// Hits of the offline optimum, one entry a capacity that can be known.
     pub optimal: Vec<u64>,
     /// What passes between tiers.
     pub traffic: Option<TrafficEstimate>,
@@ -123,7 +123,7 @@ pub struct ReuseEstimates {
 }
 
 impl ReuseEstimates {
-    /// A curve with what is told of each of its capacities.
+    /// A curve with what is reported of each of its capacities.
     pub fn with_points(&self, mut points: Vec<CapacityPoint>) -> Vec<CapacityPoint> {
         for (point, age) in points.iter_mut().zip(&self.eviction_ages) {
             point.eviction_age_ms = Some(*age);

@@ -30,7 +30,7 @@ use std::sync::Arc;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const GRACE_MS: i64 = 5;
 
-/// Tokens a page.
+/// Tokens per page.
 const PAGE: PageSize = PageSize::new(4).expect("not zero");
 
 /// A request: ids, gap to the one before (seldom back in time), share of the prompt that was cached, replica.
@@ -114,7 +114,7 @@ fn tier(text: &str) -> TierConfig {
     }
 }
 
-/// The capacities that can be told, in followed pages.
+/// The capacities that can be known, in followed pages.
 fn capacities(config: &PoolConfig) -> Vec<u64> {
     let curve = Curve::new(&config.capacities, None, config.max_tracked_pages, config.held_shares());
     curve.thresholds().to_vec()

@@ -5,7 +5,7 @@
 //! that are equal the deeper one goes first. So what it holds is closed under prefixes, and the optimum over pages
 //! is that over prefixes.
 //!
-//! It needs the future, so it is told of a log or a window that has ended, in two passes: the runs of the engine tell who
+//! It needs the future, so it is reported of a log or a window that has ended, in two passes: the runs of the engine tell who
 //! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`Kept`]), a few steps a run. Room
 //! for what is being computed is not requested, so nobody reaches it.
 

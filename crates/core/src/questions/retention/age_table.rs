@@ -1,6 +1,6 @@
 //! The ages at which several capacities evict: one row a request.
 //!
-//! A request adds an age to each capacity. Kept a row a request they lie side by side, and only where many have come
+//! A request adds an age to each capacity. Kept a row per request they lie side by side, and only where many have come
 //! are they handed to the capacities, one column after the other.
 
 use super::Ages;

@@ -75,7 +75,7 @@ pub(super) fn narrow(age_ms: u64) -> u32 {
     (1 << EXACT_BITS) + (exponent << LONG_BITS) + mantissa as u32
 }
 
-/// The smallest age of those that are told like this.
+/// The smallest age of those that are reported like this.
 pub(super) fn widen(narrow: u64) -> u64 {
     let Some(long) = narrow.checked_sub(1 << EXACT_BITS) else { return narrow };
     let (exponent, mantissa) = (long >> LONG_BITS, long & ((1 << LONG_BITS) - 1));
@@ -89,7 +89,7 @@ impl Ages {
         Self { needs, recent, most, shift: 0, inserted: 0, count: 0, untold: 0 }
     }
 
-    /// Puts an age in; `None` for one that cannot be told.
+    /// Puts an age in; `None` for one that cannot be known.
     pub fn insert(&mut self, age_ms: Option<u64>) {
         match age_ms {
             Some(age) => self.insert_narrow(&[narrow(age)]),
@@ -132,7 +132,7 @@ impl Ages {
         self.count
     }
 
-    /// How many cannot be told.
+    /// How many cannot be known.
     pub fn untold(&self) -> u64 {
         self.untold
     }
@@ -154,7 +154,7 @@ impl Ages {
         self.needs.count_upto(u64::from(most)) + recent as u64
     }
 
-    /// The nearest-rank quantiles among these and `zeros` ages of 0; `None` without any, or where one cannot be told.
+    /// The nearest-rank quantiles among these and `zeros` ages of 0; `None` without any, or where one cannot be known.
     /// A share in the middle of others costs the least before them.
     pub fn quantiles(&self, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
         Self::quantiles_of(Cow::Borrowed(self), shares, zeros)

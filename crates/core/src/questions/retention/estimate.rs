@@ -43,7 +43,7 @@ pub struct RetentionEstimate {
     pub page_hits: Option<u64>,
     /// Pages in the leading runs of hits.
     pub prefix_hits: Option<u64>,
-    /// Page hits a page access.
+    /// Page hits per page access.
     pub page_hit_rate: Option<f64>,
     /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,9 +52,9 @@ pub struct RetentionEstimate {
     pub mean_pages: Option<f64>,
     /// Most pages held at a time.
     pub peak_pages: Option<u64>,
-    /// The mean in bytes, where a cost a token is known.
+    /// The mean in bytes, where a cost per token is known.
     pub mean_bytes: Option<f64>,
-    /// The peak in bytes, where a cost a token is known.
+    /// The peak in bytes, where a cost per token is known.
     pub peak_bytes: Option<u64>,
     /// Share of the requests that find enough at the first target ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub struct RetentionFigures<'a> {
     pub coverages: &'a [Ratio],
     /// The share of the pages that is followed.
     pub sample_rate: Ratio,
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub page_bytes: Option<PageBytes>,
     /// Pages accessed.
     pub page_accesses: u64,
@@ -139,7 +139,7 @@ impl RetentionFigures<'_> {
         (0..self.rules.ttls.len()).flat_map(of_time).collect()
     }
 
-    /// One entry a target ratio.
+    /// One entry per target ratio.
     pub fn required(&self) -> Vec<RequiredTtlEstimate> {
         let of_target = |(ages, target_ratio): (&Ages, &Ratio)| RequiredTtlEstimate {
             target_ratio: *target_ratio,
@@ -206,7 +206,7 @@ impl RetentionFigures<'_> {
 }
 
 impl RetentionTally {
-    /// How long unused pages live, one entry a capacity.
+    /// How long unused pages live, one entry per capacity.
     pub fn eviction_ages(&self) -> Vec<EvictionAge> {
         self.eviction_ages.columns().map(EvictionAge::of).collect()
     }

@@ -38,7 +38,7 @@ struct Cache {
 #[derive(Serialize, Deserialize)]
 struct SavedCache {
     ttl: Ttl,
-    /// One a request in the list.
+    /// One per request in the list.
     lines: Vec<Vec<Written>>,
     there: VecDeque<Written>,
     level: Level,

@@ -20,7 +20,7 @@ pub struct RetentionConfig {
     pub capacities: Vec<u64>,
     /// Shares of the reusable prefix that a request must find.
     pub targets: Vec<Ratio>,
-    /// Different ages that are told apart at each capacity and target; beyond, all are told more coarsely.
+    /// Different ages that are distinguished at each capacity and target; beyond, all are reported more coarsely.
     pub most_ages: u32,
 }
 

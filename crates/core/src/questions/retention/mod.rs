@@ -28,7 +28,7 @@ pub use ttl::{Ttl, TtlError};
 /// Most times to live at once.
 pub const MAX_TTLS: usize = 16;
 
-/// Different ages told apart where a log has an end: 20 MB of them a capacity.
+/// Different ages distinguished where a log has an end: 20 MB of them a capacity.
 pub const MOST_AGES: u32 = 1 << 20;
 
 /// The same in a window that may go on for ever: 1 MB of them.

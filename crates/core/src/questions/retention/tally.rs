@@ -72,12 +72,12 @@ pub struct RetentionTally {
     pub(super) fixed: Vec<PageLevel>,
     /// One a target.
     pub(super) required: Vec<Ages>,
-    /// One a capacity, of the requests after which it drops something.
+    /// One per capacity, of the requests after which it drops something.
     pub(super) eviction_ages: AgeTable,
     /// Requests by the first capacity that holds all that a time to live keeps.
     honoured: Vec<u64>,
     pub(super) is_beyond_bound: Vec<bool>,
-    /// No age that cannot be told is smaller than this.
+    /// No age that cannot be known is smaller than this.
     untold_from_ms: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ pub struct RouterEstimate {
     pub router: String,
     /// Its replicas; for `logged`, those that the log has named.
     pub replicas: u64,
-    /// The busiest replica's uncached pages over the mean, at the largest of the capacities that can be told.
+    /// The busiest replica's uncached pages over the mean, at the largest of the capacities that can be known.
     pub imbalance: Option<f64>,
     /// Page hits of replicas without limit.
     pub unlimited_page_hits: u64,
@@ -28,7 +28,7 @@ pub struct RouterEstimate {
     pub page_accesses: u64,
     /// The curve by total capacity.
     pub capacities: Vec<RoutedCapacity>,
-    /// The requirement, one entry a target ratio.
+    /// The requirement, one entry per target ratio.
     pub required: Vec<RouterRequirement>,
 }
 
@@ -37,7 +37,7 @@ pub struct RouterEstimate {
 pub struct RoutedCapacity {
     /// All replicas together.
     pub total_pages: u64,
-    /// The same, where a cost a token is known.
+    /// The same, where a cost per token is known.
     pub total_bytes: Option<u64>,
     /// Each replica.
     pub pages: u64,
@@ -45,7 +45,7 @@ pub struct RoutedCapacity {
     pub page_hits: Option<u64>,
     /// Pages in the leading runs of hits.
     pub prefix_hits: Option<u64>,
-    /// Page hits a page access.
+    /// Page hits per page access.
     pub page_hit_rate: Option<f64>,
     /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct RouterCoverage {
     pub pages: Option<u64>,
     /// All replicas together.
     pub total_pages: Option<u64>,
-    /// All replicas together, where a cost a token is known.
+    /// All replicas together, where a cost per token is known.
     pub total_bytes: Option<u64>,
 }
 
@@ -91,9 +91,9 @@ pub struct RoutingFigures<'a> {
     pub totals: &'a [PageCount],
     /// The pool's configuration.
     pub config: &'a PoolConfig,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub page_bytes: Option<PageBytes>,
 }
 

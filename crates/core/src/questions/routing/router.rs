@@ -134,7 +134,7 @@ impl Router {
         }
     }
 
-    /// The only total capacity that is told, known once a request has been routed; `None` where every capacity is told.
+    /// The only total capacity that is reported, known once a request has been routed; `None` where every capacity is reported.
     pub(super) fn only_total(&self) -> Option<Option<PageCount>> {
         match &self.state {
             State::Precise(router) => Some(router.total()),

@@ -17,7 +17,7 @@ pub struct RoutingShare {
     page_accesses: u64,
     rest_tokens: u32,
     reusable: u64,
-    /// Required capacity of its replica, one a target ratio; empty where nothing is reusable.
+    /// Required capacity of its replica, one per target ratio; empty where nothing is reusable.
     needs: Vec<Need>,
     runs: Vec<FoundRun>,
 }

@@ -19,7 +19,7 @@ const MOST: u64 = i64::MAX as u64;
 pub(super) struct TenantFigures<'a> {
     /// The pool's configuration.
     pub(super) config: &'a PoolConfig,
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub(super) page_bytes: Option<PageBytes>,
 }
 

@@ -3,10 +3,10 @@
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
-/// What all tenants are called that are not told one by one.
+/// What all tenants are called that are not reported one by one.
 pub const OTHER: &str = "other";
 
-/// One tenant, or all that are not told one by one.
+/// One tenant, or all that are not reported one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TenantEstimate {
     /// Its name; absent for requests that name nobody, `other` for all others together.
@@ -22,14 +22,14 @@ pub struct TenantEstimate {
     pub page_hits: u64,
     /// Accesses of pages never seen before.
     pub cold_pages: u64,
-    /// The same in bytes, where a cost a token is known.
+    /// The same in bytes, where a cost per token is known.
     pub cold_bytes: Option<u64>,
-    /// Hits, one a capacity that can be told.
+    /// Hits, one a capacity that can be known.
     pub capacity_page_hits: Vec<u64>,
-    /// Pages held, times milliseconds, one a capacity that can be told: since the first request that counts, so the
+    /// Pages held, times milliseconds, one a capacity that can be known: since the first request that counts, so the
     /// difference of two estimates is what was held between them.
     pub page_milliseconds: Vec<u64>,
-    /// The capacity of the shared cache that is enough for its requests, one entry a target ratio.
+    /// The capacity of the shared cache that is enough for its requests, one entry per target ratio.
     pub required: Vec<TenantRequired>,
 }
 
@@ -49,6 +49,6 @@ pub struct TenantCoverage {
     pub coverage: Ratio,
     /// In pages.
     pub pages: Option<u64>,
-    /// In bytes, where a cost a token is known.
+    /// In bytes, where a cost per token is known.
     pub bytes: Option<u64>,
 }

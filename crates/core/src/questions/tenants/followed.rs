@@ -18,7 +18,7 @@ pub struct Tenants {
     #[serde(skip, default = "TenantsConfig::unknown")]
     config: TenantsConfig,
     names: Names,
-    /// One a capacity.
+    /// One per capacity.
     occupancies: Vec<Occupancy>,
     /// What each capacity had held as the first counted request had arrived.
     before: Option<Vec<Vec<u128>>>,

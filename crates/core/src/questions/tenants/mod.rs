@@ -20,5 +20,5 @@ pub use names::TenantId;
 pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
 pub use tally::{TenantShare, TenantsConfig, TenantsShape, TenantsTally};
 
-/// Most tenants told apart; later ones are accounted together.
+/// Most tenants distinguished; later ones are accounted together.
 pub const MAX_TENANTS: usize = 4096;

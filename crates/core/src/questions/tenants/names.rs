@@ -12,7 +12,7 @@ const NOBODY: usize = 2;
 pub struct TenantId(u32);
 
 impl TenantId {
-    /// Those who came after as many tenants as are told apart.
+    /// Those who came after as many tenants as are distinguished.
     pub(super) const LATER: Self = Self(0);
     /// Requests without a tenant.
     pub(super) const UNNAMED: Self = Self(1);
@@ -72,7 +72,7 @@ impl Names {
         self.names.len() + NOBODY
     }
 
-    /// Whether these, read back from a snapshot, are as many different names as are told apart.
+    /// Whether these, read back from a snapshot, are as many different names as are distinguished.
     pub(super) fn are_sound(&self) -> bool {
         self.names.len() <= MAX_TENANTS && self.ids.len() == self.names.len()
     }

@@ -48,7 +48,7 @@ pub struct TenantShare {
     tenant: TenantId,
     page_accesses: u64,
     reusable: u64,
-    /// Hits, one a capacity.
+    /// Hits, one per capacity.
     hits: Vec<u64>,
     /// Required capacity, one a target; empty where nothing is reusable.
     needs: Vec<Need>,
@@ -76,7 +76,7 @@ pub(super) struct TenantTally {
     pub(super) with_reuse: u64,
     pub(super) page_accesses: u64,
     pub(super) reusable: u64,
-    /// Hits, one a capacity.
+    /// Hits, one per capacity.
     pub(super) hits: Vec<u64>,
     /// One a target.
     pub(super) needs: Vec<Needs>,

@@ -17,7 +17,7 @@ const DAY_MS: f64 = 86_400_000.0;
 pub struct TrafficEstimate {
     /// From the first request to the last.
     pub span_ms: u64,
-    /// One entry a tier below the first.
+    /// One entry per tier below the first.
     pub tiers: Vec<TierTraffic>,
     /// Distinct pages that were touched only once, since the start; absent where the tracked bound hides it.
     pub pages_touched_once: Option<u64>,
@@ -28,7 +28,7 @@ pub struct TrafficEstimate {
     pub break_even_bytes_per_second: Option<f64>,
 }
 
-/// What passes between a tier and those above. Bytes are there where a cost a token is known.
+/// What passes between a tier and those above. Bytes are there where a cost per token is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierTraffic {
     /// Its name.
@@ -81,14 +81,14 @@ pub struct PeakTraffic {
     pub written_bytes_per_second: Option<f64>,
 }
 
-/// What traffic is told with.
+/// What traffic is reported with.
 #[derive(Debug, Clone, Copy)]
 pub struct TrafficFigures<'a> {
     /// The pool's configuration.
     pub config: &'a PoolConfig,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: Option<PageSize>,
-    /// Bytes a page, where a cost a token is known.
+    /// Bytes per page, where a cost per token is known.
     pub page_bytes: Option<PageBytes>,
     /// Tokens prefilled a second, where given.
     pub prefill_rate: Option<f64>,

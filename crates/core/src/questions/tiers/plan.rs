@@ -84,7 +84,7 @@ pub struct PlanInput<'a, C> {
 /// A plan for all tiers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierPlan {
-    /// One entry a tier, from the fastest.
+    /// One entry per tier, from the fastest.
     pub tiers: Vec<PlannedTier>,
     /// Price of all units; absent where a tier has no price or no number, or there is none.
     pub cost: Option<f64>,

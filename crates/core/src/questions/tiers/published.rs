@@ -18,7 +18,7 @@ pub struct TierEstimates {
     pub cost: Option<f64>,
     /// The same for the recommended units.
     pub recommended_cost: Option<f64>,
-    /// One entry a tier, from the fastest.
+    /// One entry per tier, from the fastest.
     pub tiers: Vec<TierEstimate>,
 }
 
@@ -73,7 +73,7 @@ pub struct Purchase {
 pub struct Planning<'a, C> {
     /// The tiers, from the fastest.
     pub tiers: &'a [TierConfig],
-    /// Bytes a page, where known.
+    /// Bytes per page, where known.
     pub page_bytes: Option<PageBytes>,
     /// The target ratio the requirements are of.
     pub target_ratio: Ratio,

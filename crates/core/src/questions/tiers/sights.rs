@@ -16,7 +16,7 @@ pub struct Sights {
     twice: u64,
     /// Known pages of the request that arrives, so far.
     known: u32,
-    /// The stack forgot pages, so that this cannot be told.
+    /// The stack forgot pages, so that this cannot be known.
     is_beyond_bound: bool,
 }
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Trend {
     /// Which windows count.
     steps: Steps,
-    /// One a target ratio and coverage.
+    /// One per target ratio and coverage.
     requirements: Vec<Convergence>,
-    /// One a tier.
+    /// One per tier.
     tiers: Vec<TierTrend>,
     /// Of the pages that requests in flight pin.
     pinned: Hysteresis,

@@ -125,7 +125,7 @@ pub(super) struct Flight {
     heights: Heights,
     requests: Vec<Option<InFlight>>,
     free: Vec<u32>,
-    /// One entry a request, but for the one that is alone.
+    /// One entry per request, but for the one that is alone.
     by_time: BinaryHeap<Reverse<Next>>,
     /// The only request in flight, as long as no other arrived since.
     alone: Option<u32>,

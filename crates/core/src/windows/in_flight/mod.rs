@@ -44,7 +44,7 @@ pub struct Overlap {
 /// How overlap is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct OverlapRules {
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
     /// Share of the pages with ids that are followed.
     pub sample_rate: Ratio,

@@ -128,7 +128,7 @@ struct Found<'a> {
     names_prefix: bool,
 }
 
-/// A JSON number, told apart from other types so that a wrong number gets its own error code.
+/// A JSON number, distinguished from other types so that a wrong number gets its own error code.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Number {
     /// Not negative.

@@ -144,7 +144,7 @@ impl<'a> Parts<'a> {
         let mut fields = Vec::new();
         match self.content {
             Some(text) => fields.push(("content", content(prefix, text)?)),
-            // An empty text is not logged either, and cannot be told from one that was left out.
+            // An empty text is not logged either, and cannot be distinguished from one that was left out.
             None if self.calls.is_empty() => return Err(not_logged(prefix, "the content of a message")),
             None => {}
         }

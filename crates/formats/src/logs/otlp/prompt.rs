@@ -55,7 +55,7 @@ fn not_there(item: &Item) -> DecodeError {
     }
     if ENGINES_OWN.into_iter().any(|key| item.get(key).is_some()) {
         let detail = "this is a span of vLLM's own, which never has a prompt: trace requests where they are sent, or log \
-            them beside their answers with \"return_token_ids\": true";
+            them alongside their answers with \"return_token_ids\": true";
         return DecodeError::new(ErrorCode::MissingField, detail);
     }
     let Some(sdk) = Sdk::of(item) else { return missing(MESSAGES) };
