@@ -1,4 +1,5 @@
-"""vLLM: its own Scheduler and KVCacheManager, one request at a time, without an accelerator.
+"""vLLM: its own Scheduler and KVCacheManager, without an accelerator; one request at a time, or, where the settings say how long a
+step takes, requests that overlap.
 
 Nothing of the scheduler, the managers, the coordinator or the block pool is replaced. What stands in for the model is
 a config.json of a small one (written here) and `ModelRunnerOutput`s with one sampled token a step.
@@ -41,6 +42,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 VERSION = vllm.__version__
 MAX_MODEL_LEN = 65_536
 DEFAULT_CHUNK = 8_192
+MOST_IN_FLIGHT = 600
 
 # Smallest model whose configuration vLLM reads; no weights are loaded.
 MODEL = {
@@ -101,7 +103,7 @@ def configuration(settings, page_size, capacity, connector=None):
         cache_config=cache,
         device_config=DeviceConfig(device="cpu"),
         scheduler_config=SchedulerConfig(
-            max_num_seqs=1,
+            max_num_seqs=MOST_IN_FLIGHT if "step_ms" in settings else 1,
             max_num_batched_tokens=settings.get("prefill_chunk_tokens", DEFAULT_CHUNK),
             max_model_len=MAX_MODEL_LEN,
             enable_chunked_prefill=True,
@@ -168,6 +170,39 @@ def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None)
     return hits // request.page_size
 
 
+def serve_together(engine, requests, outputs_cached, hasher, step_ms):
+    """Serves requests that overlap, each from the first step that begins at its time or later: a clock that goes on by
+    `step_ms` a step stands in for the time that a model takes. Pages that each found as it was first scheduled."""
+    waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
+    served, hits, at, most, preempted = {}, {}, 0, 0, set()
+    while waiting or engine.requests:
+        at = max(at, waiting[0][0]) if not engine.requests else at
+        while waiting and waiting[0][0] <= at:
+            _, name, request = waiting.pop(0)
+            served[name] = (request, engine_request(request, outputs_cached, hasher, name))
+            engine.add_request(served[name][1])
+        step = engine.schedule()
+        for new in step.scheduled_new_reqs:
+            # One that was preempted comes again.
+            hits.setdefault(new.req_id, new.num_computed_tokens // served[new.req_id][0].page_size)
+        preempted |= step.preempted_req_ids or set()
+        names = list(step.num_scheduled_tokens)
+        if not names:
+            raise SystemExit("nothing can be scheduled: give a larger capacity")
+        most = max(most, len(engine.running))
+        sampled = []
+        for name in names:
+            request, own = served[name]
+            sampled.append([request.unique_token] if own.num_computed_tokens >= own.num_tokens else [])
+        places = {name: place for place, name in enumerate(names)}
+        engine.update_from_output(
+            step, ModelRunnerOutput(req_ids=names, req_id_to_index=places, sampled_token_ids=sampled)
+        )
+        at += 1
+    print(f"at most {most} in flight, {len(preempted)} preempted", flush=True)
+    return [hits[str(at)] for at in range(len(requests))]
+
+
 def block_hasher(page_size):
     """vLLM's own hashes of blocks."""
     init_none_hash(sha256)
@@ -180,4 +215,6 @@ def drive(requests, settings, capacity):
     hasher = block_hasher(page_size)
     engine = scheduler(*configuration(settings, page_size, capacity), page_size)
     cached = settings["outputs"] == "cached"
+    if "step_ms" in settings:
+        return serve_together(engine, requests, cached, hasher, settings["step_ms"])
     return [serve(engine, request, cached, hasher, str(at)) for at, request in enumerate(requests)]

@@ -36,6 +36,18 @@ DRAFTS = [
     ("agents-16", "mamba-3-draft-1", ["full"] + ["mamba"] * 3, {}, [300, 600, 900, 1500, 3000, 6000]),
 ]
 
+# Requests that overlap, up to a hundred or more in flight, where a step takes a quarter of a second. In the smallest pools they
+# wait for each other, and some are preempted. A step computes all prompts that begin with it.
+VLLM_LOADS = [
+    ("paced-16", "full-draft-1", ["full"], {"draft_tokens": 1}, [700, 1000, 1600, 2500, 5000]),
+    ("paced-16", "window-128", ["full", "window:128"], {}, [900, 1300, 2000, 3500, 8000]),
+    ("paced-16", "window-128-dense", ["full", "window:128"], {"retention": None}, [900, 1300, 2000, 3500, 8000]),
+    ("paced-16", "windows-1024", ["full"] + ["window:1024"] * 5, {}, [4000, 6000, 9000, 20000]),
+    ("paced-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [1600, 3000, 6000]),
+    ("paced-64", "window-128-draft-1", ["full", "window:128"], {"draft_tokens": 1}, [900, 1300, 2000, 3500, 8000]),
+    ("paced-64", "mamba-3-ignored", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "step_ms": 10_000}, [1600, 3000, 6000]),
+]
+
 # LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
 
@@ -117,6 +129,11 @@ def hybrid(workload, name, groups, options, capacities):
     return Recording("vllm", workload, f"vllm_hybrid_{workload}_{name}", settings, capacities)
 
 
+def vllm_load(workload, name, groups, options, capacities):
+    settings = {"outputs": "cached", "groups": groups, "retention": 0, "prefill_chunk_tokens": 65_536, "step_ms": 250} | options
+    return Recording("vllm", workload, f"vllm_load_{workload}_{name}", settings, capacities)
+
+
 def process(workload, chunk, shares):
     watermark, ratio = shares
     settings = {"outputs": "ignored", "chunk_tokens": chunk, "process": True, "watermark": watermark, "eviction_ratio": ratio}
@@ -184,4 +201,4 @@ def recordings(engine):
         hicaches = [hicache(*each, write) for each in HICACHES for write in WRITES]
         return plain + drafts + hicaches + [windows(*each) for each in SGLANG_WINDOWS]
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
-    return plain + [hybrid(*each) for each in HYBRIDS + drafts]
+    return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

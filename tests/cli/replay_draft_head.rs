@@ -80,7 +80,6 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
             "leave --below hicache out",
         ),
         (&["--engine", "vllm", "--draft-head=0"], "expected a whole number from 1 to 64"),
-        (&["--engine", "vllm", "--draft-head", "--overlap", "on"], "no draft head"),
         (&["--engine", "vllm", "--prefill-chunk", "512"], "--below vllm-offload"),
         (
             &["--engine", "vllm", "--retention-interval", "none", "--draft-head"],

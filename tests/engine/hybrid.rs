@@ -44,7 +44,7 @@ fn attention(groups: &str) -> Attention {
     text.parse().expect("groups")
 }
 
-fn slow(capacity: u64, rules: &HybridRules) -> SlowHybrid {
+pub(super) fn slow(capacity: u64, rules: &HybridRules) -> SlowHybrid {
     let kinds = rules.attention.groups().iter().map(|kind| match kind {
         GroupKind::Full => Kind::Full,
         GroupKind::Window(tokens) => Kind::Window(u64::from(*tokens)),
@@ -127,15 +127,15 @@ fn the_slow_transcription_equals_vllm_on_every_request_too() {
 
 /// A prompt is a walk through a small tree of ids, so that prefixes are shared and left half-way.
 #[derive(Debug, Clone)]
-struct Asked {
-    ids: Vec<u64>,
+pub(super) struct Asked {
+    pub ids: Vec<u64>,
     /// Tokens missing from the last page; none where the prompt ends at a page's edge.
     tail: u64,
-    output: u64,
-    known_outputs: Vec<u64>,
+    pub output: u64,
+    pub known_outputs: Vec<u64>,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+pub(super) fn asked() -> impl Strategy<Value = Asked> {
     let steps = prop::collection::vec((0u64..3, 1usize..6), 0..5);
     (steps, 0u64..4, 0u64..24, 0usize..4).prop_map(move |(steps, tail, output, known)| {
         let mut chain = 17u64;
@@ -157,19 +157,19 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 /// Tokens of the prompt at so many tokens per page.
-fn input(asked: &Asked, page: u64) -> u64 {
+pub(super) fn input(asked: &Asked, page: u64) -> u64 {
     let missing = if asked.ids.is_empty() { 0 } else { asked.tail.min(page - 1) };
     asked.ids.len() as u64 * page - missing
 }
 
-fn to_event(asked: &Asked, page: u64) -> RequestEvent<'_> {
+pub(super) fn to_event(asked: &Asked, page: u64) -> RequestEvent<'_> {
     RequestEvent {
         output_page_ids: PageIds::from_slice(&asked.known_outputs),
         ..event(&asked.ids, input(asked, page), asked.output)
     }
 }
 
-fn rules() -> impl Strategy<Value = HybridRules> {
+pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
     let groups = prop::sample::select(vec![
         "full",
         "full+window:4",

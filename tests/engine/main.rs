@@ -9,6 +9,7 @@ mod far_labels;
 mod golden_fast;
 mod hicache;
 mod hybrid;
+mod hybrid_load;
 mod live;
 mod offload;
 mod paper;

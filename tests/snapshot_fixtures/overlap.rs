@@ -1,7 +1,7 @@
 //! A state with requests in flight, frozen like the others.
 
 use super::task::{
-    self, END, POOLS, SNAPSHOT, feed_values, fresh, from_the_start, lines, restored_as, value,
+    self, END, POOLS, POOLS_OF_RULES, SNAPSHOT, feed_values, fresh, from_the_start, lines, restored_as, value,
 };
 use super::{Answer, answers_of, file, frozen, observe_for, open, snapshot};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
@@ -74,6 +74,38 @@ fn config_that_holds_back() -> Arc<TaskConfig> {
 
 fn rest(task: &mut PartitionTask) -> String {
     lines(feed_values(task, END, &POOLS, value))
+}
+
+/// A task whose pools are modelled at each capacity, with requests in flight in two of them.
+fn config_of_rules_under_load() -> Arc<TaskConfig> {
+    let config = task::config_of_rules_that_asks(Questions::default());
+    let under_load = |name: &&str| {
+        let own = PoolConfig::clone(config.pools.of(name));
+        let rules = EngineRules { overlap: OverlapMode::On, ..own.rules.clone() };
+        ((*name).to_owned(), PoolConfig { rules: rules.of_profile(own.profile), ..own })
+    };
+    let others = config.pools.default_pool().clone();
+    let pools = PoolConfigs::new(others, POOLS_OF_RULES.iter().map(under_load)).expect("usable").into();
+    Arc::new(TaskConfig { pools, ..TaskConfig::clone(&config) })
+}
+
+#[test]
+fn caches_with_requests_in_flight_are_read_for_ever() {
+    let mut unstopped = fresh(config_of_rules_under_load(), &from_the_start());
+    feed_values(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES, value);
+    let last_record = unstopped.last_record();
+    let now = file(&task::snapshot(&unstopped));
+    let written = frozen("loaded_rules/task.kvs", &now);
+    assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
+    let mut restored = restored_as(config_of_rules_under_load(), VERSION, written, last_record);
+    let rest = |task: &mut PartitionTask| lines(feed_values(task, END, &POOLS_OF_RULES, value));
+    let published = rest(&mut restored);
+    assert!(published.lines().count() > 20, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert_eq!(published.as_bytes(), frozen("loaded_rules/task.expected.txt", published.as_bytes()));
+    let mut serial = fresh(task::config_of_rules_that_asks(Questions::default()), &from_the_start());
+    feed_values(&mut serial, SNAPSHOT, &POOLS_OF_RULES, value);
+    assert_ne!(published, rest(&mut serial), "they overlap");
 }
 
 #[test]

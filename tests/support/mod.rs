@@ -6,6 +6,7 @@ pub mod reference;
 pub mod shared;
 pub mod slow_hicache;
 pub mod slow_hybrid;
+pub mod slow_load;
 pub mod slow_offload;
 pub mod slow_sglang;
 pub mod slow_stores;

@@ -1,6 +1,7 @@
 //! vLLM's pool of blocks shared by several groups, transcribed step by step: a block at a time, each with
 //! its place in one linked list of free blocks, names in a map (ENGINES 2, hybrid attention).
 
+use super::slow_load::SlowCache;
 use std::collections::HashMap;
 
 /// What one group keeps.
@@ -37,9 +38,27 @@ pub struct SlowHybrid {
     names: HashMap<(usize, Page), Vec<Block>>,
     name_of: Vec<Option<(usize, Page)>>,
     unnamed: Vec<Block>,
+    /// Requests in flight that hold a block.
+    holders: Vec<u32>,
     /// The named free blocks, freed longest ago first; the place after the last block is the sentinel.
     before: Vec<Block>,
     after: Vec<Block>,
+}
+
+/// A request in flight.
+#[derive(Debug, Default, Clone)]
+pub struct SlowRequest {
+    tables: Vec<Table>,
+    path: Vec<Page>,
+    /// Tokens looked up and those of the prompt, tokens stored in the end, and tokens stored so far.
+    n: u64,
+    prompt: u64,
+    stored: u64,
+    done: u64,
+    hits: u64,
+    named: u64,
+    is_first: bool,
+    ends: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -65,6 +84,7 @@ impl SlowHybrid {
             names: HashMap::new(),
             name_of: vec![None; capacity],
             unnamed: (0..capacity).collect(),
+            holders: vec![0; capacity],
             before: ends.clone(),
             after: ends,
         }
@@ -77,41 +97,86 @@ impl SlowHybrid {
 
     /// Hits of a request in pages; `None` where blocks run out, which leaves the model useless.
     pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> Option<u64> {
-        let size = self.page;
-        let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
-        let path = self.path(&ids[..(n / size) as usize], known_outputs, (stored / size) as usize);
-        let limit = n.saturating_sub(1) / size;
-        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
-        let looked_up = if looks_behind { n / size } else { limit };
-        let (hits, junction) = self.lookup(&path[..looked_up as usize]);
-        let ends = self.ends(limit, n / size, junction);
-        let limit = if self.drafted > 0 { (n / size).saturating_sub(1) } else { limit };
-        let mut tables = vec![Table::default(); self.groups.len()];
-        let mut done = hits * size;
-        let mut named = hits;
-        let mut first = true;
-        // A request of no tokens takes no step: a draft's room behind it is never allocated.
-        while done < stored {
-            let next =
-                if done < n { self.chunk_end(done, n, limit, junction) } else { (done + 1).min(stored) };
-            if first {
-                self.pin(&mut tables, &path, hits);
-            } else {
-                self.free_passed(&mut tables, done);
-            }
-            self.take(&mut tables, next)?;
-            for page in named..next / size {
-                self.name(&tables, &path, page, &ends);
-            }
-            named = next / size;
-            (done, first) = (next, false);
+        let mut request = self.begin_request(ids, n, sampled, known_outputs)?;
+        while request.done < request.stored {
+            self.decode_one(&mut request)?;
         }
-        for table in &tables {
-            for block in table.blocks.iter().rev().flatten() {
-                self.free(*block);
-            }
-        }
+        let hits = request.hits;
+        self.finish_request(request);
         Some(hits)
+    }
+
+    /// Looks a request up and computes its prompt; `None` as above.
+    fn begin_request(
+        &mut self,
+        ids: &[u64],
+        n: u64,
+        sampled: u64,
+        known_outputs: &[u64],
+    ) -> Option<SlowRequest> {
+        let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
+        let path = self.path(&ids[..(n / self.page) as usize], known_outputs, (stored / self.page) as usize);
+        self.begin_at(SlowRequest { path, n, prompt: n, stored, ..SlowRequest::default() })
+    }
+
+    /// The same of a request with this path, of whose tokens `n` are there.
+    fn begin_at(&mut self, mut request: SlowRequest) -> Option<SlowRequest> {
+        let (size, n, prompt) = (self.page, request.n, request.prompt);
+        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
+        let looked_up = if looks_behind { n / size } else { n.saturating_sub(1) / size };
+        let (hits, junction) = self.lookup(&request.path[..looked_up as usize]);
+        let limit = prompt.saturating_sub(1) / size;
+        request.ends = self.ends(limit, prompt / size, junction);
+        let limit = if self.drafted > 0 { (prompt / size).saturating_sub(1) } else { limit };
+        request.tables = vec![Table::default(); self.groups.len()];
+        (request.hits, request.named, request.done, request.is_first) = (hits, hits, hits * size, true);
+        self.pin(&mut request.tables, &request.path, hits);
+        while request.done < n {
+            let next = self.chunk_end(request.done, n, limit, junction);
+            self.step(&mut request, next)?;
+        }
+        Some(request)
+    }
+
+    /// Computes one token of the output; `None` where blocks run out, which leaves the pool as it was.
+    fn decode_one(&mut self, request: &mut SlowRequest) -> Option<()> {
+        let next = request.done + 1;
+        self.step(request, next)
+    }
+
+    fn step(&mut self, request: &mut SlowRequest, next: u64) -> Option<()> {
+        if !request.is_first {
+            self.free_passed(&mut request.tables, request.done);
+        }
+        self.take(&mut request.tables, next)?;
+        for page in request.named..next / self.page {
+            self.name(&request.tables, &request.path, page, &request.ends);
+        }
+        request.named = next / self.page;
+        (request.done, request.is_first) = (next, false);
+        Some(())
+    }
+
+    /// Gives back all that a request holds.
+    fn finish_request(&mut self, request: SlowRequest) {
+        for block in request.tables.iter().flat_map(|table| table.blocks.iter().rev()).flatten() {
+            self.free(*block);
+        }
+    }
+
+    /// Lets a request that was preempted go on, with all tokens that it has; `None` as for [`SlowHybrid::request`].
+    fn resume_request(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        self.begin_at(SlowRequest { n: (preempted.done + 1).min(preempted.stored), ..preempted.clone() })
+    }
+
+    fn free_blocks(&self) -> usize {
+        let sentinel = self.name_of.len();
+        let mut named = 0;
+        let mut at = self.after[sentinel];
+        while at != sentinel {
+            (named, at) = (named + 1, self.after[at]);
+        }
+        self.unnamed.len() + named
     }
 
     /// Named blocks in the pool.
@@ -224,7 +289,10 @@ impl SlowHybrid {
             for at in 0..hits {
                 let block = (at >= from).then(|| self.names[&(group, path[at as usize])][0]);
                 if let Some(block) = block {
-                    self.unlink(block);
+                    if self.holders[block] == 0 {
+                        self.unlink(block);
+                    }
+                    self.holders[block] += 1;
                 }
                 table.blocks.push(block);
             }
@@ -254,6 +322,16 @@ impl SlowHybrid {
     }
 
     fn take(&mut self, tables: &mut [Table], next: u64) -> Option<()> {
+        let wanted = |group: usize, table: &Table| {
+            let drafted = if self.groups[group] == Kind::Mamba { 0 } else { self.drafted };
+            let wanted = ((next + drafted).div_ceil(self.page) as usize).saturating_sub(table.blocks.len());
+            if self.groups[group] == Kind::Mamba { wanted.min(1) } else { wanted }
+        };
+        if tables.iter().enumerate().map(|(group, table)| wanted(group, table)).sum::<usize>()
+            > self.free_blocks()
+        {
+            return None;
+        }
         for (group, table) in tables.iter_mut().enumerate() {
             let drafted = if self.groups[group] == Kind::Mamba { 0 } else { self.drafted };
             let wanted = (next + drafted).div_ceil(self.page) as usize;
@@ -273,11 +351,13 @@ impl SlowHybrid {
 
     fn take_one(&mut self) -> Option<Block> {
         if let Some(block) = self.unnamed.pop() {
+            self.holders[block] = 1;
             return Some(block);
         }
         let sentinel = self.name_of.len();
         let block = Some(self.after[sentinel]).filter(|block| *block != sentinel)?;
         self.unlink(block);
+        self.holders[block] = 1;
         let name = self.name_of[block].take()?;
         let holders = self.names.get_mut(&name)?;
         holders.retain(|other| *other != block);
@@ -316,6 +396,10 @@ impl SlowHybrid {
     }
 
     fn free(&mut self, block: Block) {
+        self.holders[block] -= 1;
+        if self.holders[block] > 0 {
+            return;
+        }
         if self.name_of[block].is_none() {
             self.unnamed.push(block);
             return;
@@ -331,5 +415,49 @@ impl SlowHybrid {
         let (before, after) = (self.before[block], self.after[block]);
         self.after[before] = after;
         self.before[after] = before;
+    }
+}
+
+/// A request: the ids of its pages, the tokens of its prompt, those it generates, and the ids of its output's pages.
+pub struct SlowAsked<'a> {
+    pub ids: &'a [u64],
+    pub input: u64,
+    pub output: u64,
+    pub known_outputs: &'a [u64],
+}
+
+/// The pool under load; what it is asked borrows from the test.
+#[derive(Clone)]
+pub struct SlowPool<'a> {
+    pub pool: SlowHybrid,
+    pub asked: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'a> SlowCache for SlowPool<'a> {
+    type Asked = SlowAsked<'a>;
+    type Request = SlowRequest;
+
+    fn begin(&mut self, asked: &SlowAsked<'a>) -> Option<SlowRequest> {
+        self.pool.begin_request(asked.ids, asked.input, asked.output, asked.known_outputs)
+    }
+
+    fn hits(request: &SlowRequest) -> u64 {
+        request.hits
+    }
+
+    fn stored(request: &SlowRequest) -> (u64, u64) {
+        (request.done - request.prompt, request.stored - request.prompt)
+    }
+
+    fn decode(&mut self, request: &mut SlowRequest) -> Option<()> {
+        self.pool.decode_one(request)
+    }
+
+    fn finish(&mut self, request: SlowRequest) {
+        self.pool.finish_request(request);
+    }
+
+    fn resume(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        self.pool.resume_request(preempted)
     }
 }

@@ -8,6 +8,7 @@ pub mod configured;
 pub mod given;
 pub mod hybrid;
 pub mod lmcache;
+mod load;
 pub mod mooncake;
 pub mod one_pass;
 pub mod profile;

@@ -105,8 +105,6 @@ pub enum Needs {
     BlockPool,
     /// A pool for windows alongside that of full attention, in SGLang.
     WindowPool,
-    /// One order of releases: one group of layers and no draft head.
-    Releases,
     /// A host tier of the engine's own.
     HostTier,
     /// No such tier.
@@ -121,7 +119,6 @@ impl Needs {
             Self::SeveralGroups => !rules.attention.is_full(),
             Self::BlockPool => rules.is_pool_of_blocks(engine),
             Self::WindowPool => rules.has_window_pool(engine),
-            Self::Releases => !rules.is_pool_of_blocks(engine),
             Self::HostTier => rules.hicache.is_some(),
             Self::NoHostTier => rules.hicache.is_none(),
         }
@@ -134,7 +131,6 @@ impl Needs {
             Self::SeveralGroups => "several groups of layers",
             Self::BlockPool => "several groups of layers or a draft head",
             Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
-            Self::Releases => "full attention and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
         }
@@ -143,7 +139,7 @@ impl Needs {
     /// What to do on the command line for it to hold, but for leaving the option out.
     pub fn cure(self) -> Option<&'static str> {
         match self {
-            Self::Nothing | Self::Releases => None,
+            Self::Nothing => None,
             Self::SeveralGroups => Some("give --attention, such as full+window:128"),
             Self::BlockPool => {
                 Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
@@ -388,7 +384,7 @@ engine_options! {
             values: Values::Names(&["on", "off"]),
             alone: None,
             example: "off",
-            engines: &[(Profile::LeafFirst, Needs::Nothing), (Profile::Vllm, Needs::Releases)],
+            engines: &[(Profile::LeafFirst, Needs::Nothing), (Profile::Vllm, Needs::Nothing)],
             differs_by_pool: false,
         }
     }

@@ -64,7 +64,7 @@ pub(super) fn curve_at(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Cu
 impl PoolConfig {
     /// Whether requests that overlap are modelled, where events state durations.
     pub fn models_overlap(&self) -> bool {
-        !self.is_pointwise() && self.engine().models_overlap()
+        self.engine().models_overlap()
     }
 
     /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the

@@ -316,7 +316,7 @@ impl Pool {
         };
         let taken: Vec<RequestEvent<'a>> = events.filter(|event| is_taken(event)).copied().collect();
         if !taken.is_empty() {
-            live.cache.caches.serve_ahead(&taken, serve);
+            live.cache.caches.serve_ahead(&taken, identity.kind.config(), serve);
         }
     }
 

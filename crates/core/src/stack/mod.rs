@@ -58,6 +58,7 @@ use tree::Tree;
 use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
+pub(crate) use flight::Phase;
 pub use flight::{Growth, MAX_IN_FLIGHT, Others, Stay};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};

@@ -1,6 +1,7 @@
 //! Several caches side by side, one per capacity: what a curve of single points is made of.
 
 mod ahead;
+mod loaded;
 
 pub use ahead::Lane;
 
@@ -14,6 +15,7 @@ use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
+use loaded::HybridLoads;
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -56,6 +58,7 @@ enum Caches {
     DraftHybrids(DraftHybrids),
     DraftSglang(DraftSglang),
     Windows(Windows),
+    HybridLoads(HybridLoads),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -140,6 +143,10 @@ impl Caches {
             Self::Hybrid(hybrids) | Self::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 hybrids.caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut *hybrids.ceiling);
+            }
+            Self::HybridLoads(HybridLoads { loads, ceiling, .. }) => {
+                loads.iter_mut().for_each(|load| visit(load));
+                visit(&mut **ceiling);
             }
         }
     }
@@ -423,6 +430,13 @@ impl CacheBank {
                     && hybrids.ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&*hybrids.ceiling, config, page_size)
             }
+            (Caches::HybridLoads(HybridLoads { loads, ceiling, .. }), Profile::Vllm) => {
+                config.models_overlap()
+                    && all(loads, capacities, config, page_size)
+                    && ceiling.never_evicts()
+                    && ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&**ceiling, config, page_size)
+            }
             _ => false,
         }
     }
@@ -435,6 +449,9 @@ impl CacheBank {
         config: &PoolConfig,
         page_size: PageSize,
     ) {
+        if event.duration_ms.is_some() && config.models_overlap() {
+            self.follow_flights();
+        }
         let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
         let host_writes = &mut self.last_host_writes;
         [&mut *hits, &mut *host_hits, &mut *host_writes].into_iter().for_each(Vec::clear);
@@ -454,16 +471,26 @@ impl CacheBank {
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(_) | Caches::DraftHybrids(_) | Caches::DraftSglang(_) | Caches::Windows(_) => {
-                self.last_hits.pop()
-            }
+            Caches::Hybrid(_)
+            | Caches::DraftHybrids(_)
+            | Caches::HybridLoads(_)
+            | Caches::DraftSglang(_)
+            | Caches::Windows(_) => self.last_hits.pop(),
         };
     }
 
     /// Serves requests before their turn: the next calls of [`CacheBank::request`] must be of these, in this order, and
     /// say then what was found. `serve` gets one lane a cache and may serve them in any order, on any thread; those it
     /// leaves are served here.
-    pub fn serve_ahead(&mut self, events: &[RequestEvent<'_>], serve: impl FnOnce(&mut [Lane<'_>])) {
+    pub fn serve_ahead(
+        &mut self,
+        events: &[RequestEvent<'_>],
+        config: &PoolConfig,
+        serve: impl FnOnce(&mut [Lane<'_>]),
+    ) {
+        if config.models_overlap() && events.iter().any(|event| event.duration_ms.is_some()) {
+            self.follow_flights();
+        }
         let mut caches = Vec::new();
         self.caches.each(|cache| caches.push(cache));
         self.ahead.begin(events.len(), caches.len());
@@ -471,6 +498,18 @@ impl CacheBank {
         let mut lanes: Vec<_> = lanes.map(|(cache, hits)| Lane::new(cache, events, hits)).collect();
         serve(&mut lanes);
         lanes.iter_mut().for_each(Lane::serve);
+    }
+
+    /// Follows requests while they are in flight from now on. A request that says no duration is over at once, so that those
+    /// before make no difference.
+    fn follow_flights(&mut self) {
+        self.caches = match std::mem::take(&mut self.caches) {
+            Caches::Hybrid(hybrids) => Caches::HybridLoads(HybridLoads::of(0, hybrids)),
+            Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }) => {
+                Caches::HybridLoads(HybridLoads::of(draft_tokens, hybrids))
+            }
+            others => others,
+        };
     }
 
     /// Whether requests that were served wait for their turn.
@@ -513,6 +552,7 @@ impl CacheBank {
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches)
             }
+            Caches::HybridLoads(HybridLoads { loads, .. }) => all(loads),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
@@ -533,6 +573,7 @@ impl CacheBank {
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }
+            Caches::HybridLoads(HybridLoads { loads, ceiling, .. }) => all(loads) + ceiling.memory_bytes(),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),

@@ -5,6 +5,7 @@
 //! found for longest first, only where there are more than the capacity.
 
 use super::rules::Found;
+use super::table::Tables;
 use super::{HybridCache, HybridRules, RulesError};
 use crate::stack::runs::{NodeIndex, Piece, PieceIndex};
 use crate::units::PageCount;
@@ -24,16 +25,13 @@ impl HybridCache {
     }
 
     /// Moves what was found to the end of the order in which names would go.
-    pub(super) fn refresh(&mut self, found: Found) {
-        self.begin(found);
-        for group in 0..self.rules.attention.groups().len() {
-            let low = self.first_found(group);
+    pub(super) fn refresh(&mut self, tables: &Tables, found: Found) {
+        for group in 0..self.rules.attention.groups().len() as u32 {
+            let low = self.first_found(tables, group);
             for index in 0..self.path.len() {
                 let node = self.path[index];
                 let touched = |piece: &Piece| {
-                    piece.tag == group as u32
-                        && u64::from(piece.from) < found.hits
-                        && u64::from(piece.to) > low
+                    piece.tag == group && u64::from(piece.from) < found.hits && u64::from(piece.to) > low
                 };
                 let pieces: Vec<PieceIndex> = self
                     .tree
@@ -61,6 +59,7 @@ impl HybridCache {
             let mine = || self.tree.pieces(node).map(|(_, piece)| piece).filter(|piece| piece.tag == group);
             let gap = mine().map(|piece| piece.from).filter(|from| *from > at).min().unwrap_or(to).min(to);
             self.take(u64::from(gap - at));
+            self.queued += u64::from(gap - at);
             self.add_joined(node, group, (at, gap));
             at = gap;
         }

@@ -2,11 +2,12 @@
 //!
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
-//! [`HybridCache`] answers for one capacity. One request at a time is modelled, as everywhere in the core.
-//! Not modelled: matches shorter than a page, asynchronous scheduling, preemption, connectors.
+//! [`HybridCache`] answers for one capacity, one request after another or requests that overlap
+//! ([`load`](super::load)). Not modelled: matches shorter than a page, asynchronous scheduling, connectors.
 
 mod attention;
 mod ceiling;
+mod flight;
 mod lookup;
 mod rules;
 mod saved;
@@ -19,10 +20,10 @@ pub use saved::SavedHybrid;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
 use crate::units::{PageCount, is_countable};
-use rules::{Shape, Steps};
+use rules::Shape;
 use serde::Deserialize;
 use std::sync::Arc;
-use table::Tables;
+use table::{Hold, Tables, side};
 
 /// What one request found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,29 +34,38 @@ pub struct HybridHits {
     pub refused: bool,
 }
 
-/// The blocks of a fixed number, serving one request after the other.
+/// The blocks of a fixed number.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedHybrid")]
 pub struct HybridCache {
     capacity: u64,
     rules: Arc<HybridRules>,
-    /// Requests served since the start.
+    /// What the next blocks are named with: counts requests since the start, and the times that one of several in flight named
+    /// blocks after another.
     requests: u64,
     /// Requests turned away since the start.
     refused: u64,
     tree: RunTree,
     /// The free blocks with a name, freed longest ago first.
     queue: PieceIndex,
+    /// How many they are.
+    queued: u64,
+    /// The blocks with a name that requests in flight hold.
+    held: PieceIndex,
     /// Free blocks without a name; they are taken first.
     unnamed: u64,
     /// Pages are kept once and blocks are taken for names only: nothing is evicted up to the capacity.
     never_evicts: bool,
+    /// How many groups there are of each kind.
+    groups: [u64; 2],
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes those ids lie in; kept for its memory.
     path: Vec<NodeIndex>,
-    /// What each group holds of the request.
-    tables: Tables,
+    /// What a request gives back; kept for its memory.
+    freed: Vec<Hold>,
+    /// Tables of requests that have ended; kept for their memory.
+    spare: Vec<Tables>,
 }
 
 impl HybridCache {
@@ -68,7 +78,9 @@ impl HybridCache {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
         let capacity = capacity.0.min(MAX_PAGES);
-        let tables = Tables::of(&rules.attention);
+        let held = tree.arena.new_list();
+        let mut groups = [0; 2];
+        rules.attention.groups().iter().for_each(|kind| groups[side(*kind)] += 1);
         Ok(Self {
             capacity,
             rules: Arc::new(rules),
@@ -76,11 +88,15 @@ impl HybridCache {
             refused: 0,
             tree,
             queue,
+            queued: 0,
+            held,
             unnamed: capacity,
             never_evicts: false,
+            groups,
             ids: Vec::new(),
             path: Vec::new(),
-            tables,
+            freed: Vec::new(),
+            spare: Vec::new(),
         })
     }
 
@@ -96,8 +112,13 @@ impl HybridCache {
 
     /// The same cache of a model whose head drafts so many tokens at a time, which a saved state does not say.
     pub fn drafting(mut self, draft_tokens: u32) -> Self {
-        Arc::make_mut(&mut self.rules).draft_tokens = draft_tokens;
+        self.draft(draft_tokens);
         self
+    }
+
+    /// Lets a head draft so many tokens at a time.
+    pub(crate) fn draft(&mut self, draft_tokens: u32) {
+        Arc::make_mut(&mut self.rules).draft_tokens = draft_tokens;
     }
 
     /// Whether its counts are ones that a log can come to.
@@ -120,40 +141,6 @@ impl HybridCache {
         self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
-    /// Serves one request to its end and says what it found at its start.
-    ///
-    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the tokens, and
-    /// tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> HybridHits {
-        let shape = Shape::of(event, &self.rules);
-        if shape.stored.div_ceil(self.rules.page()) > self.capacity {
-            self.refused += 1;
-            return HybridHits { hits: 0, refused: true };
-        }
-        self.take_ids(event, &shape);
-        let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&self.ids, &mut path);
-        self.path = path;
-        let found = self.lookup(shape.looked_up as u32);
-        let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, shape, found);
-        let refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
-        if refused {
-            self.refused += 1;
-        } else {
-            self.serve(&steps);
-            self.requests += 1;
-        }
-        self.tree.release(&self.path);
-        HybridHits { hits: if refused { 0 } else { found.hits }, refused }
-    }
-
-    /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
-    fn surely_holds(&self, steps: &Steps<'_>) -> bool {
-        let pages = steps.rules.begun(steps.shape.stored) + 1;
-        pages.saturating_mul(self.rules.attention.groups().len() as u64) <= self.capacity
-    }
-
     /// Copies the request's ids, the first one keyed by its scope.
     fn take_ids(&mut self, event: &RequestEvent<'_>, shape: &Shape) {
         self.ids.clear();
@@ -164,46 +151,20 @@ impl HybridCache {
         }
     }
 
-    /// Steps 2 and 3 of the rules: prefill chunk by chunk, decode, give everything back.
-    fn serve(&mut self, steps: &Steps<'_>) {
-        match self.never_evicts {
-            true => self.refresh(steps.found),
-            false => self.pin(steps.found),
-        }
-        let shape = steps.shape;
-        let mut done = steps.found.hits * steps.rules.page();
-        let mut first = true;
-        while done < shape.prompt {
-            let next = steps.prefill(done);
-            if !first {
-                self.free_passed(steps, done);
-            }
-            self.take_up_to(steps, next);
-            (done, first) = (next, false);
-        }
-        while done < shape.stored {
-            if !first {
-                self.free_passed(steps, done);
-            }
-            self.take_up_to(steps, done + 1);
-            (done, first) = (steps.next_decode(done + 1).min(shape.stored), false);
-        }
-        self.finish(steps);
-    }
-
     /// Takes free blocks, those without a name first, then the ones freed longest ago.
     fn take(&mut self, blocks: u64) {
         let unnamed = blocks.min(self.unnamed);
         self.unnamed -= unnamed;
         let mut left = blocks - unnamed;
         while left > 0 {
-            // The request's peak was checked against the capacity, so there is a block to take.
+            // Whoever takes blocks has counted those that are free.
             let Some(oldest) = self.tree.arena.first(self.queue) else {
-                debug_assert!(false, "the request fits the pool, so a block is free");
+                debug_assert!(false, "a block is free");
                 return;
             };
             let gone = u64::from(self.tree.arena.get(oldest).pages()).min(left);
             self.tree.drop_first(oldest, gone as u32);
+            self.queued -= gone;
             left -= gone;
         }
     }
@@ -217,6 +178,7 @@ impl HybridCache {
     /// Appends a run of named free blocks, joined to the one before it where it continues that.
     fn queue(&mut self, piece: PieceIndex) {
         let last = self.tree.arena.last(self.queue);
+        self.queued += u64::from(self.tree.arena.get(piece).pages());
         self.tree.arena.push(self.queue, piece);
         let Some(last) = last else { return };
         let (earlier, later) = (self.tree.arena.get(last), self.tree.arena.get(piece));

@@ -88,6 +88,11 @@ impl HybridRules {
         self.draft_tokens > 0
     }
 
+    /// Whether a look-up goes one page further than a hit can.
+    fn looks_behind(&self) -> bool {
+        self.drafts() && self.attention.groups().len() > 1
+    }
+
     /// Pages begun by so many tokens, with the room that drafts take behind them.
     pub(super) fn begun(&self, tokens: u64) -> u64 {
         (tokens + u64::from(self.draft_tokens)).div_ceil(self.page())
@@ -100,10 +105,12 @@ impl HybridRules {
 }
 
 /// A request in tokens and pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Shape {
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; of a request that was preempted, all tokens that it had come to.
     pub prompt: u64,
+    /// Those of the prompt as it was looked up first.
+    pub first_prompt: u64,
     /// Tokens stored in the end.
     pub stored: u64,
     /// Leading prompt pages that may be hits: the prompt's last token is always computed.
@@ -132,21 +139,38 @@ impl Shape {
         let output_pages = stored / page - prompt / page;
         // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
         let limit = if event.input_tokens.is_none() { prompt } else { prompt.saturating_sub(1) } / page;
-        let looks_behind = rules.drafts() && rules.attention.groups().len() > 1;
         Self {
             prompt,
+            first_prompt: prompt,
             stored,
             limit,
-            looked_up: if looks_behind { prompt / page } else { limit },
+            looked_up: if rules.looks_behind() { prompt / page } else { limit },
             // Both are at most the number of ids, so they fit.
             prompt_pages: (prompt / page) as usize,
             known_outputs: (event.output_page_ids.len() as u64).min(output_pages) as usize,
         }
     }
+
+    /// The same of a request that goes on with so many tokens, which it had come to before it was preempted. What it keeps
+    /// for others is still that of its prompt.
+    pub(super) fn up_to(self, tokens: u64, rules: &HybridRules) -> Self {
+        let behind = u64::from(!rules.looks_behind());
+        Self { prompt: tokens, looked_up: tokens.saturating_sub(behind) / rules.page(), ..self }
+    }
+
+    /// Whether one that was read back is of a request that a pool of this capacity can hold.
+    pub(super) fn is_sound(&self, capacity: u64, rules: &HybridRules) -> bool {
+        let page = rules.page();
+        self.stored.div_ceil(page) <= capacity
+            && self.first_prompt <= self.prompt
+            && self.prompt <= self.stored
+            && self.limit.max(self.prompt_pages as u64) <= self.first_prompt / page
+            && self.looked_up <= self.prompt / page
+    }
 }
 
 /// What a lookup found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Found {
     /// Leading pages found in every group.
     pub hits: u64,
@@ -213,17 +237,37 @@ impl<'a> Steps<'a> {
         }
     }
 
+    /// The next step of the output in which a block is taken, given back, or named where others can ask for it (`names`), from
+    /// `done` on; at most the end.
+    pub(super) fn next_event(&self, done: u64, names: bool) -> u64 {
+        let next = self.next_decode(done).min(self.shape.stored);
+        if names { next.min((done + 1).next_multiple_of(self.rules.page()) - 1) } else { next }
+    }
+
+    /// Most blocks the request holds at once while its prompt is computed, without those that are `shared` with others of
+    /// what was found, given the first page that the groups alongside the full ones still hold.
+    pub(super) fn prefill_peak(&self, shared: impl Fn(u64) -> u64) -> u64 {
+        let mut done = self.found.hits * self.rules.page();
+        let (mut peak, mut first) = (0, true);
+        while done < self.shape.prompt {
+            let next = self.prefill(done);
+            let low = match self.other {
+                _ if first => self.found.hits.saturating_sub(self.rules.need()),
+                Some(GroupKind::Window(tokens)) => self.rules.passed(tokens, done).min(self.found.hits),
+                _ => self.found.hits,
+            };
+            peak = peak.max(self.held(done, next, first).saturating_sub(shared(low)));
+            (done, first) = (next, false);
+        }
+        peak
+    }
+
     /// Most blocks the request holds at once.
     pub(super) fn peak(&self) -> u64 {
         let page = self.rules.page();
-        let mut done = self.found.hits * page;
-        let mut peak = 0;
-        let mut first = true;
-        while done < self.shape.prompt {
-            let next = self.prefill(done);
-            peak = peak.max(self.held(done, next, first));
-            (done, first) = (next, false);
-        }
+        let mut peak = self.prefill_peak(|_| 0);
+        let hits = self.found.hits * page;
+        let (done, first) = (hits.max(self.shape.prompt), hits >= self.shape.prompt);
         if self.shape.stored > self.shape.prompt {
             // While decoding, the full groups only grow, and a window or a state is largest just after it took a page: states
             // at the page itself, the others as many tokens before it as are drafted.

@@ -1,7 +1,7 @@
 //! The pool's state as plain data, for snapshots.
 
 use super::{HybridCache, HybridRules};
-use crate::stack::runs::{MAX_PAGES, RunTree, SavedRuns, StateFault};
+use crate::stack::runs::{MAX_PAGES, RunTree, SavedPiece, SavedRuns, StateFault};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -18,24 +18,29 @@ pub struct SavedHybrid {
     pub requests: u64,
     /// Requests turned away since the start.
     pub refused: u64,
-    /// The named blocks, freed longest ago first.
+    /// The named blocks: free ones, freed longest ago first, and behind them those that requests in flight hold.
     pub runs: SavedRuns,
 }
 
 impl HybridCache {
     /// The state as plain data.
     pub fn save(&self) -> SavedHybrid {
+        let mut runs = self.tree.save([self.queue, self.held]);
+        let free = self.tree.arena.in_list(self.queue).count();
+        let place = |piece: &SavedPiece| (piece.node, piece.tag, piece.from, piece.order);
+        runs.pieces[free..].sort_unstable_by_key(place);
         SavedHybrid {
             capacity: self.capacity(),
             rules: HybridRules::clone(&self.rules),
             never_evicts: self.never_evicts,
             requests: self.requests,
             refused: self.refused,
-            runs: self.tree.save([self.queue]),
+            runs,
         }
     }
 
-    /// The pool a state was saved from.
+    /// The pool a state was saved from. What requests in flight held is free until they
+    /// [take it again](super::super::load::LoadedCache::rejoin).
     ///
     /// # Errors
     /// When the state is damaged: a node or a run that contradicts the others, too many blocks, rules that
@@ -60,6 +65,8 @@ impl HybridCache {
         }
         if let Some(queue) = queue {
             (cache.tree, cache.queue) = (tree, queue);
+            cache.held = cache.tree.arena.new_list();
+            cache.queued = named;
         }
         (cache.requests, cache.refused) = (saved.requests, saved.refused);
         cache.never_evicts = saved.never_evicts;

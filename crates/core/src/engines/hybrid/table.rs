@@ -3,22 +3,27 @@
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
 //! given back is found once a kind and done once a group, for the blocks are each group's own.
 
+use super::flight::HybridRequest;
 use super::rules::{Found, Steps};
-use super::{Attention, GroupKind, HybridCache, Retention};
+use super::{GroupKind, HybridCache, Retention};
 use crate::stack::runs::{NONE, NodeIndex, Piece, PieceIndex};
+use serde::{Deserialize, Serialize};
 
 /// The place of the full groups in what is kept a kind.
-const FULL: usize = 0;
+pub(super) const FULL: usize = 0;
 /// The place of the other groups.
-const OTHERS: usize = 1;
+pub(super) const OTHERS: usize = 1;
 
-fn side(kind: GroupKind) -> usize {
+/// The order of pages that nobody can ask for.
+const PRIVATE: u64 = u64::MAX;
+
+pub(super) fn side(kind: GroupKind) -> usize {
     if kind == GroupKind::Full { FULL } else { OTHERS }
 }
 
 /// The pages of a request that each group of a kind holds: `low..len`, of which those before `hits` were found.
-#[derive(Debug, Clone, Copy, Default)]
-struct Held {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held {
     hits: u64,
     low: u64,
     len: u64,
@@ -26,110 +31,148 @@ struct Held {
     previous: Option<u64>,
 }
 
-/// Pages that each group of a kind gives back.
-#[derive(Debug, Clone, Copy)]
-enum Back {
-    /// Pages of a node that the request computed and that keep their names; of [`NONE`] nobody can ask for them.
-    Named(NodeIndex, (u32, u32)),
-    /// Pages that were found.
-    Found((u32, u32)),
+/// A run of pages with names that a request holds of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hold {
+    group: u32,
+    from: u32,
+    to: u32,
+    /// When they got their names, which tells these blocks apart from others of the same names.
+    order: u64,
 }
 
-/// What a request holds; kept between requests for its memory.
-#[derive(Debug, Clone)]
+impl Hold {
+    fn pages(&self) -> u64 {
+        u64::from(self.to.saturating_sub(self.from))
+    }
+}
+
+/// What a request holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tables {
     held: [Held; 2],
-    /// What a step gives back, in this order.
-    back: [Vec<Back>; 2],
-    /// How many groups there are of the kind.
-    groups: [u64; 2],
-    /// The pages that were found, a list per group in prefix order; they keep their names.
-    pinned: Vec<Vec<PieceIndex>>,
+    /// The pages before this one are full, and have names where they are kept.
+    named: u64,
+    holds: Vec<Hold>,
 }
 
 impl Tables {
-    pub(super) fn of(attention: &Attention) -> Self {
-        let all = attention.groups().len();
-        let full = attention.groups().iter().filter(|kind| side(**kind) == FULL).count();
-        Self {
-            held: Default::default(),
-            back: Default::default(),
-            groups: [full as u64, (all - full) as u64],
-            pinned: vec![Vec::new(); all],
+    /// As a request finds them.
+    pub(super) fn begin(&mut self, found: Found, need: u64) {
+        let held = Held { hits: found.hits, low: 0, len: found.hits, previous: None };
+        self.held = [held, Held { low: found.hits.saturating_sub(need), ..held }];
+        self.named = found.hits;
+        self.holds.clear();
+    }
+
+    /// The end of the pages with names that nobody can ask for; `None` where there are none.
+    pub(super) fn private_end(&self) -> Option<u32> {
+        self.holds.iter().filter(|hold| hold.order == PRIVATE).map(|hold| hold.to).max()
+    }
+
+    /// Pages that each group of a kind keeps of what was found.
+    pub(super) fn found_pages(&self, side: usize) -> u64 {
+        self.held[side].hits - self.held[side].low
+    }
+
+    /// Blocks that each group of a kind holds, with states or without.
+    fn blocks(&self, side: usize, states: bool) -> u64 {
+        let Held { low, len, previous, .. } = self.held[side];
+        match states && side == OTHERS {
+            true => u64::from(len > 0) + u64::from(previous.is_some()),
+            false => len.saturating_sub(low),
         }
     }
 }
 
 impl HybridCache {
     /// Takes what was found out of the free order: all of it in full groups, in others what a hit needs.
-    pub(super) fn pin(&mut self, found: Found) {
-        self.begin(found);
-        for group in 0..self.tables.pinned.len() {
-            let from = self.first_found(group) as u32;
-            let mut pinned = std::mem::take(&mut self.tables.pinned[group]);
-            pinned.clear();
-            self.pin_run(group as u32, (from, found.hits as u32), &mut pinned);
-            self.tables.pinned[group] = pinned;
-        }
-    }
-
-    /// The tables as a request finds them.
-    pub(super) fn begin(&mut self, found: Found) {
-        let low = found.hits.saturating_sub(self.rules.need());
-        let held = Held { hits: found.hits, low: 0, len: found.hits, previous: None };
-        self.tables.held = [held, Held { low, ..held }];
-    }
-
-    /// The first page that a group keeps of what was found.
-    pub(super) fn first_found(&self, group: usize) -> u64 {
-        self.tables.held[side(self.rules.attention.groups()[group])].low
-    }
-
-    /// Takes the pages `from..to` of a group out of the free order; of several blocks that carry one name,
-    /// the one named first.
-    fn pin_run(&mut self, group: u32, (from, to): (u32, u32), pinned: &mut Vec<PieceIndex>) {
-        let mut at = from;
-        for index in 0..self.path.len() {
-            let node = self.path[index];
-            let end = self.tree.span(node).1.min(to);
-            while at < end {
-                let mine = || self.tree.pieces(node).filter(|(_, piece)| piece.tag == group);
-                let covering = mine().filter(|(_, piece)| piece.from <= at && at < piece.to);
-                let Some((oldest, order)) =
-                    covering.map(|(index, piece)| (index, piece.order)).min_by_key(|(_, order)| *order)
-                else {
-                    // The lookup saw every page, and nothing has moved since.
-                    debug_assert!(false, "a page that was found is there");
-                    return;
-                };
-                let older = mine().filter(|(_, piece)| piece.order < order && piece.from > at);
-                let next = older.map(|(_, piece)| piece.from).min().unwrap_or(end);
-                at = self.pin_piece(oldest, at, next.min(end), pinned);
+    pub(super) fn pin(&mut self, tables: &mut Tables, found: Found) {
+        for group in 0..self.rules.attention.groups().len() as u32 {
+            let (mut at, hits) = (self.first_found(tables, group) as u32, found.hits as u32);
+            for index in 0..self.path.len() {
+                let node = self.path[index];
+                let end = self.tree.span(node).1.min(hits);
+                while at < end
+                    && let Some((piece, stop)) = self.oldest_copy(node, group, at, end)
+                {
+                    at = self.pin_piece(piece, at, stop, &mut tables.holds);
+                }
             }
         }
     }
 
-    /// Takes the pages of a piece from `at` up to `end` at most out of the free order; returns where they end.
-    fn pin_piece(&mut self, piece: PieceIndex, at: u32, end: u32, pinned: &mut Vec<PieceIndex>) -> u32 {
+    /// The first page that a group keeps of what was found.
+    pub(super) fn first_found(&self, tables: &Tables, group: u32) -> u64 {
+        tables.held[side(self.rules.attention.groups()[group as usize])].low
+    }
+
+    /// The same of the groups alongside the full ones.
+    pub(super) fn first_other(&self, tables: &Tables) -> u64 {
+        tables.held[OTHERS].low
+    }
+
+    /// Of several blocks that carry one name, the one named first: the piece of a node that has it for the page `at`, and where
+    /// another takes over, at `end` at most.
+    fn oldest_copy(&self, node: NodeIndex, group: u32, at: u32, end: u32) -> Option<(PieceIndex, u32)> {
+        let mine = || self.tree.pieces(node).filter(|(_, piece)| piece.tag == group);
+        let covering = mine().filter(|(_, piece)| piece.from <= at && at < piece.to);
+        let oldest = covering.map(|(index, piece)| (index, piece.order)).min_by_key(|(_, order)| *order);
+        // The lookup saw every page, and nothing has moved since.
+        debug_assert!(oldest.is_some(), "a page that was found is there");
+        let (oldest, order) = oldest?;
+        let older = mine().filter(|(_, piece)| piece.order < order && piece.from > at);
+        let next = older.map(|(_, piece)| piece.from).min().unwrap_or(end);
+        Some((oldest, next.min(end)))
+    }
+
+    /// Holds the pages of a piece from `at` up to `end` at most; returns where they end.
+    fn pin_piece(&mut self, piece: PieceIndex, at: u32, end: u32, holds: &mut Vec<Hold>) -> u32 {
         let from = self.tree.arena.get(piece).from;
         let piece = if from < at { self.tree.cut(piece, at) } else { piece };
         if self.tree.arena.get(piece).to > end {
             self.tree.cut(piece, end);
         }
-        self.tree.arena.unlink(piece);
-        pinned.push(piece);
-        self.tree.arena.get(piece).to
+        if self.tree.arena.get(piece).holders == 0 {
+            self.queued -= u64::from(self.tree.arena.get(piece).pages());
+            self.tree.arena.unlink(piece);
+            self.tree.arena.push(self.held, piece);
+        }
+        let piece = self.tree.arena.get_mut(piece);
+        piece.holders += 1;
+        holds.push(Hold { group: piece.tag, from: piece.from, to: piece.to, order: piece.order });
+        piece.to
     }
 
-    /// Takes blocks for all pages begun by `next` tokens; a state takes one.
-    pub(super) fn take_up_to(&mut self, steps: &Steps<'_>, next: u64) {
+    /// Blocks of the found pages `from..hits` that requests in flight hold already, in groups of a kind.
+    pub(super) fn shared(&self, of: usize, (from, hits): (u32, u32)) -> u64 {
+        let mut shared = 0;
+        for (group, kind) in self.rules.attention.groups().iter().enumerate() {
+            let mut at = from;
+            for node in self.path.iter().copied().filter(|_| side(*kind) == of) {
+                let end = self.tree.span(node).1.min(hits);
+                while at < end
+                    && let Some((piece, stop)) = self.oldest_copy(node, group as u32, at, end)
+                {
+                    let piece = self.tree.arena.get(piece);
+                    let stop = piece.to.min(stop);
+                    shared += if piece.holders > 0 { u64::from(stop - at) } else { 0 };
+                    at = stop;
+                }
+            }
+        }
+        shared
+    }
+
+    /// Takes blocks for all pages begun by `next` tokens; a state takes one. Whether there are so many.
+    pub(super) fn take_up_to(&mut self, steps: &Steps<'_>, tables: &mut Tables, next: u64) -> bool {
         let states = steps.other == Some(GroupKind::Mamba);
-        let mut blocks = 0;
+        let (mut held, mut blocks) = (tables.held, 0);
         for side in [FULL, OTHERS] {
             // Drafts have no states.
             let is_state = side == OTHERS && states;
             let wanted = if is_state { next.div_ceil(steps.rules.page()) } else { steps.rules.begun(next) };
-            let held = &mut self.tables.held[side];
+            let held = &mut held[side];
             if held.len >= wanted {
                 continue;
             }
@@ -139,17 +182,106 @@ impl HybridCache {
                 each = 1;
             }
             held.len = wanted;
-            blocks += each * self.tables.groups[side];
+            blocks += each * self.groups[side];
         }
         if !self.never_evicts {
+            if blocks > self.unnamed + self.queued {
+                return false;
+            }
             self.take(blocks);
+        }
+        tables.held = held;
+        true
+    }
+
+    /// Gives names to the pages that are full with so many tokens, where they are kept.
+    pub(super) fn name_up_to(&mut self, steps: &Steps<'_>, request: &mut HybridRequest, tokens: u64) {
+        let (from, full) = (request.tables.named, tokens / steps.rules.page());
+        if from >= full {
+            return;
+        }
+        request.tables.named = full;
+        if request.order + 1 != self.requests {
+            // Others have given names since.
+            request.order = self.requests;
+            self.requests += 1;
+        }
+        self.name(steps, request, FULL, (from, full));
+        let others = request.tables.held[OTHERS];
+        if steps.other == Some(GroupKind::Mamba) {
+            let states = [others.previous, others.len.checked_sub(1)].into_iter().flatten();
+            for state in states.filter(|state| (from..full).contains(state)) {
+                self.name(steps, request, OTHERS, (state, state + 1));
+            }
+        } else {
+            self.name(steps, request, OTHERS, (from.max(others.low), full.min(others.len)));
+        }
+    }
+
+    /// Gives names to those of the pages `from..to` that groups of a kind keep.
+    fn name(&mut self, steps: &Steps<'_>, request: &mut HybridRequest, of: usize, (from, to): (u64, u64)) {
+        let known = u64::from(request.known);
+        let mut end = to;
+        while end > from && self.groups[of] > 0 {
+            let (low, high) = kept_below(steps, of, end);
+            let (low, high) = (low.max(from), high.max(from));
+            let (private, shared) = ((low.max(known), high), (low, high.min(known)));
+            for (group, _) in
+                steps.rules.attention.groups().iter().enumerate().filter(|(_, k)| side(**k) == of)
+            {
+                let hold = |(from, to): (u64, u64), order| Hold {
+                    group: group as u32,
+                    from: from as u32,
+                    to: to as u32,
+                    order,
+                };
+                if private.0 < private.1 && !self.never_evicts {
+                    request.tables.holds.push(hold(private, PRIVATE));
+                }
+                if shared.0 < shared.1 {
+                    self.name_known(hold(shared, request.order));
+                    request.tables.holds.push(hold(shared, request.order));
+                }
+            }
+            end = low.min(high);
+        }
+    }
+
+    /// Gives names to pages with ids; where nothing is evicted, they get them as they are given back.
+    fn name_known(&mut self, hold: Hold) {
+        if self.never_evicts {
+            return;
+        }
+        for index in (0..self.path.len()).rev() {
+            let node = self.path[index];
+            let (first, end) = self.tree.span(node);
+            let part = (hold.from.max(first), hold.to.min(end));
+            if part.0 >= part.1 {
+                continue;
+            }
+            let piece = Piece::new(node, hold.group, part, hold.order).held_once();
+            let piece = self.tree.add_piece(piece);
+            self.tree.arena.push(self.held, piece);
+        }
+    }
+
+    /// Whether groups alongside the full ones hold pages with names that nobody can ask for.
+    pub(super) fn has_private_others(&self, tables: &Tables) -> bool {
+        let is_other = |hold: &Hold| side(self.rules.attention.groups()[hold.group as usize]) == OTHERS;
+        tables.holds.iter().any(|hold| hold.order == PRIVATE && is_other(hold))
+    }
+
+    /// Gives pages that nobody could ask for the names of the path, which has ids for them now.
+    pub(super) fn name_private_holds(&mut self, tables: &mut Tables, order: u64) {
+        for hold in tables.holds.iter_mut().filter(|hold| hold.order == PRIVATE) {
+            hold.order = order;
+            self.name_known(*hold);
         }
     }
 
     /// Gives back, with `done` tokens computed, what windows have passed and states have left behind.
-    pub(super) fn free_passed(&mut self, steps: &Steps<'_>, done: u64) {
-        let full = done / steps.rules.page();
-        let held = &mut self.tables.held[OTHERS];
+    pub(super) fn free_passed(&mut self, steps: &Steps<'_>, tables: &mut Tables, done: u64) {
+        let held = &mut tables.held[OTHERS];
         let passed = match steps.other {
             None | Some(GroupKind::Full) => return,
             Some(GroupKind::Window(tokens)) => {
@@ -159,114 +291,155 @@ impl HybridCache {
             }
             Some(GroupKind::Mamba) => held.previous.take().map_or((0, 0), |state| (state, state + 1)),
         };
-        if passed.0 < passed.1 {
-            self.free(steps, OTHERS, passed, full);
-            self.give_back(steps);
-        }
+        self.give_back(steps, tables, [&[], &[passed]]);
     }
 
     /// Gives back all of it, group by group.
-    pub(super) fn finish(&mut self, steps: &Steps<'_>) {
-        let full = steps.shape.stored / steps.rules.page();
-        let [all, others] = self.tables.held;
-        self.free(steps, FULL, (all.low, all.len), full);
-        if steps.other == Some(GroupKind::Mamba) {
-            self.free(steps, OTHERS, (others.len.saturating_sub(1), others.len), full);
-            if let Some(state) = self.tables.held[OTHERS].previous.take() {
-                self.free(steps, OTHERS, (state, state + 1), full);
+    pub(super) fn free_all(&mut self, steps: &Steps<'_>, tables: &mut Tables) {
+        let [all, others] = tables.held;
+        let of_others = match steps.other {
+            Some(GroupKind::Mamba) => {
+                let last = (others.len.saturating_sub(1), others.len);
+                [last, others.previous.map_or((0, 0), |state| (state, state + 1))]
             }
-        } else {
-            self.free(steps, OTHERS, (others.low, others.len), full);
-        }
-        self.give_back(steps);
+            _ => [(others.low, others.len), (0, 0)],
+        };
+        self.give_back(steps, tables, [&[(all.low, all.len)], &of_others]);
+        tables.held = Default::default();
     }
 
-    /// Finds what the groups of a kind give back of pages `from..to`, the last one first. Of those the request
-    /// computed, the full ones (the first `full`) have names where they are kept.
-    fn free(&mut self, steps: &Steps<'_>, side: usize, (from, to): (u64, u64), full: u64) {
-        let hits = self.tables.held[side].hits;
-        let first = from.max(hits);
-        if first < to {
-            let mut end = to.min(full).max(first);
-            let mut unnamed = to - end;
-            while end > first {
-                let (low, high) = kept_below(steps, side, end);
-                let (low, high) = (low.max(first), high.max(first));
-                unnamed += end - high;
-                if low < high {
-                    self.free_named(side, low, high);
-                }
-                end = low.min(high);
-            }
-            if !self.never_evicts {
-                self.unnamed += unnamed * self.tables.groups[side];
-            }
-        }
-        let found = (from as u32, to.min(hits) as u32);
-        if found.0 < found.1 {
-            self.tables.back[side].push(Back::Found(found));
-        }
-    }
-
-    /// The same of pages `from..to` that the request computed and that keep their names.
-    fn free_named(&mut self, side: usize, from: u64, to: u64) {
-        let known = self.ids.len() as u64;
-        let back = &mut self.tables.back[side];
-        let private = to.saturating_sub(from.max(known));
-        if private > 0 && !self.never_evicts {
-            back.push(Back::Named(NONE, (0, private as u32)));
-        }
-        let (from, to) = (from as u32, to.min(known) as u32);
-        for node in self.path.iter().rev() {
-            let (first, end) = self.tree.span(*node);
-            let part = (from.max(first), to.min(end));
-            if part.0 < part.1 {
-                back.push(Back::Named(*node, part));
-            }
-            if first <= from {
-                break;
-            }
-        }
-    }
-
-    /// Gives back what was found to be, group by group.
-    fn give_back(&mut self, steps: &Steps<'_>) {
-        let mut back = std::mem::take(&mut self.tables.back);
+    /// Gives back pages of each kind, group by group, of each range the last page first.
+    fn give_back(&mut self, steps: &Steps<'_>, tables: &mut Tables, ranges: [&[(u64, u64)]; 2]) {
         for (group, kind) in steps.rules.attention.groups().iter().enumerate() {
-            for each in &back[side(*kind)] {
-                match *each {
-                    Back::Found(pages) => self.free_found(group, pages),
-                    Back::Named(NONE, pages) => self.queue_new(Piece::new(NONE, 0, pages, 0)),
-                    Back::Named(node, pages) if self.never_evicts => {
-                        self.keep_once(node, group as u32, pages);
-                    }
-                    Back::Named(node, pages) => {
-                        self.queue_new(Piece::new(node, group as u32, pages, self.requests));
-                    }
+            for (from, to) in ranges[side(*kind)].iter().copied().filter(|(from, to)| from < to) {
+                let named = self.free_named(tables, group as u32, (from as u32, to as u32));
+                if !self.never_evicts {
+                    self.unnamed += (to - from).saturating_sub(named);
                 }
             }
         }
-        back.iter_mut().for_each(Vec::clear);
-        self.tables.back = back;
     }
 
-    /// Puts found pages `from..to` back into the free order, the last one first.
-    fn free_found(&mut self, group: usize, (from, to): (u32, u32)) {
-        let mut pinned = std::mem::take(&mut self.tables.pinned[group]);
-        let start = pinned.partition_point(|piece| self.tree.arena.get(*piece).to <= from);
-        let end = pinned.partition_point(|piece| self.tree.arena.get(*piece).from < to);
-        let mut beyond = None;
-        for piece in pinned[start..end].iter().rev().copied() {
-            if self.tree.arena.get(piece).to > to {
-                beyond = Some(self.tree.cut(piece, to));
+    /// Gives back those of the pages `from..to` of a group that have names; returns how many.
+    fn free_named(&mut self, tables: &mut Tables, group: u32, (from, to): (u32, u32)) -> u64 {
+        let mut freed = std::mem::take(&mut self.freed);
+        freed.clear();
+        tables.holds.retain_mut(|hold| {
+            if hold.group != group || hold.from >= to || hold.to <= from {
+                return true;
             }
-            self.queue(piece);
+            let end = hold.to.min(to);
+            freed.push(Hold { to: end, ..*hold });
+            hold.from = end;
+            hold.from < hold.to
+        });
+        freed.sort_unstable_by_key(|hold| std::cmp::Reverse(hold.from));
+        freed.dedup_by(|above, below| {
+            let is_one_run = above.to == below.from && above.order == below.order;
+            below.from = if is_one_run { above.from } else { below.from };
+            is_one_run
+        });
+        for hold in &freed {
+            match hold.order {
+                PRIVATE => self.queue_new(Piece::new(NONE, 0, (0, hold.to - hold.from), 0)),
+                _ => self.let_go(*hold),
+            }
         }
-        pinned.drain(start..end);
-        if let Some(beyond) = beyond {
-            pinned.insert(start, beyond);
+        let pages = freed.iter().map(Hold::pages).sum();
+        self.freed = freed;
+        pages
+    }
+
+    /// Holds pages once less; those that nobody holds then are free, the last one first.
+    fn let_go(&mut self, hold: Hold) {
+        for index in (0..self.path.len()).rev() {
+            let node = self.path[index];
+            let (first, end) = self.tree.span(node);
+            let (low, mut at) = (hold.from.max(first), hold.to.min(end));
+            if self.never_evicts && low < at {
+                self.keep_once(node, hold.group, (low, at));
+                continue;
+            }
+            while low < at
+                && let Some(piece) = self.copy_below(node, hold, at)
+            {
+                let piece = self.cut_to(piece, (low, at));
+                at = self.tree.arena.get(piece).from;
+                let held = self.tree.arena.get_mut(piece);
+                held.holders -= 1;
+                if held.holders == 0 {
+                    self.tree.arena.unlink(piece);
+                    self.queue(piece);
+                }
+            }
         }
-        self.tables.pinned[group] = pinned;
+    }
+
+    /// The piece of a node with the page before `at` of these blocks.
+    fn copy_below(&self, node: NodeIndex, hold: Hold, at: u32) -> Option<PieceIndex> {
+        let is_it = |piece: &Piece| {
+            (piece.tag, piece.order) == (hold.group, hold.order) && piece.from < at && at <= piece.to
+        };
+        self.tree.pieces(node).find(|(_, piece)| is_it(piece)).map(|(index, _)| index)
+    }
+
+    /// The part of a piece that lies in `low..at`.
+    fn cut_to(&mut self, piece: PieceIndex, (low, at): (u32, u32)) -> PieceIndex {
+        if self.tree.arena.get(piece).to > at {
+            self.tree.cut(piece, at);
+        }
+        if self.tree.arena.get(piece).from < low { self.tree.cut(piece, low) } else { piece }
+    }
+
+    /// Takes again what a request held that was read back from a snapshot, which stands among the free blocks; whether all
+    /// of it was there.
+    pub(super) fn hold_again(&mut self, steps: &Steps<'_>, tables: &Tables) -> bool {
+        let states = steps.other == Some(GroupKind::Mamba);
+        let blocks: u64 = [FULL, OTHERS]
+            .map(|side| tables.blocks(side, states).saturating_mul(self.groups[side]))
+            .iter()
+            .sum();
+        let groups = self.rules.attention.groups().len() as u32;
+        let mut named = 0u64;
+        for hold in &tables.holds {
+            if hold.from >= hold.to || hold.group >= groups {
+                return false;
+            }
+            named = named.saturating_add(hold.pages());
+            if hold.order == PRIVATE {
+                continue;
+            }
+            let mut left = hold.pages();
+            for index in (0..self.path.len()).rev() {
+                let node = self.path[index];
+                let (first, end) = self.tree.span(node);
+                let (low, mut at) = (hold.from.max(first), hold.to.min(end));
+                while low < at
+                    && let Some(piece) = self.copy_below(node, *hold, at)
+                {
+                    let piece = self.cut_to(piece, (low, at));
+                    let Piece { from, to, holders, .. } = *self.tree.arena.get(piece);
+                    if holders == 0 {
+                        self.queued -= u64::from(to - from);
+                        self.tree.arena.unlink(piece);
+                        self.tree.arena.push(self.held, piece);
+                    }
+                    self.tree.arena.get_mut(piece).holders += 1;
+                    left -= u64::from(at - from);
+                    at = from;
+                }
+            }
+            if left > 0 {
+                return false;
+            }
+        }
+        let private: u64 = tables.holds.iter().filter(|hold| hold.order == PRIVATE).map(Hold::pages).sum();
+        let Some(unnamed) = blocks.checked_sub(named) else { return false };
+        match self.unnamed.checked_sub(unnamed.saturating_add(private)) {
+            Some(left) => self.unnamed = left,
+            None => return false,
+        }
+        true
     }
 }
 

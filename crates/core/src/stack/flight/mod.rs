@@ -19,6 +19,7 @@ mod holds;
 mod saved;
 mod stay;
 
+pub(crate) use stay::Phase;
 pub use stay::{Growth, Stay};
 
 use super::heights::{Height, Heights};
@@ -33,7 +34,6 @@ use crate::units::pages::Scope;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use holds::{Holds, Reach, Touch};
-use stay::Phase;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -41,7 +41,7 @@ impl Growth {
 
 /// What happens at one moment, in its order. Arrivals come before all of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// A page is taken in this very millisecond.
     Grows,
     Ends,
@@ -66,7 +66,7 @@ impl Stay {
     }
 
     /// When it takes its next page, or ends.
-    pub(super) fn next(&self) -> (EventTime, Phase) {
+    pub(crate) fn next(&self) -> (EventTime, Phase) {
         let Self { duration_ms, growth, .. } = *self;
         if growth.pages == 0 {
             return (self.end(), Phase::Ends);

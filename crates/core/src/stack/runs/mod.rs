@@ -42,8 +42,8 @@ struct Node {
     children: u32,
     /// The first of its pieces.
     pieces: PieceIndex,
-    /// On the path of the request being served: it stays, whatever leaves it.
-    held: bool,
+    /// Requests in flight whose path it is on: it stays as long as there are any, whatever leaves it.
+    holders: u32,
 }
 
 /// The tree with its pieces. Leaves without pieces go, and a leaf is cut behind its last piece, so a tree
@@ -60,7 +60,7 @@ pub(crate) struct RunTree {
 
 impl RunTree {
     pub fn new() -> Self {
-        let root = Node { parent: NONE, first: 0, pages: 0, label: 0, children: 0, pieces: NONE, held: true };
+        let root = Node { parent: NONE, first: 0, pages: 0, label: 0, children: 0, pieces: NONE, holders: 1 };
         Self {
             arena: Arena::default(),
             nodes: vec![root],
@@ -117,19 +117,35 @@ impl RunTree {
             parent = upper;
         }
         for node in path {
-            self.nodes[*node as usize].held = true;
+            self.nodes[*node as usize].holders += 1;
         }
     }
 
     /// Lets a path go; what of it holds no piece is dropped.
     pub fn release(&mut self, path: &[NodeIndex]) {
         for node in path {
-            self.nodes[*node as usize].held = false;
+            self.nodes[*node as usize].holders -= 1;
         }
         if let Some(last) = path.last() {
             self.trim(*last);
         }
         self.compact();
+    }
+
+    /// Finds the path that ends at a node, which is [held](RunTree::enter) and may have been split since it was entered.
+    pub fn path_to(&self, tail: NodeIndex, path: &mut Vec<NodeIndex>) {
+        path.clear();
+        let mut node = tail;
+        while node != NONE && node != ROOT {
+            path.push(node);
+            node = self.nodes[node as usize].parent;
+        }
+        path.reverse();
+    }
+
+    /// The first ids of a path, at most so many.
+    pub fn ids_of(&self, path: &[NodeIndex], most: usize) -> Vec<u64> {
+        path.iter().flat_map(|node| self.label(*node)).copied().take(most).collect()
     }
 
     /// Adds a piece to a node (or to none: pages nobody shares); it stands in no list yet.
@@ -246,7 +262,7 @@ impl RunTree {
         self.live_labels += ids.len();
         let first = self.span(parent).1;
         let pages = ids.len() as u32;
-        let index = self.place(Node { parent, first, pages, label, children: 0, pieces: NONE, held: false });
+        let index = self.place(Node { parent, first, pages, label, children: 0, pieces: NONE, holders: 0 });
         self.nodes[parent as usize].children += 1;
         if let Some(id) = ids.first() {
             self.children.insert((parent, *id), index);
@@ -293,7 +309,7 @@ impl RunTree {
     fn trim(&mut self, mut index: NodeIndex) {
         while index != ROOT {
             let node = &self.nodes[index as usize];
-            if node.held || node.children > 0 {
+            if node.holders > 0 || node.children > 0 {
                 return;
             }
             let (parent, pages, label) = (node.parent, node.pages, node.label);

@@ -20,6 +20,8 @@ pub(crate) struct Piece {
     pub order: u64,
     /// Whether its first page leaves first; else its last one does.
     pub ascending: bool,
+    /// Requests in flight that hold its pages.
+    pub holders: u32,
     pub(super) before: PieceIndex,
     pub(super) after: PieceIndex,
     pub(super) next_in_node: PieceIndex,
@@ -36,6 +38,7 @@ impl Piece {
             to,
             order,
             ascending: false,
+            holders: 0,
             before: NONE,
             after: NONE,
             next_in_node: NONE,
@@ -46,6 +49,11 @@ impl Piece {
     /// The same, whose first page leaves first.
     pub fn root_first(self) -> Self {
         Self { ascending: true, ..self }
+    }
+
+    /// The same, held by one request in flight.
+    pub fn held_once(self) -> Self {
+        Self { holders: 1, ..self }
     }
 
     /// Pages it holds.

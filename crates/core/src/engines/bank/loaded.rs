@@ -1,0 +1,62 @@
+//! Caches whose requests are followed while they are in flight.
+
+use super::{Found, Hybrids, PointCache};
+use crate::engines::hybrid::HybridCache;
+use crate::engines::load::{Load, LoadedCache};
+use crate::pool::config::PoolConfig;
+use crate::request::event::RequestEvent;
+use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
+
+/// vLLM's pools of blocks, saved with what a head drafts in them. Nothing is held in the one that never evicts, where every
+/// request is over at once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedHybridLoads")]
+pub(super) struct HybridLoads {
+    draft_tokens: u32,
+    pub(super) loads: Vec<Load<HybridCache>>,
+    pub(super) ceiling: Box<HybridCache>,
+}
+
+#[derive(Deserialize)]
+struct SavedHybridLoads {
+    draft_tokens: u32,
+    loads: Vec<Load<HybridCache>>,
+    ceiling: Box<HybridCache>,
+}
+
+impl From<SavedHybridLoads> for HybridLoads {
+    fn from(SavedHybridLoads { draft_tokens, mut loads, ceiling }: SavedHybridLoads) -> Self {
+        loads.iter_mut().for_each(|load| load.cache.draft(draft_tokens));
+        Self { draft_tokens, loads, ceiling: Box::new(ceiling.drafting(draft_tokens)) }
+    }
+}
+
+impl HybridLoads {
+    /// Pools in which nobody is in flight.
+    pub(super) fn of(draft_tokens: u32, Hybrids { caches, ceiling }: Hybrids) -> Self {
+        Self { draft_tokens, loads: caches.into_iter().map(Load::new).collect(), ceiling }
+    }
+}
+
+impl<C: LoadedCache + PointCache> PointCache for Load<C> {
+    fn capacity(&self) -> PageCount {
+        self.cache.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.arrive(event))
+    }
+
+    fn refused(&self) -> u64 {
+        self.cache.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.cache.memory_bytes() + Load::memory_bytes(self)
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        self.cache.is_sound(config, page_size) && self.is_countable()
+    }
+}

@@ -1,0 +1,385 @@
+//! Requests that overlap in a cache of one capacity: when each is looked up, takes room, waits for it, and ends.
+//!
+//! What a request holds, and by which rules, is the cache's ([`LoadedCache`]); this module says when. Requests are looked
+//! up in the order of arrivals. A request takes its prompt's room as it is looked up, that of its output as tokens come, evenly
+//! over its duration, and gives all of it back at its end. At one moment arrivals come first, as in
+//! [`flight`](crate::stack::Stack::arrive).
+//!
+//! Where there is no room for a prompt, the request waits, as do all behind it, until others have ended; it is looked up
+//! then, and takes as long from then on as the log says. Where there is none for an output, the request that came last gives its
+//! room back and waits before all others, and nobody is looked up at that moment. It goes on from the token it had come to, so
+//! the time it waited is added.
+
+use crate::request::event::RequestEvent;
+use crate::stack::{Growth, MAX_IN_FLIGHT, Phase, Stay};
+use crate::units::{EventTime, is_countable};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A cache whose requests hold room while they are in flight.
+pub(super) trait LoadedCache: Sized {
+    /// What a request in flight holds.
+    type Request: Serialize;
+    /// The same, read back from a snapshot.
+    type Saved: for<'de> Deserialize<'de>;
+
+    /// Looks a request up and takes room for its prompt.
+    fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<Self::Request>;
+    /// The output token, counted from 1, that takes or gives back room next; `None` where none does.
+    fn next_token(&self, request: &Self::Request) -> Option<u64>;
+    /// Takes and gives back that room; whether there was room to take.
+    fn grow(&mut self, request: &mut Self::Request) -> bool;
+    /// Ends a request.
+    fn finish(&mut self, request: Self::Request);
+    /// Takes away all that a request holds that has stored so many tokens of its output.
+    fn preempt(&mut self, request: &mut Self::Request, tokens: u64);
+    /// Looks a request that was preempted up again, and takes room for all that it had come to; whether there was any.
+    fn resume(&mut self, request: &mut Self::Request) -> bool;
+    /// Forgets a request that was preempted.
+    fn abandon(&mut self, request: Self::Request);
+    /// The request as a snapshot keeps it.
+    fn save(&self, request: &Self::Request) -> Self::Request;
+    /// Gives a request back what it held as it was saved; `None` where it held nothing of the kind.
+    fn rejoin(&mut self, saved: Self::Saved) -> Option<Self::Request>;
+}
+
+/// What became of a request that arrived.
+pub(super) enum Begun<R> {
+    /// It is larger than the whole cache; nothing changed.
+    Refused,
+    /// Others hold what it needs; nothing changed.
+    Waits,
+    /// It is in flight, and found so many leading pages of its prompt.
+    Runs(R, u64),
+}
+
+/// A request in flight, or one that was preempted.
+#[derive(Debug, Serialize, Deserialize)]
+struct Flight<R> {
+    /// Makes the order that of look-ups.
+    number: u64,
+    /// When its first token would have been due, the time that it waited since added.
+    begun: EventTime,
+    duration_ms: u64,
+    /// Output tokens in all.
+    tokens: u64,
+    request: R,
+}
+
+impl<R> Flight<R> {
+    /// The first moment by which this token has come.
+    fn moment_after(&self, token: u64) -> EventTime {
+        let (time, phase) = self.moment(Some(token));
+        EventTime(time.0.saturating_add(i64::from(phase == Phase::GrowsLater)))
+    }
+
+    /// When this token is due, or the end.
+    fn moment(&self, token: Option<u64>) -> (EventTime, Phase) {
+        let growth = Growth {
+            pages: u32::from(token.is_some()),
+            next_token: token.unwrap_or(0),
+            tokens_per_page: 0,
+            tokens: self.tokens,
+        };
+        Stay { arrival: self.begun, duration_ms: self.duration_ms, begins_partial: false, growth }.next()
+    }
+
+    /// Output tokens that were due before the one of another request that comes now.
+    fn tokens_before(&self, now: Next) -> u64 {
+        let elapsed = now.time.0.saturating_sub(self.begun.0).max(0).unsigned_abs();
+        let (due, all) = (u128::from(elapsed) * u128::from(self.tokens), u128::from(self.duration_ms.max(1)));
+        let before =
+            if now.phase == Phase::GrowsLater { due / all } else { due.div_ceil(all).saturating_sub(1) };
+        // At most all of them.
+        u64::try_from(before).unwrap_or(u64::MAX).min(self.tokens)
+    }
+}
+
+/// The next thing that happens to a request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    time: EventTime,
+    phase: Phase,
+    number: u64,
+    at: usize,
+}
+
+/// A cache and its requests in flight.
+#[derive(Debug)]
+pub(super) struct Load<C: LoadedCache> {
+    pub(super) cache: C,
+    /// The latest moment that came; later than the last arrival where requests wait.
+    now: Option<EventTime>,
+    /// The number of the next request.
+    number: u64,
+    flights: Vec<Option<Flight<C::Request>>>,
+    free: Vec<usize>,
+    /// One entry a request in flight, and some of requests that were preempted.
+    agenda: BinaryHeap<Reverse<Next>>,
+    /// Those that were preempted and wait, the first to go on first.
+    preempted: VecDeque<Flight<C::Request>>,
+    /// Until then, the next token of the one that had its room taken for it, none of them goes on.
+    held_up: Option<EventTime>,
+}
+
+impl<C: LoadedCache> Load<C> {
+    pub(super) fn new(cache: C) -> Self {
+        Self {
+            cache,
+            now: None,
+            number: 0,
+            flights: Vec::new(),
+            free: Vec::new(),
+            agenda: BinaryHeap::new(),
+            preempted: VecDeque::new(),
+            held_up: None,
+        }
+    }
+
+    /// Lets everything happen that comes before a request, and looks it up; the pages it found, none where it was refused.
+    pub(super) fn arrive(&mut self, event: &RequestEvent<'_>) -> u64 {
+        let mut now = self.now.max(Some(event.event_time)).unwrap_or_default();
+        loop {
+            self.pass(now);
+            let begun = match self.resume_all(now) {
+                true => self.cache.begin(event),
+                false => Begun::Waits,
+            };
+            match begun {
+                Begun::Refused => return 0,
+                Begun::Runs(request, found) => {
+                    self.run(event, now, request);
+                    return found;
+                }
+                Begun::Waits => match self.next_change() {
+                    Some(change) => now = change.max(now),
+                    None => return 0,
+                },
+            }
+        }
+    }
+
+    /// Bytes of memory that the requests take, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.flights.capacity() * size_of::<Option<Flight<C::Request>>>()
+            + self.agenda.capacity() * size_of::<Reverse<Next>>()
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(super) fn is_countable(&self) -> bool {
+        is_countable(self.number)
+    }
+
+    /// Files a request that was looked up now; one of no duration is over at once.
+    fn run(&mut self, event: &RequestEvent<'_>, now: EventTime, mut request: C::Request) {
+        let duration_ms = event.duration_ms.unwrap_or(0);
+        if duration_ms == 0 {
+            while self.cache.next_token(&request).is_some() && self.cache.grow(&mut request) {}
+            self.cache.finish(request);
+            return;
+        }
+        while self.flights.len() - self.free.len() >= MAX_IN_FLIGHT {
+            let Some(first) = self.pop() else { break };
+            self.end(first.at);
+        }
+        let tokens = event.output_tokens.unwrap_or(0);
+        self.file(Flight { number: 0, begun: now, duration_ms, tokens, request });
+    }
+
+    /// Gives a request the next number and a place.
+    fn file(&mut self, mut flight: Flight<C::Request>) {
+        flight.number = self.number;
+        self.number += 1;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() - 1
+        });
+        self.flights[at] = Some(flight);
+        self.schedule(at);
+    }
+
+    /// Puts what comes next for a request on the agenda.
+    fn schedule(&mut self, at: usize) {
+        let Some(flight) = &self.flights[at] else { return };
+        let (time, phase) = flight.moment(self.cache.next_token(&flight.request));
+        self.agenda.push(Reverse(Next { time, phase, number: flight.number, at }));
+    }
+
+    /// The next thing to happen, without those of requests that were preempted.
+    fn peek(&mut self) -> Option<Next> {
+        while let Some(Reverse(next)) = self.agenda.peek().copied() {
+            if self.flights[next.at].as_ref().is_some_and(|flight| flight.number == next.number) {
+                return Some(next);
+            }
+            self.agenda.pop();
+        }
+        None
+    }
+
+    fn pop(&mut self) -> Option<Next> {
+        let next = self.peek();
+        self.agenda.pop();
+        next
+    }
+
+    /// The first moment at which a request that waits may find room.
+    fn next_change(&mut self) -> Option<EventTime> {
+        let next = self.next_time().map(|time| EventTime(time.0.saturating_add(1)));
+        [next, self.held_up].into_iter().flatten().min()
+    }
+
+    fn next_time(&mut self) -> Option<EventTime> {
+        self.peek().map(|next| next.time)
+    }
+
+    /// Lets everything happen that comes before this moment; those that were preempted go on as soon as there is room.
+    fn pass(&mut self, now: EventTime) {
+        self.now = Some(now);
+        loop {
+            let next = self.next_time().filter(|time| *time < now);
+            if let Some(until) = self.held_up.filter(|until| *until <= next.unwrap_or(now)) {
+                self.resume_all(until);
+                continue;
+            }
+            let Some(time) = next else { return };
+            while self.next_time() == Some(time)
+                && let Some(next) = self.pop()
+            {
+                match next.phase {
+                    Phase::Ends => self.end(next.at),
+                    Phase::Grows | Phase::GrowsLater => self.grow(next),
+                }
+            }
+            self.resume_all(EventTime(time.0.saturating_add(1)));
+        }
+    }
+
+    fn end(&mut self, at: usize) {
+        if let Some(flight) = self.flights[at].take() {
+            self.free.push(at);
+            self.cache.finish(flight.request);
+        }
+    }
+
+    /// Lets a request take the room of its next token, from those that came last where there is no other.
+    fn grow(&mut self, now: Next) {
+        let token = self.flights[now.at].as_ref().and_then(|flight| self.cache.next_token(&flight.request));
+        let mut next = None;
+        while let Some(flight) = &mut self.flights[now.at] {
+            if self.cache.grow(&mut flight.request) {
+                self.schedule(now.at);
+                break;
+            }
+            next = token.map(|token| flight.moment_after(token.saturating_add(1)));
+            let numbers = self.flights.iter().enumerate();
+            let last = numbers.filter_map(|(at, flight)| Some((flight.as_ref()?.number, at))).max();
+            let Some((_, last)) = last else { return };
+            let Some(mut flight) = self.flights[last].take() else { return };
+            self.free.push(last);
+            let tokens = match last == now.at {
+                // Each of its tokens that came before took its own room.
+                true => self.cache.next_token(&flight.request).map_or(flight.tokens, |next| next - 1),
+                false => flight.tokens_before(now),
+            };
+            self.cache.preempt(&mut flight.request, tokens);
+            self.preempted.push_front(flight);
+        }
+        self.held_up = self.held_up.max(next);
+    }
+
+    /// Lets those that were preempted go on, from this moment; whether all of them do.
+    fn resume_all(&mut self, now: EventTime) -> bool {
+        if self.held_up > Some(now) {
+            return false;
+        }
+        self.held_up = None;
+        while let Some(mut flight) = self.preempted.pop_front() {
+            let due = match self.cache.next_token(&flight.request) {
+                Some(token) => flight.moment_after(token),
+                None => flight.moment(None).0,
+            };
+            if self.cache.resume(&mut flight.request) {
+                let waited = now.0.saturating_sub(due.0).max(0);
+                flight.begun = EventTime(flight.begun.0.saturating_add(waited));
+                self.file(flight);
+            } else if self.peek().is_some() {
+                self.preempted.push_front(flight);
+                return false;
+            } else {
+                // Alone it found room once, so it does not come to this but where a longer prompt needs more than that.
+                self.cache.abandon(flight.request);
+            }
+        }
+        true
+    }
+}
+
+/// A cache under load as a snapshot keeps it.
+#[derive(Serialize)]
+struct LoadImage<'a, C: LoadedCache> {
+    cache: &'a C,
+    now: Option<EventTime>,
+    number: u64,
+    flights: Vec<Flight<C::Request>>,
+    preempted: Vec<Flight<C::Request>>,
+    held_up: Option<EventTime>,
+}
+
+#[derive(Deserialize)]
+struct RestoredLoad<C, R> {
+    cache: C,
+    now: Option<EventTime>,
+    number: u64,
+    flights: Vec<Flight<R>>,
+    preempted: Vec<Flight<R>>,
+    held_up: Option<EventTime>,
+}
+
+impl<C: LoadedCache + Serialize> Serialize for Load<C> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let saved = |flight: &Flight<C::Request>| Flight {
+            number: flight.number,
+            begun: flight.begun,
+            duration_ms: flight.duration_ms,
+            tokens: flight.tokens,
+            request: self.cache.save(&flight.request),
+        };
+        let mut flights: Vec<_> = self.flights.iter().flatten().map(saved).collect();
+        flights.sort_unstable_by_key(|flight| flight.number);
+        let preempted = self.preempted.iter().map(saved).collect();
+        let Self { cache, now, number, held_up, .. } = self;
+        let (now, number, held_up) = (*now, *number, *held_up);
+        LoadImage { cache, now, number, flights, preempted, held_up }.serialize(serializer)
+    }
+}
+
+impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for Load<C> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let saved = RestoredLoad::<C, C::Saved>::deserialize(deserializer)?;
+        let mut load = Self { now: saved.now, held_up: saved.held_up, ..Self::new(saved.cache) };
+        let is_preempted = [(saved.flights, false), (saved.preempted, true)];
+        for (flights, is_preempted) in is_preempted {
+            if flights.len() > MAX_IN_FLIGHT {
+                return Err(serde::de::Error::custom("more requests are in flight than are followed"));
+            }
+            for Flight { number, begun, duration_ms, tokens, request } in flights {
+                let request = load.cache.rejoin(request).ok_or_else(|| {
+                    serde::de::Error::custom(
+                        "a request in flight contradicts the cache: rebuild from the log",
+                    )
+                })?;
+                let flight = Flight { number, begun, duration_ms, tokens, request };
+                match is_preempted {
+                    true => load.preempted.push_back(flight),
+                    false => {
+                        load.flights.push(Some(flight));
+                        load.schedule(load.flights.len() - 1);
+                    }
+                }
+            }
+        }
+        load.number = saved.number;
+        Ok(load)
+    }
+}
