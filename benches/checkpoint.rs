@@ -25,7 +25,7 @@ use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::{CaptureMemory, capture_body};
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::writer::{SnapshotWriter, Submitted, Written};
+use kvset::snapshot::writer::{SnapshotOutcome, SnapshotWriter, Submitted};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -172,7 +172,7 @@ fn main() {
     let store = DirectoryStore::open(folder.path(), NonZeroUsize::MIN).expect("a directory of its own");
     let (done, written) = mpsc::channel();
     let mut before = Duration::ZERO;
-    let report = move |snapshot: Written| {
+    let report = move |snapshot: SnapshotOutcome| {
         let now = thread_time(begin);
         done.send((snapshot, now - std::mem::replace(&mut before, now))).expect("the bench listens");
     };

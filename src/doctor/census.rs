@@ -29,13 +29,13 @@ pub struct Census {
     pub tokens: TokenFacts,
     pub cached: CachedFacts,
     pub arrivals: ArrivalFacts,
-    pub replicas: Names,
-    pub sessions: Names,
-    pub tenants: Names,
+    pub replicas: NameCounts,
+    pub sessions: NameCounts,
+    pub tenants: NameCounts,
     /// Schemes of page ids.
-    pub id_schemes: Names,
+    pub id_schemes: NameCounts,
     /// Requests whose ids are unique within something, and of how many such.
-    pub scopes: Names,
+    pub scopes: NameCounts,
     pub repeats: Repeats,
     /// What the reader found; defaults where the log could not be read to its end.
     pub findings: Findings,
@@ -107,7 +107,7 @@ pub struct Gap {
 
 /// Names of one kind.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct NameCounts {
     /// Requests that have one.
     pub requests: u64,
     /// The first of them.
@@ -115,7 +115,7 @@ pub struct Names {
     digests: HashSet<u64>,
 }
 
-impl Names {
+impl NameCounts {
     /// Different names; at most so many are counted.
     pub fn count(&self) -> u64 {
         self.digests.len() as u64

@@ -11,7 +11,7 @@ mod repeats;
 mod rows;
 mod times;
 
-pub use census::{Census, Names};
+pub use census::{Census, NameCounts};
 pub use finding::{Finding, Subject, Verdict};
 
 use crate::replay::{PoolReplay, ReplayError, ReplayOptions, replay_counted};

@@ -1,7 +1,7 @@
 //! Whose requests they are: models, replicas, sessions, tenants, and what keeps equal prompts apart.
 
 use super::Evidence;
-use super::census::Names;
+use super::census::NameCounts;
 use super::finding::{Finding, Subject, Verdict};
 use crate::present::words::{counted, integer, listed, short_name};
 
@@ -119,7 +119,7 @@ pub(super) fn scopes(evidence: &Evidence<'_>) -> Finding {
 fn named(
     evidence: &Evidence<'_>,
     subject: Subject,
-    names: &Names,
+    names: &NameCounts,
     (one, many): (&str, &str),
     among: &str,
 ) -> Finding {

@@ -25,14 +25,14 @@ pub(super) struct Model<'a> {
 
 /// What one level calls its model.
 #[derive(Debug, Clone, Copy)]
-struct Names<'a> {
+struct ModelNames<'a> {
     class: Option<&'a str>,
     model_type: Option<&'a str>,
 }
 
 /// Finds the model of a config.
 pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
-    let mut names = Names::of(&root)?;
+    let mut names = ModelNames::of(&root)?;
     let mut remarks = Vec::new();
     if let Some(model_type) = of_params(names, &root)? {
         names.model_type = Some(model_type);
@@ -51,7 +51,7 @@ pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
 }
 
 /// The type that stands for Mistral's own form of a config, which names neither a class nor a type.
-fn of_params(names: Names<'_>, root: &Fields<'_>) -> Result<Option<&'static str>, ModelError> {
+fn of_params(names: ModelNames<'_>, root: &Fields<'_>) -> Result<Option<&'static str>, ModelError> {
     let is_named = names.class.is_some() || names.model_type.is_some();
     if is_named || root.value("dim").is_none() || root.value("n_layers").is_none() {
         return Ok(None);
@@ -60,7 +60,7 @@ fn of_params(names: Names<'_>, root: &Fields<'_>) -> Result<Option<&'static str>
     Ok(Some(if is_latent { "mistral-params-latent" } else { "mistral-params" }))
 }
 
-impl<'a> Names<'a> {
+impl<'a> ModelNames<'a> {
     fn of(level: &Fields<'a>) -> Result<Self, ModelError> {
         let class = match level.list("architectures") {
             Ok(None) => None,
@@ -101,7 +101,7 @@ impl<'a> Names<'a> {
 /// Resolves a level; `outer` is the wrapper it lies in.
 fn resolve<'a>(
     level: Fields<'a>,
-    names: Names<'a>,
+    names: ModelNames<'a>,
     outer: Option<&'static Wrapper>,
     remarks: &mut Vec<String>,
     levels: usize,
@@ -120,7 +120,7 @@ fn resolve<'a>(
             remarks
                 .push(format!("`{}` is in no table: the figure is that of its text model", shorten(class)));
         }
-        let inner_names = Names::of(&inner)?;
+        let inner_names = ModelNames::of(&inner)?;
         return resolve(inner, inner_names, wrapper.or(outer), remarks, levels - 1);
     }
     if wrapper.is_some_and(|wrapper| wrapper.has_own_defaults) && !level.counts_layers() {
@@ -137,7 +137,7 @@ fn resolve<'a>(
     }
 }
 
-impl Names<'_> {
+impl ModelNames<'_> {
     /// Whether a text level names nothing, or the wrapper's own type (`kimi_k3_text` in `kimi_k3`).
     fn belong_to(self, wrapper: &Wrapper) -> bool {
         match (self.class, self.model_type) {
@@ -161,7 +161,7 @@ fn text_level<'a>(level: &Fields<'a>) -> Result<Option<Fields<'a>>, ModelError> 
 }
 
 /// Says that a class is in no table, where its type is.
-fn note_unknown_class(names: Names<'_>, remarks: &mut Vec<String>) {
+fn note_unknown_class(names: ModelNames<'_>, remarks: &mut Vec<String>) {
     let (Some(class), Some(model_type)) = (names.class, names.model_type) else { return };
     if families::of_class(names.class).is_none() {
         remarks.push(format!(

@@ -60,14 +60,14 @@ pub struct KvMemory {
     /// Tokens that fit into the caches of all engines.
     pub tokens: u64,
     /// The calculation: what is left, then the tokens of an engine, then those of all.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CalculationStep>,
     /// What to know before using the figures.
     pub warnings: Vec<String>,
 }
 
 /// One step of the calculation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct CalculationStep {
     /// What it gives.
     pub what: String,
     /// The formula.
@@ -101,13 +101,13 @@ impl Deployment {
         let (block_tokens, blocks) = blocks(cost, left.result, ranks)?;
         let accelerators = ranks.checked_mul(engines).ok_or_else(too_many)?;
         let bytes_per_accelerator = left.result;
-        let in_engine = Step {
+        let in_engine = CalculationStep {
             what: "tokens in an engine".to_owned(),
             formula: "pages of (left / bytes a token on an accelerator) * cp".to_owned(),
             numbers: format!("{bytes_per_accelerator} / ({token} * {page}) * {page} * {sharing}"),
             result: tokens,
         };
-        let in_all = Step {
+        let in_all = CalculationStep {
             what: "tokens in all engines".to_owned(),
             formula: "tokens in an engine * dp".to_owned(),
             numbers: format!("{tokens} * {engines}"),
@@ -172,7 +172,7 @@ impl Deployment {
     }
 
     /// Bytes left on each accelerator, and how they came out.
-    fn left(&self, ranks: u64) -> Result<Step, ModelError> {
+    fn left(&self, ranks: u64) -> Result<CalculationStep, ModelError> {
         let usable = self.utilization.share_of(self.memory.0);
         let (weights, shown, formula) = match self.weights {
             Weights::Whole(Bytes(bytes)) => {
@@ -193,7 +193,7 @@ impl Deployment {
                 ),
             });
         };
-        Ok(Step {
+        Ok(CalculationStep {
             what: "left on an accelerator".to_owned(),
             formula: format!("memory * utilization - {formula} - overhead"),
             numbers: format!("{} * {} - {shown} - {}", self.memory.0, self.utilization, self.overhead.0),

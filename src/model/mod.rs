@@ -31,7 +31,7 @@ mod state;
 pub use cache_type::QUANTIZATION_FILE;
 pub use error::ModelError;
 pub use formula::CostLine;
-pub use memory::{Deployment, KvMemory, Step, Weights};
+pub use memory::{CalculationStep, Deployment, KvMemory, Weights};
 pub use options::{CostOptions, IndexerDtype, KvDtype, StateDtype, Tier};
 pub use pooling::{Pooling, SharedPool};
 pub use report::{ModelCost, Reserve, ReservePer};

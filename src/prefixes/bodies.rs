@@ -27,7 +27,7 @@ pub struct Difference {
 }
 
 /// A part of a prompt. Holds text: no `Debug`.
-struct Part {
+struct PromptPart {
     /// Its list, and its place there.
     list: &'static str,
     place: Option<usize>,
@@ -59,7 +59,7 @@ impl Role {
     }
 }
 
-impl Part {
+impl PromptPart {
     fn name(&self) -> String {
         self.place.map_or_else(|| self.list.to_owned(), |place| format!("{}[{place}]", self.list))
     }
@@ -89,7 +89,7 @@ pub fn records(
 pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f64) -> Option<Difference> {
     let (later, earlier) = (parts(&body(later, at)?)?, parts(&body(earlier, at)?)?);
     for list in LISTS {
-        let of = |parts: &[Part]| -> Vec<usize> {
+        let of = |parts: &[PromptPart]| -> Vec<usize> {
             (0..parts.len()).filter(|at| parts[*at].list == list).collect()
         };
         let (own, other) = (of(&later), of(&earlier));
@@ -107,7 +107,7 @@ pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f6
         // A list that goes on where the other one ends differs there, unless it is the conversation.
         if own.len() != other.len() && list == TOOLS {
             let at = own.len().min(other.len());
-            let empty = Part { list, place: Some(at), text: String::new(), role: Role::Other };
+            let empty = PromptPart { list, place: Some(at), text: String::new(), role: Role::Other };
             let one = own.get(at).map_or(&empty, |at| &later[*at]);
             let two = other.get(at).map_or(&empty, |at| &earlier[*at]);
             return Some(Difference::new(one, two, Kind::Text));
@@ -122,7 +122,7 @@ pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f6
 }
 
 impl Difference {
-    fn new(one: &Part, two: &Part, kind: Kind) -> Self {
+    fn new(one: &PromptPart, two: &PromptPart, kind: Kind) -> Self {
         let span = differing(&one.text, &two.text);
         let characters = |end: usize| one.text[..end].chars().count();
         Self {
@@ -134,8 +134,8 @@ impl Difference {
     }
 }
 
-fn is_reordered(one: &[Part], other: &[Part]) -> bool {
-    let tools = |parts: &[Part]| {
+fn is_reordered(one: &[PromptPart], other: &[PromptPart]) -> bool {
+    let tools = |parts: &[PromptPart]| {
         let mut all: Vec<_> =
             parts.iter().filter(|part| part.list == TOOLS).map(|part| part.text.clone()).collect();
         all.sort();
@@ -172,18 +172,23 @@ fn body<'r>(record: &'r [u8], at: Option<&FieldPath>) -> Option<Cow<'r, str>> {
 
 type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
 
-fn parts(body: &str) -> Option<Vec<Part>> {
+fn parts(body: &str) -> Option<Vec<PromptPart>> {
     let members: Members<'_> = serde_json::from_str(body).ok()?;
     let mut parts = Vec::new();
     for name in ["system", "instructions"] {
         if let Some(text) = members.get(name).and_then(|json| text_of(json.get())) {
-            parts.push(Part { list: SYSTEM, place: None, text, role: Role::Other });
+            parts.push(PromptPart { list: SYSTEM, place: None, text, role: Role::Other });
         }
     }
     for list in [TOOLS, DOCUMENTS, MESSAGES, INPUT] {
         let Some(json) = members.get(list) else { continue };
         let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(json.get()) else {
-            parts.extend(text_of(json.get()).map(|text| Part { list, place: None, text, role: Role::Other }));
+            parts.extend(text_of(json.get()).map(|text| PromptPart {
+                list,
+                place: None,
+                text,
+                role: Role::Other,
+            }));
             continue;
         };
         for (place, entry) in entries.iter().enumerate() {
@@ -192,11 +197,11 @@ fn parts(body: &str) -> Option<Vec<Part>> {
             let text = if is_talk { said(entry.get()) } else { entry.get().to_owned() };
             let (list, place) = if is_system { (SYSTEM, None) } else { (list, Some(place)) };
             let role = if is_talk { Role::of(entry.get()) } else { Role::Other };
-            parts.push(Part { list, place, text, role });
+            parts.push(PromptPart { list, place, text, role });
         }
     }
     if let Some(text) = members.get(PROMPT).and_then(|json| text_of(json.get())) {
-        parts.push(Part { list: PROMPT, place: None, text, role: Role::Other });
+        parts.push(PromptPart { list: PROMPT, place: None, text, role: Role::Other });
     }
     (!parts.is_empty()).then_some(parts)
 }

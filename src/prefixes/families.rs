@@ -4,7 +4,7 @@ use super::bodies::{self, Difference};
 use super::kinds::Kind;
 use super::mending::Mending;
 use super::partings::{Grain, Parting, partings};
-use super::places::{Place, places};
+use super::places::{PartingPlace, places};
 use super::shared::shared;
 use crate::replay::{Prompts, Replay, ReplayError, ReplayOptions, RequestLog, parallel};
 use kvset_core::estimate::CapacityPoint;
@@ -177,12 +177,12 @@ pub fn find(
 /// Places that are reported as one family, each with what its bodies differ in.
 #[derive(Debug, Default)]
 struct Group {
-    places: Vec<(Place, Option<Difference>)>,
+    places: Vec<(PartingPlace, Option<Difference>)>,
 }
 
 impl Group {
     /// The place with most requests: what the family is reported by.
-    fn largest(&self) -> Option<&(Place, Option<Difference>)> {
+    fn largest(&self) -> Option<&(PartingPlace, Option<Difference>)> {
         self.places.iter().max_by_key(|(place, _)| (place.members.len(), std::cmp::Reverse(place.reference)))
     }
 
@@ -193,7 +193,7 @@ impl Group {
 
     /// Ids that the partings could have had, as far as one look tells.
     fn promise(&self) -> usize {
-        let of = |place: &Place| place.partings.iter().map(|parting| parting.behind).sum::<usize>();
+        let of = |place: &PartingPlace| place.partings.iter().map(|parting| parting.behind).sum::<usize>();
         self.places.iter().map(|(place, _)| of(place)).sum()
     }
 }
@@ -210,7 +210,7 @@ enum Likeness {
 }
 
 impl Likeness {
-    fn of(place: &Place, difference: Option<&Difference>) -> Self {
+    fn of(place: &PartingPlace, difference: Option<&Difference>) -> Self {
         if let Some(found) = difference {
             let list = found.part.split('[').next().unwrap_or_default();
             return Self::Named(list.to_owned(), found.kind);
@@ -224,7 +224,7 @@ impl Likeness {
 }
 
 /// Families of places that are alike.
-fn grouped(log: &RequestLog, mut places: Vec<Place>, options: &ReplayOptions) -> Vec<Group> {
+fn grouped(log: &RequestLog, mut places: Vec<PartingPlace>, options: &ReplayOptions) -> Vec<Group> {
     places.retain(|place| place.is_variable());
     places.sort_by_key(|place| std::cmp::Reverse(place.partings.len() * place.behind));
     places.truncate(MOST_LOOKED_AT);
@@ -242,7 +242,11 @@ fn grouped(log: &RequestLog, mut places: Vec<Place>, options: &ReplayOptions) ->
 }
 
 /// Where the bodies of each place's first parting differ.
-fn differences(log: &RequestLog, places: &[Place], options: &ReplayOptions) -> Vec<Option<Difference>> {
+fn differences(
+    log: &RequestLog,
+    places: &[PartingPlace],
+    options: &ReplayOptions,
+) -> Vec<Option<Difference>> {
     let requests = log.requests();
     let mut wanted = BTreeMap::<&str, BTreeSet<u64>>::new();
     if log.has_tokens() {
@@ -260,7 +264,7 @@ fn differences(log: &RequestLog, places: &[Place], options: &ReplayOptions) -> V
         let request = &requests[at];
         records.get(&(log.file(request).to_owned(), request.line)).map(Vec::as_slice)
     };
-    let difference = |place: &Place| {
+    let difference = |place: &PartingPlace| {
         let parting = place.partings.first()?;
         let uses = place.members.len() as f64 / place.variants.max(1) as f64;
         let at = options.read.places.request.as_ref();
@@ -286,11 +290,11 @@ impl Pricing<'_> {
         // What bodies show to be a list in another order is put into one, however fine its parts are.
         let is_order =
             |found: &Option<Difference>| found.as_ref().is_some_and(|found| found.kind == Kind::Order);
-        let ordered = |(place, found): &(Place, Option<Difference>)| Place {
+        let ordered = |(place, found): &(PartingPlace, Option<Difference>)| PartingPlace {
             is_order: place.is_order || is_order(found),
             ..place.clone()
         };
-        let places: Vec<Place> = group.places.iter().map(ordered).collect();
+        let places: Vec<PartingPlace> = group.places.iter().map(ordered).collect();
         let mending = Mending::of(log, places.iter());
         let whole = |at: usize, ids: &[u64]| log.requests()[at].whole_ids(ids.len());
         let mend = |at: usize, ids: &mut Vec<u64>| mending.apply(at, whole(at, ids), ids);

@@ -1,6 +1,6 @@
 //! A log as it would be were a place mended: what differs comes at the prompt's end, a list in one order.
 
-use super::places::Place;
+use super::places::PartingPlace;
 use crate::replay::RequestLog;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Edit {
 
 impl Mending {
     /// Mends places: of a list, the order is that of the first request that had it.
-    pub fn of<'p>(log: &RequestLog, places: impl Iterator<Item = &'p Place>) -> Self {
+    pub fn of<'p>(log: &RequestLog, places: impl Iterator<Item = &'p PartingPlace>) -> Self {
         let mut mending = Self::default();
         let mut ids = Vec::new();
         for place in places {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A place at which requests differ, and behind which they are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PartingPlace {
     /// The request that has been there first.
     pub reference: usize,
     /// Ids before it, the same in all.
@@ -27,7 +27,7 @@ pub struct Place {
     pub openers: usize,
 }
 
-impl Place {
+impl PartingPlace {
     /// Whether what stands there seems to be made for each request, session or user, and not one of a few that many
     /// share: then one in five that begin anew brings another one.
     pub fn is_variable(&self) -> bool {
@@ -36,10 +36,10 @@ impl Place {
 }
 
 /// The places that partings show, in the order of their references.
-pub fn places(log: &RequestLog, partings: &[Parting], grain: Grain) -> Vec<Place> {
+pub fn places(log: &RequestLog, partings: &[Parting], grain: Grain) -> Vec<PartingPlace> {
     let mut sorted = partings.to_vec();
     sorted.sort_by_key(|parting| (parting.reference, parting.is_order, parting.start, parting.request));
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<PartingPlace> = Vec::new();
     for parting in sorted {
         let Parting { reference, start, other_end: end, is_order, behind, .. } = parting;
         let known = places
@@ -50,7 +50,7 @@ pub fn places(log: &RequestLog, partings: &[Parting], grain: Grain) -> Vec<Place
                 (place.end, place.behind) = (place.end.max(end), place.behind.max(behind));
                 place.partings.push(parting);
             }
-            None => places.push(Place {
+            None => places.push(PartingPlace {
                 reference,
                 start,
                 end,
@@ -68,7 +68,7 @@ pub fn places(log: &RequestLog, partings: &[Parting], grain: Grain) -> Vec<Place
 }
 
 /// Finds the requests that pass through each place.
-fn gather(log: &RequestLog, places: &mut [Place], grain: Grain) {
+fn gather(log: &RequestLog, places: &mut [PartingPlace], grain: Grain) {
     let (prompts, requests) = (log.prompts(), log.requests());
     // By the segment behind a place: the place, and the end of it there.
     let mut behind: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();

@@ -43,7 +43,7 @@ use kvset_formats::trace::{
     AheadReader, Format, Order, Progress, ReadOptions, Recording, TimeFacts, TraceError, TraceRow,
 };
 use per_request::PerRequest;
-use reading::{Known, PoolRuns, Reading, UNNAMED, listed as listed_names};
+use reading::{PoolRuns, Reading, TraceFacts, UNNAMED, listed as listed_names};
 use run::Run;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -425,7 +425,7 @@ fn replay_all(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Replayed>, ReplayError> {
     let start = move |pool: &PoolConfig| Run::new(options, pool, for_report.then(HistoryRecorder::default));
-    let known = Known::of(options)?;
+    let known = TraceFacts::of(options)?;
     let (reading, findings) = Reading::read(options, known, engines, &start, channels, progress)?;
     let Reading { pools, ledgers, .. } = reading;
     ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;

@@ -50,12 +50,12 @@ pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayEr
 
 /// Which names the rows of a trace have.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NamedFields {
     session: bool,
     tenant: bool,
 }
 
-impl Names {
+impl NamedFields {
     /// Takes a row in.
     pub(super) fn note(&mut self, row: &TraceRow<'_>) {
         self.session |= row.session.is_some();

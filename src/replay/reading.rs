@@ -23,14 +23,14 @@ pub(super) const MAX_POOLS: usize = 256;
 
 /// What is known of a trace before it is replayed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct TraceFacts {
     /// The order to read it in.
     pub order: Order,
     /// The number of leading requests that only warm the cache.
     pub warm_up: u64,
 }
 
-impl Known {
+impl TraceFacts {
     /// What the options need to be known.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
 /// A reading of the traces.
 pub(super) struct Reading<'a, 'w> {
     options: &'a ReplayOptions,
-    known: Known,
+    known: TraceFacts,
     /// How each pool is estimated, by engine.
     engines: &'a [PoolConfig],
     /// Makes the run of a pool.
@@ -98,7 +98,7 @@ impl<'a, 'w> Reading<'a, 'w> {
     /// [`ReplayError`]; nothing was printed then.
     pub fn read(
         options: &'a ReplayOptions,
-        known: Known,
+        known: TraceFacts,
         engines: &'a [PoolConfig],
         start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
         channels: Channels<'w>,

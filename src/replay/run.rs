@@ -7,7 +7,7 @@ use super::ceiling::{Ceilings, Followed, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::Ledger;
 use super::per_request::PerRequest;
-use super::questions::{self, Names};
+use super::questions::{self, NamedFields};
 use super::restarts::Restarts;
 use super::search::Sufficiency;
 use super::worth::RoutedTally;
@@ -53,7 +53,7 @@ pub(super) struct Run {
     pools: PoolSet,
     config: Arc<PoolConfig>,
     recorder: Option<HistoryRecorder>,
-    names: Names,
+    names: NamedFields,
     /// The upper end, where the engine keeps what it generates.
     upper: Option<UpperEnd>,
     cache_writes: CacheWritesResult,
@@ -130,7 +130,7 @@ impl Run {
             config,
             recorder,
             cache_writes: CacheWritesResult::default(),
-            names: Names::default(),
+            names: NamedFields::default(),
             quotas: options.extras.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
             worth: options.extras.prefill_rate.clone().map(WorthTally::new),
             prices: options.extras.prices,

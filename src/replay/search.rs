@@ -5,7 +5,7 @@
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
 use super::channels::Channels;
-use super::{Known, Reading, ReplayError, ReplayOptions, Run};
+use super::{Reading, ReplayError, ReplayOptions, Run, TraceFacts};
 use kvset_core::pool::Pool;
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::request::outcome::Outcome;
@@ -82,12 +82,12 @@ impl Sufficiency {
 
 /// What all readings found so far: requests that are satisfied, by capacity and target ratio.
 #[derive(Debug, Default)]
-struct Tried {
+struct SatisfiedRequests {
     requests: u64,
     satisfied: BTreeMap<u64, Vec<u64>>,
 }
 
-impl Tried {
+impl SatisfiedRequests {
     fn add(&mut self, capacities: &[u64], found: &Sufficiency) {
         self.requests = found.requests;
         self.satisfied.insert(0, found.need_nothing.clone());
@@ -176,9 +176,9 @@ pub fn search(
     if options.has_stream() {
         return Err(ReplayError::SearchOfStream);
     }
-    let known = Known::of(options)?;
+    let known = TraceFacts::of(options)?;
     let (targets, bound) = (options.pool.target_ratios.len(), options.pool.max_tracked_pages);
-    let mut tried = Tried::default();
+    let mut tried = SatisfiedRequests::default();
     let (mut readings, mut page_bytes) = (0, None);
     let mut capacities: Vec<u64> =
         coarse_grid(bound).iter().filter_map(|spec| spec.pages(None)).map(|pages| pages.0).collect();

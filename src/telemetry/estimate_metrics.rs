@@ -1,7 +1,7 @@
 //! A pool's newest estimate as gauges.
 
 use crate::telemetry::catalog as metric;
-use crate::telemetry::shown::Shown;
+use crate::telemetry::shown::GaugeSet;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::RecommendationStatus;
@@ -10,14 +10,14 @@ use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
 
 /// Shows a closed window as gauges: its figures, what it recommends, and what was requested alongside.
-pub(super) fn show_estimate(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+pub(super) fn show_estimate(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     show_figures(shown, pool, estimate);
     show_recommendation(shown, pool, estimate);
     show_measured(shown, pool, estimate);
     show_routing(shown, pool, estimate);
 }
 
-fn show_figures(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+fn show_figures(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let window = estimate.window.to_string();
     shown.set(metric::TRACKED_PAGES, &[pool], estimate.tracked_pages as f64);
     shown.set(metric::ACCUMULATED_CAPACITY_PAGES, &[pool], estimate.accumulated_pages as f64);
@@ -80,7 +80,7 @@ fn number(count: Option<u64>) -> f64 {
 }
 
 /// Shows the recommendation to act on, which only one kind of window has.
-fn show_recommendation(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+fn show_recommendation(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     if !estimate.act_on {
         return;
     }
@@ -104,7 +104,7 @@ fn show_recommendation(shown: &mut Shown, pool: &str, estimate: &Estimate) {
 }
 
 /// Shows what the cache in use behaves like, of all its replicas together.
-fn show_measured(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+fn show_measured(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let Some(measured) = &estimate.measured else { return };
     let window = estimate.window.to_string();
     if let Some(effective) = measured.effective_capacity {
@@ -137,7 +137,7 @@ fn show_measured(shown: &mut Shown, pool: &str, estimate: &Estimate) {
 }
 
 /// Shows what the routers asked about would give; their number is the configuration's.
-fn show_routing(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+fn show_routing(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let window = estimate.window.to_string();
     for routed in &estimate.routing {
         let labels = [pool, &window, &routed.asked];
@@ -151,7 +151,7 @@ fn show_routing(shown: &mut Shown, pool: &str, estimate: &Estimate) {
 
 /// Shows what the pool's cache holds, in whatever units can be known.
 pub(super) fn show_provisioned(
-    shown: &mut Shown,
+    shown: &mut GaugeSet,
     pool: &str,
     provisioned: Option<&CapacitySpec>,
     page_bytes: Option<u64>,

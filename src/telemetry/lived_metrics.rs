@@ -2,7 +2,7 @@
 
 use super::catalog as metric;
 use super::labels::PoolLabels;
-use super::shown::Shown;
+use super::shown::GaugeSet;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::questions::enabled::MAX_TOLD_TENANTS;
@@ -29,7 +29,7 @@ impl TenantLabels {
 }
 
 /// Shows all of it.
-pub(super) fn show_lived(shown: &mut Shown, pool: &str, estimate: &Estimate, tenants: &mut TenantLabels) {
+pub(super) fn show_lived(shown: &mut GaugeSet, pool: &str, estimate: &Estimate, tenants: &mut TenantLabels) {
     let window = estimate.window.to_string();
     show_retention(shown, [pool, &window], estimate);
     show_capacities(shown, [pool, &window], estimate);
@@ -48,7 +48,7 @@ pub(super) fn show_lived(shown: &mut Shown, pool: &str, estimate: &Estimate, ten
     }
 }
 
-fn show_retention(shown: &mut Shown, [pool, window]: [&str; 2], estimate: &Estimate) {
+fn show_retention(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Estimate) {
     for point in &estimate.retention {
         let ttl = format_duration_ms(point.ttl_ms);
         let labels = [pool, window, &ttl, point.kind.name()];
@@ -73,7 +73,7 @@ fn show_retention(shown: &mut Shown, [pool, window]: [&str; 2], estimate: &Estim
 }
 
 /// Of capacities that the operator named.
-fn show_capacities(shown: &mut Shown, [pool, window]: [&str; 2], estimate: &Estimate) {
+fn show_capacities(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Estimate) {
     for point in &estimate.capacities {
         let Some(capacity) = &point.label else { continue };
         if let Some(hits) = point.optimal_page_hits {
@@ -89,7 +89,7 @@ fn show_capacities(shown: &mut Shown, [pool, window]: [&str; 2], estimate: &Esti
     }
 }
 
-fn show_traffic(shown: &mut Shown, [pool, window]: [&str; 2], estimate: &Estimate) {
+fn show_traffic(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Estimate) {
     for tier in estimate.traffic.iter().flat_map(|traffic| &traffic.tiers) {
         for (direction, pages) in [("read", tier.read_pages), ("written", tier.written_pages)] {
             shown.set(metric::TIER_TRAFFIC_PAGES, &[pool, window, &tier.tier, direction], pages as f64);

@@ -3,7 +3,7 @@
 use crate::telemetry::catalog as metric;
 use crate::telemetry::estimate_metrics::{show_estimate, show_provisioned};
 use crate::telemetry::lived_metrics::{TenantLabels, show_lived};
-use crate::telemetry::shown::Shown;
+use crate::telemetry::shown::GaugeSet;
 use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::estimate::Estimate;
 use kvset_core::windows::window::WindowKind;
@@ -38,11 +38,11 @@ struct Inner {
     /// When each partition was taken up, until it has caught up.
     restoring: BTreeMap<Partition, Instant>,
     /// What the last good snapshot of each partition lacks.
-    snapshots: BTreeMap<Partition, Saved>,
+    snapshots: BTreeMap<Partition, SnapshotLag>,
     /// Per pool, the chain violations that estimates carry, already counted.
     violations: BTreeMap<String, u64>,
     /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
-    shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), Shown>>,
+    shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), GaugeSet>>,
     /// Of each pool with a label, its partition and how far event time is, in seconds.
     times: BTreeMap<String, (Partition, f64)>,
     /// Partitions in all, as the group decided last.
@@ -53,14 +53,14 @@ struct Inner {
 
 /// What a partition's last good snapshot lacks. One that holds everything does not age, however long no record comes.
 #[derive(Debug, Default)]
-struct Saved {
+struct SnapshotLag {
     /// Everything before this was processed.
     next: Option<NextOffset>,
     /// Since when there are records that it lacks, if there are any.
     lacking_since: Option<Instant>,
 }
 
-impl Saved {
+impl SnapshotLag {
     fn progress(&mut self, next: NextOffset) {
         if self.next != Some(next) {
             self.lacking_since.get_or_insert_with(Instant::now);
@@ -156,7 +156,7 @@ impl Observer for ServiceMetrics {
                 from_start::partition(&partition.to_string());
                 if self.keeps_state {
                     inner.restoring.insert(*partition, Instant::now());
-                    inner.snapshots.insert(*partition, Saved::default());
+                    inner.snapshots.insert(*partition, SnapshotLag::default());
                     metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(0.0);
                 }
             }
@@ -250,7 +250,7 @@ impl Inner {
         }
         self.again = Instant::now();
         metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
-        self.shown.values().flat_map(BTreeMap::values).for_each(Shown::again);
+        self.shown.values().flat_map(BTreeMap::values).for_each(GaugeSet::again);
         for (pool, (_, seconds)) in &self.times {
             metric::POOL_WATERMARK.gauge(&[pool]).set(*seconds);
         }
@@ -284,7 +284,7 @@ impl Inner {
         counts.latest.values().for_each(|estimate| self.show(partition, estimate));
         for (pool, bytes) in &counts.memory {
             let Some(label) = self.labels.own(pool) else { continue };
-            let mut shown = Shown::default();
+            let mut shown = GaugeSet::default();
             shown.set(metric::ENGINE_BYTES, &[label], *bytes as f64);
             if let Some(requests) = counts.tracked_requests.get(pool) {
                 shown.set(metric::TRACKED_REQUESTS, &[label], *requests as f64);
@@ -316,7 +316,7 @@ impl Inner {
     fn show(&mut self, partition: Partition, estimate: &Estimate) {
         self.count_violations(estimate);
         if let Some(pool) = self.labels.own(&estimate.pool) {
-            let mut shown = Shown::default();
+            let mut shown = GaugeSet::default();
             show_estimate(&mut shown, pool, estimate);
             show_lived(&mut shown, pool, estimate, &mut self.tenants);
             show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
@@ -445,7 +445,7 @@ mod tests {
     /// The shipped stack alerted for ever: most of its partitions have no pool.
     #[test]
     fn a_snapshot_of_a_partition_without_new_records_does_not_age() {
-        let mut saved = Saved::default();
+        let mut saved = SnapshotLag::default();
         assert_eq!(saved.age(), Duration::ZERO, "nothing came yet");
         saved.progress(NextOffset(5));
         std::thread::sleep(Duration::from_millis(2));

@@ -8,9 +8,9 @@ use metrics::Gauge;
 
 /// Gauges set together, which end together.
 #[derive(Debug, Default)]
-pub(super) struct Shown(Vec<(Gauge, f64)>);
+pub(super) struct GaugeSet(Vec<(Gauge, f64)>);
 
-impl Shown {
+impl GaugeSet {
     /// Sets a gauge, and keeps it.
     pub(super) fn set(&mut self, metric: Metric, labels: &[&str], value: f64) {
         let gauge = metric.gauge(labels);
@@ -38,7 +38,7 @@ mod tests {
         let timeout = Duration::from_millis(40);
         let recorder = PrometheusBuilder::new().idle_timeout(MetricKindMask::GAUGE, Some(timeout));
         let recorder = recorder.build_recorder();
-        let mut shown = Shown::default();
+        let mut shown = GaugeSet::default();
         metrics::with_local_recorder(&recorder, || {
             shown.set(catalog::TRACKED_PAGES, &["kept"], 7.0);
             catalog::TRACKED_PAGES.gauge(&["left"]).set(8.0);

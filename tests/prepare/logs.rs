@@ -8,7 +8,7 @@ use kvset::codec::{DecodeLimits, Encoding, RequestDecoder};
 use kvset::core::request::labels::Label;
 use kvset::core::units::PageSize;
 use kvset::logs::Preset;
-use kvset::prepare::{Prepared, Preparer};
+use kvset::prepare::{PreparedRecord, Preparer};
 use kvset::service::prepare::{preparer, recipe};
 use kvset::settings::{Secret, Settings};
 use kvset::tokenize::Model;
@@ -36,7 +36,7 @@ pub(super) fn settings(preset: Option<Preset>) -> Settings {
     settings
 }
 
-pub(super) fn prepare(settings: &Settings, value: &[u8]) -> Prepared {
+pub(super) fn prepare(settings: &Settings, value: &[u8]) -> PreparedRecord {
     let record = record(0, 0, Some(STAMP), None, Some(value), &[]);
     Preparer::new(Arc::new(recipe(settings)), tokenizers()).prepare(&record)
 }
@@ -54,7 +54,7 @@ struct Event {
     tenant: Option<String>,
 }
 
-fn events(prepared: &Prepared) -> Vec<Event> {
+fn events(prepared: &PreparedRecord) -> Vec<Event> {
     let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
     let results = prepared.outputs.iter().filter(|output| output.key.is_some());
     results
@@ -153,7 +153,7 @@ fn ids_of(messages: &str) -> Vec<u64> {
 }
 
 /// The detail of a dead letter.
-pub(super) fn reason(prepared: &Prepared) -> String {
+pub(super) fn reason(prepared: &PreparedRecord) -> String {
     let details = prepared.outputs.iter().flat_map(|output| &output.headers);
     let details = details.filter(|(name, _)| *name == "kvset_error_detail");
     details.map(|(_, value)| value.clone()).collect()
@@ -507,8 +507,9 @@ fn ids_under_a_key_are_others_and_shared_as_far() {
     let (made, hidden) = (events(&made).remove(0), events(&hidden).remove(0));
     assert!(made.ids.iter().all(|id| !hidden.ids.contains(id)) && made.ids.len() == hidden.ids.len());
     // The hash of a refused record could be tested, too.
-    let has_hash =
-        |prepared: &Prepared| prepared.outputs[0].headers.iter().any(|(name, _)| *name == "kvset_value_xxh3");
+    let has_hash = |prepared: &PreparedRecord| {
+        prepared.outputs[0].headers.iter().any(|(name, _)| *name == "kvset_value_xxh3")
+    };
     assert!(has_hash(&keyed("", None, b"broken")) && !has_hash(&keyed(KEY, None, b"broken")));
     let mut wrong = settings(None);
     wrong.prepare.hash_key = Secret::new("hunter2");

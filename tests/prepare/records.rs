@@ -17,7 +17,7 @@ use kvset::core::units::PageSize;
 use kvset::core::units::hashing::PageHasher;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::output::Destination;
-use kvset::prepare::{Prepared, Preparer, Tokenizers};
+use kvset::prepare::{PreparedRecord, Preparer, Tokenizers};
 use kvset::prepare::{TimeUnit, Unit};
 use kvset::service::plan::schemas::open;
 use kvset::service::plan::task_config;
@@ -43,19 +43,19 @@ fn prepare_with(
     key: Option<&[u8]>,
     value: &[u8],
     headers: &[(&str, &[u8])],
-) -> Prepared {
+) -> PreparedRecord {
     let record = crate::prepare_support::record(0, 0, Some(TIME), key, Some(value), headers);
     preparer(settings).prepare(&record)
 }
 
-fn prepare(settings: &Settings, value: &str) -> Prepared {
+fn prepare(settings: &Settings, value: &str) -> PreparedRecord {
     prepare_with(settings, None, value.as_bytes(), &[])
 }
 
 /// Pool, event time, ids and prompt tokens of every event.
 type Event = (String, i64, Vec<u64>, Option<u64>);
 
-fn events(prepared: &Prepared) -> Vec<Event> {
+fn events(prepared: &PreparedRecord) -> Vec<Event> {
     assert_eq!(prepared.refused, None);
     let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
     let mut found = Vec::new();
@@ -129,7 +129,7 @@ fn avro_and_json_give_the_same_events() {
 }
 
 /// Prepares a record whose schema is in this registry.
-fn prepare_framed(settings: &Settings, registry: &Registry, value: &[u8]) -> Prepared {
+fn prepare_framed(settings: &Settings, registry: &Registry, value: &[u8]) -> PreparedRecord {
     let mut settings = settings.clone();
     settings.schema_registry.url = HttpUrl::new(&registry.url()).expect("an address");
     let schemas = open(&settings.schema_registry).expect("nothing is missing").expect("an address");
@@ -450,7 +450,7 @@ fn the_week_as_token_ids_gives_the_estimates_of_its_page_ids() {
 }
 
 /// Cached tokens, replica and tenant of every event.
-fn measured(prepared: &Prepared) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
+fn measured(prepared: &PreparedRecord) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
     assert_eq!(prepared.refused, None);
     let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
     let mut found = Vec::new();

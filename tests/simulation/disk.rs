@@ -8,7 +8,7 @@ use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles};
 use kvset::snapshot::store::SnapshotStore;
 use kvset::snapshot::stream::Source;
-use kvset::snapshot::writer::{Queue, Submitted, Unfinished, Writing, Written, write};
+use kvset::snapshot::writer::{Queue, SnapshotOutcome, Submitted, Unfinished, Writing, write};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,11 +131,11 @@ pub struct Desk {
     process: Process,
     store: Arc<dyn SnapshotStore>,
     queue: Arc<Mutex<Queue>>,
-    report: Sender<Written>,
+    report: Sender<SnapshotOutcome>,
 }
 
 impl Desk {
-    pub fn new(process: Process, store: Arc<dyn SnapshotStore>, report: Sender<Written>) -> Self {
+    pub fn new(process: Process, store: Arc<dyn SnapshotStore>, report: Sender<SnapshotOutcome>) -> Self {
         Self { process, store, queue: Arc::default(), report }
     }
 

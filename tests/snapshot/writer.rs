@@ -3,9 +3,9 @@
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::store::{Generation, Saved, SnapshotStore, StoreError};
+use kvset::snapshot::store::{Generation, SafeGeneration, SnapshotStore, StoreError};
 use kvset::snapshot::stream::Verified;
-use kvset::snapshot::writer::{SnapshotWriter, Submitted, Unfinished, Written};
+use kvset::snapshot::writer::{SnapshotOutcome, SnapshotWriter, Submitted, Unfinished};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,12 +38,12 @@ impl SnapshotStore for Gate {
         Err(StoreError::ReadOnly { place: partition.to_string() })
     }
 
-    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
+    fn save(&self, snapshot: &Snapshot) -> Result<SafeGeneration, StoreError> {
         self.entered.send(()).expect("a listening test");
         let place = snapshot.partition.to_string();
         let order = self.orders.lock().expect("no panic while held").recv().expect("an order");
         match order {
-            Order::Save => Ok(Saved { place, bytes: 1, not_removed: None }),
+            Order::Save => Ok(SafeGeneration { place, bytes: 1, not_removed: None }),
             Order::FillDisk => Err(StoreError::Io {
                 operation: "writing",
                 place,
@@ -62,7 +62,7 @@ struct Bench {
     writer: SnapshotWriter,
     entered: Receiver<()>,
     orders: Sender<Order>,
-    reports: Receiver<Written>,
+    reports: Receiver<SnapshotOutcome>,
 }
 
 fn bench() -> Bench {
@@ -95,7 +95,7 @@ impl Bench {
         self.orders.send(order).expect("a listening thread");
     }
 
-    fn report(&self) -> Written {
+    fn report(&self) -> SnapshotOutcome {
         self.reports.recv_timeout(TIMEOUT).expect("a report")
     }
 }

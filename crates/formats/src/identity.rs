@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 /// A part of what keeps caches apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ScopePart {
     /// The model that serves.
     Model,
     /// A salt of the cache.
@@ -36,35 +36,35 @@ pub enum Part {
 const COUNT: usize = 28;
 
 /// Where requests and logs name them, as paths; of several for one part the first that leads somewhere holds.
-pub const FIELDS: [(&[&str], Part); COUNT] = [
-    (&["model"], Part::Model),
-    (&["model_name"], Part::Model),
-    (&["model_id"], Part::Model),
-    (&["served_model_name"], Part::Model),
-    (&["request_model"], Part::Model),
-    (&["model_group"], Part::Model),
-    (&["cache_salt"], Part::Salt),
-    (&["salt"], Part::Salt),
-    (&["extra_body", "cache_salt"], Part::Salt),
-    (&["extra_key"], Part::ExtraKey),
-    (&["extra_body", "extra_key"], Part::ExtraKey),
-    (&["lora_path"], Part::Adapter),
-    (&["lora_name"], Part::Adapter),
-    (&["lora_id"], Part::Adapter),
-    (&["lora_request"], Part::Adapter),
-    (&["lora_request", "lora_name"], Part::Adapter),
-    (&["lora_request", "name"], Part::Adapter),
-    (&["lora_request", "lora_int_id"], Part::Adapter),
-    (&["lora_request", "lora_path"], Part::Adapter),
-    (&["lora"], Part::Adapter),
-    (&["adapter"], Part::Adapter),
-    (&["adapter_name"], Part::Adapter),
-    (&["adapter_id"], Part::Adapter),
-    (&["parameters", "adapter_id"], Part::Adapter),
-    (&["extra_body", "lora_path"], Part::Adapter),
-    (&["deployment"], Part::Deployment),
-    (&["deployment_id"], Part::Deployment),
-    (&["deployment_name"], Part::Deployment),
+pub const FIELDS: [(&[&str], ScopePart); COUNT] = [
+    (&["model"], ScopePart::Model),
+    (&["model_name"], ScopePart::Model),
+    (&["model_id"], ScopePart::Model),
+    (&["served_model_name"], ScopePart::Model),
+    (&["request_model"], ScopePart::Model),
+    (&["model_group"], ScopePart::Model),
+    (&["cache_salt"], ScopePart::Salt),
+    (&["salt"], ScopePart::Salt),
+    (&["extra_body", "cache_salt"], ScopePart::Salt),
+    (&["extra_key"], ScopePart::ExtraKey),
+    (&["extra_body", "extra_key"], ScopePart::ExtraKey),
+    (&["lora_path"], ScopePart::Adapter),
+    (&["lora_name"], ScopePart::Adapter),
+    (&["lora_id"], ScopePart::Adapter),
+    (&["lora_request"], ScopePart::Adapter),
+    (&["lora_request", "lora_name"], ScopePart::Adapter),
+    (&["lora_request", "name"], ScopePart::Adapter),
+    (&["lora_request", "lora_int_id"], ScopePart::Adapter),
+    (&["lora_request", "lora_path"], ScopePart::Adapter),
+    (&["lora"], ScopePart::Adapter),
+    (&["adapter"], ScopePart::Adapter),
+    (&["adapter_name"], ScopePart::Adapter),
+    (&["adapter_id"], ScopePart::Adapter),
+    (&["parameters", "adapter_id"], ScopePart::Adapter),
+    (&["extra_body", "lora_path"], ScopePart::Adapter),
+    (&["deployment"], ScopePart::Deployment),
+    (&["deployment_id"], ScopePart::Deployment),
+    (&["deployment_name"], ScopePart::Deployment),
 ];
 
 /// The field that a request of the API lies under in a line of a batch.
@@ -82,20 +82,20 @@ pub struct Identity<'v> {
 impl<'v> Identity<'v> {
     /// What follows of the values of [`FIELDS`], each by its place; empty ones say nothing.
     pub fn of(value: impl Fn(usize) -> Option<&'v str>) -> Self {
-        let part = |wanted: Part| {
+        let part = |wanted: ScopePart| {
             let places = (0..COUNT).filter(|place| FIELDS[*place].1 == wanted);
             places.filter_map(&value).find(|value| !value.is_empty())
         };
-        let salted = match (part(Part::Salt), part(Part::ExtraKey)) {
+        let salted = match (part(ScopePart::Salt), part(ScopePart::ExtraKey)) {
             (Some(salt), Some(key)) => Some(Cow::Owned(format!("{salt}{key}"))),
             (salt, key) => salt.or(key).map(Cow::Borrowed),
         };
-        let named = [(ADAPTER, part(Part::Adapter)), (DEPLOYMENT, part(Part::Deployment))];
+        let named = [(ADAPTER, part(ScopePart::Adapter)), (DEPLOYMENT, part(ScopePart::Deployment))];
         let scope = named.into_iter().fold(salted, |scope, (mark, name)| match name {
             Some(name) => Some(Cow::Owned(format!("{}{mark}{name}", scope.unwrap_or_default()))),
             None => scope,
         });
-        Self { model: part(Part::Model), scope }
+        Self { model: part(ScopePart::Model), scope }
     }
 }
 
@@ -171,7 +171,7 @@ impl NamedParts {
     /// The model, where it is all that is named, as of nearly every row.
     pub fn only_model(&self) -> Option<Range<usize>> {
         match self.values.as_slice() {
-            [NamedPart { place, value, .. }] if FIELDS[*place].1 == Part::Model && !value.is_empty() => {
+            [NamedPart { place, value, .. }] if FIELDS[*place].1 == ScopePart::Model && !value.is_empty() => {
                 Some(value.clone())
             }
             _ => None,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What was done with a record, when its turn has come.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ready<T> {
+pub struct InTurn<T> {
     /// The record's offset.
     pub offset: i64,
     /// Bytes of its key and value.
@@ -62,7 +62,7 @@ impl<T> Ordered<T> {
 
     /// Takes what was done with a record; gives every record whose turn has come, in offset order.
     /// Work for another assignment is dropped.
-    pub fn done(&mut self, partition: Partition, epoch: Epoch, offset: i64, done: T) -> Vec<Ready<T>> {
+    pub fn done(&mut self, partition: Partition, epoch: Epoch, offset: i64, done: T) -> Vec<InTurn<T>> {
         let queue = self.partitions.get_mut(&partition).filter(|queue| queue.epoch == epoch);
         let Some(Queue { records, .. }) = queue else { return Vec::new() };
         if let Ok(index) = records.binary_search_by_key(&offset, |record| record.offset) {
@@ -74,7 +74,7 @@ impl<T> Ordered<T> {
                 records.push_front(UnderWay { offset, bytes, done: None });
                 break;
             };
-            ready.push(Ready { offset, bytes, done });
+            ready.push(InTurn { offset, bytes, done });
         }
         ready
     }
@@ -127,6 +127,6 @@ mod tests {
         ordered.open(P, Epoch(2));
         ordered.begin(P, 0, 5);
         assert_eq!(ordered.done(P, Epoch(1), 0, "old"), []);
-        assert_eq!(ordered.done(P, Epoch(2), 0, "new"), [Ready { offset: 0, bytes: 5, done: "new" }]);
+        assert_eq!(ordered.done(P, Epoch(2), 0, "new"), [InTurn { offset: 0, bytes: 5, done: "new" }]);
     }
 }

@@ -36,11 +36,11 @@ pub struct TaskSummary {
 /// The tasks of one worker. A partition belongs to one worker at a time.
 #[derive(Debug, Default)]
 pub struct Worker {
-    held: BTreeMap<Partition, Held>,
+    held: BTreeMap<Partition, PartitionWork>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct PartitionWork {
     epoch: Epoch,
     task: PartitionTask,
     records: usize,
@@ -53,7 +53,7 @@ impl Worker {
     /// Takes a partition over.
     pub fn take(&mut self, epoch: Epoch, task: PartitionTask) {
         let (records, bytes, outputs, failure) = (0, 0, Vec::new(), None);
-        self.held.insert(task.partition(), Held { epoch, task, records, bytes, outputs, failure });
+        self.held.insert(task.partition(), PartitionWork { epoch, task, records, bytes, outputs, failure });
     }
 
     /// Processes records of one partition, each told with its bytes; those of a partition that is not
@@ -77,7 +77,7 @@ impl Worker {
 
     /// What was done since the last report, partition by partition.
     pub fn reports(&mut self) -> impl Iterator<Item = Report<TaskSummary>> + '_ {
-        self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
+        self.held.values_mut().filter(|held| held.records > 0).map(PartitionWork::report)
     }
 
     /// Gives a partition up: its last report, if anything was done, and its state, unless it failed: a
@@ -109,7 +109,7 @@ fn is_stop(failure: &TaskError) -> bool {
     matches!(failure, TaskError::Schema(LookupError::Stopped))
 }
 
-impl Held {
+impl PartitionWork {
     fn process<'r>(&mut self, records: impl Iterator<Item = (Incoming<'r>, usize)>) {
         let mut counted = records.map(|(record, bytes)| {
             self.records += 1;

@@ -1,7 +1,7 @@
 //! Prompts to request events: hashed, sampled, within limits, written.
 
 use super::recipe::{PageRules, PrepareLimits, Recipe};
-use super::records::Prepared;
+use super::records::PreparedRecord;
 use kvset_core::request::event::{CachedTokens, full_pages};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
@@ -61,7 +61,7 @@ pub(super) struct Hashing<'a> {
     common: &'a Common,
     hasher: PageHasher,
     ids: &'a mut Vec<u64>,
-    out: &'a mut Prepared,
+    out: &'a mut PreparedRecord,
 }
 
 impl<'a> Hashing<'a> {
@@ -69,7 +69,7 @@ impl<'a> Hashing<'a> {
         recipe: &'a Recipe,
         common: &'a Common,
         ids: &'a mut Vec<u64>,
-        out: &'a mut Prepared,
+        out: &'a mut PreparedRecord,
     ) -> Self {
         let page_size = common.rules.page_size;
         let hasher = match recipe.hash_key {
@@ -145,7 +145,7 @@ pub(super) fn push_pages(
     recipe: &Recipe,
     pool: &str,
     message: RequestMessage<'_>,
-    out: &mut Prepared,
+    out: &mut PreparedRecord,
 ) -> Result<(), DecodeError> {
     let rules = recipe.rules(pool);
     let (ids, output_ids, scheme);
@@ -184,7 +184,7 @@ pub(super) fn push_pages(
 
 /// Adds an event to what goes out.
 fn push(
-    out: &mut Prepared,
+    out: &mut PreparedRecord,
     limits: &PrepareLimits,
     pool: &str,
     message: &RequestMessage<'_>,

@@ -1,18 +1,18 @@
 //! Values that templates name, found in a record's fields, key and headers.
 
 use super::fields::Values;
-use super::recipe::{Names, Namespace, Piece, Source, TimeUnit};
+use super::recipe::{Namespace, Source, TemplateFields, TemplatePiece, TimeUnit};
 use super::records::RawRecord;
 use kvset_core::units::keyed::HashKey;
 use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::identity::Identity;
-use kvset_formats::time::{Time, Written};
+use kvset_formats::time::{Time, WrittenTime};
 use std::borrow::Cow;
 
 /// Looks values up in a record.
 pub(super) struct FieldLookup<'a> {
-    pub(super) names: &'a Names,
+    pub(super) names: &'a TemplateFields,
     pub(super) values: &'a Values,
     pub(super) record: &'a RawRecord<'a>,
 }
@@ -43,12 +43,12 @@ impl FieldLookup<'_> {
         }
     }
 
-    pub(super) fn fill(&self, pieces: &[Piece]) -> Result<String, DecodeError> {
+    pub(super) fn fill(&self, pieces: &[TemplatePiece]) -> Result<String, DecodeError> {
         let mut text = String::new();
         for piece in pieces {
             match piece {
-                Piece::Text(part) => text.push_str(part),
-                Piece::Place { source, optional } => match self.get(source)? {
+                TemplatePiece::Text(part) => text.push_str(part),
+                TemplatePiece::Place { source, optional } => match self.get(source)? {
                     Some(value) => text.push_str(&value),
                     None if *optional => {}
                     None => return Err(self.missing(source)),
@@ -78,7 +78,7 @@ impl FieldLookup<'_> {
     /// A number, or a date and time.
     pub(super) fn event_time(&self, source: &Source, unit: TimeUnit) -> Result<Time, DecodeError> {
         let text = self.get(source)?.ok_or_else(|| self.missing(source))?;
-        let time = Written::of_text(text).time(unit.numbers());
+        let time = WrittenTime::of_text(text).time(unit.numbers());
         time.map_err(|fault| invalid(&self.name(source), &fault.to_string()))
     }
 }

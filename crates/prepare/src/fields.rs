@@ -82,7 +82,7 @@ impl fmt::Write for Bounded<'_> {
 
 /// What a record holds its prompt as.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PromptForms {
     pub(super) tokens: bool,
     pub(super) page_ids: bool,
     pub(super) body: bool,
@@ -97,11 +97,11 @@ pub(super) fn read(
     values: &mut Values,
     prompts: &mut Prompts,
     answer: Option<&mut Answer>,
-) -> Result<Held, DecodeError> {
+) -> Result<PromptForms, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
-    let place = Place { depth: Depth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
-    let held = Held::default();
+    let place = PathSlot { depth: Depth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
+    let held = PromptForms::default();
     read_at(record, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
 
@@ -112,9 +112,9 @@ pub(super) fn read_request(
     with_tokens: bool,
     values: &mut Values,
     prompts: &mut Prompts,
-) -> Result<Held, DecodeError> {
-    let place = Place { depth: Depth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
-    let (answer, held) = (None, Held::default());
+) -> Result<PromptForms, DecodeError> {
+    let place = PathSlot { depth: Depth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
+    let (answer, held) = (None, PromptForms::default());
     read_at(request, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
 
@@ -126,9 +126,9 @@ pub(super) fn read_response(
 ) -> Result<(), DecodeError> {
     let is_of_responses = |index: &usize| paths[*index].first().is_some_and(|name| name == STREAMED[0]);
     let open = (0..paths.len()).filter(is_of_responses).collect();
-    let place = Place { depth: Depth::Top, level: 1, top: false, open };
+    let place = PathSlot { depth: Depth::Top, level: 1, top: false, open };
     let prompts = &mut Prompts::default();
-    let (answer, held) = (None, Held::default());
+    let (answer, held) = (None, PromptForms::default());
     let walk = Walk { paths, with_tokens: false, values, prompts, answer, held, refusal: None };
     // What was streamed is text.
     if response.trim_ascii_start().first().is_none_or(|first| !matches!(first, b'{' | b'[')) {
@@ -139,16 +139,16 @@ pub(super) fn read_response(
 }
 
 /// Where a value stands among the wanted paths.
-struct Place {
+struct PathSlot {
     depth: Depth,
     level: usize,
     top: bool,
     open: Vec<usize>,
 }
 
-fn read_at(json: &[u8], place: Place, mut walk: Walk<'_>) -> Result<Held, DecodeError> {
+fn read_at(json: &[u8], place: PathSlot, mut walk: Walk<'_>) -> Result<PromptForms, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let Place { depth, level, top, open } = place;
+    let PathSlot { depth, level, top, open } = place;
     let read = Inside { walk: &mut walk, depth, level, open, top }
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
@@ -171,7 +171,7 @@ struct Walk<'w> {
     values: &'w mut Values,
     prompts: &'w mut Prompts,
     answer: Option<&'w mut Answer>,
-    held: Held,
+    held: PromptForms,
     /// A refusal with a code of its own; serde can carry no more than a text.
     refusal: Option<DecodeError>,
 }
@@ -357,7 +357,10 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
 mod tests {
     use super::*;
 
-    fn read_text(record: &str, paths: &[&str]) -> Result<(Held, Vec<Option<String>>, Prompts), DecodeError> {
+    fn read_text(
+        record: &str,
+        paths: &[&str],
+    ) -> Result<(PromptForms, Vec<Option<String>>, Prompts), DecodeError> {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
         let (mut values, mut prompts) = (Values::default(), Prompts::default());
@@ -411,14 +414,14 @@ mod tests {
     #[test]
     fn the_kind_of_prompt_shows_in_its_fields() {
         let held = |record: &str| read_text(record, &[]).expect(record).0;
-        let none = Held::default();
-        assert_eq!(held(r#"{"messages": []}"#), Held { body: true, ..none });
-        assert_eq!(held(r#"{"prompt": "x"}"#), Held { body: true, ..none });
-        assert_eq!(held(r#"{"page_ids": [1]}"#), Held { page_ids: true, ..none });
-        assert_eq!(held(r#"{"tokens": [1]}"#), Held { tokens: true, ..none });
+        let none = PromptForms::default();
+        assert_eq!(held(r#"{"messages": []}"#), PromptForms { body: true, ..none });
+        assert_eq!(held(r#"{"prompt": "x"}"#), PromptForms { body: true, ..none });
+        assert_eq!(held(r#"{"page_ids": [1]}"#), PromptForms { page_ids: true, ..none });
+        assert_eq!(held(r#"{"tokens": [1]}"#), PromptForms { tokens: true, ..none });
         assert_eq!(
             held(r#"{"tokens": 5, "messages": []}"#),
-            Held { body: true, ..none },
+            PromptForms { body: true, ..none },
             "a number of tokens"
         );
         assert_eq!(held("{}"), none);

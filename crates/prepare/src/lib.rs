@@ -38,4 +38,4 @@ pub use models::Model;
 pub use models::Tokenizers;
 pub use preparer::Preparer;
 pub use recipe::{PageRules, PrepareLimits, RawFormat, Recipe, TimeUnit};
-pub use records::{PoolShare, Prepared, RawRecord};
+pub use records::{PoolShare, PreparedRecord, RawRecord};

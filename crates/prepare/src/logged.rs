@@ -6,14 +6,14 @@
 //! none of the others with it: the record's dead letter says which were refused and why the first one was.
 
 use super::events::{push_pages, signed};
-use super::fields::{self, Held};
+use super::fields::{self, PromptForms};
 use super::preparer::{Preparer, other_format};
 use super::recipe::RawFormat;
-use super::records::{PoolShare, Prepared, RawRecord};
+use super::records::{PoolShare, PreparedRecord, RawRecord};
 use kvset_core::request::event::CachedTokens;
 use kvset_core::units::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage, SourceRecord};
-use kvset_formats::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Opened, Preset};
+use kvset_formats::logs::{EnvelopeRecords, LogReader, Logged, LoggedPrompt, LoggedRequest, Preset};
 use kvset_formats::position::Partition;
 use kvset_formats::time::ms_of;
 use std::borrow::Cow;
@@ -30,9 +30,9 @@ struct Gathered {
     /// How many there were.
     count: usize,
     /// The first that became events, until there is another.
-    first: Option<Prepared>,
+    first: Option<PreparedRecord>,
     /// All of them, once there are several.
-    all: Prepared,
+    all: PreparedRecord,
     /// The numbers of those that were refused, from 1 on, and why the first was.
     refused: Vec<usize>,
     error: Option<DecodeError>,
@@ -41,7 +41,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(&mut self, read: Result<Prepared, DecodeError>) {
+    fn add(&mut self, read: Result<PreparedRecord, DecodeError>) {
         self.count += 1;
         match read {
             Ok(one) if self.count == 1 => self.first = Some(one),
@@ -70,7 +70,7 @@ impl Gathered {
 
 impl Preparer {
     /// Prepares a record: all requests of the records in it.
-    pub(super) fn prepare_value(&mut self, value: &[u8], record: &RawRecord<'_>) -> Prepared {
+    pub(super) fn prepare_value(&mut self, value: &[u8], record: &RawRecord<'_>) -> PreparedRecord {
         let mut gathered = Gathered::default();
         gathered.all.partition = Partition(record.source.partition);
         match self.gather(value, record, &mut gathered) {
@@ -89,7 +89,7 @@ impl Preparer {
         let reader = Arc::clone(&self.reader);
         let is_list = value.trim_ascii_start().first() == Some(&b'[');
         let opened = match self.recipe.preset {
-            None if !is_list => Opened::itself(value),
+            None if !is_list => EnvelopeRecords::itself(value),
             _ => reader.open(value)?,
         };
         if opened.records.is_empty() {
@@ -134,7 +134,7 @@ impl Preparer {
             gathered.passed_over.get_or_insert(why);
             return Ok(());
         }
-        let mut one = Prepared { partition: gathered.all.partition, ..Prepared::default() };
+        let mut one = PreparedRecord { partition: gathered.all.partition, ..PreparedRecord::default() };
         self.events(record, &mut one)?;
         match one.passed_over {
             Some(why) => drop(gathered.passed_over.get_or_insert(why)),
@@ -160,17 +160,17 @@ impl Preparer {
         };
         gathered.expect(count)?;
         for request in requests {
-            let mut one = Prepared { partition: gathered.all.partition, ..Prepared::default() };
+            let mut one = PreparedRecord { partition: gathered.all.partition, ..PreparedRecord::default() };
             let read = request.and_then(|request| self.logged(&request, record, around, &mut one));
             gathered.add(read.map(|()| one));
         }
         Ok(())
     }
 
-    fn finish(&self, gathered: Gathered, record: &RawRecord<'_>) -> Prepared {
+    fn finish(&self, gathered: Gathered, record: &RawRecord<'_>) -> PreparedRecord {
         let Gathered { count, first, mut all, refused, error, passed_over } = gathered;
         match (count, first, error) {
-            (0, ..) => Prepared { passed_over, ..all },
+            (0, ..) => PreparedRecord { passed_over, ..all },
             (1, Some(one), _) => one,
             (1, None, Some(error)) => self.refuse(record, &error),
             (_, first, error) => {
@@ -192,7 +192,7 @@ impl Preparer {
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
         around: &[u8],
-        out: &mut Prepared,
+        out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         let held = self.read_around(request, record, around)?;
         let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
@@ -247,7 +247,7 @@ impl Preparer {
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
         around: &[u8],
-    ) -> Result<Held, DecodeError> {
+    ) -> Result<PromptForms, DecodeError> {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
         if self.recipe.preset.is_some_and(Preset::has_fields) {
@@ -262,7 +262,7 @@ impl Preparer {
             LoggedPrompt::Body(body) => {
                 fields::read_request(body.as_bytes(), paths, true, &mut self.values, prompts)?
             }
-            _ => Held::default(),
+            _ => PromptForms::default(),
         };
         for (index, path) in self.names.paths.iter().enumerate() {
             if let Some(value) = request.name(&path.join(".")) {
@@ -284,7 +284,7 @@ fn places(refused: &[usize], count: usize) -> String {
     )
 }
 
-impl Prepared {
+impl PreparedRecord {
     /// Adds what became of a further request of the record.
     fn add(&mut self, one: Self) {
         self.outputs.extend(one.outputs);

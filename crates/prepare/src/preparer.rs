@@ -2,10 +2,10 @@
 
 use super::events::{Common, Hashing, push_pages, signed};
 use super::field_lookup::FieldLookup;
-use super::fields::{self, Held, Values};
+use super::fields::{self, PromptForms, Values};
 use super::models::Tokenizers;
-use super::recipe::{Names, RawFormat, Recipe};
-use super::records::{Prepared, RawRecord};
+use super::recipe::{RawFormat, Recipe, TemplateFields};
+use super::records::{PreparedRecord, RawRecord};
 use super::tokens::Prompts;
 use kvset_core::units::EventTime;
 use kvset_formats::codec::{
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Prepares records.
 pub struct Preparer {
     pub(super) recipe: Arc<Recipe>,
-    pub(super) names: Names,
+    pub(super) names: TemplateFields,
     pub(super) reader: Arc<LogReader>,
     tokenizers: Tokenizers,
     decoder: RequestDecoder,
@@ -41,7 +41,7 @@ impl Preparer {
     /// A preparer; those of several threads get clones of the tokenizers.
     pub fn new(recipe: Arc<Recipe>, tokenizers: Tokenizers) -> Self {
         Self {
-            names: Names::of(&recipe),
+            names: TemplateFields::of(&recipe),
             reader: Arc::new(LogReader { preset: recipe.preset, places: recipe.places.clone() }),
             tokenizers,
             decoder: RequestDecoder::new(Encoding::Auto, recipe.limits.decode),
@@ -78,10 +78,14 @@ impl Preparer {
     }
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are requested.
-    pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
+    pub fn prepare(&mut self, record: &RawRecord<'_>) -> PreparedRecord {
         if record.source.value.is_none() {
             let partition = Partition(record.source.partition);
-            return Prepared { partition, passed_over: Some(Prepared::TOMBSTONE), ..Prepared::default() };
+            return PreparedRecord {
+                partition,
+                passed_over: Some(PreparedRecord::TOMBSTONE),
+                ..PreparedRecord::default()
+            };
         }
         let value = self.json_within(record);
         let prepared = self.prepare_value(value, record);
@@ -116,7 +120,7 @@ impl Preparer {
     }
 
     /// The dead letter of a record that is refused for this reason.
-    pub fn refuse(&self, record: &RawRecord<'_>, error: &DecodeError) -> Prepared {
+    pub fn refuse(&self, record: &RawRecord<'_>, error: &DecodeError) -> PreparedRecord {
         let recipe = &self.recipe;
         let by = Provenance { version: &recipe.version, fingerprint: &recipe.fingerprint };
         let mut letter = match recipe.letters {
@@ -139,16 +143,20 @@ impl Preparer {
         });
         let outputs = outputs.into_iter().collect();
         let partition = Partition(record.source.partition);
-        Prepared {
+        PreparedRecord {
             partition,
             outputs,
             refused: Some(error.code()),
             refused_requests: 1,
-            ..Prepared::default()
+            ..PreparedRecord::default()
         }
     }
 
-    pub(super) fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
+    pub(super) fn events(
+        &mut self,
+        record: &RawRecord<'_>,
+        out: &mut PreparedRecord,
+    ) -> Result<(), DecodeError> {
         let value = record.source.value.unwrap_or_default();
         self.answer = Answer::default();
         let mut rewritten = Vec::new();
@@ -179,10 +187,10 @@ impl Preparer {
     /// A request in JSON, once its fields are read.
     fn request(
         &mut self,
-        held: Held,
+        held: PromptForms,
         request: &[u8],
         record: &RawRecord<'_>,
-        out: &mut Prepared,
+        out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         if let Some(path) = &self.recipe.places.response
             && let Some(response) = path.find(record.source.value.unwrap_or_default())?
@@ -210,16 +218,18 @@ impl Preparer {
     }
 
     /// What a JSON record is to be taken for, by its fields.
-    pub(super) fn kind(&self, held: Held) -> Result<RawFormat, DecodeError> {
+    pub(super) fn kind(&self, held: PromptForms) -> Result<RawFormat, DecodeError> {
         use RawFormat::{Auto, Openai, PageIds, TokenIds};
         match (self.recipe.format, held) {
-            (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
+            (Auto | PageIds, PromptForms { page_ids: true, .. }) => Ok(PageIds),
             // No prompt is empty: where its ids are, the text alongside them is what was served.
-            (Auto, Held { tokens: true, body: true, .. }) if self.prompts.iter().any(<[u32]>::is_empty) => {
+            (Auto, PromptForms { tokens: true, body: true, .. })
+                if self.prompts.iter().any(<[u32]>::is_empty) =>
+            {
                 Ok(Openai)
             }
-            (Auto | TokenIds, Held { tokens: true, .. }) => Ok(TokenIds),
-            (Auto | Openai, Held { body: true, .. }) => Ok(Openai),
+            (Auto | TokenIds, PromptForms { tokens: true, .. }) => Ok(TokenIds),
+            (Auto | Openai, PromptForms { body: true, .. }) => Ok(Openai),
             (Auto, _) => {
                 let detail = "the record has neither messages, prompt, input, body, token_ids nor page_ids";
                 Err(DecodeError::new(ErrorCode::MissingField, detail))
@@ -237,7 +247,7 @@ impl Preparer {
         &mut self,
         raw: RawRequest<'_>,
         record: &RawRecord<'_>,
-        out: &mut Prepared,
+        out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         self.values.reset(self.names.paths.len());
         for (name, value) in &raw.fields {
@@ -304,7 +314,7 @@ impl Preparer {
         }
     }
 
-    pub(super) fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
+    pub(super) fn token_ids(&mut self, common: &Common, out: &mut PreparedRecord) -> Result<(), DecodeError> {
         let of_each = (self.prompts.len() > 1).then(|| common.of_several());
         let common = of_each.as_ref().unwrap_or(common);
         self.prompts.iter().for_each(|tokens| out.placeholders.note(tokens));
@@ -321,7 +331,7 @@ impl Preparer {
         body: &[u8],
         common: &Common,
         record: &RawRecord<'_>,
-        out: &mut Prepared,
+        out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         // A model for every name needs none.
@@ -332,7 +342,7 @@ impl Preparer {
         let stated = [PromptForm::TokenIds, PromptForm::Text]
             .map(|form| (form, common.stated_tokens.or_else(|| self.stated_tokens(form))));
         let (ids, tokenizers) = (&mut self.ids, &mut self.tokenizers);
-        let mut hash = |common: &Common, out: &mut Prepared| {
+        let mut hash = |common: &Common, out: &mut PreparedRecord| {
             let mut placeholders = Placeholders::default();
             let mut hashing = Hashing::new(&self.recipe, common, ids, out);
             let mut take = |tokens: &[u32], answer: &[u32], form| {
@@ -351,12 +361,12 @@ impl Preparer {
         if out.requests < 2 || !common.tells_of_answer() {
             return hashed;
         }
-        *out = Prepared { partition: out.partition, ..Prepared::default() };
+        *out = PreparedRecord { partition: out.partition, ..PreparedRecord::default() };
         hash(&common.of_several(), out)
     }
 
     /// A request event goes on as it is, under the pool's name and within the namespace.
-    fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
+    fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut PreparedRecord) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace(self.recipe.hash_key)?);
         let mut message = self.decoder.read(record.source.payload())?;

@@ -1,6 +1,6 @@
 //! What shapes prepared events, put together once for all threads.
 
-use super::template::{Part, Place, Template};
+use super::template::{FieldPlace, Template, TemplatePart};
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use kvset_core::units::keyed::HashKey;
@@ -86,7 +86,7 @@ pub struct Recipe {
     /// and logs have for it ([`kvset_formats::identity`]).
     pub namespace: Option<Template>,
     /// Where the event time is; the record's time stamp where it is left out.
-    pub event_time: Option<Place>,
+    pub event_time: Option<FieldPlace>,
     /// Its unit, where it is a number.
     pub time_unit: TimeUnit,
     /// The key of page ids, where they are made with one.
@@ -114,16 +114,16 @@ impl Recipe {
 }
 
 /// The recipe's templates, with every field that they name under a number.
-pub(super) struct Names {
+pub(super) struct TemplateFields {
     pub(super) paths: Vec<Vec<String>>,
-    pub(super) pool: Vec<Piece>,
-    pub(super) model: Vec<Piece>,
+    pub(super) pool: Vec<TemplatePiece>,
+    pub(super) model: Vec<TemplatePiece>,
     pub(super) namespace: Namespace,
     pub(super) event_time: Option<Source>,
     pub(super) labels: Labels<usize>,
 }
 
-impl Names {
+impl TemplateFields {
     /// The labels that may be written out, with their fields.
     pub(super) fn labels_outside_the_namespace(&self) -> impl Iterator<Item = (Label, usize)> {
         self.labels
@@ -135,7 +135,7 @@ impl Names {
     /// Whether the namespace is made of this field. The namespace goes into the ids as a hash, so that who it
     /// belongs to stays inside: such a field is not written out under its own name either.
     fn is_in_namespace(&self, field: usize) -> bool {
-        let named = |piece: &Piece| matches!(piece, Piece::Place { source: Source::Field(named), .. } if *named == field);
+        let named = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Place { source: Source::Field(named), .. } if *named == field);
         matches!(&self.namespace, Namespace::Template(pieces) if pieces.iter().any(named))
     }
 }
@@ -143,13 +143,13 @@ impl Names {
 /// What page ids are unique within.
 pub(super) enum Namespace {
     /// What the operator says.
-    Template(Vec<Piece>),
+    Template(Vec<TemplatePiece>),
     /// What requests and logs say, by the numbers of [`FIELDS`].
     Identity(Vec<usize>),
 }
 
 /// A part of a template whose field has a number.
-pub(super) enum Piece {
+pub(super) enum TemplatePiece {
     Text(String),
     Place { source: Source, optional: bool },
 }
@@ -161,14 +161,14 @@ pub(super) enum Source {
     Field(usize),
 }
 
-impl Names {
+impl TemplateFields {
     pub(super) fn of(recipe: &Recipe) -> Self {
         let mut paths = Vec::new();
-        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| -> Vec<Piece> {
-            let piece = |part: &Part| match part {
-                Part::Text(text) => Piece::Text(text.clone()),
-                Part::Place { place, optional } => {
-                    Piece::Place { source: source(place, paths), optional: *optional }
+        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| -> Vec<TemplatePiece> {
+            let piece = |part: &TemplatePart| match part {
+                TemplatePart::Text(text) => TemplatePiece::Text(text.clone()),
+                TemplatePart::Place { place, optional } => {
+                    TemplatePiece::Place { source: source(place, paths), optional: *optional }
                 }
             };
             template.parts().iter().map(piece).collect()
@@ -188,11 +188,11 @@ impl Names {
     }
 }
 
-fn source(place: &Place, paths: &mut Vec<Vec<String>>) -> Source {
+fn source(place: &FieldPlace, paths: &mut Vec<Vec<String>>) -> Source {
     match place {
-        Place::Key => Source::Key,
-        Place::Header(name) => Source::Header(name.clone()),
-        Place::Field(path) => Source::Field(number(path, paths)),
+        FieldPlace::Key => Source::Key,
+        FieldPlace::Header(name) => Source::Header(name.clone()),
+        FieldPlace::Field(path) => Source::Field(number(path, paths)),
     }
 }
 

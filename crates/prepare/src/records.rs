@@ -10,7 +10,7 @@ use kvset_formats::trace::CacheWrites;
 
 /// What became of a record.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct PreparedRecord {
     /// The partition it came of.
     pub partition: Partition,
     /// Its request events in the order of its prompts, or its dead letter.
@@ -43,7 +43,7 @@ pub struct Prepared {
     pub shares: Vec<(String, PoolShare)>,
 }
 
-impl Prepared {
+impl PreparedRecord {
     /// Why a record without a value is passed over.
     pub const TOMBSTONE: &str = "tombstone";
 

@@ -15,18 +15,18 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Template {
     source: String,
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// Taken as it is.
     Text(String),
     /// Filled by the record.
     Place {
         /// From where.
-        place: Place,
+        place: FieldPlace,
         /// Whether it may be missing.
         optional: bool,
     },
@@ -34,7 +34,7 @@ pub enum Part {
 
 /// Where in a record a name is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum FieldPlace {
     /// The key.
     Key,
     /// The header of this name.
@@ -61,7 +61,7 @@ const PROMPTS: [&str; 14] = [
     "prompt_token_ids",
 ];
 
-impl Place {
+impl FieldPlace {
     /// The field with this dotted path.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FieldPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key => f.write_str("key"),
@@ -92,7 +92,7 @@ impl fmt::Display for Place {
 
 impl Template {
     /// Its parts, in order.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
@@ -119,53 +119,53 @@ impl FromStr for Template {
             let close = from.find('}').filter(|close| *close > 0);
             let close = close.ok_or_else(|| format!("`{source}` has a brace without its other half"))?;
             if !text.is_empty() {
-                parts.push(Part::Text(text.to_owned()));
+                parts.push(TemplatePart::Text(text.to_owned()));
             }
             parts.push(place(&from[1..close])?);
             rest = &from[close + 1..];
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(TemplatePart::Text(rest.to_owned()));
         }
         Ok(Self { source: source.to_owned(), parts })
     }
 }
 
-fn place(text: &str) -> Result<Part, String> {
+fn place(text: &str) -> Result<TemplatePart, String> {
     let (name, optional) = text.strip_suffix('?').map_or((text, false), |name| (name, true));
     let place = match name.strip_prefix("header:") {
-        _ if name == "key" => Place::Key,
+        _ if name == "key" => FieldPlace::Key,
         Some("") => return Err("`{header:}` names no header".to_owned()),
-        Some(header) => Place::Header(header.to_owned()),
-        None => Place::field(name)?,
+        Some(header) => FieldPlace::Header(header.to_owned()),
+        None => FieldPlace::field(name)?,
     };
-    Ok(Part::Place { place, optional })
+    Ok(TemplatePart::Place { place, optional })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parts(source: &str) -> Vec<Part> {
+    fn parts(source: &str) -> Vec<TemplatePart> {
         source.parse::<Template>().expect(source).parts
     }
 
-    fn field(path: &[&str], optional: bool) -> Part {
+    fn field(path: &[&str], optional: bool) -> TemplatePart {
         let names = path.iter().map(|name| (*name).to_owned()).collect();
-        Part::Place { place: Place::Field(names), optional }
+        TemplatePart::Place { place: FieldPlace::Field(names), optional }
     }
 
     #[test]
     fn a_template_is_text_and_places() {
-        let slash = Part::Text("/".to_owned());
+        let slash = TemplatePart::Text("/".to_owned());
         assert_eq!(
             parts("{model}/{meta.cluster?}"),
             [field(&["model"], false), slash.clone(), field(&["meta", "cluster"], true)]
         );
-        let header = Part::Place { place: Place::Header("x-pool".to_owned()), optional: false };
-        let key = Part::Place { place: Place::Key, optional: false };
+        let header = TemplatePart::Place { place: FieldPlace::Header("x-pool".to_owned()), optional: false };
+        let key = TemplatePart::Place { place: FieldPlace::Key, optional: false };
         assert_eq!(parts("{key}/{header:x-pool}"), [key, slash, header]);
-        assert_eq!(parts("fixed"), [Part::Text("fixed".to_owned())]);
+        assert_eq!(parts("fixed"), [TemplatePart::Text("fixed".to_owned())]);
         assert!(parts("").is_empty());
     }
 

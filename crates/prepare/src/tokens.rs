@@ -1,6 +1,6 @@
 //! Token ids of one prompt or several.
 
-use kvset_formats::trace::numbers::{TokenId, Whole};
+use kvset_formats::trace::numbers::{TokenId, WholeNumber};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Tokens<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         let (mut lone, mut lists) = (false, false);
-        while let Some(item) = array.next_element_seed(Item(self.0))? {
+        while let Some(item) = array.next_element_seed(TokenItem(self.0))? {
             match item {
                 Kind::Token => lone = true,
                 Kind::List => lists = true,
@@ -112,17 +112,17 @@ enum Kind {
 }
 
 /// A token id, or an array of them.
-struct Item<'p>(&'p mut Prompts);
+struct TokenItem<'p>(&'p mut Prompts);
 
-impl Item<'_> {
-    fn token<E: Error>(self, token: Whole) -> Result<Kind, E> {
+impl TokenItem<'_> {
+    fn token<E: Error>(self, token: WholeNumber) -> Result<Kind, E> {
         let TokenId(token) = TokenId::of(token).map_err(E::custom)?;
         self.0.ids.push(token);
         Ok(Kind::Token)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Item<'_> {
+impl<'de> DeserializeSeed<'de> for TokenItem<'_> {
     type Value = Kind;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
@@ -130,7 +130,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Item<'_> {
+impl<'de> Visitor<'de> for TokenItem<'_> {
     type Value = Kind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,19 +138,19 @@ impl<'de> Visitor<'de> for Item<'_> {
     }
 
     fn visit_u64<E: Error>(self, token: u64) -> Result<Kind, E> {
-        self.token(Whole(Ok(Some(token.into()))))
+        self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
     fn visit_i64<E: Error>(self, token: i64) -> Result<Kind, E> {
-        self.token(Whole(Ok(Some(token.into()))))
+        self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
     fn visit_f64<E: Error>(self, token: f64) -> Result<Kind, E> {
-        self.token(Whole::of_float(token))
+        self.token(WholeNumber::of_float(token))
     }
 
     fn visit_str<E: Error>(self, token: &str) -> Result<Kind, E> {
-        self.token(Whole::of_text(token))
+        self.token(WholeNumber::of_text(token))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Kind, A::Error> {

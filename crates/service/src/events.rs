@@ -8,7 +8,7 @@ use kvset_pipeline::gaps::OffsetGap;
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::resume::Resume;
 use kvset_pipeline::task::{Counts, PoolTime};
-use kvset_prepare::{PoolShare, Prepared};
+use kvset_prepare::{PoolShare, PreparedRecord};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -65,11 +65,11 @@ pub struct PoolCounts {
 
 impl PrepareCounts {
     /// Counts the record at this offset, of so many bytes, that took so long.
-    pub(super) fn add(&mut self, prepared: &Prepared, offset: i64, bytes: usize, took: Duration) {
+    pub(super) fn add(&mut self, prepared: &PreparedRecord, offset: i64, bytes: usize, took: Duration) {
         self.records += 1;
         self.bytes += bytes as u64;
         self.durations.push(took);
-        self.tombstones += u64::from(prepared.passed_over == Some(Prepared::TOMBSTONE));
+        self.tombstones += u64::from(prepared.passed_over == Some(PreparedRecord::TOMBSTONE));
         if let Some(code) = prepared.refused {
             *self.refused.entry(code).or_default() += 1;
             self.refused_at.insert(code, offset);

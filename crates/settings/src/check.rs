@@ -9,7 +9,7 @@ use kvset_core::questions::enabled::QuestionsError;
 use kvset_core::questions::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
-use kvset_prepare::template::Part;
+use kvset_prepare::template::TemplatePart;
 use std::collections::BTreeSet;
 
 /// Most pools that may have settings of their own.
@@ -137,7 +137,7 @@ impl Settings {
             notes.add("prepare.pool", prepare.pool.toml(), "expected a name, or a template like \"{model}\"");
         }
         let event_time = prepare.event_time.parts();
-        if !matches!(event_time, [] | [Part::Place { optional: false, .. }]) {
+        if !matches!(event_time, [] | [TemplatePart::Place { optional: false, .. }]) {
             let reason = "expected one field like \"{created}\", or nothing for the record's time stamp";
             notes.add("prepare.event_time", prepare.event_time.toml(), reason);
         }

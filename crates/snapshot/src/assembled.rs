@@ -13,26 +13,26 @@ const AHEAD: usize = 64;
 pub type OpenParts = Box<dyn FnMut(&PartsFile) -> io::Result<Box<dyn Source>> + Send>;
 
 /// A parts file, and where it was left.
-struct Opened {
+struct OpenPartsFile {
     name: PartsFile,
     source: Box<dyn Source>,
     at: u64,
 }
 
 /// The parts of a state, and their files.
-pub(super) struct Assembled {
+pub(super) struct PartsReader {
     extents: std::vec::IntoIter<Extent>,
-    files: Vec<Opened>,
+    files: Vec<OpenPartsFile>,
 }
 
-impl Assembled {
+impl PartsReader {
     /// Opens all files.
     ///
     /// # Errors
     /// [`FormatError::PartsGone`], [`ReadError::Io`].
     pub(super) fn open(contents: Contents, mut open: OpenParts) -> Result<Self, ReadError> {
         let opened = |name: PartsFile| match open(&name) {
-            Ok(source) => Ok(Opened { name, source, at: 0 }),
+            Ok(source) => Ok(OpenPartsFile { name, source, at: 0 }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(FormatError::PartsGone { file: name }.into())
             }
@@ -81,7 +81,7 @@ impl Assembled {
     /// Reads the next part and compares it with its hash; false when there is none.
     fn next_into(&mut self, part: &mut Vec<u8>) -> Result<bool, ReadError> {
         let Some(Extent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
-        let Opened { name, source, at: left_at } = &mut self.files[file as usize];
+        let OpenPartsFile { name, source, at: left_at } = &mut self.files[file as usize];
         if *left_at != at {
             source.seek(SeekFrom::Start(at)).map_err(|error| in_file(*name, &error))?;
         }

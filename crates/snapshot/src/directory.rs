@@ -12,7 +12,9 @@ use super::files::{DiskFiles, Files};
 use super::format::{Body, InParts, Snapshot};
 use super::lock::DirectoryLock;
 use super::names::{format_offset, parse_offset};
-use super::store::{Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, lost, surplus};
+use super::store::{
+    Generation, MAX_LISTED, MAX_SET_ASIDE, SafeGeneration, SnapshotStore, StoreError, lost, surplus,
+};
 use super::stream::{ReadError, Verified, read_contents, read_header};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
@@ -274,7 +276,7 @@ impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
         })
     }
 
-    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
+    fn save(&self, snapshot: &Snapshot) -> Result<SafeGeneration, StoreError> {
         let partition = &snapshot.partition;
         let directory = self.directory(partition);
         let mut state = self.writing(&directory)?;
@@ -292,7 +294,7 @@ impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
             bytes += fresh.len() as u64;
         }
         if !snapshot.body.is_complete() {
-            return Ok(Saved { place, bytes, not_removed: None });
+            return Ok(SafeGeneration { place, bytes, not_removed: None });
         }
         if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
             && let Some(file) = lost(contents, &self.parts_files(&directory)?)
@@ -307,7 +309,7 @@ impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
         self.write_durably(&directory, &name, &[&header, &body], &mut state)?;
         bytes += (header.len() + body.len()) as u64;
         let not_removed = self.prune(partition, snapshot.fact.next_offset, &mut state).err();
-        Ok(Saved { place, bytes, not_removed })
+        Ok(SafeGeneration { place, bytes, not_removed })
     }
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A process knows what it wrote itself: its first snapshot of a partition writes every part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownParts {
-    parts: HashMap<PartHash, Known>,
+    parts: HashMap<PartHash, PartLocation>,
     files: BTreeMap<u32, FileUse>,
     /// Captures of whole states so far.
     round: u32,
@@ -19,7 +19,7 @@ pub struct KnownParts {
 
 /// Where a part lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct PartLocation {
     file: u32,
     at: u64,
     bytes: u32,
@@ -85,7 +85,7 @@ impl KnownParts {
     /// A part was added to a file.
     pub(super) fn add(&mut self, extent: Extent) {
         let Extent { file, at, bytes, hash } = extent;
-        self.parts.insert(hash, Known { file, at, bytes, round: self.round });
+        self.parts.insert(hash, PartLocation { file, at, bytes, round: self.round });
         if let Some(file) = self.files.get_mut(&file) {
             file.bytes += u64::from(bytes);
             file.live += u64::from(bytes);

@@ -5,7 +5,7 @@
 //! two of one offset hold the same state and either may be used.
 
 use super::format::Snapshot;
-use super::store::{Generation, MAX_LISTED, Saved, SnapshotStore, StoreError};
+use super::store::{Generation, MAX_LISTED, SafeGeneration, SnapshotStore, StoreError};
 use super::stream::Verified;
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
@@ -76,12 +76,12 @@ impl<L: SnapshotStore, S: SnapshotStore> SnapshotStore for Layered<L, S> {
         })
     }
 
-    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
+    fn save(&self, snapshot: &Snapshot) -> Result<SafeGeneration, StoreError> {
         let local = self.local.save(snapshot);
         // A full disk here is one more reason to have it there.
         let shared = self.shared.save(snapshot);
         let (local, shared) = (local?, shared?);
-        Ok(Saved { not_removed: local.not_removed.or(shared.not_removed), ..local })
+        Ok(SafeGeneration { not_removed: local.not_removed.or(shared.not_removed), ..local })
     }
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {

@@ -46,8 +46,8 @@ pub enum Restart {
 #[derive(Debug, Default)]
 struct Disk {
     files: Vec<File>,
-    names: Names,
-    durable: Names,
+    names: NameTree,
+    durable: NameTree,
     /// Changes of names since their directory was last synced.
     pending: Vec<Change>,
     faults: Vec<Fault>,
@@ -56,7 +56,7 @@ struct Disk {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Names {
+struct NameTree {
     directories: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, usize>,
 }
@@ -84,7 +84,7 @@ impl Change {
     }
 }
 
-impl Names {
+impl NameTree {
     fn apply(&mut self, change: &Change) {
         match change {
             Change::Directory(path) => drop(self.directories.insert(path.clone())),
@@ -160,7 +160,7 @@ impl Disk {
                 _ => {}
             }
         }
-        let Names { directories, files } = &mut self.durable;
+        let NameTree { directories, files } = &mut self.durable;
         files.retain(|path, _| path.parent().is_some_and(|above| directories.contains(above)));
         self.names = self.durable.clone();
     }

@@ -9,7 +9,9 @@ use super::assembled::OpenParts;
 use super::contents::PartsFile;
 use super::format::{Body, FormatError, InParts, MAX_HEADER_BYTES, Snapshot, decode_header};
 use super::names::{format_offset, parse_offset};
-use super::store::{Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, lost, surplus};
+use super::store::{
+    Generation, MAX_LISTED, MAX_SET_ASIDE, SafeGeneration, SnapshotStore, StoreError, lost, surplus,
+};
 use super::stream::{ReadError, Source, Verified, read_contents, read_header};
 use super::window::{Ranges, Window};
 use kvset_formats::position::NextOffset;
@@ -378,7 +380,7 @@ impl SnapshotStore for ObjectSnapshots {
         verified.map_err(|cause| StoreError::Snapshot { place: self.place(&path), cause })
     }
 
-    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
+    fn save(&self, snapshot: &Snapshot) -> Result<SafeGeneration, StoreError> {
         let partition = &snapshot.partition;
         let path = self.path(partition, snapshot.fact.next_offset);
         let place = self.place(&path);
@@ -391,7 +393,7 @@ impl SnapshotStore for ObjectSnapshots {
             bytes += self.put(&self.parts_path(partition, file), fresh.clone())?;
         }
         if !snapshot.body.is_complete() {
-            return Ok(Saved { place, bytes, not_removed: None });
+            return Ok(SafeGeneration { place, bytes, not_removed: None });
         }
         if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
             && let Some(file) = lost(contents, &self.parts_files(partition)?)
@@ -401,7 +403,7 @@ impl SnapshotStore for ObjectSnapshots {
         let file = snapshot.file().map_err(|error| self.snapshot_error(&path, error))?;
         bytes += self.put(&path, file)?;
         let not_removed = self.prune(partition, snapshot.fact.next_offset).err();
-        Ok(Saved { place, bytes, not_removed })
+        Ok(SafeGeneration { place, bytes, not_removed })
     }
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {

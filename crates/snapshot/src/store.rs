@@ -45,7 +45,7 @@ pub trait SnapshotStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`]; the generations there before are untouched then.
-    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError>;
+    fn save(&self, snapshot: &Snapshot) -> Result<SafeGeneration, StoreError>;
 
     /// Takes a corrupt generation out of the list but keeps a bounded number of such for inspection.
     ///
@@ -87,7 +87,7 @@ impl Generation {
 
 /// A generation that is safe now.
 #[derive(Debug)]
-pub struct Saved {
+pub struct SafeGeneration {
     /// Where it lies, for people.
     pub place: String,
     /// Bytes written.

@@ -3,7 +3,7 @@
 //! A state in one file is read twice: once to compare its checksum, once to decode it. The second time it comes out of
 //! the page cache. A large one is read once, part by part. No byte reaches a decoder before its checksum was compared.
 
-use super::assembled::{Assembled, OpenParts};
+use super::assembled::{OpenParts, PartsReader};
 use super::capture::BodyError;
 use super::contents::Contents;
 use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, OLDEST_STATE, decode_header};
@@ -41,7 +41,7 @@ enum State {
     /// Behind the header.
     Behind(Box<dyn Source>),
     /// In files of parts.
-    InParts(Assembled),
+    InParts(PartsReader),
 }
 
 impl std::fmt::Debug for Verified {
@@ -59,7 +59,7 @@ impl Verified {
         let header = read_header(&mut *source)?;
         if header.is_in_parts {
             let contents = read_contents(&mut *source, &header)?;
-            let state = State::InParts(Assembled::open(contents, open)?);
+            let state = State::InParts(PartsReader::open(contents, open)?);
             return Ok(Self { header, state });
         }
         source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;

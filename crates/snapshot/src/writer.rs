@@ -1,7 +1,7 @@
 //! Writing in the background, so that the stream stops only for the capture.
 
 use super::format::Snapshot;
-use super::store::{Saved, SnapshotStore, StoreError};
+use super::store::{SafeGeneration, SnapshotStore, StoreError};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub trait Writing {
 
 /// What became of a snapshot that was handed in.
 #[derive(Debug)]
-pub struct Written {
+pub struct SnapshotOutcome {
     /// Whose state it was.
     pub partition: PartitionId,
     /// Where in the log it stood.
@@ -46,7 +46,7 @@ pub struct Written {
     /// Whether it was a snapshot, or parts of one to come.
     pub is_complete: bool,
     /// Whether it is safe now.
-    pub result: Result<Saved, StoreError>,
+    pub result: Result<SafeGeneration, StoreError>,
     /// The body's memory, for the next capture: memory in use already is five times as fast.
     pub buffer: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl SnapshotWriter {
     /// When the system gives no thread.
     pub fn spawn(
         store: Arc<dyn SnapshotStore>,
-        mut report: impl FnMut(Written) + Send + 'static,
+        mut report: impl FnMut(SnapshotOutcome) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
@@ -225,7 +225,7 @@ impl Drop for SnapshotWriter {
 }
 
 /// Saves one snapshot, and says what became of it.
-pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
+pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> SnapshotOutcome {
     let started = Instant::now();
     // A store that panics must not end all later snapshots with it.
     let result = catch_unwind(AssertUnwindSafe(|| store.save(&snapshot))).unwrap_or_else(|_| {
@@ -235,5 +235,13 @@ pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
     let Snapshot { partition, fact, body } = snapshot;
     let (next_offset, duration) = (fact.next_offset, started.elapsed());
     let (state_bytes, is_complete) = (body.state_bytes(), body.is_complete());
-    Written { partition, next_offset, duration, state_bytes, is_complete, result, buffer: body.into_buffer() }
+    SnapshotOutcome {
+        partition,
+        next_offset,
+        duration,
+        state_bytes,
+        is_complete,
+        result,
+        buffer: body.into_buffer(),
+    }
 }

@@ -361,25 +361,27 @@ impl<'de> Visitor<'de> for PromptsVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Prompts<'de>, A::Error> {
-        let Some(first) = array.next_element::<Item<'de>>()? else { return Ok(Prompts::Texts(Vec::new())) };
+        let Some(first) = array.next_element::<PromptItem<'de>>()? else {
+            return Ok(Prompts::Texts(Vec::new()));
+        };
         let mixed = || A::Error::custom("a prompt of different kinds");
         match first {
-            Item::Text(text) => {
+            PromptItem::Text(text) => {
                 let mut texts = vec![text];
                 while let Some(item) = array.next_element()? {
-                    let Item::Text(text) = item else { return Err(mixed()) };
+                    let PromptItem::Text(text) = item else { return Err(mixed()) };
                     texts.push(text);
                 }
                 Ok(Prompts::Texts(texts))
             }
-            Item::Token(token) => {
+            PromptItem::Token(token) => {
                 let mut tokens = vec![token];
                 while let Some(token) = array.next_element()? {
                     tokens.push(token);
                 }
                 Ok(Prompts::Tokens(tokens))
             }
-            Item::Tokens(tokens) => {
+            PromptItem::Tokens(tokens) => {
                 let mut lists = vec![tokens];
                 while let Some(tokens) = array.next_element()? {
                     lists.push(tokens);
@@ -391,13 +393,13 @@ impl<'de> Visitor<'de> for PromptsVisitor {
 }
 
 /// An item of a prompt that is an array.
-enum Item<'a> {
+enum PromptItem<'a> {
     Text(Cow<'a, str>),
     Token(u32),
     Tokens(Vec<u32>),
 }
 
-impl<'de> Deserialize<'de> for Item<'de> {
+impl<'de> Deserialize<'de> for PromptItem<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ItemVisitor)
     }
@@ -406,29 +408,29 @@ impl<'de> Deserialize<'de> for Item<'de> {
 struct ItemVisitor;
 
 impl<'de> Visitor<'de> for ItemVisitor {
-    type Value = Item<'de>;
+    type Value = PromptItem<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string, a token id or an array of token ids")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Item<'de>, E> {
-        Ok(Item::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<PromptItem<'de>, E> {
+        Ok(PromptItem::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Item<'de>, E> {
-        Ok(Item::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<PromptItem<'de>, E> {
+        Ok(PromptItem::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_u64<E: Error>(self, token: u64) -> Result<Item<'de>, E> {
-        u32::try_from(token).map(Item::Token).map_err(|_| E::custom("token id out of range"))
+    fn visit_u64<E: Error>(self, token: u64) -> Result<PromptItem<'de>, E> {
+        u32::try_from(token).map(PromptItem::Token).map_err(|_| E::custom("token id out of range"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Item<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<PromptItem<'de>, A::Error> {
         let mut tokens = Vec::new();
         while let Some(token) = array.next_element()? {
             tokens.push(token);
         }
-        Ok(Item::Tokens(tokens))
+        Ok(PromptItem::Tokens(tokens))
     }
 }

@@ -82,25 +82,27 @@ impl Preparation {
         remarks: &mut ChatRemarks,
     ) -> Result<Value, TokenizeError> {
         let mut parts = match content.kind() {
-            ValueKind::String => vec![Part::Text(content.clone())],
+            ValueKind::String => vec![ContentPart::Text(content.clone())],
             ValueKind::Seq => {
                 let parts = content.try_iter().into_iter().flatten().enumerate();
-                parts.map(|(number, part)| Part::of(&part, index, number)).collect::<Result<Vec<_>, _>>()?
+                parts
+                    .map(|(number, part)| ContentPart::of(&part, index, number))
+                    .collect::<Result<Vec<_>, _>>()?
             }
             _ => {
                 let what = "its content is neither text nor a list of parts";
                 return Err(refused(TokenizeCode::InvalidBody, index, what));
             }
         };
-        let has_header = role == "system" && parts.iter().any(Part::has_billing_header);
+        let has_header = role == "system" && parts.iter().any(ContentPart::has_billing_header);
         remarks.billing_headers |= u64::from(has_header);
         if has_header && self.rules.drops_billing_header {
-            parts = parts.into_iter().filter_map(Part::without_billing_header).collect();
+            parts = parts.into_iter().filter_map(ContentPart::without_billing_header).collect();
         }
         let is_list = content.kind() == ValueKind::Seq && self.takes_parts;
-        let only_texts = parts.iter().all(|part| matches!(part, Part::Text(_)));
+        let only_texts = parts.iter().all(|part| matches!(part, ContentPart::Text(_)));
         if is_list && (role != "tool" || !only_texts) {
-            return Ok(parts.into_iter().map(Part::shown).collect());
+            return Ok(parts.into_iter().map(ContentPart::shown).collect());
         }
         let texts: Vec<Value> = parts.into_iter().filter_map(|part| part.into_text(self.rules)).collect();
         let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
@@ -143,13 +145,13 @@ fn refused(code: TokenizeCode, index: usize, what: &str) -> TokenizeError {
 }
 
 /// A part of a content.
-enum Part {
+enum ContentPart {
     Text(Value),
     /// The name of a tool that was loaded.
     ToolReference(Value),
 }
 
-impl Part {
+impl ContentPart {
     /// What is neither text nor a reference to a tool is refused.
     fn of(part: &Value, index: usize, number: usize) -> Result<Self, TokenizeError> {
         if part.as_str().is_some() {

@@ -13,10 +13,10 @@ use minijinja::value::ValueKind;
 
 /// Roles that the template at hand is known to render. One per thread.
 #[derive(Default)]
-pub(super) struct RenderedRoles(Vec<Seen>);
+pub(super) struct RenderedRoles(Vec<RolePosition>);
 
 /// A role of a template, at the head of a chat or behind it.
-struct Seen {
+struct RolePosition {
     template: &'static str,
     role: String,
     is_first: bool,
@@ -44,8 +44,9 @@ impl RenderedRoles {
         for (index, message) in messages.iter().enumerate() {
             let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
             let is_first = index == 0;
-            let is_same =
-                |seen: &Seen| seen.role == role && seen.is_first == is_first && seen.template == template;
+            let is_same = |seen: &RolePosition| {
+                seen.role == role && seen.is_first == is_first && seen.template == template
+            };
             if self.0.iter().any(is_same) {
                 continue;
             }
@@ -65,7 +66,7 @@ impl RenderedRoles {
                 return Err(TokenizeError::new(TokenizeCode::UnrenderedField, detail));
             }
             if self.0.len() < MOST {
-                self.0.push(Seen { template, role: role.to_owned(), is_first });
+                self.0.push(RolePosition { template, role: role.to_owned(), is_first });
             }
         }
         Ok(())

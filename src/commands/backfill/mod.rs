@@ -108,10 +108,10 @@ fn heading(backfill: &Backfill) -> String {
 /// Shows how far the run is.
 struct Bar<'a> {
     backfill: &'a Backfill,
-    shown: Mutex<Shown>,
+    shown: Mutex<BarState>,
 }
 
-struct Shown {
+struct BarState {
     progress: Progress,
     /// Offsets done of each partition.
     done: BTreeMap<Partition, u64>,
@@ -125,12 +125,12 @@ impl<'a> Bar<'a> {
         };
         let done = backfill.offset_ranges.iter().map(all).collect::<BTreeMap<_, _>>();
         let progress = Progress::offsets(backfill.offsets(), done.values().sum());
-        Self { backfill, shown: Mutex::new(Shown { progress, done }) }
+        Self { backfill, shown: Mutex::new(BarState { progress, done }) }
     }
 
     /// Removes the bar; gives the offsets done.
     fn finish(self) -> u64 {
-        let Shown { progress, done } = self.shown.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let BarState { progress, done } = self.shown.into_inner().unwrap_or_else(PoisonError::into_inner);
         progress.finish("read");
         done.values().sum()
     }

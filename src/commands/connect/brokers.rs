@@ -15,7 +15,7 @@ use kvset_settings::{Delivery, Prepare, Settings, TopicName};
 use std::num::NonZeroU32;
 
 /// A topic, the setting that names it, and what to do where there is none.
-struct Named<'s> {
+struct TopicSetting<'s> {
     setting: &'static str,
     topic: &'s TopicName,
     advice: &'static str,
@@ -25,9 +25,9 @@ struct Named<'s> {
 struct Stage<'s> {
     settings: &'s Settings,
     group: &'s str,
-    input: Named<'s>,
-    results: Named<'s>,
-    dead_letters: Named<'s>,
+    input: TopicSetting<'s>,
+    results: TopicSetting<'s>,
+    dead_letters: TopicSetting<'s>,
 }
 
 impl<'s> Stage<'s> {
@@ -35,7 +35,7 @@ impl<'s> Stage<'s> {
     fn service(settings: &'s Settings) -> Self {
         let by_run = "create it: `kvset run --create-topics` does";
         let by_produce = "create it: `kvset produce --create-topics` does";
-        let named = |setting, topic, advice| Named { setting, topic, advice };
+        let named = |setting, topic, advice| TopicSetting { setting, topic, advice };
         Self {
             settings,
             group: &settings.kafka.group,
@@ -52,7 +52,7 @@ impl<'s> Stage<'s> {
             return None;
         }
         let by_prepare = "create it: `kvset prepare --create-topics` does";
-        let named = |setting, topic, advice| Named { setting, topic, advice };
+        let named = |setting, topic, advice| TopicSetting { setting, topic, advice };
         let results = prepare.output_topic.as_ref().unwrap_or(&settings.input.topic);
         Some(Self {
             settings,
@@ -66,7 +66,7 @@ impl<'s> Stage<'s> {
     /// What this stage needs of the brokers.
     fn check(&self, connection: &Connection, topics: &Topics) -> Vec<Finding> {
         let mut found = Vec::new();
-        let mut exists = |named: &Named<'_>| {
+        let mut exists = |named: &TopicSetting<'_>| {
             let partitions = topics.partitions(named.topic.as_str());
             let exists = matches!(partitions, Ok(Some(_)));
             found.push(topic_finding(named.setting, named.topic.as_str(), named.advice, partitions));
@@ -148,8 +148,10 @@ impl<'s> Stage<'s> {
         let what = "transactional id";
         let (ids, instance) = (self.ids(), &self.settings.kafka.instance);
         let id = format!("{ids}check-{}", std::process::id());
-        let topic =
-            |named: &Named<'_>, partitions| OutputTopic { name: named.topic.as_str().to_owned(), partitions };
+        let topic = |named: &TopicSetting<'_>, partitions| OutputTopic {
+            name: named.topic.as_str().to_owned(),
+            partitions,
+        };
         let topics = OutputTopics {
             results: topic(&self.results, NonZeroU32::MIN),
             dead_letters: topic(&self.dead_letters, NonZeroU32::MIN),

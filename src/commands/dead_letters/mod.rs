@@ -7,7 +7,7 @@ use crate::cli::Failure;
 use crate::cli::args::DeadLettersArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::dead_letters::letter::{HEADING, Letter};
-use crate::commands::dead_letters::reading::{LettersOptions, Seen, read_letters};
+use crate::commands::dead_letters::reading::{LetterCounts, LettersOptions, read_letters};
 use crate::telemetry::logging;
 use kvset_kafka::kafka::reader::From;
 use kvset_kafka::kafka::topics::FIRST_ANSWER;
@@ -51,7 +51,7 @@ fn show(letter: &Letter, json: bool, raw: bool) -> io::Result<()> {
 }
 
 /// How many there were, code by code.
-fn summary(seen: &Seen, topic: &str) -> String {
+fn summary(seen: &LetterCounts, topic: &str) -> String {
     let mut text = format!("{} dead letters of topic {topic}\n", seen.letters);
     for (code, letters) in &seen.by_code {
         text += &format!("{letters:>8}  {code}\n");

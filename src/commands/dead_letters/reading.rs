@@ -32,7 +32,7 @@ const MAX_CODES: usize = 64;
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LetterCounts {
     /// Letters shown.
     pub letters: u64,
     /// The same by code.
@@ -49,12 +49,12 @@ pub fn read_letters(
     options: &LettersOptions,
     shutdown: &Shutdown,
     show: &mut dyn FnMut(&Letter) -> std::io::Result<()>,
-) -> Result<Seen, WatchError> {
+) -> Result<LetterCounts, WatchError> {
     const MOMENT: Duration = Duration::from_millis(100);
     let mut reader = Reader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
     shutdown.begin();
-    let mut seen = Seen::default();
-    let is_over = |seen: &Seen, reader: &Reader| {
+    let mut seen = LetterCounts::default();
+    let is_over = |seen: &LetterCounts, reader: &Reader| {
         options.limit.is_some_and(|limit| seen.letters >= limit) || (options.until_end && reader.at_end())
     };
     while !shutdown.is_requested() && !is_over(&seen, &reader) {

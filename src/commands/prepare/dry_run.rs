@@ -10,13 +10,13 @@ use kvset_formats::codec::{
     DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
 };
 use kvset_formats::logs::shape::{PromptKind, Shape};
-use kvset_formats::logs::{LogReader, Place, foreign};
+use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::python;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::Form;
 use kvset_formats::trace::{self, CacheWrites, Format};
-use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
+use kvset_prepare::{PreparedRecord, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
@@ -36,7 +36,7 @@ struct Findings {
     usages: BTreeMap<String, u64>,
     times: BTreeMap<(String, Form), u64>,
     /// Records that seem to be of a log known by name, and where in them.
-    presets: BTreeMap<(Preset, Place), u64>,
+    presets: BTreeMap<(Preset, RecordPath), u64>,
     outcomes: BTreeMap<String, Outcome>,
     tokens: u64,
     cached: u64,
@@ -166,7 +166,7 @@ impl Findings {
         }
     }
 
-    fn add(&mut self, prepared: &Prepared, is_stamped: bool) {
+    fn add(&mut self, prepared: &PreparedRecord, is_stamped: bool) {
         if prepared.requests == 0 {
             return;
         }
@@ -195,7 +195,7 @@ impl Findings {
         }
     }
 
-    fn add_arrivals(&mut self, prepared: &Prepared) {
+    fn add_arrivals(&mut self, prepared: &PreparedRecord) {
         let Some((first, last)) = prepared.arrivals else { return };
         *self.forms.entry(prepared.time_form).or_default() += prepared.requests;
         let (earliest, latest) = self.arrivals.get_or_insert((first, last));
@@ -345,7 +345,7 @@ fn cache_writes(record: &[u8], shape: &Shape) -> Option<CacheWrites> {
 }
 
 /// Why a record was refused, which quotes none of it.
-fn detail(prepared: &Prepared) -> String {
+fn detail(prepared: &PreparedRecord) -> String {
     let mut headers = prepared.outputs.iter().flat_map(|output| &output.headers);
     let detail = headers.find(|(name, _)| *name == "kvset_error_detail");
     detail.map_or_else(String::new, |(_, detail)| format!(": {detail}"))

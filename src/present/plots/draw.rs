@@ -63,7 +63,7 @@ pub(crate) struct Marker {
 
 /// Where series are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum SeriesNames {
     /// In a row above the plot.
     Above,
     /// At the right end of each line.
@@ -82,7 +82,7 @@ pub(crate) struct Panel {
     pub right: Option<Axis>,
     pub series: Vec<Series>,
     pub markers: Vec<Marker>,
-    pub names: Names,
+    pub names: SeriesNames,
 }
 
 /// A place in drawing units.
@@ -141,7 +141,7 @@ impl Panel {
 
     /// Row and left edge of each series' name above the plot; none where there is nothing to tell apart.
     fn name_places(&self) -> Vec<(f64, f64)> {
-        let named = self.names == Names::Above && self.series.len() > 1;
+        let named = self.names == SeriesNames::Above && self.series.len() > 1;
         let (mut row, mut x) = (0.0, LEFT);
         let place = |series: &Series| {
             let width = 34.0 + text_width(&series.label, FONT);
@@ -168,8 +168,8 @@ impl Panel {
         let axis = if self.right.is_some() { 64.0 } else { 0.0 };
         let widest = |widest: f64, series: &Series| widest.max(text_width(&series.label, FONT));
         let names = match self.names {
-            Names::Above => axis,
-            Names::AtEnds => self.series.iter().fold(0.0, widest) + 26.0,
+            SeriesNames::Above => axis,
+            SeriesNames::AtEnds => self.series.iter().fold(0.0, widest) + 26.0,
         };
         // The last label below the axis is centred on its tick and may reach beyond the plot.
         let last = self.x.ticks.last().map_or(0.0, |tick| text_width(&tick.label, FONT) / 2.0);
@@ -191,8 +191,8 @@ impl Panel {
         }
         self.draw_markers(area, &chart)?;
         match self.names {
-            Names::Above => self.draw_names_above(area),
-            Names::AtEnds => self.draw_names_at_ends(area, &chart),
+            SeriesNames::Above => self.draw_names_above(area),
+            SeriesNames::AtEnds => self.draw_names_at_ends(area, &chart),
         }
     }
 

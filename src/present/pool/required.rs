@@ -32,7 +32,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
     let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
     let caption =
         format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
-    let shown = Shown {
+    let shown = Columns {
         target: several,
         pages: pool.page_bytes.is_some(),
         hits: pool.recommended.iter().any(|entry| entry.hit_rate.is_some()),
@@ -50,7 +50,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
 }
 
 /// Which columns there are alongside those that there always are.
-struct Shown {
+struct Columns {
     target: bool,
     pages: bool,
     hits: bool,
@@ -58,7 +58,7 @@ struct Shown {
     error: bool,
 }
 
-impl Shown {
+impl Columns {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
         let columns = [
             (true, "requests covered"),

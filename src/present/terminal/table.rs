@@ -44,7 +44,7 @@ fn shown(text: &str) -> String {
 /// A table without its caption, without blanks at the ends of lines. Where it is wider than the terminal, spare columns are
 /// left out until it fits, and then cells are broken between words; none is ever cut.
 pub fn table(table: &Table, terminal: &Terminal) -> String {
-    let worded = Worded::of(table);
+    let worded = WordedTable::of(table);
     let shown = worded.shown(&table.spare, terminal);
     let mut out = comfy_table::Table::new();
     let pick = |row: &[String]| -> Vec<comfy_table::Cell> {
@@ -66,7 +66,7 @@ pub fn table(table: &Table, terminal: &Terminal) -> String {
 }
 
 /// A table in words.
-struct Worded {
+struct WordedTable {
     headings: Vec<String>,
     sides: Vec<CellAlignment>,
     rows: Vec<Vec<String>>,
@@ -74,7 +74,7 @@ struct Worded {
     telling: Vec<usize>,
 }
 
-impl Worded {
+impl WordedTable {
     fn of(table: &Table) -> Self {
         let side = |index: usize| match table.is_of_figures(index) {
             true => CellAlignment::Right,

@@ -33,7 +33,7 @@ pub struct RequestLog {
     prompts: Prompts,
     outputs: Vec<u64>,
     requests: Vec<LogEntry>,
-    names: Names,
+    names: InternedNames,
     /// Whether ids are tokens.
     has_tokens: bool,
     findings: Findings,
@@ -83,12 +83,12 @@ impl LogEntry {
 
 /// Names, each kept once.
 #[derive(Debug, Default)]
-struct Names {
+struct InternedNames {
     names: Vec<Box<str>>,
     places: HashMap<Box<str>, u32>,
 }
 
-impl Names {
+impl InternedNames {
     fn keep(&mut self, name: &str) -> u32 {
         if let Some(place) = self.places.get(name) {
             return *place;

@@ -22,7 +22,7 @@ use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use crate::windows::Window;
-use crate::windows::missing::Missing;
+use crate::windows::missing::MissingRecords;
 use crate::windows::tally::Tally;
 use crate::windows::window::WindowKind;
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ pub struct PoolFigures<'a> {
     /// Offset after the last record the figures follow from.
     pub next_offset: Offset,
     /// What of the log is not in its windows.
-    pub missing: Missing,
+    pub missing: MissingRecords,
     /// Distinct pages ever seen.
     pub accumulated_pages: PageCount,
     /// Pages held now.

@@ -5,7 +5,7 @@ use crate::estimate::{Estimate, Status};
 use crate::questions::tiers::{Evidence, Trend};
 use crate::units::Offset;
 use crate::windows::Window;
-use crate::windows::missing::Missing;
+use crate::windows::missing::MissingRecords;
 
 /// At which point of the log windows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub struct Moment {
     /// records before it.
     pub next_offset: Offset,
     /// What of the log is not in the pool's windows.
-    pub missing: Missing,
+    pub missing: MissingRecords,
 }
 
 impl From<Offset> for Moment {
     /// Nothing is missing.
     fn from(next_offset: Offset) -> Self {
-        Self { next_offset, missing: Missing::default() }
+        Self { next_offset, missing: MissingRecords::default() }
     }
 }
 

@@ -10,7 +10,7 @@ use super::regions::{NONE, Region};
 use super::segment_labels::{Label, SegmentLabels};
 use super::slots::Slots;
 use super::tree::{Segment, Tree};
-use crate::units::packed::{self, Grouped, Joined, Made};
+use crate::units::packed::{self, ConcatenatedSlices, DerivedArray, Grouped};
 use crate::units::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
@@ -106,10 +106,12 @@ impl Serialize for Tree {
             let pieces = self.later_pieces();
             let same = |one: &LaterPiece, other: &LaterPiece| are_grouped(one.segment, other.segment);
             let pieces = Grouped { elements: &pieces, same };
-            let spans =
-                Made { count, element: |index| span(index, labels.start(self.segments[index].label)) };
+            let spans = DerivedArray {
+                count,
+                element: |index| span(index, labels.start(self.segments[index].label)),
+            };
             let (garbage, ids) = (labels.garbage(), labels.arena());
-            let labels = Joined { count: size_of::<u64>() * ids.len(), slices: ids.as_packed() };
+            let labels = ConcatenatedSlices { count: size_of::<u64>() * ids.len(), slices: ids.as_packed() };
             return ArraysRef { labels, spans, changes, free, garbage, pieces }.serialize(serializer);
         }
         // One after another in order of their segments, whatever pieces they lie in.
@@ -119,9 +121,12 @@ impl Serialize for Tree {
             end - segment.len()
         };
         let starts: Vec<u32> = self.segments.iter().map(start).collect();
-        let spans = Made { count, element: |index| span(index, starts[index]) };
+        let spans = DerivedArray { count, element: |index| span(index, starts[index]) };
         let runs = self.segments.iter().flat_map(|segment| labels.runs(segment.label, 0));
-        let labels = Joined { count: size_of::<u64>() * end as usize, slices: runs.map(PageIds::as_packed) };
+        let labels = ConcatenatedSlices {
+            count: size_of::<u64>() * end as usize,
+            slices: runs.map(PageIds::as_packed),
+        };
         let pieces = Grouped { elements: &[], same: |_: &LaterPiece, _: &LaterPiece| true };
         ArraysRef { labels, spans, changes, free, garbage: 0, pieces }.serialize(serializer)
     }

@@ -5,7 +5,7 @@ use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, take_from};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use crate::units::packed::{self, Made};
+use crate::units::packed::{self, DerivedArray};
 use crate::units::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
@@ -116,12 +116,12 @@ struct ColumnsRef<W, O> {
 impl Serialize for Slots {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let count = self.len();
-        let weights = Made { count, element: |index: usize| self.weight_at(index) };
+        let weights = DerivedArray { count, element: |index: usize| self.weight_at(index) };
         let owner = |index: usize| {
             let slot = Slot(index as u32);
             Owner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
         };
-        ColumnsRef { weights, owners: Made { count, element: owner } }.serialize(serializer)
+        ColumnsRef { weights, owners: DerivedArray { count, element: owner } }.serialize(serializer)
     }
 }
 

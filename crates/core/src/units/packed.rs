@@ -28,14 +28,14 @@ pub fn serialize<T: Pod, S: Serializer>(values: &[T], serializer: S) -> Result<S
 
 /// An array that is kept in memory otherwise than it is written: one written element for each of `count`,
 /// made by the function a chunk at a time. Reads back with [`deserialize`].
-pub struct Made<F> {
+pub struct DerivedArray<F> {
     /// Elements.
     pub count: usize,
     /// The element at an index.
     pub element: F,
 }
 
-impl<T: Pod, F: Fn(usize) -> T> Serialize for Made<F> {
+impl<T: Pod, F: Fn(usize) -> T> Serialize for DerivedArray<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let size = elements_a_chunk::<T>();
         let mut sequence = serializer.serialize_seq(Some(self.count.div_ceil(size)))?;
@@ -50,14 +50,14 @@ impl<T: Pod, F: Fn(usize) -> T> Serialize for Made<F> {
 }
 
 /// An array that lies in several slices. Reads back with [`deserialize`].
-pub struct Joined<I> {
+pub struct ConcatenatedSlices<I> {
     /// Elements of all slices together.
     pub count: usize,
     /// The slices, in order.
     pub slices: I,
 }
 
-impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for Joined<I> {
+impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for ConcatenatedSlices<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let size = elements_a_chunk::<T>();
         let mut sequence = serializer.serialize_seq(Some(self.count.div_ceil(size)))?;
@@ -237,8 +237,8 @@ mod tests {
             let wide: Vec<u64> = (0..count as u64).collect();
             let odd = wide.iter().map(|id| [*id as u8; 5]).collect();
             let made = (
-                Made { count, element: |index| index as u64 },
-                Made { count, element: |index| [index as u8; 5] },
+                DerivedArray { count, element: |index| index as u64 },
+                DerivedArray { count, element: |index| [index as u8; 5] },
             );
             assert_eq!(postcard::to_allocvec(&made), postcard::to_allocvec(&Arrays { wide, odd }), "{count}");
         }
@@ -254,9 +254,9 @@ mod tests {
                 .map(|&length| (0..length as u64).map(|id| id ^ length as u64).collect())
                 .collect();
             let wide = slices.concat();
-            let joined = Joined { count: wide.len(), slices: slices.iter().map(Vec::as_slice) };
+            let joined = ConcatenatedSlices { count: wide.len(), slices: slices.iter().map(Vec::as_slice) };
             let whole = Arrays { wide, odd: Vec::new() };
-            let odd = Made { count: 0, element: |_| [0u8; 5] };
+            let odd = DerivedArray { count: 0, element: |_| [0u8; 5] };
             assert_eq!(postcard::to_allocvec(&(joined, odd)), postcard::to_allocvec(&whole), "{lengths:?}");
         }
     }

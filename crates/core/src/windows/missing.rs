@@ -5,14 +5,14 @@ use crate::windows::window::WindowKind;
 
 /// What is not in the windows; nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Missing {
+pub struct MissingRecords {
     /// Records before this event time were not seen.
     pub unseen_before: Option<EventTime>,
     /// Records up to this event time, the largest of theirs, were seen and not counted.
     pub uncounted_upto: Option<EventTime>,
 }
 
-impl Missing {
+impl MissingRecords {
     /// Whether records that belong into a window, or into the history it must have, are not in it.
     pub fn touches(self, kind: WindowKind, start_ms: i64, requests: u64, min_history_ms: u64) -> bool {
         if self == Self::default() {
@@ -40,9 +40,9 @@ mod tests {
     fn windows_that_reach_back_to_what_is_missing_are_incomplete() {
         let (tumbling, last) = (WindowKind::Tumbling { size_ms: 10 }, WindowKind::Last { requests: 5 });
         let (unseen, uncounted) = (Some(EventTime(100)), Some(EventTime(200)));
-        let whole = Missing::default();
-        let unseen = Missing { unseen_before: unseen, ..whole };
-        let uncounted = Missing { uncounted_upto: uncounted, ..whole };
+        let whole = MissingRecords::default();
+        let unseen = MissingRecords { unseen_before: unseen, ..whole };
+        let uncounted = MissingRecords { uncounted_upto: uncounted, ..whole };
         for kind in [tumbling, last, WindowKind::All] {
             assert!(!whole.touches(kind, i64::MIN, 0, u64::MAX), "{kind}");
         }

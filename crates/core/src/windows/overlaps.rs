@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// What requests met in flight: one entry a request that it was measured for. A log without durations has none,
 /// and takes no room for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overlaps(Option<Box<Measured>>);
+pub struct Overlaps(Option<Box<OverlapNeeds>>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Measured {
+struct OverlapNeeds {
     /// Other requests in flight.
     requests: Needs,
     /// The pages they held.
@@ -18,7 +18,7 @@ struct Measured {
 }
 
 /// What there is where nothing was measured.
-static NOTHING: Measured = Measured { requests: Needs::EMPTY, pages: Needs::EMPTY };
+static NOTHING: OverlapNeeds = OverlapNeeds { requests: Needs::EMPTY, pages: Needs::EMPTY };
 
 impl Overlaps {
     /// Other requests in flight.
@@ -31,7 +31,7 @@ impl Overlaps {
         &self.measured().pages
     }
 
-    fn measured(&self) -> &Measured {
+    fn measured(&self) -> &OverlapNeeds {
         self.0.as_deref().unwrap_or(&NOTHING)
     }
 
@@ -66,7 +66,7 @@ impl Overlaps {
     /// All entries of several.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let measured = || parts.clone().filter_map(|part| part.0.as_deref());
-        let merge = || Measured {
+        let merge = || OverlapNeeds {
             requests: Needs::merged(measured().map(|part| &part.requests)),
             pages: Needs::merged(measured().map(|part| &part.pages)),
         };
@@ -75,8 +75,8 @@ impl Overlaps {
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let of = |measured: &Measured| {
-            size_of::<Measured>() + measured.requests.memory_bytes() + measured.pages.memory_bytes()
+        let of = |measured: &OverlapNeeds| {
+            size_of::<OverlapNeeds>() + measured.requests.memory_bytes() + measured.pages.memory_bytes()
         };
         self.0.as_deref().map_or(0, of)
     }
@@ -90,7 +90,7 @@ impl Serialize for Overlaps {
 
 impl<'de> Deserialize<'de> for Overlaps {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let measured = Measured::deserialize(deserializer)?;
+        let measured = OverlapNeeds::deserialize(deserializer)?;
         Ok(Self((measured != NOTHING).then(|| Box::new(measured))))
     }
 }

@@ -63,7 +63,7 @@ impl Everything {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
     capacity: usize,
-    requests: VecDeque<Held>,
+    requests: VecDeque<TallyShare>,
     /// Needs and hits of the held requests, one after another.
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
@@ -79,7 +79,7 @@ pub(super) struct LastRequests {
 
 /// One request's share of the tally.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Held {
+struct TallyShare {
     arrival: u64,
     offset: Offset,
     event_time: EventTime,
@@ -156,7 +156,7 @@ impl LastRequests {
         self.found.extend(&summary.found);
         self.observations.extend(summary.observation.clone());
         reserve_few(&mut self.requests);
-        self.requests.push_back(Held {
+        self.requests.push_back(TallyShare {
             arrival: summary.position.arrival,
             offset: summary.position.offset,
             event_time: summary.position.event_time,
@@ -291,7 +291,7 @@ impl LastRequests {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.requests.capacity() * size_of::<Held>()
+        self.requests.capacity() * size_of::<TallyShare>()
             + self.needs.capacity() * size_of::<u64>()
             + self.hits.capacity() * size_of::<StepHits>()
             + self.found.capacity() * size_of::<FoundRun>()

@@ -2,7 +2,7 @@
 //!
 //! A record may lie some levels lower: as an object, as JSON in a text or in base64, in a list, or behind other text on
 //! its line. No collector is known by name. Whatever lies around a record that is known is its envelope, and the way to
-//! it, its [`Place`], is read from the record itself. The search goes level by level and is bounded, so the place is
+//! it, its [`RecordPath`], is read from the record itself. The search goes level by level and is bounded, so the place is
 //! the outermost one, and the same for the same record.
 
 use super::members::{Members, members};
@@ -28,10 +28,10 @@ const MAX_BEFORE: usize = 512;
 
 /// The way from what carries a record to the record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(Vec<Step>);
+pub struct RecordPath(Vec<PathStep>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum PathStep {
     /// The member of this name.
     Member(String),
     /// Every item of a list of records.
@@ -48,7 +48,7 @@ enum Step {
     Quoted,
 }
 
-impl Place {
+impl RecordPath {
     /// Whether the record lies in nothing else.
     pub fn is_top(&self) -> bool {
         self.0.is_empty()
@@ -56,8 +56,8 @@ impl Place {
 
     /// The names of the members that lead on from the last record that is one of several, or from the line itself.
     pub fn names(&self) -> Vec<String> {
-        let name = |step: &Step| match step {
-            Step::Member(name) => Some(name.clone()),
+        let name = |step: &PathStep| match step {
+            PathStep::Member(name) => Some(name.clone()),
             _ => None,
         };
         let mut names: Vec<String> = self.0.iter().rev().map_while(name).collect();
@@ -65,7 +65,7 @@ impl Place {
         names
     }
 
-    fn then(&self, step: Step) -> Self {
+    fn then(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
@@ -73,24 +73,24 @@ impl Place {
 }
 
 /// As in ``at `log` ``.
-impl fmt::Display for Place {
+impl fmt::Display for RecordPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut path = String::new();
         for step in &self.0 {
             match step {
-                Step::Member(name) if path.is_empty() => path.push_str(name),
-                Step::Member(name) => path.extend([".", name]),
-                Step::Each => path.push_str("[]"),
-                Step::Item(index) => path.push_str(&format!("[{index}]")),
-                Step::Named(name) => path.push_str(&format!("[{name}]")),
-                Step::Behind | Step::Next | Step::Quoted => {}
+                PathStep::Member(name) if path.is_empty() => path.push_str(name),
+                PathStep::Member(name) => path.extend([".", name]),
+                PathStep::Each => path.push_str("[]"),
+                PathStep::Item(index) => path.push_str(&format!("[{index}]")),
+                PathStep::Named(name) => path.push_str(&format!("[{name}]")),
+                PathStep::Behind | PathStep::Next | PathStep::Quoted => {}
             }
         }
-        if self.0.contains(&Step::Behind) {
+        if self.0.contains(&PathStep::Behind) {
             f.write_str("behind other text")?;
-        } else if self.0.contains(&Step::Quoted) {
+        } else if self.0.contains(&PathStep::Quoted) {
             f.write_str("in JSON texts")?;
-        } else if self.0.contains(&Step::Next) {
+        } else if self.0.contains(&PathStep::Next) {
             f.write_str("one behind another")?;
         } else {
             return match path.as_str() {
@@ -104,17 +104,17 @@ impl fmt::Display for Place {
 }
 
 /// The records that something carries.
-pub struct Opened<'r> {
+pub struct EnvelopeRecords<'r> {
     /// Where they lie.
-    pub place: Place,
+    pub place: RecordPath,
     /// In their order; why what lies among them is none.
     pub records: Vec<Result<Cow<'r, [u8]>, DecodeError>>,
 }
 
-impl<'r> Opened<'r> {
+impl<'r> EnvelopeRecords<'r> {
     /// A record that lies in nothing else.
     pub fn itself(record: &'r [u8]) -> Self {
-        Self { place: Place::default(), records: vec![Ok(Cow::Borrowed(record))] }
+        Self { place: RecordPath::default(), records: vec![Ok(Cow::Borrowed(record))] }
     }
 
     /// Whether what came is the record.
@@ -124,7 +124,7 @@ impl<'r> Opened<'r> {
 
     /// No record, as an empty list carries.
     pub fn none() -> Self {
-        Self { place: Place::default(), records: Vec::new() }
+        Self { place: RecordPath::default(), records: Vec::new() }
     }
 }
 
@@ -149,7 +149,10 @@ pub(super) struct Value<'v> {
 }
 
 /// Finds the outermost value below the record's own level that is wanted, and all that lie where it does.
-pub(crate) fn open<'r>(record: &'r [u8], is_wanted: &mut dyn FnMut(&[u8]) -> bool) -> Option<Opened<'r>> {
+pub(crate) fn open<'r>(
+    record: &'r [u8],
+    is_wanted: &mut dyn FnMut(&[u8]) -> bool,
+) -> Option<EnvelopeRecords<'r>> {
     let mut place = None;
     walk(record, &mut |here, value| {
         if here.is_top() {
@@ -170,13 +173,13 @@ pub(crate) fn open<'r>(record: &'r [u8], is_wanted: &mut dyn FnMut(&[u8]) -> boo
         Cow::Borrowed(text) => Ok(Cow::Borrowed(str::as_bytes(text))),
         Cow::Owned(text) => Ok(Cow::Owned(text.into_bytes())),
     };
-    Some(Opened { place, records: records.into_iter().map(bytes).collect() })
+    Some(EnvelopeRecords { place, records: records.into_iter().map(bytes).collect() })
 }
 
 /// Goes through the values of a record, level by level, itself first: objects, lists and texts.
-pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&Place, &Value<'_>) -> Visit) {
+pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&RecordPath, &Value<'_>) -> Visit) {
     let Ok(text) = std::str::from_utf8(record) else { return };
-    let mut waiting = VecDeque::from([(Place::default(), Cow::Borrowed(text))]);
+    let mut waiting = VecDeque::from([(RecordPath::default(), Cow::Borrowed(text))]);
     let mut left = MAX_VALUES;
     while let Some((place, value)) = waiting.pop_front() {
         let mut open = |value: &Value<'_>| match visit(&place, value) {
@@ -204,7 +207,7 @@ pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&Place, &Value<'_>) -> V
         };
         let mut items = 0;
         for (step, value) in inner {
-            items += usize::from(!matches!(step, Step::Member(_)));
+            items += usize::from(!matches!(step, PathStep::Member(_)));
             if left == 0 || items > MAX_ITEMS {
                 break;
             }
@@ -215,7 +218,7 @@ pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&Place, &Value<'_>) -> V
 }
 
 /// Appends the values to which these steps lead.
-fn collect<'t>(value: Cow<'t, str>, steps: &[Step], found: &mut Vec<Cow<'t, str>>) {
+fn collect<'t>(value: Cow<'t, str>, steps: &[PathStep], found: &mut Vec<Cow<'t, str>>) {
     let Some((step, rest)) = steps.split_first() else {
         found.push(value);
         return;
@@ -225,7 +228,7 @@ fn collect<'t>(value: Cow<'t, str>, steps: &[Step], found: &mut Vec<Cow<'t, str>
         Cow::Owned(text) => owned(Value::of(&text).inner()),
     };
     inner.retain(|(other, _)| other == step);
-    if matches!(step, Step::Member(_)) {
+    if matches!(step, PathStep::Member(_)) {
         // Of a name that is there twice the last one holds.
         inner.drain(..inner.len().saturating_sub(1));
     }
@@ -233,7 +236,7 @@ fn collect<'t>(value: Cow<'t, str>, steps: &[Step], found: &mut Vec<Cow<'t, str>
 }
 
 /// Values with the steps to them.
-type Inner<'v> = Vec<(Step, Cow<'v, str>)>;
+type Inner<'v> = Vec<(PathStep, Cow<'v, str>)>;
 
 fn owned(inner: Inner<'_>) -> Inner<'static> {
     inner.into_iter().map(|(step, text)| (step, Cow::Owned(text.into_owned()))).collect()
@@ -251,14 +254,14 @@ impl<'v> Value<'v> {
         if let Some(members) = self.members {
             let members = members.into_iter();
             return members
-                .filter_map(|(name, raw)| Some((Step::Member(name.into_owned()), text_of(raw)?)))
+                .filter_map(|(name, raw)| Some((PathStep::Member(name.into_owned()), text_of(raw)?)))
                 .collect();
         }
         match self.text.trim_start().as_bytes().first() {
             Some(b'{') => several(self.text),
-            Some(b'"') => quoted(self.text).map(|record| (Step::Quoted, record)).into_iter().collect(),
+            Some(b'"') => quoted(self.text).map(|record| (PathStep::Quoted, record)).into_iter().collect(),
             _ if self.is_list => items(self.text),
-            _ => behind(self.text).map(|record| (Step::Behind, record)).into_iter().collect(),
+            _ => behind(self.text).map(|record| (PathStep::Behind, record)).into_iter().collect(),
         }
     }
 }
@@ -274,7 +277,7 @@ fn several(line: &str) -> Inner<'_> {
     let values = serde_json::Deserializer::from_str(line).into_iter::<&RawValue>();
     let values: Result<Vec<_>, _> = values.collect();
     let values = values.unwrap_or_default().into_iter();
-    values.filter_map(|raw| Some((Step::Next, text_of(raw)?))).collect()
+    values.filter_map(|raw| Some((PathStep::Next, text_of(raw)?))).collect()
 }
 
 /// The name of an item in a list of names and values, as attributes and fields are written.
@@ -297,8 +300,8 @@ fn items(list: &str) -> Inner<'_> {
     let first = texts.first().and_then(|first| first.as_deref());
     let of_records = first.is_some_and(|first| first.trim_start().starts_with(['{', '[']));
     let step = |index, text: &str| match of_records {
-        true => name_of(text).map_or(Step::Each, Step::Named),
-        false => Step::Item(index),
+        true => name_of(text).map_or(PathStep::Each, PathStep::Named),
+        false => PathStep::Item(index),
     };
     let texts = texts.into_iter().enumerate();
     texts.filter_map(|(index, text)| text.map(|text| (step(index, &text), text))).collect()

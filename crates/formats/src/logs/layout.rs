@@ -1,11 +1,11 @@
 //! What one shape keeps where, and how a record of it is read.
 
 use super::members::members;
-use super::path::{self, Found};
+use super::path::{self, PathValue};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
-use crate::time::{Numbers, Time, Unit, Written};
+use crate::time::{Numbers, Time, Unit, WrittenTime};
 use crate::trace::Answer;
 use crate::trace::numbers::{TokenId, count};
 use crate::trace::outcome::{Outcome, answers_no_prompt};
@@ -223,13 +223,13 @@ fn deployment(path: &str) -> Option<&str> {
 }
 
 /// Gateways write a dash, or nothing, for what is not there; objects and lists are no names.
-fn says_something(found: &Found<'_>) -> bool {
+fn says_something(found: &PathValue<'_>) -> bool {
     let structured = !found.quoted && found.text.starts_with(['{', '[']);
     !structured && !matches!(found.text.as_ref(), "" | "-")
 }
 
 /// The first of these paths that leads somewhere.
-pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found<'r>>, DecodeError> {
+pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<PathValue<'r>>, DecodeError> {
     for path in paths {
         if let Some(found) = path::at(record, path)? {
             return Ok(Some(found));
@@ -306,16 +306,16 @@ fn length(record: &[u8], places: &[(&str, Unit)]) -> Result<Option<Duration>, De
 }
 
 /// A time, or a length of time, at a path; those of databases lie in an object of their own.
-fn written<'r>(record: &'r [u8], path: &str) -> Result<Option<Written<'r>>, DecodeError> {
+fn written<'r>(record: &'r [u8], path: &str) -> Result<Option<WrittenTime<'r>>, DecodeError> {
     let Some(mut found) = path::at(record, path)? else { return Ok(None) };
     for name in ["$date", "$numberLong"] {
         if found.text.trim_start().starts_with('{')
             && let Some(inner) = path::at(found.text.as_bytes(), name)?
         {
-            found = Found { text: Cow::Owned(inner.text.into_owned()), quoted: inner.quoted };
+            found = PathValue { text: Cow::Owned(inner.text.into_owned()), quoted: inner.quoted };
         }
     }
-    Ok(Some(found).filter(says_something).map(|found| Written::of_text(found.text)))
+    Ok(Some(found).filter(says_something).map(|found| WrittenTime::of_text(found.text)))
 }
 
 /// The request at the place that the operator named.

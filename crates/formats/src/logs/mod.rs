@@ -23,7 +23,7 @@ pub mod shape;
 mod vllm;
 
 pub(crate) use envelope::open;
-pub use envelope::{Opened, Place};
+pub use envelope::{EnvelopeRecords, RecordPath};
 pub(crate) use layout::token_ids;
 pub(crate) use members::members;
 pub use path::FieldPath;

@@ -50,7 +50,7 @@ impl FieldPath {
 }
 
 /// A value of a record.
-pub(super) struct Found<'r> {
+pub(super) struct PathValue<'r> {
     /// The JSON, or what is in the string.
     pub text: Cow<'r, str>,
     /// Whether it stood in a string.
@@ -59,21 +59,21 @@ pub(super) struct Found<'r> {
 
 /// The value at a path that is written with dots, the record itself at the empty one; nothing where a name is not there,
 /// or is null.
-pub(super) fn at<'r>(record: &'r [u8], path: &str) -> Result<Option<Found<'r>>, DecodeError> {
+pub(super) fn at<'r>(record: &'r [u8], path: &str) -> Result<Option<PathValue<'r>>, DecodeError> {
     find(record, path.split('.').filter(|name| !name.is_empty())).map_err(|what| undecodable(what, path))
 }
 
 fn find<'r, 'n>(
     record: &'r [u8],
     names: impl Iterator<Item = &'n str>,
-) -> Result<Option<Found<'r>>, &'static str> {
+) -> Result<Option<PathValue<'r>>, &'static str> {
     let text = std::str::from_utf8(record).map_err(|_| "not UTF-8")?;
-    let mut here = Found { text: Cow::Borrowed(text), quoted: false };
+    let mut here = PathValue { text: Cow::Borrowed(text), quoted: false };
     for name in names {
         let next = match here.text {
             Cow::Borrowed(text) => field(text, name)?,
             Cow::Owned(text) => field(&text, name)?
-                .map(|value| Found { text: Cow::Owned(value.text.into_owned()), quoted: value.quoted }),
+                .map(|value| PathValue { text: Cow::Owned(value.text.into_owned()), quoted: value.quoted }),
         };
         let Some(next) = next else { return Ok(None) };
         here = next;
@@ -82,7 +82,7 @@ fn find<'r, 'n>(
 }
 
 /// The value of a member, out of its string where it is one.
-fn field<'t>(object: &'t str, name: &str) -> Result<Option<Found<'t>>, &'static str> {
+fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'static str> {
     if !object.trim_start().starts_with('{') {
         return Ok(None);
     }
@@ -94,10 +94,10 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<Found<'t>>, &'static 
     let found = found.map_err(|_| "no JSON on the way")?;
     let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
     if !value.get().starts_with('"') {
-        return Ok(Some(Found { text: Cow::Borrowed(value.get()), quoted: false }));
+        return Ok(Some(PathValue { text: Cow::Borrowed(value.get()), quoted: false }));
     }
     let text: String = serde_json::from_str(value.get()).map_err(|_| "no text")?;
-    Ok(Some(Found { text: Cow::Owned(text), quoted: true }))
+    Ok(Some(PathValue { text: Cow::Owned(text), quoted: true }))
 }
 
 /// Says where, never what.

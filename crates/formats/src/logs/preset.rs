@@ -1,6 +1,6 @@
 //! The shapes by name.
 
-use super::envelope::{self, Place};
+use super::envelope::{self, RecordPath};
 use super::layouts::{self, has_paths};
 use super::shape::PromptKind;
 use super::{Logged, Places, dynamo, otlp, vllm};
@@ -134,9 +134,9 @@ impl Preset {
     }
 
     /// The preset whose shape a record seems to have, and where in it.
-    pub fn recognise(record: &[u8]) -> Option<(Self, Place)> {
+    pub fn recognise(record: &[u8]) -> Option<(Self, RecordPath)> {
         if let Some(preset) = Self::of(record) {
-            return Some((preset, Place::default()));
+            return Some((preset, RecordPath::default()));
         }
         let text = std::str::from_utf8(record).ok()?;
         if PromptKind::of(text).is_some() {

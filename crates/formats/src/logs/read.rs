@@ -1,6 +1,6 @@
 //! How the records of one log are read: by a preset, at places that the operator named, or both.
 
-use super::envelope::{self, Opened};
+use super::envelope::{self, EnvelopeRecords};
 use super::layouts::has_paths;
 use super::shape::PromptKind;
 use super::{Logged, Places, Preset, foreign, layouts};
@@ -21,26 +21,26 @@ impl LogReader {
     ///
     /// # Errors
     /// There is no record of this log in it, whatever else it is.
-    pub fn open<'r>(&self, record: &'r [u8]) -> Result<Opened<'r>, DecodeError> {
+    pub fn open<'r>(&self, record: &'r [u8]) -> Result<EnvelopeRecords<'r>, DecodeError> {
         if self.is_record(record) {
-            return Ok(Opened::itself(record));
+            return Ok(EnvelopeRecords::itself(record));
         }
         if record.trim_ascii() == b"[]" {
-            return Ok(Opened::none());
+            return Ok(EnvelopeRecords::none());
         }
         match envelope::open(record, &mut |inner| self.is_record(inner)) {
-            Some(Opened { place, records }) => {
+            Some(EnvelopeRecords { place, records }) => {
                 let check = |inner: Cow<'r, [u8]>| match self.is_record(&inner) {
                     true => Ok(inner),
                     false => Err(self.refusal(&inner)),
                 };
-                Ok(Opened {
+                Ok(EnvelopeRecords {
                     place,
                     records: records.into_iter().map(|inner| inner.and_then(check)).collect(),
                 })
             }
             // What is no export request of OTLP's, in protobuf or JSON, its reader says.
-            None if self.is_of_spans() => Ok(Opened::itself(record)),
+            None if self.is_of_spans() => Ok(EnvelopeRecords::itself(record)),
             None => Err(self.refusal(record)),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::FieldPath;
 use super::members::{Members, members};
-use crate::time::{Form, Numbers, Written};
+use crate::time::{Form, Numbers, WrittenTime};
 use crate::trace::json::TOKEN_FIELDS;
 use serde_json::value::RawValue;
 use std::fmt;
@@ -137,8 +137,8 @@ fn time_form(name: &str, value: &RawValue) -> Option<Form> {
         return None;
     }
     let written = match serde_json::from_str(value.get()).ok()? {
-        serde_json::Value::Number(number) => Written::of_text(number.to_string()),
-        serde_json::Value::String(text) => Written::of_text(text),
+        serde_json::Value::Number(number) => WrittenTime::of_text(number.to_string()),
+        serde_json::Value::String(text) => WrittenTime::of_text(text),
         _ => return None,
     };
     written.time(Numbers::Dates).ok().map(|time| time.form)

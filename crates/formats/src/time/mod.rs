@@ -14,7 +14,7 @@
 
 mod written;
 
-pub use written::Written;
+pub use written::WrittenTime;
 
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
@@ -297,7 +297,7 @@ mod tests {
     const NOON: i64 = 1_763_640_000_000;
 
     fn time(text: &str, numbers: Numbers) -> Result<(i64, Clock), TimeFault> {
-        Written::of_text(text).time(numbers).map(|time| (time.moment.ms(), time.clock))
+        WrittenTime::of_text(text).time(numbers).map(|time| (time.moment.ms(), time.clock))
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
             "Thu, 20 Nov 2025 04:00:00 -0800",
         ] {
             assert_eq!(time(date, Numbers::Dates), Ok((NOON, Clock::Epoch)), "{date}");
-            assert_eq!(Written::of_text(date).time(Numbers::Dates).map(|time| time.form), Ok(Form::Date));
+            assert_eq!(WrittenTime::of_text(date).time(Numbers::Dates).map(|time| time.form), Ok(Form::Date));
         }
     }
 
@@ -378,7 +378,7 @@ mod tests {
             "2025/11/20 12:00:00",
             "2025-11-20T12:00:00.000000",
         ] {
-            let time = Written::of_text(date).time(Numbers::Dates).expect(date);
+            let time = WrittenTime::of_text(date).time(Numbers::Dates).expect(date);
             assert_eq!((time.moment.ms(), time.form), (NOON, Form::DateWithoutZone), "{date}");
         }
     }
@@ -402,7 +402,8 @@ mod tests {
 
     #[test]
     fn lengths_are_read_in_their_unit_or_their_own() {
-        let length = |text: &str, unit| Written::of_text(text).length(unit).map(|length| length.as_micros());
+        let length =
+            |text: &str, unit| WrittenTime::of_text(text).length(unit).map(|length| length.as_micros());
         assert_eq!(length("1.5", Unit::Seconds), Some(1_500_000));
         assert_eq!(length("900", Unit::Milliseconds), Some(900_000));
         for (text, microseconds) in [
@@ -433,7 +434,7 @@ mod tests {
         #[test]
         fn seconds_become_milliseconds_exactly(ms in 0i64..9_000_000_000_000) {
             let text = format!("{}.{:03}", ms / 1000, ms % 1000);
-            let read = Written::of_text(text.as_str()).time(Numbers::In(Unit::Seconds)).map(|time| time.moment.ms());
+            let read = WrittenTime::of_text(text.as_str()).time(Numbers::In(Unit::Seconds)).map(|time| time.moment.ms());
             prop_assert_eq!(read, Ok(ms), "{}", text);
         }
 
@@ -445,7 +446,7 @@ mod tests {
 
         #[test]
         fn any_text_is_a_time_or_none(text: String) {
-            let written = Written::of_text(text.as_str());
+            let written = WrittenTime::of_text(text.as_str());
             let _ = (written.time(Numbers::Dates), written.length(Unit::Seconds));
         }
     }

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 /// A time, or a length of time, as it is written.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Written<'t> {
+pub enum WrittenTime<'t> {
     Number(Number),
     /// Below zero.
     Negative,
     Text(Cow<'t, str>),
 }
 
-impl<'t> Written<'t> {
+impl<'t> WrittenTime<'t> {
     /// What a text holds: a number, or a text by itself.
     pub fn of_text(text: impl Into<Cow<'t, str>>) -> Self {
         let text = text.into();
@@ -167,30 +167,34 @@ fn other_date(text: &str) -> Option<Result<Dated, TimeFault>> {
     zoned.or_else(other).map(Ok)
 }
 
-impl<'de> Deserialize<'de> for Written<'de> {
+impl<'de> Deserialize<'de> for WrittenTime<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct WrittenVisitor;
         impl<'de> Visitor<'de> for WrittenVisitor {
-            type Value = Written<'de>;
+            type Value = WrittenTime<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, or a date and time")
             }
-            fn visit_u64<E>(self, value: u64) -> Result<Written<'de>, E> {
-                Ok(Written::Number(Number::Whole(value)))
+            fn visit_u64<E>(self, value: u64) -> Result<WrittenTime<'de>, E> {
+                Ok(WrittenTime::Number(Number::Whole(value)))
             }
-            fn visit_i64<E>(self, _: i64) -> Result<Written<'de>, E> {
-                Ok(Written::Negative)
+            fn visit_i64<E>(self, _: i64) -> Result<WrittenTime<'de>, E> {
+                Ok(WrittenTime::Negative)
             }
-            fn visit_f64<E>(self, value: f64) -> Result<Written<'de>, E> {
-                Ok(if value < 0.0 { Written::Negative } else { Written::Number(Number::Fraction(value)) })
+            fn visit_f64<E>(self, value: f64) -> Result<WrittenTime<'de>, E> {
+                Ok(if value < 0.0 {
+                    WrittenTime::Negative
+                } else {
+                    WrittenTime::Number(Number::Fraction(value))
+                })
             }
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Written<'de>, E> {
-                Ok(Written::of_text(text))
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<WrittenTime<'de>, E> {
+                Ok(WrittenTime::of_text(text))
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Written<'de>, E> {
-                Ok(Written::of_text(text.to_owned()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<WrittenTime<'de>, E> {
+                Ok(WrittenTime::of_text(text.to_owned()))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Written<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenTime<'de>, A::Error> {
                 of_object(map)
             }
         }
@@ -200,7 +204,7 @@ impl<'de> Deserialize<'de> for Written<'de> {
 
 /// A time that a database or a library made an object of: `{"$date": ...}` and `{"$numberLong": ...}` of MongoDB, and a date
 /// of Protobuf, `{"seconds": ..., "nanos": ...}`.
-fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Written<'de>, A::Error> {
+fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<WrittenTime<'de>, A::Error> {
     let (mut written, mut seconds, mut nanoseconds) = (None, None, 0);
     while let Some(name) = map.next_key::<Cow<'_, str>>()? {
         match &*name {
@@ -212,10 +216,10 @@ fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Written<'de>, A::Erro
     }
     // Fewer digits are a length, or count from a start that the object does not name.
     let date = match seconds {
-        Some(Written::Number(Number::Whole(seconds @ 1_000_000_000..))) => seconds
+        Some(WrittenTime::Number(Number::Whole(seconds @ 1_000_000_000..))) => seconds
             .checked_mul(1_000_000_000)
             .and_then(|date| date.checked_add(nanoseconds.into()))
-            .map(|date| Written::Number(Number::Whole(date))),
+            .map(|date| WrittenTime::Number(Number::Whole(date))),
         _ => None,
     };
     written.or(date).ok_or_else(|| de::Error::custom("an object that is no time"))
@@ -228,7 +232,7 @@ mod tests {
     const NOON: i64 = 1_763_640_000_000;
 
     fn ms(text: &str) -> Result<i64, TimeFault> {
-        Written::of_text(text).time(Numbers::Dates).map(|time| time.moment.ms())
+        WrittenTime::of_text(text).time(Numbers::Dates).map(|time| time.moment.ms())
     }
 
     #[test]
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn times_of_databases_are_objects() {
         let ms = |json: &str| {
-            let written: Written<'_> = serde_json::from_str(json).map_err(|_| ())?;
+            let written: WrittenTime<'_> = serde_json::from_str(json).map_err(|_| ())?;
             written.time(Numbers::DatesOr(Unit::Milliseconds)).map(|time| time.moment.ms()).map_err(|_| ())
         };
         for json in [

@@ -7,7 +7,7 @@
 //! that stands first in the trace goes first.
 
 use super::error::RowFault;
-use super::row::{Batch, Draft, When};
+use super::row::{Batch, Draft, StatedTimes};
 use crate::time::Moment;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -53,7 +53,7 @@ impl HoldBack {
             let held = WaitingRequest::of(draft, batch, file, self.taken);
             (self.taken, self.bytes) = (self.taken + 1, self.bytes + held.bytes());
             match draft.when {
-                When::Unstated if !is_stated => self.unstated.push(held),
+                StatedTimes::Unstated if !is_stated => self.unstated.push(held),
                 _ => {
                     self.date_unstated(held.draft.moment);
                     self.requests.push(Reverse(held));

@@ -6,7 +6,7 @@ use super::options::Format;
 use super::stated_time::StatedTime;
 use super::subagents::Evidence;
 use crate::logs::shape::{PromptKind, Shape};
-use crate::logs::{FieldPath, Opened, Places, Preset, foreign, open};
+use crate::logs::{EnvelopeRecords, FieldPath, Places, Preset, foreign, open};
 use crate::python;
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub fn format_of(row: &[u8]) -> Option<Format> {
     match row.trim_ascii_start().first()? {
         b'[' => is_token_ids(row).then_some(Format::TokenIds),
         b'{' => {
-            let mut seen = Seen::default();
+            let mut seen = FirstRowFields::default();
             read_line(row, Object(&mut seen)).ok()?;
             let plain = seen.format();
             known_log(row, plain).or(plain)
@@ -98,7 +98,7 @@ fn known_log(row: &[u8], plain: Option<Format>) -> Option<Format> {
 /// What lies in a row that is of no format itself: a record of a log, rows of a format, or a request.
 fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
     let (mut format, mut is_request) = (None, false);
-    let Opened { place, .. } = open(line, &mut |inner| {
+    let EnvelopeRecords { place, .. } = open(line, &mut |inner| {
         let found = format_of(inner);
         is_request = found.is_some_and(Format::has_places)
             && std::str::from_utf8(inner).ok().and_then(PromptKind::of).is_some();
@@ -159,7 +159,7 @@ fn describe(line: &[u8]) -> String {
                 .to_owned()
         }
         (Some(b'{'), Some(Ok(_))) => {
-            let mut seen = Seen::default();
+            let mut seen = FirstRowFields::default();
             let _ = read_line(line, Object(&mut seen));
             seen.describe()
         }
@@ -175,7 +175,7 @@ fn describe(line: &[u8]) -> String {
 
 /// The fields of the first row that tell formats apart.
 #[derive(Debug, Default)]
-struct Seen {
+struct FirstRowFields {
     fields: Vec<String>,
     more_fields: usize,
     dynamo: bool,
@@ -194,7 +194,7 @@ struct Seen {
     within: bool,
 }
 
-impl Seen {
+impl FirstRowFields {
     fn format(&self) -> Option<Format> {
         match self {
             Self { dynamo: true, .. } => Some(Format::Dynamo),
@@ -246,7 +246,7 @@ impl Seen {
     }
 }
 
-impl<'de> Fields<'de> for Seen {
+impl<'de> Fields<'de> for FirstRowFields {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.note_name(key);
         let key = row_name(key);

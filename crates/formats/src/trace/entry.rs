@@ -2,9 +2,9 @@
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::id_arrays::Taken;
+use super::id_arrays::ArrayPlaceholder;
 use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
-use super::row::{Batch, Declared, Draft, When};
+use super::row::{Batch, Declared, Draft, StatedTimes};
 use super::stated_time::{StatedTime, TimeName};
 use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
@@ -100,7 +100,7 @@ pub(super) struct Sink<'s> {
 
 /// What an object held.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct EntryFields {
     /// When it came, by `t`.
     pub session_time: Option<Time>,
     /// The same, by any other name.
@@ -132,7 +132,7 @@ pub(super) struct Found {
     pub declared: Declared,
 }
 
-impl Found {
+impl EntryFields {
     /// When the object's request came.
     pub fn time(&self) -> Option<Time> {
         self.session_time.or_else(|| self.stated.arrival(self.duration))
@@ -142,12 +142,12 @@ impl Found {
 /// Reads one object.
 pub(super) struct Entry<'a, 's> {
     pub sink: &'a mut Sink<'s>,
-    pub found: Found,
+    pub found: EntryFields,
 }
 
 impl<'a, 's> Entry<'a, 's> {
     pub fn new(sink: &'a mut Sink<'s>) -> Self {
-        Self { sink, found: Found::default() }
+        Self { sink, found: EntryFields::default() }
     }
 
     /// The object's own request, if it has page ids.
@@ -160,7 +160,7 @@ impl<'a, 's> Entry<'a, 's> {
             None => answer.map(|answer| answer.cached_tokens(1)).unwrap_or_default(),
         };
         let mut draft = Draft {
-            when: found.delay.map_or(When::Unstated, When::AfterAnswer),
+            when: found.delay.map_or(StatedTimes::Unstated, StatedTimes::AfterAnswer),
             page_size: found.page_size,
             ids: found.ids.clone()?,
             ids_chained: found.ids_chained,
@@ -236,7 +236,7 @@ impl<'a, 's> Entry<'a, 's> {
             return Err(self.sink.trouble.stop(RowFault::Repeated { field: "hash_ids" }));
         }
         self.found.ids = Some(match self.sink.taken {
-            Some(arrays) => map.next_value_seed(Taken(arrays))?,
+            Some(arrays) => map.next_value_seed(ArrayPlaceholder(arrays))?,
             None => {
                 let read = map.next_value_seed(Ids(&mut self.sink.batch.ids))?;
                 self.sink.trouble.number("page ids", read)?

@@ -3,7 +3,7 @@
 //! `exporter/fileexporter/file_writer.go`).
 
 use super::input::peek;
-use super::lines::Step;
+use super::lines::LineStep;
 use std::io::{self, BufRead, Read};
 
 /// Bytes that tell a file of such records: the length and how the first record begins.
@@ -63,26 +63,26 @@ impl Frames {
     }
 
     /// Goes to the next record that is not empty.
-    pub fn step(&mut self) -> io::Result<Step> {
+    pub fn step(&mut self) -> io::Result<LineStep> {
         loop {
             let mut length = [0; LENGTH_BYTES];
             let read = read_full(&mut self.input, &mut length)?;
             if read == 0 {
-                return Ok(Step::End);
+                return Ok(LineStep::End);
             }
             self.number += 1;
             if read < LENGTH_BYTES {
-                return Ok(Step::Cut);
+                return Ok(LineStep::Cut);
             }
             let length = u64::from(u32::from_be_bytes(length));
             if length > self.limit as u64 {
                 let skipped = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
-                return Ok(if skipped < length { Step::Cut } else { Step::TooLong });
+                return Ok(if skipped < length { LineStep::Cut } else { LineStep::TooLong });
             }
             self.record.clear();
             let read = self.input.by_ref().take(length).read_to_end(&mut self.record)?;
             if (read as u64) < length {
-                return Ok(Step::Cut);
+                return Ok(LineStep::Cut);
             }
             if length > 0 {
                 return self.unpack();
@@ -91,9 +91,9 @@ impl Frames {
     }
 
     /// Decompresses a record that is compressed by itself.
-    fn unpack(&mut self) -> io::Result<Step> {
+    fn unpack(&mut self) -> io::Result<LineStep> {
         if !self.record.starts_with(&ZSTD) {
-            return Ok(Step::Line);
+            return Ok(LineStep::Line);
         }
         std::mem::swap(&mut self.record, &mut self.packed);
         self.record.clear();
@@ -101,9 +101,9 @@ impl Frames {
         let most = self.limit.saturating_add(1) as u64;
         // What is damaged is damaged alone: the next record has a length of its own.
         Ok(match decoder.by_ref().take(most).read_to_end(&mut self.record) {
-            Err(_) => Step::Cut,
-            Ok(read) if read as u64 == most => Step::TooLong,
-            Ok(_) => Step::Line,
+            Err(_) => LineStep::Cut,
+            Ok(read) if read as u64 == most => LineStep::TooLong,
+            Ok(_) => LineStep::Line,
         })
     }
 }
@@ -131,13 +131,13 @@ mod tests {
         [&(record.len() as u32).to_be_bytes()[..], record].concat()
     }
 
-    fn steps(bytes: Vec<u8>, limit: usize) -> Vec<(u64, Step, Vec<u8>)> {
+    fn steps(bytes: Vec<u8>, limit: usize) -> Vec<(u64, LineStep, Vec<u8>)> {
         let mut frames = Frames::new(Box::new(Cursor::new(bytes)), limit);
         let mut found = Vec::new();
         loop {
             match frames.step().expect("memory does not fail") {
-                Step::End => return found,
-                Step::Line => found.push((frames.number(), Step::Line, frames.record().to_vec())),
+                LineStep::End => return found,
+                LineStep::Line => found.push((frames.number(), LineStep::Line, frames.record().to_vec())),
                 step => found.push((frames.number(), step, Vec::new())),
             }
         }
@@ -150,13 +150,13 @@ mod tests {
         let damaged = packed[..packed.len() - 2].to_vec();
         let bytes = [b"\x0aabc", &b""[..], &packed, &[7; 65], &bomb, &damaged, b"{}"].map(framed).concat();
         let found = steps(bytes, 64);
-        let expected: [(u64, Step, &[u8]); 6] = [
-            (1, Step::Line, b"\x0aabc"),
-            (3, Step::Line, b"{\"packed\":1}"),
-            (4, Step::TooLong, b""),
-            (5, Step::TooLong, b""),
-            (6, Step::Cut, b""),
-            (7, Step::Line, b"{}"),
+        let expected: [(u64, LineStep, &[u8]); 6] = [
+            (1, LineStep::Line, b"\x0aabc"),
+            (3, LineStep::Line, b"{\"packed\":1}"),
+            (4, LineStep::TooLong, b""),
+            (5, LineStep::TooLong, b""),
+            (6, LineStep::Cut, b""),
+            (7, LineStep::Line, b"{}"),
         ];
         assert_eq!(found, expected.map(|(number, step, record)| (number, step, record.to_vec())));
     }
@@ -166,9 +166,9 @@ mod tests {
         let whole = framed(b"\x0aabcd");
         for cut in 1..whole.len() {
             let found = steps(whole[..cut].to_vec(), 64);
-            assert_eq!(found, [(1, Step::Cut, Vec::new())], "{cut}");
+            assert_eq!(found, [(1, LineStep::Cut, Vec::new())], "{cut}");
         }
-        assert_eq!(steps([&4_000_000_000_u32.to_be_bytes()[..], b"x"].concat(), 64)[0].1, Step::Cut);
+        assert_eq!(steps([&4_000_000_000_u32.to_be_bytes()[..], b"x"].concat(), 64)[0].1, LineStep::Cut);
     }
 
     #[test]

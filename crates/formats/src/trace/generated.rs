@@ -84,14 +84,14 @@ impl AnswerText {
 /// What was read so far of what was generated.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    ids: Listed,
+    ids: AnswerTokens,
     text: Spoken,
     ended: bool,
 }
 
 /// Token ids of an answer that a log lists.
 #[derive(Debug, Default)]
-enum Listed {
+enum AnswerTokens {
     /// None.
     #[default]
     Nowhere,
@@ -158,7 +158,7 @@ impl Reading {
                 choice.finish_reason.into_iter().for_each(|reason| self.end(reason));
             }
             [] => {}
-            _ => (self.ids, self.text) = (Listed::Several, Spoken::Else),
+            _ => (self.ids, self.text) = (AnswerTokens::Several, Spoken::Else),
         }
     }
 
@@ -199,7 +199,7 @@ impl Reading {
     /// The same, and of another one what this one does not say.
     pub fn or(self, other: Self) -> Self {
         let ids = match self.ids {
-            Listed::Nowhere => other.ids,
+            AnswerTokens::Nowhere => other.ids,
             ids => ids,
         };
         match self.text {
@@ -211,9 +211,9 @@ impl Reading {
     /// How many tokens are listed.
     pub fn listed(&self) -> Option<u64> {
         match &self.ids {
-            Listed::Ids(ids) => Some(ids.len() as u64),
-            Listed::Others(items) => Some(*items),
-            Listed::Nowhere | Listed::Several => None,
+            AnswerTokens::Ids(ids) => Some(ids.len() as u64),
+            AnswerTokens::Others(items) => Some(*items),
+            AnswerTokens::Nowhere | AnswerTokens::Several => None,
         }
     }
 
@@ -221,10 +221,10 @@ impl Reading {
     /// not.
     pub fn generated(&self, tokens: Option<u64>) -> Generated {
         match (&self.ids, &self.text) {
-            (Listed::Ids(ids), _) if tokens.is_none_or(|tokens| tokens == ids.len() as u64) => {
+            (AnswerTokens::Ids(ids), _) if tokens.is_none_or(|tokens| tokens == ids.len() as u64) => {
                 Generated::Ids(ids.clone())
             }
-            (Listed::Several, _) => Generated::Unknown,
+            (AnswerTokens::Several, _) => Generated::Unknown,
             (_, Spoken::Text(text)) if !text.is_empty() => {
                 Generated::Text(AnswerText { text: text.clone(), tokens, ended: self.ended })
             }
@@ -233,7 +233,7 @@ impl Reading {
     }
 }
 
-impl Listed {
+impl AnswerTokens {
     /// Takes a further list: of a chunk, which goes on, or of the whole.
     fn add(&mut self, list: Self, goes_on: bool) {
         *self = match (std::mem::take(self), list) {
@@ -272,15 +272,15 @@ impl<'de> DeserializeSeed<'de> for List<'_> {
     }
 }
 
-fn listed(list: &str) -> Listed {
+fn listed(list: &str) -> AnswerTokens {
     if !list.trim_start().starts_with('[') {
-        return Listed::Nowhere;
+        return AnswerTokens::Nowhere;
     }
     if let Ok(ids) = serde_json::from_str::<Vec<TokenId>>(list) {
-        return Listed::Ids(ids.into_iter().map(|TokenId(id)| id).collect());
+        return AnswerTokens::Ids(ids.into_iter().map(|TokenId(id)| id).collect());
     }
     let items = serde_json::from_str::<Vec<IgnoredAny>>(list);
-    items.map_or(Listed::Nowhere, |items| Listed::Others(items.len() as u64))
+    items.map_or(AnswerTokens::Nowhere, |items| AnswerTokens::Others(items.len() as u64))
 }
 
 /// The text of a message, or of a part of one that was streamed.

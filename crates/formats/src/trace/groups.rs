@@ -2,7 +2,7 @@
 
 use super::error::{RowError, TraceError};
 use super::options::Format;
-use super::reader::{Found, Progress, TraceItem, TraceReader};
+use super::reader::{Progress, ReaderStep, TraceItem, TraceReader};
 use super::row::Batch;
 use super::timeline::TimeFacts;
 use kvset_core::pool::PoolRange;
@@ -20,7 +20,7 @@ pub(super) struct Group {
     /// Parsed lines, each with the name of its file. Those behind `used` are empty, kept for their memory.
     batches: Vec<(Batch, Arc<str>)>,
     used: usize,
-    items: Vec<Item>,
+    items: Vec<GroupedRow>,
     /// The next item to be handed out.
     next: usize,
     /// What all of the requests come to in each of the pools that take ranges.
@@ -30,14 +30,14 @@ pub(super) struct Group {
 }
 
 /// What [`Group`] holds of a row.
-enum Item {
+enum GroupedRow {
     /// The number of its batch, and its own in that.
     Request(usize, usize),
     /// Handed out once, and gone then.
     Refused(Option<RowError>),
 }
 
-impl Item {
+impl GroupedRow {
     /// The row as a caller gets it; a refused one only once.
     fn take<'a>(&mut self, batches: &'a [(Batch, Arc<str>)]) -> Option<TraceItem<'a>> {
         match self {
@@ -98,9 +98,9 @@ impl Group {
         let mut ids = 0;
         while !reader.batch_mut().is_drained() || !self.is_full(ids) {
             match reader.step()? {
-                Some(Found::Request(index)) => self.items.push(Item::Request(self.used, index)),
-                Some(Found::Refused(error)) => self.items.push(Item::Refused(Some(error))),
-                Some(Found::Ranges(found)) => {
+                Some(ReaderStep::Request(index)) => self.items.push(GroupedRow::Request(self.used, index)),
+                Some(ReaderStep::Refused(error)) => self.items.push(GroupedRow::Refused(Some(error))),
+                Some(ReaderStep::Ranges(found)) => {
                     if self.ends_before(&found) {
                         *ranges = found;
                         return Ok(true);

@@ -126,9 +126,9 @@ fn same_text<'a>(one: &[u8], other: &'a [u8]) -> &'a [u8] {
 }
 
 /// What stands for an array that was taken out; gives the range of its ids.
-pub(super) struct Taken<'a>(pub &'a [Range<usize>]);
+pub(super) struct ArrayPlaceholder<'a>(pub &'a [Range<usize>]);
 
-impl<'de> DeserializeSeed<'de> for Taken<'_> {
+impl<'de> DeserializeSeed<'de> for ArrayPlaceholder<'_> {
     type Value = Range<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Range<usize>, D::Error> {
@@ -136,7 +136,7 @@ impl<'de> DeserializeSeed<'de> for Taken<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Taken<'_> {
+impl<'de> Visitor<'de> for ArrayPlaceholder<'_> {
     type Value = Range<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

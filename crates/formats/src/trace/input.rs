@@ -49,7 +49,7 @@ impl Input {
     pub fn from_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, TraceError> {
         let name: Arc<str> = Arc::from(name);
         let read_bytes = Arc::new(AtomicU64::new(0));
-        let counted = Counted { inner: reader, bytes: Arc::clone(&read_bytes) };
+        let counted = CountingReader { inner: reader, bytes: Arc::clone(&read_bytes) };
         let (bytes, is_packed) = decompress(counted).map_err(|source| TraceError::Read {
             file: Arc::clone(&name),
             line: 0,
@@ -82,12 +82,12 @@ pub(super) fn peek<R: Read>(mut reader: R, count: usize) -> io::Result<(Vec<u8>,
 }
 
 /// Counts the bytes taken from the file, for progress.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     bytes: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.bytes.fetch_add(count as u64, Ordering::Relaxed);

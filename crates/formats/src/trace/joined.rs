@@ -23,7 +23,7 @@ pub(super) fn joined(mut bytes: Box<dyn BufRead + Send>) -> io::Result<Box<dyn B
     let is_spread = is_spread(&head[line..]);
     let bytes = Cursor::new(head).chain(bytes);
     Ok(match is_spread {
-        true => Box::new(BufReader::new(Joined { input: bytes, value: Value::default() })),
+        true => Box::new(BufReader::new(ConcatenatedValues { input: bytes, value: Value::default() })),
         false => Box::new(bytes),
     })
 }
@@ -36,7 +36,7 @@ fn is_spread(line: &[u8]) -> bool {
 }
 
 /// Reads a stream with a value a line.
-struct Joined<R> {
+struct ConcatenatedValues<R> {
     input: R,
     value: Value,
 }
@@ -85,7 +85,7 @@ impl Value {
     }
 }
 
-impl<R: BufRead> Read for Joined<R> {
+impl<R: BufRead> Read for ConcatenatedValues<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.value.owes() {
             let count = usize::try_from(self.value.line_ends).unwrap_or(usize::MAX).min(buffer.len());

@@ -3,7 +3,7 @@
 use super::error::RowFault;
 use super::numbers::{Count, NumberFault, PageId};
 use crate::spelling::Spellings;
-use crate::time::{Numbers, Time, Unit, Written};
+use crate::time::{Numbers, Time, Unit, WrittenTime};
 use kvset_core::request::labels::Label;
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -214,7 +214,7 @@ pub(super) fn read_time<'de, A: MapAccess<'de>>(
     numbers: Numbers,
     trouble: &mut Trouble,
 ) -> Result<Option<Time>, A::Error> {
-    let Some(written) = map.next_value::<Option<Written<'_>>>()? else { return Ok(None) };
+    let Some(written) = map.next_value::<Option<WrittenTime<'_>>>()? else { return Ok(None) };
     let field = trouble.field;
     written.time(numbers).map(Some).map_err(|fault| trouble.stop(RowFault::Time { field, fault }))
 }
@@ -224,7 +224,7 @@ pub(super) fn read_length<'de, A: MapAccess<'de>>(
     map: &mut A,
     unit: Unit,
 ) -> Result<Option<Duration>, A::Error> {
-    let Some(written) = map.next_value::<Option<Written<'_>>>()? else { return Ok(None) };
+    let Some(written) = map.next_value::<Option<WrittenTime<'_>>>()? else { return Ok(None) };
     let length = written.length(unit);
     length.map(Some).ok_or_else(|| de::Error::custom("no length of time"))
 }

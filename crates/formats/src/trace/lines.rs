@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LineStep {
     /// [`Lines::line`] holds a line that is not blank.
     Line,
     /// A line longer than the limit was passed over.
@@ -27,7 +27,7 @@ pub(super) struct Lines {
     /// Where the line last stepped to lies, without its end.
     line: Range<usize>,
     /// A step taken ahead to look at the first line, and the way up to it.
-    ahead: Option<(Step, LineWalk)>,
+    ahead: Option<(LineStep, LineWalk)>,
 }
 
 impl Lines {
@@ -64,7 +64,7 @@ impl Lines {
     }
 
     /// Looks at the first line that is not blank; the next step finds it again.
-    pub fn peek(&mut self) -> io::Result<Step> {
+    pub fn peek(&mut self) -> io::Result<LineStep> {
         let (step, before) = self.advance()?;
         self.ahead = Some((step, before));
         Ok(step)
@@ -80,7 +80,7 @@ impl Lines {
     }
 
     /// Goes to the next line that is not blank.
-    pub fn step(&mut self) -> io::Result<Step> {
+    pub fn step(&mut self) -> io::Result<LineStep> {
         match self.ahead.take() {
             Some((step, _)) => Ok(step),
             None => self.advance().map(|(step, _)| step),
@@ -95,22 +95,22 @@ impl Lines {
     }
 
     /// Goes to the next line that is not blank; returns also where in the text it was looked for.
-    fn advance(&mut self) -> io::Result<(Step, LineWalk)> {
+    fn advance(&mut self) -> io::Result<(LineStep, LineWalk)> {
         loop {
             let before = self.walk;
             match self.walk.step(self.text.as_bytes(), self.texts.limit()) {
                 Some(Line::Whole(line)) => {
                     self.line = line;
-                    return Ok((Step::Line, before));
+                    return Ok((LineStep::Line, before));
                 }
-                Some(Line::TooLong) => return Ok((Step::TooLong, before)),
+                Some(Line::TooLong) => return Ok((LineStep::TooLong, before)),
                 None => {}
             }
             self.before += self.walk.number;
             self.walk = LineWalk::default();
             // What can be read at once.
             if !self.texts.read(&mut self.text, 0)? {
-                return Ok((Step::End, self.walk));
+                return Ok((LineStep::End, self.walk));
             }
         }
     }
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    fn steps(text: &'static [u8], limit: usize) -> Vec<(u64, Step, Vec<u8>)> {
+    fn steps(text: &'static [u8], limit: usize) -> Vec<(u64, LineStep, Vec<u8>)> {
         let mut lines = Lines::new(Box::new(Cursor::new(text)), limit);
         let mut found = Vec::new();
         loop {
             match lines.step().expect("memory does not fail") {
-                Step::Cut | Step::End => return found,
-                Step::TooLong => found.push((lines.number(), Step::TooLong, Vec::new())),
-                Step::Line => found.push((lines.number(), Step::Line, lines.line().to_vec())),
+                LineStep::Cut | LineStep::End => return found,
+                LineStep::TooLong => found.push((lines.number(), LineStep::TooLong, Vec::new())),
+                LineStep::Line => found.push((lines.number(), LineStep::Line, lines.line().to_vec())),
             }
         }
     }
@@ -136,8 +136,11 @@ mod tests {
     #[test]
     fn blank_lines_line_ends_and_the_byte_order_mark_are_not_content() {
         let found = steps(b"\xef\xbb\xbf{1}\r\n\n  \t\r\n{2}\n\xef\xbb\xbf{3}", 10);
-        let expected: [(u64, Step, &[u8]); 3] =
-            [(1, Step::Line, b"{1}"), (4, Step::Line, b"{2}"), (5, Step::Line, b"\xef\xbb\xbf{3}")];
+        let expected: [(u64, LineStep, &[u8]); 3] = [
+            (1, LineStep::Line, b"{1}"),
+            (4, LineStep::Line, b"{2}"),
+            (5, LineStep::Line, b"\xef\xbb\xbf{3}"),
+        ];
         assert_eq!(found, expected.map(|(number, step, line)| (number, step, line.to_vec())));
     }
 
@@ -145,7 +148,7 @@ mod tests {
     fn a_line_over_the_limit_is_passed_over_and_the_next_is_found() {
         let found = steps(b"1234\n12345\r\n123456\n1234567890123\nab\n1234567", 5);
         let kinds: Vec<_> = found.iter().map(|(number, step, _)| (*number, *step)).collect();
-        use Step::{Line, TooLong};
+        use LineStep::{Line, TooLong};
         assert_eq!(kinds, [(1, Line), (2, Line), (3, TooLong), (4, TooLong), (5, Line), (6, TooLong)]);
     }
 
@@ -155,7 +158,7 @@ mod tests {
             let bytes = b"\xef\xbb\xbf\r\n \none\r\ntwo\n12345678901234\nthree";
             let mut lines = Lines::new(Box::new(Cursor::new(bytes)), 10);
             if peeked {
-                assert_eq!(lines.peek().expect("memory"), Step::Line);
+                assert_eq!(lines.peek().expect("memory"), LineStep::Line);
             }
             let (mut texts, mut before) = lines.into_texts();
             let (mut text, mut found) = (Text::default(), Vec::new());
@@ -176,12 +179,12 @@ mod tests {
     #[test]
     fn a_peeked_line_is_stepped_to_once() {
         let mut lines = Lines::new(Box::new(Cursor::new(b"\na\nb\n")), 5);
-        assert_eq!(lines.peek().expect("memory"), Step::Line);
+        assert_eq!(lines.peek().expect("memory"), LineStep::Line);
         assert_eq!((lines.line(), lines.number()), (&b"a"[..], 2));
-        assert_eq!(lines.step().expect("memory"), Step::Line);
+        assert_eq!(lines.step().expect("memory"), LineStep::Line);
         assert_eq!(lines.line(), b"a");
-        assert_eq!(lines.step().expect("memory"), Step::Line);
+        assert_eq!(lines.step().expect("memory"), LineStep::Line);
         assert_eq!(lines.line(), b"b");
-        assert_eq!(lines.step().expect("memory"), Step::End);
+        assert_eq!(lines.step().expect("memory"), LineStep::End);
     }
 }

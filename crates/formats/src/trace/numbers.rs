@@ -47,9 +47,9 @@ impl fmt::Display for NumberFault {
 /// A value that may be a whole number. `null`, an empty text and a dash, which gateways write for what is not there, are
 /// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole(pub Result<Option<i128>, NumberFault>);
+pub struct WholeNumber(pub Result<Option<i128>, NumberFault>);
 
-impl Whole {
+impl WholeNumber {
     /// Reads a number that stood in quotes, or that a path led to.
     pub fn of_text(text: &str) -> Self {
         let text = text.trim();
@@ -88,10 +88,10 @@ impl Whole {
 /// # Errors
 /// It says something else.
 pub fn count(text: &str) -> Result<Option<u64>, NumberFault> {
-    Whole::of_text(text).up_to(Count::MAX)
+    WholeNumber::of_text(text).up_to(Count::MAX)
 }
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(WholeVisitor)
     }
@@ -100,44 +100,44 @@ impl<'de> Deserialize<'de> for Whole {
 struct WholeVisitor;
 
 impl<'de> Visitor<'de> for WholeVisitor {
-    type Value = Whole;
+    type Value = WholeNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Whole, E> {
-        Ok(Whole(Ok(None)))
+    fn visit_unit<E>(self) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(Ok(None)))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Whole, E> {
-        Ok(Whole(Err(NumberFault::Type)))
+    fn visit_bool<E>(self, _: bool) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(Err(NumberFault::Type)))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Whole, E> {
-        Ok(Whole(Ok(Some(number.into()))))
+    fn visit_u64<E>(self, number: u64) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(Ok(Some(number.into()))))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Whole, E> {
-        Ok(Whole(Ok(Some(number.into()))))
+    fn visit_i64<E>(self, number: i64) -> Result<WholeNumber, E> {
+        Ok(WholeNumber(Ok(Some(number.into()))))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Whole, E> {
-        Ok(Whole::of_float(number))
+    fn visit_f64<E>(self, number: f64) -> Result<WholeNumber, E> {
+        Ok(WholeNumber::of_float(number))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Whole, E> {
-        Ok(Whole::of_text(text))
+    fn visit_str<E>(self, text: &str) -> Result<WholeNumber, E> {
+        Ok(WholeNumber::of_text(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Whole, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<WholeNumber, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Whole(Err(NumberFault::Type)))
+        Ok(WholeNumber(Err(NumberFault::Type)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Whole, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<WholeNumber, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Whole(Err(NumberFault::Type)))
+        Ok(WholeNumber(Err(NumberFault::Type)))
     }
 }
 
@@ -150,7 +150,7 @@ impl Count {
 
     /// A field's value; nothing for `null`.
     pub fn read<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Result<Option<u64>, NumberFault>, A::Error> {
-        Ok(map.next_value::<Whole>()?.up_to(Self::MAX))
+        Ok(map.next_value::<WholeNumber>()?.up_to(Self::MAX))
     }
 }
 
@@ -162,7 +162,7 @@ impl TokenId {
     ///
     /// # Errors
     /// It is none.
-    pub fn of(whole: Whole) -> Result<Self, NumberFault> {
+    pub fn of(whole: WholeNumber) -> Result<Self, NumberFault> {
         let id = whole.up_to(u32::MAX.into())?.ok_or(NumberFault::Type)?;
         u32::try_from(id).map(Self).map_err(|_| NumberFault::TooLarge)
     }
@@ -170,7 +170,7 @@ impl TokenId {
 
 impl<'de> Deserialize<'de> for TokenId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::of(Whole::deserialize(deserializer)?).map_err(de::Error::custom)
+        Self::of(WholeNumber::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -219,7 +219,7 @@ impl<'de> Deserialize<'de> for PageId {
             }
 
             fn visit_f64<E>(self, id: f64) -> Result<PageId, E> {
-                let whole = Whole::of_float(id).0;
+                let whole = WholeNumber::of_float(id).0;
                 Ok(PageId(whole.map(|id| id.unwrap_or_default() as i64 as u64)))
             }
 
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn counted(json: &str) -> Result<Option<u64>, NumberFault> {
-        serde_json::from_str::<Whole>(json).expect(json).up_to(Count::MAX)
+        serde_json::from_str::<WholeNumber>(json).expect(json).up_to(Count::MAX)
     }
 
     fn page(json: &str) -> Result<u64, NumberFault> {

@@ -57,11 +57,11 @@ impl Decode for Requests {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let mut beside = Beside::new(&self.id_scope, self.numbers, &mut batch.text);
+        let mut beside = LineExtras::new(&self.id_scope, self.numbers, &mut batch.text);
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time, session, scope_name, labels, answer, parts, .. } = beside;
+        let LineExtras { time, session, scope_name, labels, answer, parts, .. } = beside;
         if let Some(why) = answer.passed_over() {
             carried.pass_over(why);
             return Ok(());
@@ -114,7 +114,7 @@ impl Decode for Requests {
 }
 
 /// What a line says alongside the request.
-struct Beside<'s> {
+struct LineExtras<'s> {
     text: &'s mut String,
     scope_field: Option<&'s str>,
     trouble: Trouble,
@@ -127,7 +127,7 @@ struct Beside<'s> {
     parts: NamedParts,
 }
 
-impl<'s> Beside<'s> {
+impl<'s> LineExtras<'s> {
     fn new(id_scope: &'s IdScope, numbers: Numbers, text: &'s mut String) -> Self {
         let scope_field = match id_scope {
             IdScope::Field(name) => Some(name.as_str()),
@@ -151,7 +151,7 @@ impl<'s> Beside<'s> {
     }
 }
 
-impl<'de> Fields<'de> for Beside<'_> {
+impl<'de> Fields<'de> for LineExtras<'_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if self.scope_field == Some(key) {
             self.trouble.field = "--id-scope field";

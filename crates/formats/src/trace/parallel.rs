@@ -51,7 +51,7 @@ impl Parallel {
 }
 
 /// Lines that were parsed, numbered from the first of them.
-struct Piece {
+struct ParsedLines {
     batch: Batch,
     lines: u64,
     /// What its requests come to in each of the pools.
@@ -61,7 +61,7 @@ struct Piece {
 /// What is to be handed out next.
 enum Next {
     /// Comes when it is parsed.
-    Piece(Receiver<Piece>),
+    Piece(Receiver<ParsedLines>),
     /// The file cannot be read on.
     Failed(io::Error),
 }
@@ -141,7 +141,7 @@ impl Source for ParallelLines {
                 }
                 Err(ended) => Err(ended),
             };
-            let Ok(Piece { mut batch, lines, ranges }) = piece else {
+            let Ok(ParsedLines { mut batch, lines, ranges }) = piece else {
                 self.join();
                 return Ok(Filled::End);
             };
@@ -171,7 +171,7 @@ struct Feed {
 impl Feed {
     /// Reads the next piece, once there is a batch to parse it into; returns that, and where it goes then. Nothing at
     /// the end, or where nobody takes what is parsed.
-    fn next(&mut self, text: &mut Text) -> Option<(Batch, Sender<Piece>)> {
+    fn next(&mut self, text: &mut Text) -> Option<(Batch, Sender<ParsedLines>)> {
         let order = self.order.take()?;
         let batch = self.spares.recv().ok()?;
         let (parsed, back) = bounded(1);
@@ -210,12 +210,12 @@ impl Parser {
         thread.map_err(|source| TraceError::Thread { source })
     }
 
-    fn next(&mut self) -> Option<(Batch, Sender<Piece>)> {
+    fn next(&mut self) -> Option<(Batch, Sender<ParsedLines>)> {
         // Whoever panicked while reading is joined by the reader.
         self.feed.lock().ok()?.next(&mut self.text)
     }
 
-    fn parse(&mut self, mut batch: Batch) -> Piece {
+    fn parse(&mut self, mut batch: Batch) -> ParsedLines {
         batch.clear();
         let (text, mut walk) = (self.text.as_bytes(), LineWalk::default());
         while let Some(line) = walk.step(text, self.limit) {
@@ -238,7 +238,7 @@ impl Parser {
         }
         batch.refused.reverse();
         let ranges = self.pools.iter().map(|pool| range_of(&batch, pool)).collect();
-        Piece { batch, lines: walk.number, ranges }
+        ParsedLines { batch, lines: walk.number, ranges }
     }
 }
 

@@ -10,7 +10,7 @@ use super::events::EventLines;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
 use super::input::Input;
-use super::lines::{Lines, Step};
+use super::lines::{LineStep, Lines};
 use super::logged::Log;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
@@ -169,15 +169,15 @@ impl TraceReader {
     /// [`TraceError`] when a file cannot be read on. The reader is then at its end.
     pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
         let mut found = self.step();
-        while let Ok(Some(Found::Ranges(_))) = found {
+        while let Ok(Some(ReaderStep::Ranges(_))) = found {
             found = self.step();
         }
         match found {
-            Ok(Some(Found::Request(index))) => {
+            Ok(Some(ReaderStep::Request(index))) => {
                 Ok(Some(TraceItem::Request(self.batch.row(index, &self.batch_file))))
             }
-            Ok(Some(Found::Refused(error))) => Ok(Some(TraceItem::Refused(error))),
-            Ok(Some(Found::Ranges(_)) | None) => Ok(None),
+            Ok(Some(ReaderStep::Refused(error))) => Ok(Some(TraceItem::Refused(error))),
+            Ok(Some(ReaderStep::Ranges(_)) | None) => Ok(None),
             Err(error) => {
                 self.current = None;
                 self.waiting.clear();
@@ -202,10 +202,10 @@ impl TraceReader {
         Arc::clone(&self.batch_file)
     }
 
-    pub(super) fn step(&mut self) -> Result<Option<Found>, TraceError> {
+    pub(super) fn step(&mut self) -> Result<Option<ReaderStep>, TraceError> {
         loop {
             if let Some(RefusedRow { line, fault, .. }) = self.batch.take_refused() {
-                return Ok(Some(Found::Refused(RowError { file: self.file_name(), line, fault })));
+                return Ok(Some(ReaderStep::Refused(RowError { file: self.file_name(), line, fault })));
             }
             if let Some(index) = self.batch.advance() {
                 return Ok(Some(self.check(index)));
@@ -230,8 +230,8 @@ impl TraceReader {
             }
             match filled {
                 Filled::Requests => self.hold_back(),
-                Filled::Refused(error) => return Ok(Some(Found::Refused(error))),
-                Filled::Ranges(ranges) => return Ok(Some(Found::Ranges(ranges))),
+                Filled::Refused(error) => return Ok(Some(ReaderStep::Refused(error))),
+                Filled::Ranges(ranges) => return Ok(Some(ReaderStep::Ranges(ranges))),
                 Filled::End => {
                     self.finished_bytes += file.read_bytes.load(Ordering::Relaxed);
                     if !self.carried.timeline.is_stated() {
@@ -239,7 +239,7 @@ impl TraceReader {
                     }
                     self.current = None;
                     // The next file's requests are of no range that ends here.
-                    return Ok(Some(Found::Ranges(Vec::new())));
+                    return Ok(Some(ReaderStep::Ranges(Vec::new())));
                 }
             }
         }
@@ -267,13 +267,15 @@ impl TraceReader {
     }
 
     /// Refuses a request whose page ids contradict its tokens, whatever its format.
-    fn check(&self, index: usize) -> Found {
+    fn check(&self, index: usize) -> ReaderStep {
         let row = self.batch.row(index, "");
         match row.check() {
-            Ok(()) => Found::Request(index),
-            Err(mismatch) => {
-                Found::Refused(RowError { file: self.file_name(), line: row.line, fault: mismatch.into() })
-            }
+            Ok(()) => ReaderStep::Request(index),
+            Err(mismatch) => ReaderStep::Refused(RowError {
+                file: self.file_name(),
+                line: row.line,
+                fault: mismatch.into(),
+            }),
         }
     }
 
@@ -489,7 +491,7 @@ impl TraceReader {
 
 /// What [`TraceReader::step`] found: a request of the batch, a refused row, or what the requests up to the next such
 /// come to in each of the pools that take ranges.
-pub(super) enum Found {
+pub(super) enum ReaderStep {
     Ranges(Vec<Option<PoolRange>>),
     Request(usize),
     Refused(RowError),
@@ -505,9 +507,9 @@ fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceEr
     let step = lines.peek();
     let (file, line) = (Arc::clone(name), lines.number());
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
-        Step::Line => detect_row(lines.line()),
-        Step::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
-        Step::Cut | Step::End => Ok(Detected::plain(Format::Mooncake)),
+        LineStep::Line => detect_row(lines.line()),
+        LineStep::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
+        LineStep::Cut | LineStep::End => Ok(Detected::plain(Format::Mooncake)),
     };
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
 }

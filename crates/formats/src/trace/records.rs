@@ -1,6 +1,6 @@
 //! Line formats: what a line becomes, and the source that hands lines to a decoder.
 
-use super::entry::{Entry, Found, Sink};
+use super::entry::{Entry, EntryFields, Sink};
 use super::error::{RowError, RowFault, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::json::{Object, Trouble, read_line};
@@ -10,7 +10,7 @@ use super::rows::RowRecords;
 use super::subagents::{Evidence, SubagentTimes, may_have_subagents};
 use super::text::{Line, LineWalk};
 use super::timeline::{TimeFacts, Timeline};
-use crate::logs::{Place, Places};
+use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;
 use crate::python;
 use crate::stated::StatedPrompts;
@@ -98,7 +98,7 @@ impl Carried {
     }
 
     /// Notes where the records of a file lay in its rows.
-    pub fn note_place(&mut self, file: &str, place: Option<&Place>) {
+    pub fn note_place(&mut self, file: &str, place: Option<&RecordPath>) {
         const MOST: usize = 5;
         if let Some(place) = place
             && self.places.len() < MOST
@@ -283,7 +283,7 @@ impl Records {
     }
 
     /// Files a line that is a session: its requests in the order of their times.
-    fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &Found) {
+    fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &EntryFields) {
         let session = found.session.as_ref().or(found.id.as_ref());
         let kept = batch.kept_apart(&found.parts);
         let first = mark.drafts;

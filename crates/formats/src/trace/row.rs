@@ -49,7 +49,7 @@ pub(crate) struct Draft {
     /// When it came: as the row states it, and once it was placed ([`super::timeline`]) on the line of all files.
     pub moment: Moment,
     /// What the row states of that.
-    pub when: When,
+    pub when: StatedTimes,
     /// Whether that is when it was answered, and nothing says how long it took.
     pub is_end: bool,
     pub page_size: Option<PageSize>,
@@ -81,7 +81,7 @@ pub(crate) struct Draft {
 
 /// What a row states of when its request came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum StatedTimes {
     /// Nothing: it came with the one before it.
     #[default]
     Unstated,
@@ -106,15 +106,15 @@ impl Draft {
     /// When the row says that the request came, if it states a moment.
     pub fn stated(&self) -> Option<Time> {
         match self.when {
-            When::At { clock, form } => Some(Time { moment: self.moment, clock, form }),
-            When::Unstated | When::AfterAnswer(_) => None,
+            StatedTimes::At { clock, form } => Some(Time { moment: self.moment, clock, form }),
+            StatedTimes::Unstated | StatedTimes::AfterAnswer(_) => None,
         }
     }
 
     /// States when the request came.
     pub fn at(&mut self, time: Option<Time>) {
         if let Some(Time { moment, clock, form }) = time {
-            (self.moment, self.when) = (moment, When::At { clock, form });
+            (self.moment, self.when) = (moment, StatedTimes::At { clock, form });
         }
     }
 }

@@ -5,12 +5,12 @@ use super::error::{RowFault, TraceError};
 use super::frames::{self, Frames};
 use super::input::Input;
 use super::joined;
-use super::lines::{Lines, Step};
+use super::lines::{LineStep, Lines};
 use super::options::Format;
 use super::text::is_utf16;
 use super::unpack::{has_cores, read_ahead};
 use crate::codec::DecodeError;
-use crate::logs::{LogReader, Opened, Place, open};
+use crate::logs::{EnvelopeRecords, LogReader, RecordPath, open};
 use crate::python;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -49,10 +49,10 @@ impl Rows {
             Self::Frames(frames) => (frames.step()?, frames.limit()),
         };
         Ok(match step {
-            Step::Line => Some(Ok(())),
-            Step::TooLong => Some(Err(RowFault::LineTooLong { limit })),
-            Step::Cut => Some(Err(RowFault::CutOff)),
-            Step::End => None,
+            LineStep::Line => Some(Ok(())),
+            LineStep::TooLong => Some(Err(RowFault::LineTooLong { limit })),
+            LineStep::Cut => Some(Err(RowFault::CutOff)),
+            LineStep::End => None,
         })
     }
 }
@@ -68,19 +68,19 @@ pub(super) enum Opener {
 }
 
 impl Opener {
-    fn open<'r>(&self, row: &'r [u8]) -> Result<Opened<'r>, RowFault> {
+    fn open<'r>(&self, row: &'r [u8]) -> Result<EnvelopeRecords<'r>, RowFault> {
         match self {
-            Self::Bare => Ok(Opened::itself(row)),
+            Self::Bare => Ok(EnvelopeRecords::itself(row)),
             Self::Log(log) => Ok(log.open(row)?),
             Self::Rows(format) => {
                 let is_row = |inner: &[u8]| {
                     format_of(inner).is_some_and(|found| found == *format || format.is_read_as(found))
                 };
                 if is_row(row) {
-                    return Ok(Opened::itself(row));
+                    return Ok(EnvelopeRecords::itself(row));
                 }
                 // What holds none is for the format to refuse.
-                Ok(open(row, &mut |inner| is_row(inner)).unwrap_or_else(|| Opened::itself(row)))
+                Ok(open(row, &mut |inner| is_row(inner)).unwrap_or_else(|| EnvelopeRecords::itself(row)))
             }
         }
     }
@@ -91,7 +91,7 @@ pub(super) struct RowRecords {
     rows: Rows,
     opener: Opener,
     /// Where the records of the last row lay that carried any.
-    place: Option<Place>,
+    place: Option<RecordPath>,
     /// Records of the row at hand, last first.
     waiting: Vec<Result<Vec<u8>, RowFault>>,
     /// The record at hand, where it is not the row as it stands.
@@ -116,7 +116,7 @@ impl RowRecords {
     }
 
     /// Where the last records lay that something carried.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&RecordPath> {
         self.place.as_ref()
     }
 
@@ -165,7 +165,7 @@ impl RowRecords {
                 self.opener.open(&json)?
             }
         };
-        let Opened { place, records } = opened;
+        let EnvelopeRecords { place, records } = opened;
         let own = |record: Result<Cow<'_, [u8]>, DecodeError>| Ok(record?.into_owned());
         self.waiting = records.into_iter().rev().map(own).collect();
         self.count = self.waiting.len();

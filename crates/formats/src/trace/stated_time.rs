@@ -7,7 +7,7 @@
 use super::json::{Trouble, read_time};
 use crate::logs::members;
 use crate::spelling::Spellings;
-use crate::time::{Number, Numbers, Time, TimeFault, Unit, Written};
+use crate::time::{Number, Numbers, Time, TimeFault, Unit, WrittenTime};
 use hashbrown::HashMap;
 use serde::de::{Error, MapAccess};
 use serde_json::value::RawValue;
@@ -220,15 +220,16 @@ impl StatedTime {
             if value.get().starts_with(['{', '[', 't', 'f', 'n']) {
                 return Ok(());
             }
-            let length =
-                serde_json::from_str(value.get()).ok().and_then(|written: Written<'_>| written.length(unit));
+            let length = serde_json::from_str(value.get())
+                .ok()
+                .and_then(|written: WrittenTime<'_>| written.length(unit));
             self.set_length(rank, length.ok_or_else(|| A::Error::custom("no length of time"))?);
             return Ok(());
         }
         if known.is_often_other || matches!(known.role, Role::Length(_)) {
             let value: &RawValue = map.next_value()?;
             // What is neither date nor length is something else of that name.
-            if let Ok(written) = serde_json::from_str::<Written<'_>>(value.get()) {
+            if let Ok(written) = serde_json::from_str::<WrittenTime<'_>>(value.get()) {
                 self.take(known, &written, numbers).unwrap_or_default();
             }
             return Ok(());
@@ -246,12 +247,12 @@ impl StatedTime {
     pub fn take(
         &mut self,
         known: TimeName,
-        written: &Written<'_>,
+        written: &WrittenTime<'_>,
         numbers: Numbers,
     ) -> Result<(), TimeFault> {
         if let Role::Length(rank) = known.role {
             let length = match (written, known.unit) {
-                (Written::Number(_), None) => None,
+                (WrittenTime::Number(_), None) => None,
                 (written, unit) => written.length(unit.unwrap_or(Unit::Seconds)),
             };
             length.into_iter().for_each(|length| self.set_length(rank, length));
@@ -290,7 +291,7 @@ impl StatedTime {
         let (mut stated, mut refused) = (Self::default(), None);
         for (name, value) in members(json).unwrap_or_default() {
             let Some(known) = Self::name(&name) else { continue };
-            let written = serde_json::from_str::<Option<Written<'_>>>(value.get());
+            let written = serde_json::from_str::<Option<WrittenTime<'_>>>(value.get());
             let read = match written {
                 Ok(Some(written)) if written.says_something() => {
                     stated.take(known, &written, Numbers::DatesOr(unit_of(&written)))
@@ -352,9 +353,9 @@ impl StatedTime {
 }
 
 /// The unit of a number that counts from a start of its own: clocks of programs that print fractions are in seconds.
-fn unit_of(written: &Written<'_>) -> Unit {
+fn unit_of(written: &WrittenTime<'_>) -> Unit {
     match written {
-        Written::Number(Number::Fraction(_)) => Unit::Seconds,
+        WrittenTime::Number(Number::Fraction(_)) => Unit::Seconds,
         _ => Unit::Milliseconds,
     }
 }

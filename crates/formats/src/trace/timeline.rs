@@ -7,7 +7,7 @@
 
 use super::error::RowFault;
 use super::options::Order;
-use super::row::{Batch, Draft, When};
+use super::row::{Batch, Draft, StatedTimes};
 use crate::time::{Clock, Form, Moment, words};
 use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};
@@ -221,13 +221,13 @@ impl Timeline {
         first_page: Option<u64>,
     ) -> Result<(), RowFault> {
         let moment = match draft.when {
-            When::At { clock, form } => {
+            StatedTimes::At { clock, form } => {
                 let moment = self.of_file(draft.moment, clock)?;
                 *self.facts.forms.entry(form).or_default() += 1;
                 self.facts.ends_alone += u64::from(draft.is_end);
                 moment
             }
-            When::AfterAnswer(delay) => {
+            StatedTimes::AfterAnswer(delay) => {
                 self.note_clock(TraceClock::Start);
                 let answered = match session {
                     Some(session) => self.sessions.get(&session).map(|session| session.answered),
@@ -237,7 +237,7 @@ impl Timeline {
                 self.facts.placed_sessions += u64::from(answered.is_none());
                 answered.map_or(self.latest_end, |answered| answered.after(delay))
             }
-            When::Unstated => {
+            StatedTimes::Unstated => {
                 self.file.unstated += u64::from(self.file.clock.is_none());
                 self.before.0
             }
@@ -246,7 +246,7 @@ impl Timeline {
         let end = moment.after(Duration::from_millis(draft.duration_ms.unwrap_or(0)));
         self.note_order(draft, end);
         self.note(moment, end);
-        if draft.when != When::Unstated || self.file.clock.is_some() {
+        if draft.when != StatedTimes::Unstated || self.file.clock.is_some() {
             self.note_span(moment);
         }
         if let Some(session) = session

@@ -10,7 +10,7 @@
 use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line, row_name};
-use super::numbers::{TokenId, Whole};
+use super::numbers::{TokenId, WholeNumber};
 use super::options::{IdScope, ReadOptions};
 use super::paging::Paging;
 use super::records::{Carried, Decode};
@@ -127,7 +127,7 @@ impl Prompts<'_> {
 }
 
 /// What a value held.
-enum Held {
+enum TokenValue {
     Token,
     Prompts,
 }
@@ -142,7 +142,7 @@ struct Value<'a, 's> {
 }
 
 impl Value<'_, '_> {
-    fn token<E: Error>(self, token: Whole) -> Result<Held, E> {
+    fn token<E: Error>(self, token: WholeNumber) -> Result<TokenValue, E> {
         if self.depth == 0 {
             return Err(E::custom("a lone token"));
         }
@@ -152,46 +152,46 @@ impl Value<'_, '_> {
             _ => self.prompts.trouble.number("token ids", read)?,
         };
         self.prompts.tokens.push(token);
-        Ok(Held::Token)
+        Ok(TokenValue::Token)
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
-    type Value = Held;
+    type Value = TokenValue;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Held, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TokenValue, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Value<'_, '_> {
-    type Value = Held;
+    type Value = TokenValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("token ids, or prompts of token ids")
     }
 
-    fn visit_u64<E: Error>(self, token: u64) -> Result<Held, E> {
-        self.token(Whole(Ok(Some(token.into()))))
+    fn visit_u64<E: Error>(self, token: u64) -> Result<TokenValue, E> {
+        self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_i64<E: Error>(self, token: i64) -> Result<Held, E> {
-        self.token(Whole(Ok(Some(token.into()))))
+    fn visit_i64<E: Error>(self, token: i64) -> Result<TokenValue, E> {
+        self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_f64<E: Error>(self, token: f64) -> Result<Held, E> {
-        self.token(Whole::of_float(token))
+    fn visit_f64<E: Error>(self, token: f64) -> Result<TokenValue, E> {
+        self.token(WholeNumber::of_float(token))
     }
 
     /// A token in quotes; or a field's list, of which a database has made a text.
-    fn visit_str<E: Error>(self, text: &str) -> Result<Held, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<TokenValue, E> {
         if self.depth > 0 || !text.trim_start().starts_with('[') {
-            return self.token(Whole::of_text(text));
+            return self.token(WholeNumber::of_text(text));
         }
         read_line(text.as_bytes(), self).map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Held, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<TokenValue, A::Error> {
         /// A prompt within a batch.
         const MAX_DEPTH: u32 = 2;
         if self.depth == MAX_DEPTH {
@@ -201,8 +201,8 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         let (depth, in_object) = (self.depth + 1, self.in_object);
         while let Some(held) = array.next_element_seed(Value { prompts: self.prompts, depth, in_object })? {
             match held {
-                Held::Token => tokens = true,
-                Held::Prompts => prompts = true,
+                TokenValue::Token => tokens = true,
+                TokenValue::Prompts => prompts = true,
             }
             if tokens && prompts {
                 return Err(A::Error::custom("tokens and prompts in one array"));
@@ -211,10 +211,10 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         if !prompts {
             self.prompts.file();
         }
-        Ok(Held::Prompts)
+        Ok(TokenValue::Prompts)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Held, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TokenValue, A::Error> {
         if self.in_object {
             return Err(A::Error::custom("a prompt object within another"));
         }
@@ -231,7 +231,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
-        Ok(Held::Prompts)
+        Ok(TokenValue::Prompts)
     }
 }
 

@@ -115,7 +115,7 @@ impl SchemaCache {
                 Err(Failure::Lasting(reason)) => return Err(LookupError::Refused(reason)),
                 Err(Failure::Passing(reason)) => {
                     tracing::warn!("{reason}; records of this schema wait, the next try is in {pause:?}");
-                    waiting.get_or_insert_with(|| Waiting::of(self));
+                    waiting.get_or_insert_with(|| WaitingGuard::of(self));
                 }
             }
             self.rest(pause)?;
@@ -207,16 +207,16 @@ impl Inner {
 }
 
 /// Counts a thread among those that wait, for as long as it lives.
-struct Waiting<'a>(&'a SchemaCache);
+struct WaitingGuard<'a>(&'a SchemaCache);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingGuard<'a> {
     fn of(cache: &'a SchemaCache) -> Self {
         cache.lock().waiting += 1;
         Self(cache)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().waiting -= 1;
     }

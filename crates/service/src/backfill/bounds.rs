@@ -1,7 +1,7 @@
 //! From what is requested to offsets: questions to the brokers.
 
 use super::BackfillError;
-use super::place::{Place, Places, RangeError, Surroundings, WarmUp, between};
+use super::place::{LogPlace, Places, RangeError, Surroundings, WarmUp, between};
 use crate::backoff::{ANSWER, answered};
 use crate::clock::SystemClock;
 use kvset_core::units::{EventTime, Offset};
@@ -82,7 +82,7 @@ impl Log<'_> {
         let mut offset_ranges = BTreeMap::new();
         for partition in self.partitions() {
             let Some(from) = range.from.of(partition) else { continue };
-            let to = range.to.of(partition).unwrap_or(Place::Latest);
+            let to = range.to.of(partition).unwrap_or(LogPlace::Latest);
             let log = self.ask(|| offsets.log_range(partition, ANSWER))?;
             let near_from = self.surroundings(&offsets, partition, log, from)?;
             let near_to = self.surroundings(&offsets, partition, log, to)?;
@@ -133,18 +133,18 @@ impl Log<'_> {
         offsets: &Offsets,
         partition: Partition,
         log: LogRange,
-        place: Place,
+        place: LogPlace,
     ) -> Result<Surroundings, KafkaFailure> {
         let mut known = Surroundings { log, moment: None, committed: None };
         match place {
-            Place::Moment(timestamp_ms) => {
+            LogPlace::Moment(timestamp_ms) => {
                 known.moment = self.ask(|| offsets.at(partition, timestamp_ms, ANSWER))?;
             }
-            Place::Committed => {
+            LogPlace::Committed => {
                 let found = self.ask(|| offsets.committed(&[partition], ANSWER))?;
                 known.committed = found.first().and_then(|(_, next)| *next);
             }
-            Place::Offset(_) | Place::Earliest | Place::Latest => {}
+            LogPlace::Offset(_) | LogPlace::Earliest | LogPlace::Latest => {}
         }
         Ok(known)
     }

@@ -10,7 +10,7 @@ mod place;
 
 pub use bounds::Range;
 pub use note::NoteError;
-pub use place::{Place, Places, RangeError, WarmUp};
+pub use place::{LogPlace, Places, RangeError, WarmUp};
 
 use crate::error::ServiceError;
 use crate::estimating::serve;
@@ -307,8 +307,8 @@ mod tests {
             settings: Settings::default(),
             run_id: RunId("r-1".to_owned()),
             range: Range {
-                from: Places::Everywhere(Place::Earliest),
-                to: Places::Everywhere(Place::Latest),
+                from: Places::Everywhere(LogPlace::Earliest),
+                to: Places::Everywhere(LogPlace::Latest),
                 warm_up: WarmUp::None,
             },
             output_topic: None,
@@ -364,7 +364,7 @@ mod tests {
         let plain = digest_of(|_| {});
         assert_eq!(plain, digest_of(|options| options.create_topics = true));
         for other in [
-            digest_of(|options| options.range.to = Places::Everywhere(Place::Committed)),
+            digest_of(|options| options.range.to = Places::Everywhere(LogPlace::Committed)),
             digest_of(|options| options.range.warm_up = WarmUp::All),
             digest_of(|options| options.output_topic = TopicName::new("elsewhere")),
             digest_of(|options| options.full_detail = true),

@@ -1,7 +1,7 @@
 //! Where a backfill begins and ends, as it is requested and as offsets.
 
 use kvset_formats::position::{LogRange, NextOffset, Partition};
-use kvset_formats::time::{Form, Numbers, Written, words};
+use kvset_formats::time::{Form, Numbers, WrittenTime, words};
 use kvset_settings::Span;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A place in the log of any partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LogPlace {
     /// Before the record at this offset.
     Offset(NextOffset),
     /// Before the first record whose time stamp is not earlier; milliseconds since the Unix epoch.
@@ -23,14 +23,14 @@ pub enum Place {
     Committed,
 }
 
-impl FromStr for Place {
+impl FromStr for LogPlace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |digits: &str| digits.parse::<i64>().ok().filter(|number| *number >= 0);
         // What is a number is an offset, and no zone would be a guess.
         let moment = |text: &str| {
-            let time = Written::of_text(text).time(Numbers::Dates).ok()?;
+            let time = WrittenTime::of_text(text).time(Numbers::Dates).ok()?;
             (time.form == Form::Date).then_some(time.moment.ms())
         };
         let place = match text {
@@ -53,7 +53,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Offset(offset) => write!(f, "{offset}"),
@@ -69,14 +69,14 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Places {
     /// The same in every partition.
-    Everywhere(Place),
+    Everywhere(LogPlace),
     /// In these partitions only.
-    Each(BTreeMap<Partition, Place>),
+    Each(BTreeMap<Partition, LogPlace>),
 }
 
 impl Places {
     /// The place in this partition, if there is one.
-    pub fn of(&self, partition: Partition) -> Option<Place> {
+    pub fn of(&self, partition: Partition) -> Option<LogPlace> {
         match self {
             Self::Everywhere(place) => Some(*place),
             Self::Each(places) => places.get(&partition).copied(),
@@ -256,7 +256,7 @@ pub struct Surroundings {
     pub committed: Option<NextOffset>,
 }
 
-impl Place {
+impl LogPlace {
     fn offset(self, known: &Surroundings) -> Option<NextOffset> {
         match self {
             Self::Offset(offset) => Some(offset),
@@ -274,11 +274,11 @@ impl Place {
 /// [`RangeError`] where the log does not hold them.
 pub fn between(
     partition: Partition,
-    (from, near_from): (Place, &Surroundings),
-    (to, near_to): (Place, &Surroundings),
+    (from, near_from): (LogPlace, &Surroundings),
+    (to, near_to): (LogPlace, &Surroundings),
 ) -> Result<(NextOffset, NextOffset), RangeError> {
     let log = near_from.log;
-    let found = |option, place: Place, known| {
+    let found = |option, place: LogPlace, known| {
         let offset = place.offset(known).ok_or(RangeError::NothingCommitted { option, partition })?;
         match offset > log.end {
             true => Err(RangeError::PastEnd { option, partition, offset, end: log.end }),
@@ -313,9 +313,9 @@ mod tests {
             assert_eq!(places.to_string(), text);
         }
         let time: Places = "2026-11-21T08:00:00.250Z".parse().expect("a time");
-        assert_eq!(time, Places::Everywhere(Place::Moment(1_795_248_000_250)));
+        assert_eq!(time, Places::Everywhere(LogPlace::Moment(1_795_248_000_250)));
         let each: Places = "3:2026-11-21T08:00:00Z".parse().expect("a time of one partition");
-        assert_eq!(each.of(P), Some(Place::Moment(1_795_248_000_000)));
+        assert_eq!(each.of(P), Some(LogPlace::Moment(1_795_248_000_000)));
         assert_eq!((each.of(Partition(0)), each.named().collect::<Vec<_>>()), (None, vec![P]));
     }
 
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn only_what_the_log_holds_is_read() {
-        use Place::{Committed, Earliest, Latest, Moment};
-        let at = |offset| Place::Offset(NextOffset(offset));
+        use LogPlace::{Committed, Earliest, Latest, Moment};
+        let at = |offset| LogPlace::Offset(NextOffset(offset));
         let log = known((100, 200));
         let committed = Surroundings { committed: Some(NextOffset(150)), ..log };
         let moment = Surroundings { moment: Some(NextOffset(120)), ..log };
-        let range = |from: (Place, &Surroundings), to: (Place, &Surroundings)| {
+        let range = |from: (LogPlace, &Surroundings), to: (LogPlace, &Surroundings)| {
             between(P, from, to).map(|(from, to)| (from.0, to.0))
         };
         assert_eq!(range((Earliest, &log), (Latest, &log)), Ok((100, 200)));

@@ -2,7 +2,7 @@
 
 use crate::error::ServiceError;
 use crate::plan::ServicePlan;
-use crate::poll_loop::stage::Known;
+use crate::poll_loop::stage::BrokerFacts;
 use crate::snapshots::checkpoints::Checkpoints;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -38,7 +38,7 @@ pub(crate) type LookUp<'a> = &'a mut dyn FnMut(Offset) -> Result<Option<RecordId
 /// be of no use is passed over and the decision made again without it.
 pub(crate) fn take_up(
     plan: &ServicePlan,
-    known: Known,
+    known: BrokerFacts,
     mut parked: Option<PartitionTask>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
     look_up: LookUp<'_>,
@@ -127,12 +127,12 @@ fn other_configuration(candidates: &[Candidate], current: Fingerprint) -> String
 
 fn decision(
     plan: &ServicePlan,
-    known: &Known,
+    known: &BrokerFacts,
     parked: Option<NextOffset>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
     candidates: &[Candidate],
 ) -> Result<Resume, ServiceError> {
-    let Known { partition, committed, log, .. } = *known;
+    let BrokerFacts { partition, committed, log, .. } = *known;
     let snapshots: Vec<_> = checkpoints.map_or_else(Vec::new, |(checkpoints, _)| {
         let facts = |candidate: &Candidate| {
             let last_record = candidate.last_record.unwrap_or(LastRecord::Gone);

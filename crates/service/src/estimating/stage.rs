@@ -9,7 +9,7 @@ use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
 use crate::plan::ServicePlan;
 use crate::poll_loop::refusals::{RefusalLog, refusals};
-use crate::poll_loop::stage::{Known, Stage};
+use crate::poll_loop::stage::{BrokerFacts, Stage};
 use crate::snapshots::checkpoints::{Checkpoints, Occasion};
 use crate::workers::pool::{Reply, WorkerPool};
 use kvset_core::estimate::Estimate;
@@ -109,7 +109,7 @@ impl<'c, M: Member, W> Estimating<'c, M, W> {
 impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimating<'c, M, W> {
     type Summary = TaskSummary;
 
-    fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
+    fn take_up(&mut self, source: &'c M, known: BrokerFacts, epoch: Epoch) -> Result<Resume, ServiceError> {
         let partition = known.partition;
         let parked = self.parking.take(partition);
         let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;

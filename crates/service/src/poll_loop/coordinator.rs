@@ -3,7 +3,7 @@
 use super::conditions::Conditions;
 use super::parts::Parts;
 use super::same_topic::SameTopic;
-use super::stage::{Known, Stage};
+use super::stage::{BrokerFacts, Stage};
 use super::standing::Standing;
 use super::summary::Summary;
 use crate::backoff::{ANSWER, Backoff, GLANCE, answered};
@@ -448,7 +448,7 @@ where
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         self.epoch = self.epoch.next();
         let gaps = self.gaps.get(&partition).cloned().unwrap_or_default();
-        let known = Known { partition, committed, log, gaps };
+        let known = BrokerFacts { partition, committed, log, gaps };
         let resume = self.stage.take_up(self.source, known, self.epoch)?;
         tracing::info!(
             partition = partition.0,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// What the brokers say of a partition.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct BrokerFacts {
     /// Which.
     pub partition: Partition,
     /// The group's stable committed offset.
@@ -33,7 +33,7 @@ pub trait Stage<'c, M: Member> {
     ///
     /// # Errors
     /// Why it cannot be; for the other methods, why the stage cannot go on.
-    fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError>;
+    fn take_up(&mut self, source: &'c M, known: BrokerFacts, epoch: Epoch) -> Result<Resume, ServiceError>;
 
     /// Whoever watches was told that the partition was taken up: tells what its state knows already.
     fn tell_restored(&mut self, _partition: Partition) {}

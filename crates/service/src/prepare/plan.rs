@@ -13,7 +13,7 @@ use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::kafka::topics::Cleanup;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset_prepare::template::{Part, Place};
+use kvset_prepare::template::{FieldPlace, TemplatePart};
 use kvset_prepare::{PageRules, Places, PrepareLimits, Preparer, Recipe, Tokenizers};
 use kvset_settings::{ModelDirectory, Settings};
 use std::sync::Arc;
@@ -128,8 +128,8 @@ pub fn recipe(settings: &Settings) -> Recipe {
         model: prepare.model.clone(),
         namespace: Some(settings.prepare.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         event_time: prepare.event_time.parts().iter().find_map(|part| match part {
-            Part::Place { place, .. } => Some::<Place>(place.clone()),
-            Part::Text(_) => None,
+            TemplatePart::Place { place, .. } => Some::<FieldPlace>(place.clone()),
+            TemplatePart::Text(_) => None,
         }),
         time_unit: prepare.event_time_unit,
         hash_key: None,

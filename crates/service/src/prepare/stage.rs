@@ -5,7 +5,7 @@ use super::threads::{Finished, Threads};
 use crate::error::ServiceError;
 use crate::events::{Observer, PrepareCounts, ServiceEvent};
 use crate::poll_loop::refusals::{RefusalLog, refusals};
-use crate::poll_loop::stage::{Known, Stage};
+use crate::poll_loop::stage::{BrokerFacts, Stage};
 use kvset_formats::codec::{LookupError, Provenance, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
@@ -13,11 +13,11 @@ use kvset_kafka::kafka::source::{Record, Source};
 use kvset_pipeline::assignment::Progress;
 use kvset_pipeline::dead_letter_policy::DeadLetterPolicy;
 use kvset_pipeline::gaps::{OffsetGaps, gap_letter};
-use kvset_pipeline::ordered::{Ordered, Ready};
+use kvset_pipeline::ordered::{InTurn, Ordered};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;
 use kvset_pipeline::worker::Report;
-use kvset_prepare::Prepared;
+use kvset_prepare::PreparedRecord;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -26,15 +26,15 @@ pub(super) struct Preparing<'c> {
     threads: Threads<'c>,
     observer: &'c dyn Observer,
     ordered: Ordered<Attempt>,
-    held: BTreeMap<Partition, Held>,
+    held: BTreeMap<Partition, PartitionProgress>,
     refusals: RefusalLog,
 }
 
 /// What became of a record, and how long it took.
-type Attempt = (Result<Prepared, LookupError>, Duration);
+type Attempt = (Result<PreparedRecord, LookupError>, Duration);
 
 /// What is known of a partition between two records.
-struct Held {
+struct PartitionProgress {
     epoch: Epoch,
     policy: DeadLetterPolicy,
     next: NextOffset,
@@ -60,19 +60,19 @@ impl<'c> Preparing<'c> {
     }
 }
 
-impl Held {
+impl PartitionProgress {
     /// Adds up records in order, up to one that is refused too many.
     fn add_up(
         &mut self,
         plan: &PreparePlan,
         partition: Partition,
-        ready: Vec<Ready<Attempt>>,
+        ready: Vec<InTurn<Attempt>>,
     ) -> Report<PrepareCounts> {
         let topic = plan.stream.topic.as_str();
         let (mut counts, mut failure) = (PrepareCounts::default(), None);
         let (mut outputs, records) = (Vec::new(), ready.len());
         let bytes = ready.iter().map(|ready| ready.bytes).sum();
-        for Ready { offset, bytes, done: (prepared, took) } in ready {
+        for InTurn { offset, bytes, done: (prepared, took) } in ready {
             if self.failed {
                 break;
             }
@@ -103,8 +103,8 @@ impl Held {
         topic: &str,
         partition: Partition,
         offset: i64,
-        prepared: Result<Prepared, LookupError>,
-    ) -> Result<Prepared, Option<TaskError>> {
+        prepared: Result<PreparedRecord, LookupError>,
+    ) -> Result<PreparedRecord, Option<TaskError>> {
         let prepared = prepared
             .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown)))?;
         // Where most requests of a record are good, its mapping is.
@@ -130,15 +130,15 @@ impl Held {
 impl<'c> Stage<'c, Source> for Preparing<'c> {
     type Summary = PrepareCounts;
 
-    fn take_up(&mut self, _: &'c Source, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
-        let Known { partition, committed, log, gaps } = known;
+    fn take_up(&mut self, _: &'c Source, known: BrokerFacts, epoch: Epoch) -> Result<Resume, ServiceError> {
+        let BrokerFacts { partition, committed, log, gaps } = known;
         let (start, lost_history) = (self.plan.stream.start, self.plan.stream.lost_history);
         let facts = Facts { committed, log, snapshots: &[], parked: None, start, lost_history };
         let resume =
             decide_stateless(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
         let policy = DeadLetterPolicy::new(self.plan.dead_letters);
         let next = resume.replay_from;
-        self.held.insert(partition, Held { epoch, policy, next, gaps, failed: false });
+        self.held.insert(partition, PartitionProgress { epoch, policy, next, gaps, failed: false });
         self.ordered.open(partition, epoch);
         Ok(resume)
     }

@@ -10,7 +10,7 @@ use kvset_formats::position::{Epoch, Partition};
 use kvset_kafka::kafka::member::InputRecord as _;
 use kvset_kafka::kafka::source::Record;
 use kvset_kafka::registry::cache::SchemaCache;
-use kvset_prepare::{Prepared, Preparer, RawRecord};
+use kvset_prepare::{PreparedRecord, Preparer, RawRecord};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Finished {
     pub(super) partition: Partition,
     pub(super) epoch: Epoch,
     pub(super) offset: i64,
-    pub(super) prepared: Result<Prepared, LookupError>,
+    pub(super) prepared: Result<PreparedRecord, LookupError>,
     pub(super) took: Duration,
 }
 
@@ -98,8 +98,8 @@ fn finish(preparer: &mut Preparer, job: &Job<'_>) -> Finished {
 fn prepare_guarded(
     preparer: &mut Preparer,
     record: &RawRecord<'_>,
-    prepare: impl FnOnce(&mut Preparer, &RawRecord<'_>) -> Prepared,
-) -> Prepared {
+    prepare: impl FnOnce(&mut Preparer, &RawRecord<'_>) -> PreparedRecord,
+) -> PreparedRecord {
     // Buffers are emptied before each use, so a record that broke off leaves nothing behind.
     let guarded = catch_unwind(AssertUnwindSafe(|| prepare(preparer, record)));
     guarded.unwrap_or_else(|_| {

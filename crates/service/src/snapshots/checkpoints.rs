@@ -17,7 +17,7 @@ use kvset_snapshot::format::{Body, Snapshot};
 use kvset_snapshot::known::KnownParts;
 use kvset_snapshot::limits::PartsLimits;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
-use kvset_snapshot::writer::{SnapshotWriter, Submitted, Writing, Written};
+use kvset_snapshot::writer::{SnapshotOutcome, SnapshotWriter, Submitted, Writing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub enum Occasion {
 pub struct Checkpoints {
     store: Arc<dyn SnapshotStore>,
     writer: Box<dyn Writing>,
-    written: Receiver<Written>,
+    written: Receiver<SnapshotOutcome>,
     fingerprint: Fingerprint,
     topic: String,
     every: Duration,
@@ -115,7 +115,7 @@ impl Checkpoints {
     pub fn over(
         store: Arc<dyn SnapshotStore>,
         writer: Box<dyn Writing>,
-        written: Receiver<Written>,
+        written: Receiver<SnapshotOutcome>,
         plan: &StatePlan,
         topic: &str,
     ) -> Self {
@@ -284,8 +284,8 @@ impl Checkpoints {
 }
 
 /// Tells what became of a snapshot; gives the bytes written if it is safe, and its memory.
-fn told(written: Written, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
-    let Written {
+fn told(written: SnapshotOutcome, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
+    let SnapshotOutcome {
         partition: id,
         next_offset: next,
         duration: took,

@@ -1,7 +1,7 @@
 //! What a set of pools did not see, or not count, of its log.
 
 use crate::units::EventTime;
-use crate::windows::missing::Missing;
+use crate::windows::missing::MissingRecords;
 use serde::{Deserialize, Serialize};
 
 /// Whether everything the state depends on was seen.
@@ -40,12 +40,12 @@ impl History {
     }
 
     /// What of the log is not in the windows.
-    pub(super) fn missing(self) -> Missing {
+    pub(super) fn missing(self) -> MissingRecords {
         match self {
-            Self::Whole | Self::Missing => Missing::default(),
-            Self::MissingBefore(time) => Missing { unseen_before: Some(time), uncounted_upto: None },
+            Self::Whole | Self::Missing => MissingRecords::default(),
+            Self::MissingBefore(time) => MissingRecords { unseen_before: Some(time), uncounted_upto: None },
             Self::WarmedUp { missing_before, upto } => {
-                Missing { unseen_before: missing_before, uncounted_upto: Some(upto) }
+                MissingRecords { unseen_before: missing_before, uncounted_upto: Some(upto) }
             }
         }
     }

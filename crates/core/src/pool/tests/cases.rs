@@ -9,7 +9,7 @@ use crate::stack::ChainPolicy;
 use crate::units::PageCount;
 use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
-use crate::windows::missing::Missing;
+use crate::windows::missing::MissingRecords;
 use crate::windows::window::WindowKind;
 
 fn windows(texts: &[&str]) -> Vec<WindowKind> {
@@ -262,7 +262,10 @@ fn a_recommendation_never_shrinks_on_a_window_that_warms_up() {
         }
         let moment = Moment {
             next_offset: Offset(2 * window + 2),
-            missing: Missing { unseen_before: missing_before.map(EventTime), ..Missing::default() },
+            missing: MissingRecords {
+                unseen_before: missing_before.map(EventTime),
+                ..MissingRecords::default()
+            },
         };
         let mut closed = Vec::new();
         pool.advance_watermark(EventTime(10 * window + 10), moment, &mut closed);

@@ -2,7 +2,7 @@
 
 /// Pages by request, in the order of the requests: a binary indexed tree.
 #[derive(Debug, Default)]
-pub(super) struct Brought {
+pub(super) struct PrefixSums {
     /// Entry `i - 1` has the sum over the requests from `i - (i & -i)` to `i - 1`.
     sums: Vec<u64>,
     total: u64,
@@ -10,7 +10,7 @@ pub(super) struct Brought {
     forgotten: u64,
 }
 
-impl Brought {
+impl PrefixSums {
     /// Adds a request of which nothing was brought back.
     pub(super) fn push(&mut self) {
         let at = self.sums.len() + 1;
@@ -88,7 +88,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 1u32..9), 0..80),
             forgotten in any::<prop::sample::Index>(),
         ) {
-            let (mut brought, mut list) = (Brought::default(), Vec::<u64>::new());
+            let (mut brought, mut list) = (PrefixSums::default(), Vec::<u64>::new());
             for (number, (is_new, at, pages)) in steps.iter().enumerate() {
                 if *is_new || list.is_empty() {
                     brought.push();

@@ -22,7 +22,7 @@ use crate::engines::one_pass::{Engine, Extent};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{BEYOND, Outcome, Run};
 use crate::units::{PageCount, PageSize};
-use brought::Brought;
+use brought::PrefixSums;
 use std::collections::VecDeque;
 
 /// Follows the requests of an engine that keeps what it generates.
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 pub struct AnswerReuse {
     /// The requests that left pages without ids, from the oldest on that the stack still knows.
     ends: VecDeque<End>,
-    brought: Brought,
+    brought: PrefixSums,
     /// What the sample has left of the answers' pages, as the engine has it.
     sampled_outputs: u64,
     /// What the last request found.

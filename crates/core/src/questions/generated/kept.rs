@@ -26,7 +26,7 @@ struct KeptReturnRef<'a> {
 
 /// What is read back.
 #[derive(Deserialize)]
-pub(super) struct Kept {
+pub(super) struct SavedGenerated {
     naming: bool,
     limit: u64,
     requests: u64,
@@ -60,9 +60,9 @@ impl Serialize for GeneratedPages {
     }
 }
 
-impl From<Kept> for GeneratedPages {
-    fn from(kept: Kept) -> Self {
-        let Kept { naming, limit, requests, ends, returns } = kept;
+impl From<SavedGenerated> for GeneratedPages {
+    fn from(kept: SavedGenerated) -> Self {
+        let SavedGenerated { naming, limit, requests, ends, returns } = kept;
         let answers = ends.iter().map(|(_, end)| end.answers.len() as u64).sum();
         let mut returned_ids = Vec::new();
         let placed = |(digest, found): (u64, KeptReturn)| {

@@ -29,12 +29,12 @@ use crate::units::pages::{PageIds, Scope, mix};
 use crate::units::ratio::Ratio;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kept::Kept;
+use kept::SavedGenerated;
 use serde::{Deserialize, Serialize};
 
 /// Follows the requests of a pool.
 #[derive(Debug, Deserialize)]
-#[serde(from = "Kept")]
+#[serde(from = "SavedGenerated")]
 pub struct GeneratedPages {
     /// Whether pages get names; else only how far answers reach is kept.
     naming: bool,

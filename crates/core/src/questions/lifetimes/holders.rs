@@ -25,7 +25,7 @@ pub(crate) struct Holder {
 
 /// Known pages of a request, as they changed hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct HandedPages {
     /// Where the one is listed that they were taken from, and that had them as its shallowest; none where the stack
     /// had forgotten them.
     pub from: Option<u32>,
@@ -57,7 +57,7 @@ pub(crate) struct Holders {
     bound: PageCount,
     now: Option<EventTime>,
     #[serde(skip)]
-    taken: Vec<Taken>,
+    taken: Vec<HandedPages>,
 }
 
 /// For every place in the list before it was packed, its place now; that of an entry which is gone is the next one's.
@@ -128,7 +128,7 @@ impl Holders {
     }
 
     /// What the latest request took over, in prefix order: one entry a run of its outcome, those that can be hits first.
-    pub(crate) fn taken(&self) -> &[Taken] {
+    pub(crate) fn taken(&self) -> &[HandedPages] {
         &self.taken
     }
 
@@ -191,7 +191,7 @@ impl Holders {
         }
         let is_rest = place.is_some_and(|place| self.entries[place].pages == 0);
         let from = place.map(|place| place as u32);
-        self.taken.push(Taken { from, pages: run.pages, age_ms, can_hit, is_rest });
+        self.taken.push(HandedPages { from, pages: run.pages, age_ms, can_hit, is_rest });
     }
 
     fn give(&mut self, place: usize, pages: u32) {

@@ -8,7 +8,7 @@ pub(crate) mod model;
 
 pub(crate) use boundaries::Boundaries;
 pub(crate) use boundary::Boundary;
-pub(crate) use holders::{Holder, Holders, Packed, Taken};
+pub(crate) use holders::{HandedPages, Holder, Holders, Packed};
 
 use crate::pool::config::PoolConfig;
 use crate::questions::retention::{Retention, RetentionConfig, RetentionShare};
@@ -65,7 +65,7 @@ impl Lifetimes {
         }
         retention.iter_mut().for_each(|retention| retention.follow(holders, outcome, pages));
         if let Some(sights) = sights {
-            let place = |taken: &Taken| taken.from.map(|place| place as usize);
+            let place = |taken: &HandedPages| taken.from.map(|place| place as usize);
             holders.taken().iter().for_each(|taken| sights.take(place(taken), taken.pages));
             sights.arrive(outcome.new_pages);
         }

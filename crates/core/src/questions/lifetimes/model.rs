@@ -43,7 +43,7 @@ pub(crate) fn timed_requests(most: usize) -> impl Strategy<Value = Vec<TimedRequ
 
 /// A page as the list has it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Held {
+pub(crate) struct ListedPage {
     pub page: Page,
     pub touched: i64,
     pub tenant: Option<u8>,
@@ -73,7 +73,7 @@ pub(crate) struct Model {
     pub profile: Profile,
     engine: Engine,
     /// Most recent first.
-    pub list: Vec<Held>,
+    pub list: Vec<ListedPage>,
     pub now: Option<i64>,
     clock: i64,
     pub partial: bool,
@@ -127,7 +127,7 @@ impl Model {
             }
             self.partial = !stored.is_multiple_of(SIZE);
         }
-        let held = |page: &Page| Held { page: page.clone(), touched: now, tenant: request.tenant };
+        let held = |page: &Page| ListedPage { page: page.clone(), touched: now, tenant: request.tenant };
         let mut looked = Looked { limit, prompt, ..Looked::default() };
         for page in &pages {
             let depth = self.list.iter().position(|held| held.page == *page);

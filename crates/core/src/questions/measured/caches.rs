@@ -3,7 +3,7 @@
 use super::accepted::Accepted;
 use super::answers::{Answers, explained};
 use super::reading::CachedPages;
-use super::restarts::{Explained, ReplicaRestart, Restarts, Seen};
+use super::restarts::{Explained, ReplicaRestart, RequestPosition, Restarts};
 use super::share::MeasuredShare;
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
@@ -144,7 +144,7 @@ impl Served {
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
         let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
         let number = routed.map_or(request.index, |routed| routed.number);
-        let seen = Seen { number, index: request.index, event_time: request.event.event_time };
+        let seen = RequestPosition { number, index: request.index, event_time: request.event.event_time };
         let restarts = match routed {
             None => &mut self.alone,
             Some(routed) => of_replica(&mut self.restarts, routed.replica),

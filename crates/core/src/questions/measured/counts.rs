@@ -117,7 +117,7 @@ impl Counts {
 
 /// What an estimate is made of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted {
+pub(super) struct Agreement {
     pub(super) counts: Counts,
     /// The capacity that most of those that can tell agree on.
     pub(super) agreed: Option<Agreed>,

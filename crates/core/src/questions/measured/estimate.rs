@@ -2,7 +2,7 @@
 
 use super::agreement::agreed;
 use super::caches::MeasuredCaches;
-use super::counts::Counted;
+use super::counts::Agreement;
 use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::point_tally::PointTally;
@@ -164,7 +164,7 @@ impl MeasuredFigures<'_> {
         requests_left_out: u64,
     ) -> MeasuredEstimate {
         let intervals = tally.intervals();
-        let counted = Counted {
+        let counted = Agreement {
             counts: *tally.counts(),
             agreed: agreed(&intervals, |each| caches.explained(each, &self.during)),
             told: (intervals.requests(), intervals.pages()),
@@ -193,11 +193,11 @@ impl MeasuredFigures<'_> {
     /// `ledger` is drawn up at capacities of all caches and of each, in followed pages.
     fn estimate_of(
         &self,
-        counted: &Counted,
+        counted: &Agreement,
         ledger: impl Fn(Need, Need) -> Ledger,
         restarts: impl Fn(Need) -> Vec<RestartEstimate>,
     ) -> MeasuredEstimate {
-        let Counted { counts, replicas, told, .. } = *counted;
+        let Agreement { counts, replicas, told, .. } = *counted;
         let decode_side = counts.are_of_decode_side();
         let agreed = counted.agreed.filter(|_| !decode_side);
         let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);

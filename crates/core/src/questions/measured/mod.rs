@@ -39,7 +39,7 @@ pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
 pub use reading::{CachedPages, Explanation, Reading};
-pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
+pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, RequestPosition, Restart, Restarts};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;
 pub use verdict::{Findings, MIN_AGREEMENT, Verdict};

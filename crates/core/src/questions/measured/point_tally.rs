@@ -1,6 +1,6 @@
 //! The measured requests of a trace or window, counted at single capacities.
 
-use super::counts::{Counted, Counts};
+use super::counts::{Agreement, Counts};
 use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::reading::{CachedPages, Explanation};
@@ -95,8 +95,8 @@ impl PointTally {
     }
 
     /// What an estimate is made of, of so many caches at each of these capacities.
-    pub(super) fn counted(&self, capacities: &[Need], replicas: u64) -> Counted {
-        Counted { counts: self.counts, agreed: self.agreed(capacities), told: self.told, replicas }
+    pub(super) fn counted(&self, capacities: &[Need], replicas: u64) -> Agreement {
+        Agreement { counts: self.counts, agreed: self.agreed(capacities), told: self.told, replicas }
     }
 
     /// The capacity that most requests agree on, and those next to it that just as many do; of equals the one with

@@ -30,7 +30,7 @@ const MIN_FOLLOWERS: u64 = 8;
 
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct RequestPosition {
     /// Its number in its cache: what [`crate::request::outcome::Run::last_touched_by`] refers to.
     pub number: u64,
     /// Its number in the trace, counted from 0.
@@ -43,7 +43,7 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
     /// The first request that missed what the cache could have held.
-    pub first: Seen,
+    pub first: RequestPosition,
     /// Requests from that one on that did.
     pub misses: u64,
 }
@@ -51,7 +51,7 @@ pub struct Restart {
 /// A request that found less than its reusable prefix, and that a restart may explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Miss {
-    seen: Seen,
+    seen: RequestPosition,
     /// Need of the first page that it missed: its interval ends there.
     need: Need,
     /// The request that touched that page last.
@@ -101,7 +101,7 @@ pub struct Restarts {
 
 impl Restarts {
     /// Takes in a request that hit `hits` pages; requests come by number.
-    pub fn observe(&mut self, hits: u64, outcome: &Outcome, seen: Seen) {
+    pub fn observe(&mut self, hits: u64, outcome: &Outcome, seen: RequestPosition) {
         self.open_before(seen.number);
         if outcome.runs.is_empty() {
             return;

@@ -85,7 +85,7 @@ impl Measured {
     /// Takes in a request that hit `hits` pages.
     fn take(&mut self, hits: u64, outcome: &Outcome, number: u64) {
         self.tally.add(&share(hits, outcome, None));
-        let seen = Seen { number, index: number, event_time: EventTime(number as i64) };
+        let seen = RequestPosition { number, index: number, event_time: EventTime(number as i64) };
         self.restarts.observe(hits, outcome, seen);
     }
 }

@@ -6,7 +6,7 @@ use super::bits::Bits;
 /// The pages kept, by the run that uses them next. Runs are numbered by (request, depth), so the largest number is
 /// the one to drop from, at its deep end.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct NextUses<'a> {
     future: &'a Future<'a>,
     capacity: u64,
     /// Number of the range's first run.
@@ -18,7 +18,7 @@ pub(super) struct Kept<'a> {
     total: u64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> NextUses<'a> {
     pub(super) fn new(future: &'a Future<'a>, capacity: u64) -> Self {
         let runs = future.runs();
         Self {

@@ -6,7 +6,7 @@
 //! is that over prefixes.
 //!
 //! It needs the future, so it is reported of a log or a window that has ended, in two passes: the runs of the engine tell who
-//! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`Kept`]), a few steps a run. Room
+//! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`NextUses`]), a few steps a run. Room
 //! for what is being computed is not requested, so nobody reaches it.
 
 mod bits;
@@ -15,7 +15,7 @@ mod kept;
 mod tests;
 
 use crate::questions::request_runs::RunLog;
-use kept::Kept;
+use kept::NextUses;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -119,7 +119,7 @@ impl<'a> Future<'a> {
 
     /// Accesses that hit with so many pages (followed ones, as all here), from the request numbered `counted` on.
     pub fn hits_at(&self, capacity: u64, counted: u32) -> u64 {
-        let mut kept = Kept::new(self, capacity);
+        let mut kept = NextUses::new(self, capacity);
         let mut hits = 0;
         for request in self.range.clone() {
             let found = kept.access(request);

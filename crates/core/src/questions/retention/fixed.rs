@@ -6,9 +6,9 @@
 //! line a few runs of pages written together are enough, and whoever takes a whole line takes its runs in one piece.
 
 use super::Ttl;
-use super::lines::{Line, Lines, Written};
+use super::lines::{Line, Lines, PageLine};
 use super::sliding::Level;
-use crate::questions::lifetimes::{Holders, Packed, Taken};
+use crate::questions::lifetimes::{HandedPages, Holders, Packed};
 use crate::request::outcome::Outcome;
 use crate::units::EventTime;
 use serde::de::Error;
@@ -28,7 +28,7 @@ pub(super) struct Fixed {
 struct Cache {
     ttl: Ttl,
     /// What has not expired, by when it was written.
-    there: VecDeque<Written>,
+    there: VecDeque<PageLine>,
     level: Level,
     /// Nothing expires up to this moment, so that until then there is nothing to look for.
     stays_until: EventTime,
@@ -39,8 +39,8 @@ struct Cache {
 struct SavedCache {
     ttl: Ttl,
     /// One per request in the list.
-    lines: Vec<Vec<Written>>,
-    there: VecDeque<Written>,
+    lines: Vec<Vec<PageLine>>,
+    there: VecDeque<PageLine>,
     level: Level,
 }
 
@@ -83,7 +83,7 @@ impl Fixed {
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        let there = self.caches.iter().map(|cache| cache.there.capacity() * size_of::<Written>());
+        let there = self.caches.iter().map(|cache| cache.there.capacity() * size_of::<PageLine>());
         self.lines.memory_bytes() + there.sum::<usize>()
     }
 }
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Fixed {
 }
 
 impl Cache {
-    fn of(ttl: Ttl, there: VecDeque<Written>, level: Level) -> Self {
+    fn of(ttl: Ttl, there: VecDeque<PageLine>, level: Level) -> Self {
         Self { ttl, there, level, stays_until: EventTime(i64::MIN) }
     }
 
@@ -165,7 +165,7 @@ impl Cache {
         arriving.lines.push(arriving.line);
         self.level.pages += u64::from(arriving.written);
         if arriving.written > 0 {
-            self.there.push_back(Written { at: now, pages: arriving.written });
+            self.there.push_back(PageLine { at: now, pages: arriving.written });
         }
         arriving.hits
     }
@@ -194,7 +194,7 @@ struct Arriving<'a> {
 impl Arriving<'_> {
     /// Moves the shallowest pages of a line to the request that arrives.
     #[inline(always)]
-    fn take(&mut self, index: usize, taken: &Taken) {
+    fn take(&mut self, index: usize, taken: &HandedPages) {
         if taken.is_rest && self.lines.oldest(index).is_some_and(|at| self.is_there(at)) {
             self.hit(taken.pages);
             self.lines.append_rest(index, &mut self.line);
@@ -224,7 +224,7 @@ impl Arriving<'_> {
         if pages > 0 {
             self.is_broken = true;
             self.written += pages;
-            self.lines.append(&mut self.line, Written { at: self.now, pages });
+            self.lines.append(&mut self.line, PageLine { at: self.now, pages });
         }
     }
 

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 
 /// Pages written together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct PageLine {
     pub at: EventTime,
     pub pages: u32,
 }
@@ -82,13 +82,13 @@ impl Lines {
 
     /// Takes the first run of a line, at most so many pages of it.
     #[inline(always)]
-    pub(super) fn take_first(&mut self, index: usize, most: u32) -> Option<Written> {
+    pub(super) fn take_first(&mut self, index: usize, most: u32) -> Option<PageLine> {
         let first = self.lines[index].first;
         if first == NONE || most == 0 {
             return None;
         }
         let link = &mut self.links[first as usize];
-        let taken = Written { at: link.at, pages: link.pages.min(most) };
+        let taken = PageLine { at: link.at, pages: link.pages.min(most) };
         link.pages -= taken.pages;
         if link.pages == 0 {
             self.lines[index].first = link.next;
@@ -99,7 +99,7 @@ impl Lines {
 
     /// Adds a run below a line.
     #[inline(always)]
-    pub(super) fn append(&mut self, line: &mut Line, run: Written) {
+    pub(super) fn append(&mut self, line: &mut Line, run: PageLine) {
         line.oldest = line.oldest.min(run.at);
         if self.join(line, run) {
             return;
@@ -125,7 +125,7 @@ impl Lines {
         let rest = std::mem::take(&mut self.lines[index]);
         line.oldest = line.oldest.min(rest.oldest);
         let Link { at, pages, next } = self.links[rest.first as usize];
-        if !self.join(line, Written { at, pages }) {
+        if !self.join(line, PageLine { at, pages }) {
             return self.chain(line, rest.first, rest.last);
         }
         self.free.push(rest.first);
@@ -136,7 +136,7 @@ impl Lines {
 
     /// Adds a run to the last one of a line, if both were written together.
     #[inline(always)]
-    fn join(&mut self, line: &Line, run: Written) -> bool {
+    fn join(&mut self, line: &Line, run: PageLine) -> bool {
         let last = (line.first != NONE).then(|| &mut self.links[line.last as usize]);
         match last.filter(|last| last.at == run.at) {
             Some(last) => {
@@ -176,15 +176,15 @@ impl Lines {
     }
 
     /// The runs of every request with one time to live, in the order of the list.
-    pub(super) fn all_runs(&self, ttl: usize) -> impl Iterator<Item = Vec<Written>> + '_ {
+    pub(super) fn all_runs(&self, ttl: usize) -> impl Iterator<Item = Vec<PageLine>> + '_ {
         let lines = self.lines.iter().skip(ttl).step_by(self.ttls.max(1));
         lines.map(|line| self.runs(*line).collect())
     }
 
-    fn runs(&self, line: Line) -> impl Iterator<Item = Written> + '_ {
+    fn runs(&self, line: Line) -> impl Iterator<Item = PageLine> + '_ {
         let link = |at: u32| (at != NONE).then(|| self.links[at as usize]);
         std::iter::successors(link(line.first), move |before| link(before.next))
-            .map(|Link { at, pages, .. }| Written { at, pages })
+            .map(|Link { at, pages, .. }| PageLine { at, pages })
     }
 
     /// Bytes of memory held, nearly.

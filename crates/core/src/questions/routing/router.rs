@@ -36,7 +36,7 @@ pub struct Router {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum State {
-    Logged(Names),
+    Logged(ReplicaNames),
     RoundRobin { next: usize },
     Hash(HashBy),
     LeastInFlight(LeastInFlight),
@@ -47,14 +47,14 @@ enum State {
 /// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<Option<Box<str>>>")]
-struct Names {
+struct ReplicaNames {
     indices: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
     /// Of requests without a name.
     unnamed: Option<usize>,
     names: Vec<Option<Box<str>>>,
 }
 
-impl From<Vec<Option<Box<str>>>> for Names {
+impl From<Vec<Option<Box<str>>>> for ReplicaNames {
     fn from(names: Vec<Option<Box<str>>>) -> Self {
         let indices = names.iter().enumerate().filter_map(|(index, name)| Some((name.clone()?, index)));
         let unnamed = names.iter().position(Option::is_none);
@@ -62,13 +62,13 @@ impl From<Vec<Option<Box<str>>>> for Names {
     }
 }
 
-impl Serialize for Names {
+impl Serialize for ReplicaNames {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.names.serialize(to)
     }
 }
 
-impl Names {
+impl ReplicaNames {
     fn are_distinct(&self) -> bool {
         self.indices.len() + usize::from(self.unnamed.is_some()) == self.names.len()
     }
@@ -95,7 +95,7 @@ impl Router {
     /// A router that has seen nothing.
     pub fn new(spec: RouterSpec) -> Self {
         let state = match spec.kind {
-            RouterKind::Logged => State::Logged(Names::default()),
+            RouterKind::Logged => State::Logged(ReplicaNames::default()),
             RouterKind::RoundRobin => State::RoundRobin { next: 0 },
             RouterKind::Hash(by) => State::Hash(by),
             RouterKind::LeastInFlight => State::LeastInFlight(LeastInFlight::new(spec.replicas)),

@@ -2,7 +2,7 @@
 
 use super::accounts::{Account, TenantFigures, ranked};
 use super::estimate::TenantEstimate;
-use super::names::{Names, TenantId};
+use super::names::{NameIndex, TenantId};
 use super::occupancy::Occupancy;
 use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsTally};
 use crate::pool::config::PoolConfig;
@@ -17,7 +17,7 @@ pub struct Tenants {
     /// By the pool's configuration.
     #[serde(skip, default = "TenantsConfig::unknown")]
     config: TenantsConfig,
-    names: Names,
+    names: NameIndex,
     /// One per capacity.
     occupancies: Vec<Occupancy>,
     /// What each capacity had held as the first counted request had arrived.
@@ -31,7 +31,7 @@ impl Tenants {
     /// Nobody seen yet.
     pub fn new(config: TenantsConfig) -> Self {
         Self {
-            names: Names::default(),
+            names: NameIndex::default(),
             occupancies: config.capacities.iter().map(|capacity| Occupancy::at(*capacity)).collect(),
             before: None,
             share: None,

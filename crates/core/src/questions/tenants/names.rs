@@ -40,13 +40,13 @@ impl TenantId {
 /// Names and their places.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Box<str>>")]
-pub(super) struct Names {
+pub(super) struct NameIndex {
     #[serde(skip)]
     ids: HashMap<Box<str>, TenantId>,
     names: Vec<Box<str>>,
 }
 
-impl Names {
+impl NameIndex {
     /// The place of a name, a new one where it was never seen and there is room.
     pub(super) fn id_of(&mut self, name: Option<&str>) -> TenantId {
         let Some(name) = name else { return TenantId::UNNAMED };
@@ -84,7 +84,7 @@ impl Names {
     }
 }
 
-impl From<Vec<Box<str>>> for Names {
+impl From<Vec<Box<str>>> for NameIndex {
     fn from(names: Vec<Box<str>>) -> Self {
         let ids =
             names.iter().enumerate().map(|(at, name)| (name.clone(), TenantId::at(at + NOBODY))).collect();

@@ -35,7 +35,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     rules: StepRules,
-    last: Option<Step>,
+    last: Option<LastStep>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ struct StepRules {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Step {
+struct LastStep {
     accepted_requests: u64,
     end_ms: i64,
 }
@@ -71,14 +71,14 @@ impl Steps {
         let is_step = window.requests >= self.rules.min_requests
             && self.last.is_none_or(|last| self.rules.are_apart(last, window));
         if is_step {
-            self.last = Some(Step { accepted_requests: window.accepted_requests, end_ms: window.end_ms });
+            self.last = Some(LastStep { accepted_requests: window.accepted_requests, end_ms: window.end_ms });
         }
         is_step
     }
 }
 
 impl StepRules {
-    fn are_apart(&self, last: Step, window: &Evidence) -> bool {
+    fn are_apart(&self, last: LastStep, window: &Evidence) -> bool {
         let came = window.accepted_requests.saturating_sub(last.accepted_requests);
         if !window.is_timed {
             return came >= self.new_requests;

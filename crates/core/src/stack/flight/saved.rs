@@ -7,7 +7,7 @@ use crate::stack::ids::{Place, ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
 use crate::stack::tree::Tree;
 use crate::stack::{HELD, MAX_REQUEST_PAGES};
-use crate::units::packed::{self, Made};
+use crate::units::packed::{self, DerivedArray};
 use crate::units::pages::Scope;
 use crate::units::{EventTime, is_countable};
 use bytemuck::{Pod, Zeroable};
@@ -108,7 +108,7 @@ impl Serialize for FlightRef<'_> {
             alone: alone.and_then(|at| self.0.requests[at as usize]).map(|request| request.number),
             requests: &requests,
             touched: &touched,
-            fallen: Made { count: fallen.len(), element: |slot: usize| fallen[slot] },
+            fallen: DerivedArray { count: fallen.len(), element: |slot: usize| fallen[slot] },
         }
         .serialize(serializer)
     }

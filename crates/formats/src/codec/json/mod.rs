@@ -111,7 +111,7 @@ impl Visitor<'_> for MemberName {
 
 /// What was found alongside the ids, which go into the buffers.
 #[derive(Debug, Default, PartialEq)]
-struct Found<'a> {
+struct ScalarFields<'a> {
     event_time: Option<Number>,
     page_ids: bool,
     pool: Option<Cow<'a, str>>,
@@ -246,14 +246,14 @@ struct ObjectReader<'b> {
 }
 
 impl<'de> Visitor<'de> for ObjectReader<'_> {
-    type Value = Found<'de>;
+    type Value = ScalarFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found::default();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<ScalarFields<'de>, A::Error> {
+        let mut found = ScalarFields::default();
         let mut seen = 0u32;
         while let Some(member) = map.next_key_seed(MemberName)? {
             if !member.is_first(&mut seen) {
@@ -438,7 +438,7 @@ fn read_object<'a>(
     text: &'a str,
     limits: &DecodeLimits,
     buffers: &mut IdBuffers,
-) -> Result<Found<'a>, DecodeError> {
+) -> Result<ScalarFields<'a>, DecodeError> {
     buffers.prompt.clear();
     buffers.output.clear();
     let mut refusal = None;
@@ -465,7 +465,7 @@ fn undecodable(error: &serde_json::Error) -> DecodeError {
 
 /// The fields as they are written: absent ones left out.
 #[derive(Serialize)]
-struct Written<'a> {
+struct JsonFields<'a> {
     event_time: i64,
     #[serde(serialize_with = "write_ids")]
     page_ids: PageIds<'a>,
@@ -509,7 +509,7 @@ fn no_ids(ids: &PageIds<'_>) -> bool {
 
 /// Appends a message as one line of JSON, without the line's end.
 pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-    let written = Written {
+    let written = JsonFields {
         event_time: message.event_time,
         page_ids: message.page_ids,
         pool: message.pool.as_deref(),

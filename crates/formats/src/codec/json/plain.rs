@@ -7,16 +7,20 @@
 use super::super::avro::IdBuffers;
 use super::super::integers::{leading_signed_array, skip_space};
 use super::super::limits::DecodeLimits;
-use super::{Found, Member, read_base64};
+use super::{Member, ScalarFields, read_base64};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// Reads one object; nothing if it is not plain.
-pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuffers) -> Option<Found<'a>> {
+pub(super) fn read<'a>(
+    text: &'a str,
+    limits: &DecodeLimits,
+    buffers: &mut IdBuffers,
+) -> Option<ScalarFields<'a>> {
     buffers.prompt.clear();
     buffers.output.clear();
     let mut rest = skip_space(text.as_bytes()).strip_prefix(b"{")?;
-    let mut found = Found::default();
+    let mut found = ScalarFields::default();
     let mut seen = 0u32;
     loop {
         let (name, behind) = plain_string(skip_space(rest))?;

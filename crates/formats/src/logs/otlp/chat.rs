@@ -1,6 +1,6 @@
 //! What the bodies of chats are written of, and why a prompt is refused.
 
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 use serde_json::Value;
@@ -72,7 +72,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// Whether the request is a completion of a text, by the conventions' name or by OpenLLMetry's.
-pub(super) fn is_completion(item: &Item) -> bool {
+pub(super) fn is_completion(item: &LoggedItem) -> bool {
     let is = |key: &str, value: &str| item.get(key).and_then(AnyValue::text) == Some(value);
     is("gen_ai.operation.name", "text_completion")
         || is("gen_ai.operation.name", "text.completions")

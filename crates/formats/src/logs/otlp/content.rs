@@ -1,7 +1,7 @@
 //! Which attributes hold what was said: they reach no name, no label and no message, and those that may hold a part of a
 //! prompt are named where it is not whole.
 
-use super::item::Item;
+use super::item::LoggedItem;
 
 /// Attributes that hold prompts, answers or parts of them.
 const CONTENT: [&str; 30] = [
@@ -75,17 +75,17 @@ pub(super) fn is_content(key: &str) -> bool {
 }
 
 /// Whether an item holds anything that was said.
-pub(super) fn has_content(item: &Item) -> bool {
+pub(super) fn has_content(item: &LoggedItem) -> bool {
     !item.messages.is_empty() || item.attributes.iter().any(|attribute| is_content(&attribute.key))
 }
 
 /// The attributes of an item that may hold a part of a prompt.
-pub(super) fn parts(item: &Item) -> impl Iterator<Item = &'static str> {
+pub(super) fn parts(item: &LoggedItem) -> impl Iterator<Item = &'static str> {
     PARTS.into_iter().filter(|key| item.get(key).is_some())
 }
 
 /// The attributes of a request, and of the spans around it, that may hold the rest of a prompt that is not whole.
-pub(super) fn unread(item: &Item) -> Vec<String> {
+pub(super) fn unread(item: &LoggedItem) -> Vec<String> {
     // By the conventions these are read alongside the messages.
     let read = ["gen_ai.system_instructions", "gen_ai.tool.definitions", "model_request_parameters"];
     let is_read = |key: &&str| item.get("gen_ai.input.messages").is_some() && read.contains(key);

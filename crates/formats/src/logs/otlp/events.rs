@@ -7,7 +7,7 @@
 //! | attribute `events` of the span: a list of such messages | Pydantic AI before its version 2 |
 
 use super::chat::{self, malformed, message, quoted};
-use super::item::{Item, MessageEvent, is_message};
+use super::item::{LoggedItem, MessageEvent, is_message};
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const CONTENT: &str = "content";
 const LIST: &str = "events";
 
 /// The messages of a chat; nothing where the span has no such events.
-pub(super) fn messages(item: &Item) -> Result<Option<Vec<String>>, DecodeError> {
+pub(super) fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
     if let Some(list) = item.get(LIST) {
         return of_list(&list.json()).map(Some);
     }
@@ -81,14 +81,15 @@ fn whole(event: &str, text: &str, place: &str) -> Result<String, DecodeError> {
 /// The messages in the list of a span's events.
 fn of_list(json: &str) -> Result<Vec<String>, DecodeError> {
     #[derive(Deserialize)]
-    struct Listed {
+    struct EventName {
         #[serde(rename = "event.name")]
         name: String,
     }
     let events: Vec<&RawValue> = serde_json::from_str(json).map_err(|error| malformed(LIST, &error))?;
     let mut chat = Vec::new();
     for event in events {
-        let Listed { name } = serde_json::from_str(event.get()).map_err(|error| malformed(LIST, &error))?;
+        let EventName { name } =
+            serde_json::from_str(event.get()).map_err(|error| malformed(LIST, &error))?;
         if is_message(&name) {
             chat.push(whole(&name, event.get(), LIST)?);
         }

@@ -1,13 +1,13 @@
 //! The spans and log records of an export request, in protobuf or JSON.
 
-use super::item::{Item, no_requests, shared};
+use super::item::{LoggedItem, no_requests, shared};
 use super::json;
 use super::messages::{Logs, ScopeLogs, Span, Traces};
 use crate::codec::DecodeError;
 use prost::Message;
 
 /// The items of a record; one that is broken by itself leaves the others as they are.
-pub(super) fn items(record: &[u8]) -> Result<Vec<Result<Item, DecodeError>>, DecodeError> {
+pub(super) fn items(record: &[u8]) -> Result<Vec<Result<LoggedItem, DecodeError>>, DecodeError> {
     if record.trim_ascii_start().first() == Some(&b'{') {
         return json::items(record);
     }
@@ -35,18 +35,18 @@ fn has_times(scope: &ScopeLogs) -> bool {
     scope.log_records.iter().any(|log| log.time_unix_nano > 0 || log.observed_time_unix_nano > 0)
 }
 
-fn of_traces(traces: Traces) -> impl Iterator<Item = Item> {
+fn of_traces(traces: Traces) -> impl Iterator<Item = LoggedItem> {
     traces.resource_spans.into_iter().flat_map(|process| {
         let resource = shared(process.resource);
         let spans = process.scope_spans.into_iter().flat_map(|scope| scope.spans);
-        spans.map(move |span| Item::of_span(span, &resource))
+        spans.map(move |span| LoggedItem::of_span(span, &resource))
     })
 }
 
-fn of_logs(logs: Logs) -> impl Iterator<Item = Item> {
+fn of_logs(logs: Logs) -> impl Iterator<Item = LoggedItem> {
     logs.resource_logs.into_iter().flat_map(|process| {
         let resource = shared(process.resource);
         let records = process.scope_logs.into_iter().flat_map(|scope| scope.log_records);
-        records.map(move |record| Item::of_log_record(record, &resource))
+        records.map(move |record| LoggedItem::of_log_record(record, &resource))
     })
 }

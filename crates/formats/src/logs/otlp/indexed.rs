@@ -1,12 +1,12 @@
 //! Attributes whose names count: `gen_ai.prompt.0.role`, `llm.input_messages.1.message.content`.
 
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 
 /// The attributes below a prefix: their number, where it is one, what follows it, and the value.
 pub(super) fn numbered<'a>(
-    item: &'a Item,
+    item: &'a LoggedItem,
     prefix: &str,
 ) -> impl Iterator<Item = (Option<usize>, &'a str, Option<&'a AnyValue>)> {
     item.all().filter_map(move |attribute| {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 const DETAILS: [&str; 2] = ["gen_ai.client.inference.operation.details", "gen_ai.content.prompt"];
 
 /// What a record holds that may be a request.
-pub(super) struct Item {
+pub(super) struct LoggedItem {
     /// The span's own id and that of the span around it; empty of a log record.
     pub id: Vec<u8>,
     pub parent: Vec<u8>,
@@ -65,7 +65,7 @@ pub(super) fn is_details(event: &str) -> bool {
     DETAILS.contains(&event)
 }
 
-impl Item {
+impl LoggedItem {
     pub(super) fn of_span(span: Span, process: &Rc<Vec<KeyValue>>) -> Self {
         let (mut attributes, mut messages) = (span.attributes, Vec::new());
         let mut dropped = span.dropped_attributes_count;

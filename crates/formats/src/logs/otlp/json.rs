@@ -2,7 +2,7 @@
 //! that no field holds, is refused alone.
 
 use super::super::layouts::has;
-use super::item::{Item, no_requests, shared};
+use super::item::{LoggedItem, no_requests, shared};
 use super::messages::{KeyValue, LogRecord, Resource, Span, or_default};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
@@ -37,7 +37,7 @@ struct Scope<'a> {
     log_records: Vec<&'a RawValue>,
 }
 
-pub(super) fn items(record: &[u8]) -> Result<Vec<Result<Item, DecodeError>>, DecodeError> {
+pub(super) fn items(record: &[u8]) -> Result<Vec<Result<LoggedItem, DecodeError>>, DecodeError> {
     if !has(record, "resourceSpans") && !has(record, "resourceLogs") {
         return Err(no_requests());
     }
@@ -55,14 +55,14 @@ pub(super) fn items(record: &[u8]) -> Result<Vec<Result<Item, DecodeError>>, Dec
     Ok(items)
 }
 
-fn of_span(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<Item, DecodeError> {
+fn of_span(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<LoggedItem, DecodeError> {
     let span: Span = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("span"))?;
-    Ok(Item::of_span(span, process))
+    Ok(LoggedItem::of_span(span, process))
 }
 
-fn of_log_record(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<Item, DecodeError> {
+fn of_log_record(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<LoggedItem, DecodeError> {
     let record: LogRecord = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("log record"))?;
-    Ok(Item::of_log_record(record, process))
+    Ok(LoggedItem::of_log_record(record, process))
 }
 
 fn of_no_shape(what: &str) -> DecodeError {

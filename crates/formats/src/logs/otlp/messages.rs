@@ -3,7 +3,7 @@
 //! passed over.
 
 use crate::trace::json::Key;
-use crate::trace::numbers::Whole;
+use crate::trace::numbers::WholeNumber;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
@@ -212,22 +212,23 @@ impl<'de, N: std::str::FromStr> Deserialize<'de> for Number<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written<'a> {
+        enum AttributeText<'a> {
             Text(#[serde(borrow)] Cow<'a, str>),
             Signed(i64),
             Unsigned(u64),
             Fraction(f64),
             Null,
         }
-        let text = match Written::deserialize(deserializer)? {
-            Written::Text(text) => text.into_owned(),
-            Written::Signed(number) => number.to_string(),
-            Written::Unsigned(number) => number.to_string(),
-            Written::Fraction(number) => number.to_string(),
-            Written::Null => return Ok(Self(None)),
+        let text = match AttributeText::deserialize(deserializer)? {
+            AttributeText::Text(text) => text.into_owned(),
+            AttributeText::Signed(number) => number.to_string(),
+            AttributeText::Unsigned(number) => number.to_string(),
+            AttributeText::Fraction(number) => number.to_string(),
+            AttributeText::Null => return Ok(Self(None)),
         };
-        let whole =
-            || Whole::of_text(&text).0.ok().flatten().and_then(|number| number.to_string().parse().ok());
+        let whole = || {
+            WholeNumber::of_text(&text).0.ok().flatten().and_then(|number| number.to_string().parse().ok())
+        };
         let number = text.parse().ok().or_else(whole);
         number.map(|number| Self(Some(number))).ok_or_else(|| D::Error::custom("no number of this field"))
     }

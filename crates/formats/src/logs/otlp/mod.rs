@@ -23,10 +23,10 @@ mod vercel;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::time::{Number, Numbers, Unit, Written};
+use crate::time::{Number, Numbers, Unit, WrittenTime};
 use crate::trace::{CacheWrites, Generated};
 use export::items;
-use item::{Item, is_details, is_message};
+use item::{LoggedItem, is_details, is_message};
 use kvset_core::request::event::CachedTokens;
 use messages::AnyValue;
 use sdks::Sdk;
@@ -64,12 +64,12 @@ pub(super) fn has_requests(record: &[u8]) -> bool {
 }
 
 /// What an item that is broken is of, nobody can say.
-fn may_be_request(item: &Result<Item, DecodeError>) -> bool {
+fn may_be_request(item: &Result<LoggedItem, DecodeError>) -> bool {
     item.as_ref().map_or(true, is_request)
 }
 
 /// Whether a span or a log record is of one request to a model that was answered.
-fn is_request(item: &Item) -> bool {
+fn is_request(item: &LoggedItem) -> bool {
     if item.failed || item.get("error.type").is_some() {
         return false;
     }
@@ -98,7 +98,7 @@ fn is_request(item: &Item) -> bool {
     }
 }
 
-fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'r>, DecodeError> {
+fn request<'r>(item: &LoggedItem, place: Option<&FieldPath>) -> Result<LoggedRequest<'r>, DecodeError> {
     if item.dropped > 0 {
         let detail = "attributes were dropped, perhaps parts of the prompt (`dropped_attributes_count`): raise \
             OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where the request is traced";
@@ -111,7 +111,7 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
         return Err(DecodeError::new(ErrorCode::ScatteredPrompt, detail));
     }
     let prompt = prompt::body(item, place)?;
-    let started = Written::Number(Number::Whole(item.start)).time(Numbers::In(Unit::Nanoseconds)).ok();
+    let started = WrittenTime::Number(Number::Whole(item.start)).time(Numbers::In(Unit::Nanoseconds)).ok();
     let duration = item.end.and_then(|end| end.checked_sub(item.start)).map(Duration::from_nanos);
     let input_tokens = item.count(&[
         "gen_ai.usage.input_tokens",
@@ -150,7 +150,7 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
 }
 
 /// Prompt tokens of a usage that is one attribute, as MLflow and Langfuse write it.
-fn usage_of(item: &Item) -> Option<u64> {
+fn usage_of(item: &LoggedItem) -> Option<u64> {
     let usages =
         [("mlflow.chat.tokenUsage", "input_tokens"), ("langfuse.observation.usage_details", "input")];
     usages.into_iter().find_map(|(key, field)| {
@@ -160,7 +160,7 @@ fn usage_of(item: &Item) -> Option<u64> {
 }
 
 /// Tokens written; how long they are kept, no convention says.
-fn cache_writes(item: &Item) -> Result<Option<CacheWrites>, DecodeError> {
+fn cache_writes(item: &LoggedItem) -> Result<Option<CacheWrites>, DecodeError> {
     let tokens = item.count(&[
         "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
@@ -170,7 +170,7 @@ fn cache_writes(item: &Item) -> Result<Option<CacheWrites>, DecodeError> {
 }
 
 /// The names that templates have for some attributes, and every short one by its own.
-fn names<'r>(item: &Item) -> Vec<(Cow<'r, str>, String)> {
+fn names<'r>(item: &LoggedItem) -> Vec<(Cow<'r, str>, String)> {
     let known = [
         (
             "model",

@@ -1,14 +1,14 @@
 //! Spans of requests within one another: an SDK's, a gateway's and an engine's may tell of the same one.
 
 use super::content::{has_content, parts};
-use super::item::Item;
+use super::item::LoggedItem;
 use crate::codec::DecodeError;
 use std::collections::{HashMap, HashSet};
 
 /// Most spans around one that are looked at.
 const MOST_AROUND: usize = 64;
 
-type Read = Result<Item, DecodeError>;
+type Read = Result<LoggedItem, DecodeError>;
 
 /// The items of requests, each once: of spans within one another the innermost that holds what was said.
 pub(super) fn innermost(mut items: Vec<Read>, may_be_request: fn(&Read) -> bool) -> Vec<Read> {
@@ -46,9 +46,9 @@ pub(super) fn innermost(mut items: Vec<Read>, may_be_request: fn(&Read) -> bool)
 fn outer_spans<'a>(
     items: &'a [Read],
     by_id: &'a HashMap<Vec<u8>, usize>,
-    item: &'a Item,
+    item: &'a LoggedItem,
 ) -> impl Iterator<Item = usize> + 'a {
-    let parent = |item: &Item| by_id.get(&item.parent).copied();
+    let parent = |item: &LoggedItem| by_id.get(&item.parent).copied();
     let next = move |outer: &usize| items[*outer].as_ref().ok().and_then(parent);
     std::iter::successors(parent(item), next).take(MOST_AROUND)
 }

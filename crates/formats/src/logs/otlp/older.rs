@@ -13,7 +13,7 @@
 use super::chat::{self, is_completion, malformed, missing, of_another_form, quoted};
 use super::events;
 use super::indexed::{check_numbers, not_logged, numbered};
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ const FUNCTIONS: &str = "llm.request.functions";
 const NO_MESSAGES: [&str; 2] = ["prompt_filter_results", "prompt_error"];
 
 /// The body of a chat or a completion; nothing where none of these conventions is followed.
-pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     for prefix in [PROMPT, OLD_PROMPT] {
         if let Some(messages) = indexed_messages(item, prefix)? {
             return Ok(Some(chat::body(&messages, functions(item)?.as_deref())));
@@ -43,7 +43,7 @@ pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
 }
 
 /// The whole prompt as one text: the messages in JSON, or the text that is to be completed.
-fn whole(item: &Item, prompt: &AnyValue) -> Result<String, DecodeError> {
+fn whole(item: &LoggedItem, prompt: &AnyValue) -> Result<String, DecodeError> {
     let json = prompt.json();
     if let Ok(messages) = serde_json::from_str::<Vec<&RawValue>>(&json)
         && !messages.is_empty()
@@ -89,7 +89,7 @@ struct Call<'a> {
 }
 
 /// The messages whose fields are attributes of their own.
-fn indexed_messages(item: &Item, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
+fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
     let mut all: BTreeMap<usize, Parts<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, prefix) {
         let Some(number) = number else {
@@ -181,7 +181,7 @@ impl<'a> Call<'a> {
 /// A text, or the parts that were written as one.
 fn content(prefix: &str, text: &str) -> Result<String, DecodeError> {
     #[derive(Deserialize)]
-    struct Part {
+    struct OlderPart {
         #[serde(rename = "type")]
         _kind: String,
     }
@@ -189,12 +189,12 @@ fn content(prefix: &str, text: &str) -> Result<String, DecodeError> {
         let detail = format!("`{prefix}.N.content` is a list as Python prints it, no text and no JSON");
         return Err(DecodeError::new(ErrorCode::InvalidBody, detail));
     }
-    let is_parts = serde_json::from_str::<Vec<Part>>(text).is_ok_and(|parts| !parts.is_empty());
+    let is_parts = serde_json::from_str::<Vec<OlderPart>>(text).is_ok_and(|parts| !parts.is_empty());
     Ok(if is_parts { text.to_owned() } else { quoted(text) })
 }
 
 /// The tools of OpenLLMetry, whose schemas are JSON in texts.
-fn functions(item: &Item) -> Result<Option<String>, DecodeError> {
+fn functions(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     if item.get(FUNCTIONS).is_some() {
         return Err(unknown(FUNCTIONS));
     }

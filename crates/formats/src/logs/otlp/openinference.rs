@@ -6,7 +6,7 @@
 use super::bodies;
 use super::chat::{self, message, quoted};
 use super::indexed::{self, check_numbers, numbered};
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ const TOOLS: &str = "llm.tools";
 const PROMPTS: &str = "llm.prompts";
 
 /// The body of the request; nothing where none of these attributes holds one.
-pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     let input = item.get(INPUT).and_then(AnyValue::text);
     if input == Some(HIDDEN) {
         let detail =
@@ -69,7 +69,7 @@ struct Call<'a> {
 }
 
 /// The messages whose fields are attributes of their own.
-fn messages(item: &Item) -> Result<Option<Vec<String>>, DecodeError> {
+fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
     let mut all: BTreeMap<usize, Message<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, MESSAGES) {
         let number = number.ok_or_else(|| unknown(MESSAGES))?;
@@ -165,7 +165,7 @@ fn part(part: &Part<'_>) -> Result<String, DecodeError> {
 }
 
 /// The tools, each the JSON of a whole one.
-fn tools(item: &Item) -> Result<Option<String>, DecodeError> {
+fn tools(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     let mut all: BTreeMap<usize, &RawValue> = BTreeMap::new();
     for (number, field, value) in numbered(item, TOOLS) {
         let number = number.filter(|_| field == "tool.json_schema").ok_or_else(|| unknown(TOOLS))?;
@@ -181,7 +181,7 @@ fn tools(item: &Item) -> Result<Option<String>, DecodeError> {
 }
 
 /// The text of a completion, of one prompt.
-fn completion(item: &Item) -> Result<Option<&str>, DecodeError> {
+fn completion(item: &LoggedItem) -> Result<Option<&str>, DecodeError> {
     let mut texts = Vec::new();
     for (_, field, value) in numbered(item, PROMPTS) {
         if field == "prompt.text" {

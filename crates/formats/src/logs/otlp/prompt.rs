@@ -2,7 +2,7 @@
 
 use super::super::FieldPath;
 use super::chat::{self, is_completion, malformed, message, missing, of_another_form, quoted};
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 use super::sdks::Sdk;
 use super::{bodies, older, openinference, tools, vercel};
@@ -17,7 +17,7 @@ const INSTRUCTIONS: &str = "gen_ai.system_instructions";
 const TOOLS: &str = "gen_ai.tool.definitions";
 
 /// The body of the request, from wherever the span's SDK keeps it.
-pub(super) fn body(item: &Item, place: Option<&FieldPath>) -> Result<String, DecodeError> {
+pub(super) fn body(item: &LoggedItem, place: Option<&FieldPath>) -> Result<String, DecodeError> {
     if let Some(place) = place {
         let key = place.to_string();
         return item.get(&key).map(AnyValue::json).ok_or_else(|| missing(&key));
@@ -49,7 +49,7 @@ pub(super) fn body(item: &Item, place: Option<&FieldPath>) -> Result<String, Dec
 const ENGINES_OWN: [&str; 2] = ["gen_ai.latency.time_in_queue", "gen_ai.latency.e2e"];
 
 /// Why a span of a request has no prompt that can be read.
-fn not_there(item: &Item) -> DecodeError {
+fn not_there(item: &LoggedItem) -> DecodeError {
     if let Some(input) = item.get(openinference::INPUT) {
         return bodies::not_a_request(openinference::INPUT, &input.json());
     }
@@ -82,11 +82,11 @@ struct Message<'a> {
     role: String,
     name: Option<String>,
     #[serde(borrow)]
-    parts: Option<Vec<Part<'a>>>,
+    parts: Option<Vec<PromptPart<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct PromptPart<'a> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
@@ -102,7 +102,7 @@ struct Part<'a> {
 }
 
 /// The body of a chat.
-fn chat_of(item: &Item, messages: &str) -> Result<String, DecodeError> {
+fn chat_of(item: &LoggedItem, messages: &str) -> Result<String, DecodeError> {
     let mut out: Vec<String> = Vec::new();
     if let Some(instructions) = item.get(INSTRUCTIONS) {
         let text = instructions_text(&instructions.json())?;
@@ -131,7 +131,7 @@ fn add_message(
     out: &mut Vec<String>,
     role: &str,
     name: Option<&str>,
-    parts: &[Part<'_>],
+    parts: &[PromptPart<'_>],
 ) -> Result<(), DecodeError> {
     let (mut texts, mut reasoning, mut calls) = (Vec::new(), None::<String>, Vec::new());
     for part in parts {
@@ -169,7 +169,7 @@ fn add_message(
     Ok(())
 }
 
-fn call(part: &Part<'_>) -> Option<String> {
+fn call(part: &PromptPart<'_>) -> Option<String> {
     let arguments = part.arguments.map_or("{}", RawValue::get);
     let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
     Some(chat::call(part.id.as_deref().unwrap_or_default(), part.name.as_deref()?, &arguments))

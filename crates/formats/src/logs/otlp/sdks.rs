@@ -3,7 +3,7 @@
 //! A span is of an SDK by an attribute that only this one writes. What an SDK calls a request is one only where its own
 //! kind says so: the spans around it repeat its prompt.
 
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::AnyValue;
 
 /// Whether a span of this kind is one request to a model.
@@ -120,12 +120,12 @@ const SDKS: [Sdk; 13] = [
 
 impl Sdk {
     /// The SDK that wrote an item, as far as its attributes tell.
-    pub fn of(item: &Item) -> Option<&'static Self> {
+    pub fn of(item: &LoggedItem) -> Option<&'static Self> {
         SDKS.iter().find(|sdk| item.get(sdk.mark).is_some())
     }
 
     /// Whether a span is of one request to a model, where the SDK says so.
-    pub fn is_request(&self, item: &Item) -> Option<bool> {
+    pub fn is_request(&self, item: &LoggedItem) -> Option<bool> {
         let (key, is_request) = self.kind?;
         // MLflow writes every attribute as JSON.
         let kind = item.get(key).and_then(AnyValue::text)?.trim_matches('"');

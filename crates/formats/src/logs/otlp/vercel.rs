@@ -2,7 +2,7 @@
 //! `ai.streamText.doStream` and their like. The spans around these repeat the prompt in `ai.prompt`.
 
 use super::chat::{self, malformed, message, of_another_form, quoted};
-use super::item::Item;
+use super::item::LoggedItem;
 use super::messages::{AnyValue, Value as Any};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ const MESSAGES: &str = "ai.prompt.messages";
 const TOOLS: &str = "ai.prompt.tools";
 
 /// The body of a chat; nothing where the attributes are not there.
-pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     let Some(messages) = item.get(MESSAGES) else { return Ok(None) };
     let json = messages.json();
     let messages: Vec<Message<'_>> =
@@ -34,7 +34,7 @@ struct Message<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct VercelPart<'a> {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
@@ -56,7 +56,7 @@ fn add(said: &Message<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
         chat.push(message(&said.role, &[("content", said.content.get().to_owned())]));
         return Ok(());
     }
-    let parts: Vec<Part<'_>> =
+    let parts: Vec<VercelPart<'_>> =
         serde_json::from_str(said.content.get()).map_err(|error| malformed(MESSAGES, &error))?;
     let (mut texts, mut thoughts, mut calls) = (Vec::new(), String::new(), Vec::new());
     for part in &parts {
@@ -75,7 +75,7 @@ fn add(said: &Message<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
     Ok(())
 }
 
-fn call(part: &Part<'_>) -> Result<String, DecodeError> {
+fn call(part: &VercelPart<'_>) -> Result<String, DecodeError> {
     let name = part.tool_name.as_deref().ok_or_else(|| of_another_form(MESSAGES))?;
     let arguments = part.args.or(part.input).map_or("{}", RawValue::get);
     let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
@@ -83,7 +83,7 @@ fn call(part: &Part<'_>) -> Result<String, DecodeError> {
 }
 
 /// What a tool answered: a text, or the JSON of what is none.
-fn result(part: &Part<'_>) -> Result<String, DecodeError> {
+fn result(part: &VercelPart<'_>) -> Result<String, DecodeError> {
     #[derive(Deserialize)]
     struct Output<'a> {
         #[serde(borrow)]

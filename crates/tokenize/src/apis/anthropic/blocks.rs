@@ -9,7 +9,7 @@ use minijinja::Value;
 
 /// What the blocks of one message come to.
 #[derive(Default)]
-struct Said {
+struct MessageBlocks {
     parts: Vec<Value>,
     calls: Vec<Value>,
     thoughts: Option<String>,
@@ -25,7 +25,7 @@ impl Conversion<'_> {
         index: usize,
         chat: &mut Vec<Fields>,
     ) -> Result<(), TokenizeError> {
-        let mut found = Said::default();
+        let mut found = MessageBlocks::default();
         for (number, block) in blocks.iter().enumerate() {
             let place = format!("messages[{index}].content[{number}]");
             match kind(block).as_str() {
@@ -72,8 +72,8 @@ impl Conversion<'_> {
     }
 
     /// Adds what is left of a message. A user's that says nothing is none; an assistant's takes its turn all the same.
-    fn push(&self, mut said: Fields, role: &str, found: Said, chat: &mut Vec<Fields>) {
-        let Said { parts, calls, thoughts } = found;
+    fn push(&self, mut said: Fields, role: &str, found: MessageBlocks, chat: &mut Vec<Fields>) {
+        let MessageBlocks { parts, calls, thoughts } = found;
         if role != "assistant" && parts.is_empty() {
             return;
         }
