@@ -13,7 +13,7 @@ use kvset::kafka::offsets::Offsets;
 use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::backfill::{
-    Backfill, BackfillError, BackfillOptions, NoteError, Outcome, Place, Places, Range, RangeError, WarmUp,
+    Backfill, BackfillError, BackfillOptions, LogPlace, NoteError, Outcome, Places, Range, RangeError, WarmUp,
 };
 use kvset::service::events::Unobserved;
 use kvset::service::plan::ServicePlan;
