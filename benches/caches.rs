@@ -7,6 +7,9 @@ mod shared;
 #[path = "../tests/support/slow_hybrid.rs"]
 #[allow(dead_code)]
 mod slow_hybrid;
+#[path = "../tests/support/slow_load.rs"]
+#[allow(dead_code)]
+mod slow_load;
 
 use kvset::core::engines::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};

@@ -71,7 +71,7 @@ fn moments_are_those_of_the_records_time_stamps() {
     let backfill = bench.prepare("moments", &from, &to, WarmUp::None).expect("a range");
     let offset_range = backfill.offset_ranges[&Partition(0)];
     assert_eq!((offset_range.count_from, offset_range.end), (NextOffset(10), NextOffset(40)));
-    let late = Places::Everywhere(Place::Moment(stamp() + 86_400_000)).to_string();
+    let late = Places::Everywhere(LogPlace::Moment(stamp() + 86_400_000)).to_string();
     assert!(matches!(refusal(&bench, "late", &late, "latest"), RangeError::Empty { .. }));
 }
 
