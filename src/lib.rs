@@ -31,6 +31,7 @@ pub mod live;
 pub mod model;
 pub mod prefixes;
 pub mod present;
+pub mod program;
 pub mod replay;
 pub mod telemetry;
 pub mod tune;

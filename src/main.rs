@@ -1,5 +1,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kvset::cli::main()
+    kvset::program::main()
 }

@@ -1,19 +1,19 @@
-//! Arguments to settings, output for people.
+//! The command line: what each command takes, how it ends, and where its result goes.
 //!
-//! A command is a struct of arguments in [`args`] and a module of [`crate::commands`] that runs it. What the functions
-//! return decides the exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or
-//! configuration. Results go to standard output, everything else to standard error.
+//! A command is a struct of arguments in [`args`] and a module of the commands that runs it. What that returns decides the
+//! exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or configuration. Results go to standard
+//! output, everything else to standard error.
 
 pub mod args;
 mod failure;
 pub mod interrupt;
+mod stdout;
 mod version;
 
 pub use failure::Failure;
+pub use stdout::{json, print};
 
-use crate::commands;
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
 
 /// How much KV cache does this LLM traffic need? Exact capacity estimates from request logs.
 #[derive(Debug, Parser)]
@@ -27,12 +27,14 @@ Examples:
 
 Exit codes: 0 success, 1 failure at run time, 2 wrong usage or configuration.")]
 pub struct Cli {
+    /// What to do.
     #[command(subcommand)]
-    command: Command,
+    pub command: Command,
 }
 
+/// The commands.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Command {
     /// Run the service: subscribe, estimate, publish.
     Run(args::RunArgs),
     /// See it all in one command: embedded broker, generated load, the same pipeline.
@@ -72,38 +74,6 @@ enum Command {
     Completions(args::CompletionsArgs),
     /// Write the manual pages into a directory.
     Man(args::ManArgs),
-}
-
-/// Runs the program on the process's arguments.
-pub fn main() -> ExitCode {
-    match run(Cli::parse_from(args::with_default_count("--tenants", "10", std::env::args_os()))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
-}
-
-fn run(cli: Cli) -> Result<(), Failure> {
-    match cli.command {
-        Command::Run(args) => commands::run::run(&args),
-        Command::Demo(args) => commands::demo::run(&args),
-        Command::Backfill(args) => commands::backfill::run(&args),
-        Command::Prepare(args) => commands::prepare::run(&args),
-        Command::Produce(args) => commands::produce::run(&args),
-        Command::Health(args) => commands::health::run(&args),
-        Command::Watch(args) => commands::watch::run(&args),
-        Command::DeadLetters(args) => commands::dead_letters::run(&args),
-        Command::Skip(args) => commands::skip::run(&args),
-        Command::Replay(args) => commands::replay::run(&args),
-        Command::Doctor(args) => commands::doctor::run(&args),
-        Command::Tune(args) => commands::tune::run(&args),
-        Command::Prefixes(args) => commands::prefixes::run(&args),
-        Command::Generate(args) => commands::generate::run(&args),
-        Command::Model(args) => commands::model::run(&args),
-        Command::Config(args) => commands::config::run(&args),
-        Command::Snapshot(args) => commands::snapshot::run(&args),
-        Command::Completions(args) => commands::shell::completions(&args),
-        Command::Man(args) => commands::shell::manual(&args),
-    }
 }
 
 #[cfg(test)]

@@ -188,6 +188,11 @@ pub(crate) fn factor(value: f64) -> String {
     }
 }
 
+/// Accelerator-hours: two places, or four of few.
+pub(crate) fn hours(hours: f64) -> String {
+    money(hours)
+}
+
 /// An amount of money: two places, or four of a small one.
 pub(crate) fn money(amount: f64) -> String {
     if amount.abs() >= 0.1 || amount == 0.0 { format!("{amount:.2}") } else { format!("{amount:.4}") }

@@ -5,7 +5,7 @@ use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
     Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, ReportInput, WindowRow,
 };
-use crate::present::questions::QuestionSections;
+use crate::present::questions::{PrefillCost, QuestionSections};
 use crate::present::{questions, words};
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
@@ -92,11 +92,12 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     });
     let whole = replay.whole.as_ref();
     if let Some(whole) = whole {
-        let worth = |routed: &RouterEstimate| {
-            let found = replay.routed_worth.iter().find(|found| found.router == routed.asked);
-            found.map(|found| &found.worth)
+        let cost = |routed: &RouterEstimate, total_pages: u64| {
+            let routed = replay.routed_worth.iter().find(|found| found.router == routed.asked)?;
+            let at = routed.worth.capacities.iter().find(|at| at.pages == Some(total_pages))?;
+            Some(PrefillCost { hours_a_day: at.accelerator_hours_a_day, money_a_day: at.money_a_day })
         };
-        pool.questions = QuestionSections::of(whole, worth);
+        pool.questions = QuestionSections::of(whole, cost);
     }
     let optimum = whole.and_then(|whole| questions::optimum(whole, replay.optimal.as_ref()));
     let before = super::pointwise::sections(replay).into_iter().chain(optimum);

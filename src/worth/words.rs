@@ -3,16 +3,11 @@
 use super::result::{HOURS_A_DAY, Prices, TierWorth, WorthAt, WorthResult};
 use crate::present::words;
 
-pub(crate) use words::money;
+pub(crate) use words::{hours, money};
 
 /// Why the figures are times and no throughput; said wherever they are.
 const WHAT_IS_COUNTED: &str = "Times are those of computing what is missing at the prefill rate, one request alone: \
                                without queueing, batching and decoding, so they are no throughput.";
-
-/// Accelerator-hours.
-pub fn hours(hours: f64) -> String {
-    if hours >= 0.1 || hours == 0.0 { format!("{hours:.2}") } else { format!("{hours:.4}") }
-}
 
 /// Milliseconds.
 pub fn milliseconds(ms: f64) -> String {

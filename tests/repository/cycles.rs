@@ -129,6 +129,21 @@ fn no_files_of_a_crate_import_each_other() {
     }
 }
 
+/// The rooms of the program, the folders and files of `src`: none of them imports one that imports it.
+#[test]
+fn no_rooms_of_the_program_import_each_other() {
+    let room = |module: &String| module.split("::").next().unwrap_or_default().to_owned();
+    let mut rooms = Imports::new();
+    for (module, named) in imports(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let own = room(&module);
+        let others = named.iter().map(room).filter(|other| *other != own && !other.is_empty());
+        rooms.entry(own.clone()).or_default().extend(others);
+    }
+    rooms.remove("");
+    assert!(rooms.len() > 8, "{rooms:?}");
+    assert_eq!(cycle(&rooms), None, "rooms that import each other");
+}
+
 #[test]
 fn a_cycle_over_three_files_is_found() {
     let named = |from: &str, to: &str| (from.to_owned(), BTreeSet::from([to.to_owned()]));

@@ -4,13 +4,13 @@ mod report;
 
 pub use report::report;
 
-use crate::cli::Failure;
 use crate::cli::args::BackfillArgs;
 use crate::cli::interrupt::shutdown_by_signals;
+use crate::cli::{Failure, json, print};
 use crate::commands::replay::report::write_page;
 use crate::commands::serving::plan_failure;
 use crate::present::document::{Cell, Table};
-use crate::present::terminal::{self, Progress, Terminal, json, print};
+use crate::present::terminal::{self, Progress, Terminal};
 use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;

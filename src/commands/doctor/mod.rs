@@ -3,11 +3,11 @@
 mod printed;
 mod topic;
 
-use crate::cli::Failure;
 use crate::cli::args::DoctorArgs;
+use crate::cli::{Failure, json, print};
 use crate::commands::first_records;
 use crate::doctor::{Diagnosis, Log, examine};
-use crate::present::terminal::{Progress, Terminal, json, print};
+use crate::present::terminal::{Progress, Terminal};
 use kvset_settings::Settings;
 
 /// Runs `kvset doctor`.

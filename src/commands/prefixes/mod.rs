@@ -2,10 +2,10 @@
 
 mod printed;
 
-use crate::cli::Failure;
 use crate::cli::args::PrefixesArgs;
+use crate::cli::{Failure, json, print};
 use crate::prefixes::{Search, find};
-use crate::present::terminal::{Progress, Terminal, json, print};
+use crate::present::terminal::{Progress, Terminal};
 use crate::replay::RequestLog;
 use kvset_core::units::capacity::CapacitySize;
 

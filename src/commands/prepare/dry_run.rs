@@ -1,10 +1,9 @@
 //! `kvset prepare --dry-run`: what the first records of a log are, what becomes of them, and the settings that would
 //! read them. Nothing is written, and no prompt is shown.
 
-use crate::cli::Failure;
 use crate::cli::args::PrepareArgs;
+use crate::cli::{Failure, print};
 use crate::commands::first_records::{self, FirstRecord, OneTry, topic_of};
-use crate::present::terminal as output;
 use crate::present::words::{counted, elapsed, moment};
 use kvset_formats::codec::{
     DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
@@ -86,7 +85,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     findings.remarks.extend(findings.stated.sentence());
     findings.remarks.extend(findings.placeholders.sentence());
     findings.remarks.extend(preparer.remarks());
-    output::print(&findings.told(&settings, log))
+    print(&findings.told(&settings, log))
 }
 
 impl Findings {

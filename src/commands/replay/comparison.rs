@@ -1,12 +1,12 @@
 //! `kvset replay --engine A,B,...`: several engines side by side, from one reading of the trace.
 
-use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
+use crate::cli::{Failure, json, print};
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::page_size;
 use crate::commands::replay::report::{notes, write_plot, write_report};
-use crate::present::terminal::{self, Progress, Terminal, json, print};
+use crate::present::terminal::{self, Progress, Terminal};
 use crate::present::{pool, words};
 use crate::replay::{ReplayOptions, replay_engines};
 use kvset_core::engines::profile::Profile;

@@ -16,8 +16,8 @@ pub mod required;
 pub mod traffic;
 pub mod with_answers;
 
-use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
+use crate::cli::{Failure, json, print};
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::cost::CostResult;
@@ -29,7 +29,7 @@ use crate::commands::replay::report::{
     notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
 };
 use crate::commands::replay::with_answers::WithAnswersResult;
-use crate::present::terminal::{Progress, Terminal, json, print};
+use crate::present::terminal::{Progress, Terminal};
 use crate::replay::{
     Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
     replay_pools, search, several_pools,

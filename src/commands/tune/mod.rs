@@ -2,10 +2,10 @@
 
 mod printed;
 
-use crate::cli::Failure;
 use crate::cli::args::{ReplayArgs, TuneArgs};
+use crate::cli::{Failure, json, print};
 use crate::commands::replay::prepared;
-use crate::present::terminal::{Progress, Terminal, json, print};
+use crate::present::terminal::{Progress, Terminal};
 use crate::replay::RequestLog;
 use crate::tune::{TuneError, tune};
 use kvset_core::windows::window::WindowKind;

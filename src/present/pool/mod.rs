@@ -293,7 +293,7 @@ impl PoolReport {
                 ..Caveats::default()
             },
             with_answers: None,
-            questions: QuestionSections::of(estimate, |_| None),
+            questions: QuestionSections::of(estimate, |_, _| None),
         }
     }
 

@@ -10,6 +10,7 @@ mod tiers;
 mod worth;
 
 pub use optimum::{foresight, optimum};
+pub use routing::PrefillCost;
 pub use shown::QuestionSections;
 pub use tiers::traffic_sentences;
 pub use worth::WorthCurve;

@@ -2,23 +2,33 @@
 
 use super::climbing;
 use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
-use crate::present::words::{BY_TOKENS, share as share_of};
-use crate::worth::{WorthResult, words};
+use crate::present::words::{BY_TOKENS, hours, money, share as share_of};
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
 
-/// The routers alongside each other, then each at the capacities of the curve, with what these are `worth` where that is
+/// What prefill takes behind a router, per day.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrefillCost {
+    /// Accelerator-hours.
+    pub hours_a_day: Option<f64>,
+    /// Their price.
+    pub money_a_day: Option<f64>,
+}
+
+/// The routers alongside each other, then each at the capacities of the curve, with what prefill costs there where that is
 /// known; `None` where none was requested.
-pub(super) fn routing<'a>(
+pub(super) fn routing(
     estimate: &Estimate,
-    worth: impl Fn(&RouterEstimate) -> Option<&'a WorthResult>,
+    cost: impl Fn(&RouterEstimate, u64) -> Option<PrefillCost>,
 ) -> Option<Section> {
     let routing = &estimate.routing;
     routing.first()?;
     let sentence = "A request's share is of what its own replica has seen; the hit rate with unlimited memory is what \
                     routing alone leaves.";
-    let curves = routing.iter().filter_map(|routed| curve(routed, worth(routed), estimate).unless_empty());
+    let curves = routing
+        .iter()
+        .filter_map(|routed| curve(routed, |pages| cost(routed, pages), estimate).unless_empty());
     Some(Section {
         title: "Other routers".to_owned(),
         sentences: vec![sentence.to_owned()],
@@ -62,35 +72,30 @@ fn has_one_capacity(routed: &RouterEstimate) -> bool {
 }
 
 /// A row per capacity of all replicas together.
-fn curve(routed: &RouterEstimate, worth: Option<&WorthResult>, estimate: &Estimate) -> Table {
-    let columns = ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance"];
-    let costs = worth.iter().flat_map(|_| ["hours a day", "cost a day"]);
+fn curve(routed: &RouterEstimate, cost: impl Fn(u64) -> Option<PrefillCost>, estimate: &Estimate) -> Table {
+    let columns =
+        ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance", "hours a day", "cost a day"];
     let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
-    let mut table = Table::new(caption, columns.into_iter().chain(costs)).spare(&["imbalance"]);
+    let mut table = Table::new(caption, columns).spare(&["imbalance"]);
     let hits = |point: &RoutedCapacity| point.page_hits.unwrap_or(0) as f64;
     let shown: Vec<&RoutedCapacity> = match estimate.names_capacities() {
         true => routed.capacities.iter().collect(),
         false => spread(climbing(&routed.capacities, hits), MOST_SIZES).collect(),
     };
     for point in shown {
-        let cells = [
+        let cost = cost(point.total_pages);
+        let figure = |amount: Option<f64>, say: fn(f64) -> String| {
+            Cell::known(amount, |amount| Cell::Figure(say(amount)))
+        };
+        table.row([
             Cell::Pages(point.total_pages, estimate.page_bytes),
             Cell::Pages(point.pages, estimate.page_bytes),
             Cell::within_bound(point.page_hit_rate, Cell::Rate),
             Cell::within_bound(point.hit_rate_tokens, Cell::Rate),
             Cell::known(point.imbalance, Cell::Decimal),
-        ];
-        let costs = worth.into_iter().flat_map(|worth| {
-            let at = worth.capacities.iter().find(|at| at.pages == Some(point.total_pages));
-            let figure = |amount: Option<f64>, say: fn(f64) -> String| {
-                Cell::known(amount, |amount| Cell::Figure(say(amount)))
-            };
-            [
-                figure(at.and_then(|at| at.accelerator_hours_a_day), words::hours),
-                figure(at.and_then(|at| at.money_a_day), words::money),
-            ]
-        });
-        table.row(cells.into_iter().chain(costs));
+            figure(cost.and_then(|cost| cost.hours_a_day), hours),
+            figure(cost.and_then(|cost| cost.money_a_day), money),
+        ]);
     }
     table
 }

@@ -1,10 +1,10 @@
 //! What was requested alongside the curve, as a document shows it.
 
 use super::measured::MeasuredBand;
+use super::routing::PrefillCost;
 use super::worth::WorthCurve;
 use super::{measured, retention, routing, tenants, tiers};
 use crate::present::document::{Page, Section};
-use crate::worth::WorthResult;
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
@@ -23,8 +23,9 @@ pub struct QuestionSections {
 }
 
 impl QuestionSections {
-    /// What an estimate says alongside its curve; `worth` is what the replicas of a router are worth, where it is known.
-    pub fn of<'a>(estimate: &Estimate, worth: impl Fn(&RouterEstimate) -> Option<&'a WorthResult>) -> Self {
+    /// What an estimate says alongside its curve; `cost` is what the prefill behind a router costs at so many pages of all
+    /// replicas together, where that is known.
+    pub fn of(estimate: &Estimate, cost: impl Fn(&RouterEstimate, u64) -> Option<PrefillCost>) -> Self {
         let rate = |point: &CapacityPoint| {
             Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
         };
@@ -35,7 +36,7 @@ impl QuestionSections {
             tiers::traffic(estimate),
             tenants::tenants(estimate),
             measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
-            routing::routing(estimate, worth),
+            routing::routing(estimate, cost),
         ];
         Self {
             foresight: estimate.capacities.iter().filter_map(rate).collect(),

@@ -1,6 +1,6 @@
 //! Results on standard output.
 
-use crate::cli::Failure;
+use super::Failure;
 use crate::present::words::{in_order, json_in_order};
 use anyhow::Context as _;
 use std::io::{self, Write as _};
