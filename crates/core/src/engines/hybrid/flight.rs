@@ -2,7 +2,7 @@
 //! them taken back at its end.
 
 use super::rules::{Found, Shape, Steps};
-use super::table::{FULL, OTHERS, Tables};
+use super::table::{FULL, Naming, OTHERS, Tables};
 use super::{HybridCache, HybridHits};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
@@ -20,7 +20,7 @@ pub(in crate::engines) struct HybridRequest {
     /// The ids of those pages, in a snapshot alone.
     ids: Vec<u64>,
     /// How many they are.
-    pub(super) known: u32,
+    known: u32,
     shape: Shape,
     found: Found,
     /// Tokens computed before the step that comes next.
@@ -30,8 +30,14 @@ pub(in crate::engines) struct HybridRequest {
     /// Whether nobody else is served before it ends.
     is_alone: bool,
     /// What its blocks are named with.
-    pub(super) order: u64,
-    pub(super) tables: Tables,
+    order: u64,
+    tables: Tables,
+}
+
+impl HybridRequest {
+    fn naming(&mut self) -> Naming<'_> {
+        Naming { tables: &mut self.tables, known: self.known, order: &mut self.order }
+    }
 }
 
 impl HybridCache {
@@ -115,7 +121,7 @@ impl HybridCache {
         if !self.take_up_to(steps, &mut request.tables, next) {
             return false;
         }
-        self.name_up_to(steps, request, next);
+        self.name_up_to(steps, &mut request.naming(), next);
         true
     }
 
@@ -191,7 +197,8 @@ impl LoadedCache for HybridCache {
         let rules = Arc::clone(&self.rules);
         let steps = Steps::of(&rules, request.shape, request.found);
         self.find_path(request);
-        self.name_up_to(&steps, request, request.done);
+        let done = request.done;
+        self.name_up_to(&steps, &mut request.naming(), done);
         if !self.step(&steps, request, request.done + 1) {
             return false;
         }
@@ -206,7 +213,7 @@ impl LoadedCache for HybridCache {
         self.find_path(&request);
         // All that it stores, but where it ends early.
         let done = request.done;
-        self.name_up_to(&steps, &mut request, done);
+        self.name_up_to(&steps, &mut request.naming(), done);
         self.free_all(&steps, &mut request.tables);
         self.tree.release(&self.path);
         self.spare.push(request.tables);
@@ -218,7 +225,8 @@ impl LoadedCache for HybridCache {
         let rules = Arc::clone(&self.rules);
         let steps = Steps::of(&rules, request.shape, request.found);
         self.find_path(request);
-        self.name_up_to(&steps, request, request.done);
+        let done = request.done;
+        self.name_up_to(&steps, &mut request.naming(), done);
         self.name_private(request);
         self.free_all(&steps, &mut request.tables);
     }

@@ -3,7 +3,6 @@
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
 //! given back is found once a kind and done once a group, for the blocks are each group's own.
 
-use super::flight::HybridRequest;
 use super::rules::{Found, Steps};
 use super::{GroupKind, HybridCache, Retention};
 use crate::stack::runs::{NONE, NodeIndex, Piece, PieceIndex};
@@ -19,6 +18,15 @@ const PRIVATE: u64 = u64::MAX;
 
 pub(super) fn side(kind: GroupKind) -> usize {
     if kind == GroupKind::Full { FULL } else { OTHERS }
+}
+
+/// What of a request its blocks get their names by.
+pub(super) struct Naming<'a> {
+    pub tables: &'a mut Tables,
+    /// Pages with ids.
+    pub known: u32,
+    /// When it last gave names.
+    pub order: &'a mut u64,
 }
 
 /// The pages of a request that each group of a kind holds: `low..len`, of which those before `hits` were found.
@@ -195,32 +203,32 @@ impl HybridCache {
     }
 
     /// Gives names to the pages that are full with so many tokens, where they are kept.
-    pub(super) fn name_up_to(&mut self, steps: &Steps<'_>, request: &mut HybridRequest, tokens: u64) {
-        let (from, full) = (request.tables.named, tokens / steps.rules.page());
+    pub(super) fn name_up_to(&mut self, steps: &Steps<'_>, naming: &mut Naming<'_>, tokens: u64) {
+        let (from, full) = (naming.tables.named, tokens / steps.rules.page());
         if from >= full {
             return;
         }
-        request.tables.named = full;
-        if request.order + 1 != self.requests {
+        naming.tables.named = full;
+        if *naming.order + 1 != self.requests {
             // Others have given names since.
-            request.order = self.requests;
+            *naming.order = self.requests;
             self.requests += 1;
         }
-        self.name(steps, request, FULL, (from, full));
-        let others = request.tables.held[OTHERS];
+        self.name(steps, naming, FULL, (from, full));
+        let others = naming.tables.held[OTHERS];
         if steps.other == Some(GroupKind::Mamba) {
             let states = [others.previous, others.len.checked_sub(1)].into_iter().flatten();
             for state in states.filter(|state| (from..full).contains(state)) {
-                self.name(steps, request, OTHERS, (state, state + 1));
+                self.name(steps, naming, OTHERS, (state, state + 1));
             }
         } else {
-            self.name(steps, request, OTHERS, (from.max(others.low), full.min(others.len)));
+            self.name(steps, naming, OTHERS, (from.max(others.low), full.min(others.len)));
         }
     }
 
     /// Gives names to those of the pages `from..to` that groups of a kind keep.
-    fn name(&mut self, steps: &Steps<'_>, request: &mut HybridRequest, of: usize, (from, to): (u64, u64)) {
-        let known = u64::from(request.known);
+    fn name(&mut self, steps: &Steps<'_>, naming: &mut Naming<'_>, of: usize, (from, to): (u64, u64)) {
+        let known = u64::from(naming.known);
         let mut end = to;
         while end > from && self.groups[of] > 0 {
             let (low, high) = kept_below(steps, of, end);
@@ -236,11 +244,11 @@ impl HybridCache {
                     order,
                 };
                 if private.0 < private.1 && !self.never_evicts {
-                    request.tables.holds.push(hold(private, PRIVATE));
+                    naming.tables.holds.push(hold(private, PRIVATE));
                 }
                 if shared.0 < shared.1 {
-                    self.name_known(hold(shared, request.order));
-                    request.tables.holds.push(hold(shared, request.order));
+                    self.name_known(hold(shared, *naming.order));
+                    naming.tables.holds.push(hold(shared, *naming.order));
                 }
             }
             end = low.min(high);
