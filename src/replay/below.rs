@@ -1,11 +1,11 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
-use crate::worth::TierWorth;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
+use kvset_core::questions::worth::TierWorth;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::{Bytes, PageBytes, PageCount};

@@ -105,10 +105,9 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     sections.splice(0..0, before);
     sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
     sections.extend(replay.restarts.as_ref().map(super::restarts::section));
-    let named = whole.is_some_and(Estimate::names_capacities);
-    sections.extend(replay.worth.as_ref().map(|worth| super::worth::section(worth, named)));
-    pool.questions.worth =
-        replay.worth.as_ref().and_then(|worth| super::worth::curve(worth, pool.page_bytes?));
+    if let Some((worth, whole)) = replay.worth.as_ref().zip(whole) {
+        pool.questions.add_worth(&worth.estimate, &worth.tiers, whole);
+    }
     pool
 }
 

@@ -23,8 +23,8 @@ mod search;
 mod worth;
 
 use crate::present::pool::HistoryRecorder;
+use crate::worth::WorthResult;
 use crate::worth::restarts::{RestartsResult, TooManyRestarts};
-use crate::worth::{PrefillRate, Prices, WorthResult, WorthTooLarge};
 use channels::Channels;
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::one_pass::EngineRefusal;
@@ -36,6 +36,7 @@ use kvset_core::questions::observers::QuestionError;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::routing::SpecError;
 use kvset_core::questions::tenants::{Quota, QuotaResult};
+use kvset_core::questions::worth::{PrefillRate, Prices};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
@@ -216,9 +217,6 @@ pub enum ReplayError {
          part of the trace, or one pool with --pool"
     )]
     TooManyIds { most: usize },
-    /// Times are kept of more requests and capacities than there is room for.
-    #[error(transparent)]
-    Worth(#[from] WorthTooLarge),
     /// There are more restarts to count than there is room for.
     #[error(transparent)]
     Restarts(#[from] TooManyRestarts),

@@ -1,12 +1,12 @@
 //! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
 
 use super::{Extras, ReplayError, ReplayOptions};
-use crate::worth::PrefillRate;
 use kvset_core::pool::Pool;
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::questions::enabled::{Horizon, Questions};
 use kvset_core::questions::measured::Counts;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
+use kvset_core::questions::worth::PrefillRate;
 use kvset_core::request::labels::Label;
 use kvset_formats::trace::TraceRow;
 

@@ -3,9 +3,9 @@
 use super::{ReplayError, ReplayOptions};
 use crate::present::document::{Section, Table};
 use crate::worth::restarts::{self, FoundPages, HourClock, RestartsResult, RestartsSize, RestartsTally};
-use crate::worth::{PrefillRate, Prices};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
+use kvset_core::questions::worth::{PrefillRate, Prices};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;

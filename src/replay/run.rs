@@ -10,10 +10,9 @@ use super::per_request::PerRequest;
 use super::questions::{self, NamedFields};
 use super::restarts::Restarts;
 use super::search::Sufficiency;
-use super::worth::RoutedTally;
+use super::worth::{CacheWorth, RoutedTally};
 use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions};
 use crate::present::pool::HistoryRecorder;
-use crate::worth::{FoundTokens, Prices, WorthResult, WorthTally};
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::config::PoolConfig;
@@ -22,6 +21,7 @@ use kvset_core::pool::set::{
 };
 use kvset_core::pool::{Pool, PoolRange, Refusal};
 use kvset_core::questions::tenants::QuotaRun;
+use kvset_core::questions::worth::Prices;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::{Offset, PageCount};
@@ -59,7 +59,7 @@ pub(super) struct Run {
     cache_writes: CacheWritesResult,
     quotas: Vec<QuotaRun>,
     /// What the cache is worth, where it is known how fast prompts are computed.
-    worth: Option<WorthTally>,
+    worth: Option<CacheWorth>,
     prices: Prices,
     /// The same of the replicas behind each router.
     routed: Vec<RoutedTally>,
@@ -132,7 +132,7 @@ impl Run {
             cache_writes: CacheWritesResult::default(),
             names: NamedFields::default(),
             quotas: options.extras.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
-            worth: options.extras.prefill_rate.clone().map(WorthTally::new),
+            worth: CacheWorth::new(options),
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
             restarts: Restarts::new(options),
@@ -234,7 +234,7 @@ impl Run {
 
     fn observe_extras(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
-        let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
+        let (Some(page_size), Some((outcome, _))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
         };
         let place = || format!("{}, line {}", row.file, row.line);
@@ -249,29 +249,10 @@ impl Run {
             let observed = below.observe(pool, event, counted);
             observed.map_err(|source| ReplayError::Page { place: place(), source })?;
         }
-        if let Some(worth) = self.worth.as_mut().filter(|_| counted) {
-            let page = u64::from(page_size.get());
-            let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
-            let at = event.event_time.0;
-            for (place, routed) in self.routed.iter_mut().enumerate() {
-                routed.add(place, pool, (at, prompt))?;
-            }
-            let below = self.below.as_ref();
-            let found = |(at, hits): (usize, u64)| {
-                let (pages, load_seconds) = below.map_or((0, 0.0), |below| below.served(at));
-                FoundTokens { tokens: (hits + pages) * page, load_seconds }
-            };
-            match pool.caches() {
-                Some(caches) => {
-                    let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
-                    let hits = caches.last_hits().iter().copied();
-                    worth.add(at, prompt, unlimited * page, hits.enumerate().map(found))
-                }
-                None => {
-                    let hits = curve.thresholds().iter().map(|pages| outcome.hits_at(*pages));
-                    worth.add(at, prompt, outcome.reusable_prefix() * page, hits.enumerate().map(found))
-                }
-            }?;
+        if counted {
+            let routed = self.routed.iter_mut().enumerate();
+            routed.for_each(|(place, routed)| routed.observe(place, pool, event));
+            self.worth.iter_mut().for_each(|worth| worth.observe(pool, event, self.below.as_ref()));
         }
         if let Some(restarts) = &mut self.restarts {
             restarts.observe(pool, event, (self.requests, counted))?;
@@ -360,12 +341,9 @@ impl Run {
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             with_answers,
             cache_writes: self.cache_writes.found(),
-            worth: self.worth.as_ref().and_then(|tally| {
-                let whole = whole.as_ref()?;
-                let sizes: Vec<_> = whole.capacities.iter().map(|point| (point.pages, point.bytes)).collect();
-                let recommended = whole.recommendation().and_then(|found| found.pages);
+            worth: self.worth.as_ref().and_then(|worth| {
                 let tiers = self.below.as_ref().map(Tiers::worth).unwrap_or_default();
-                WorthResult::of(tally, &sizes, self.prices, tiers, recommended)
+                worth.result(pool?, whole.as_ref()?, tiers)
             }),
             routed_worth: {
                 let result = |routed: &RoutedTally| routed.result(pool?, self.prices);

@@ -1,15 +1,71 @@
-//! What a cache is worth: that of replicas behind routers, while a log is replayed, and the section of a report.
+//! What a cache is worth: its own, and that of replicas behind routers, while a log is replayed.
 
 use super::ReplayOptions;
-use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
-use crate::present::questions::{WorthCurve, climbing};
-use crate::worth::{
-    FoundTokens, HOURS_A_DAY, Prices, WorthAt, WorthResult, WorthTally, WorthTooLarge, words,
-};
+use super::below::Tiers;
+use crate::worth::WorthResult;
+use kvset_core::engines::bank::CacheBank;
+use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
+use kvset_core::questions::observers::counters::Counter;
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
+use kvset_core::questions::worth::{
+    FoundRequest, FoundTokens, PrefillRate, Prices, TierWorth, WorthBasis, WorthEstimate, WorthFigures,
+    WorthObserver, WorthQuestion, WorthShape, WorthShare, WorthTally,
+};
+use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
+
+/// What the pool's cache is worth, with the tiers below it, while a log is replayed.
+#[derive(Debug)]
+pub(super) struct CacheWorth {
+    question: WorthQuestion,
+    /// From the first request that counts on.
+    counted: Option<(WorthObserver, WorthTally)>,
+}
+
+impl CacheWorth {
+    /// Nothing yet; `None` where it is not known how fast prompts are computed.
+    pub(super) fn new(options: &ReplayOptions) -> Option<Self> {
+        let prefill_rate = options.extras.prefill_rate.clone()?;
+        let question = WorthQuestion { prefill_rate, prices: options.extras.prices };
+        Some(Self { question, counted: None })
+    }
+
+    /// Takes the request in that the pool, and the tiers below it, took last.
+    pub(super) fn observe(&mut self, pool: &Pool, event: &RequestEvent<'_>, below: Option<&Tiers>) {
+        let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
+            return;
+        };
+        let none = CacheBank::default();
+        let own = pool.caches().unwrap_or(&none);
+        let question = &self.question;
+        let (observer, tally) = self.counted.get_or_insert_with(|| {
+            let observer = WorthObserver::new(question.clone(), pool.config(), curve.thresholds());
+            // Tiers are modelled below the capacities alone.
+            let observer = if below.is_some() { observer.without_own_column() } else { observer };
+            let tally = WorthTally::new(observer.shape_of_log());
+            (observer, tally)
+        });
+        let request = FoundRequest { event, outcome, page_size, own };
+        let served = |place: usize| below.map_or((0, 0.0), |below| below.served(place));
+        tally.add(&observer.observe(request, pool.config(), served));
+    }
+
+    /// What it came to, by the estimate of the whole log.
+    pub(super) fn result(&self, pool: &Pool, whole: &Estimate, tiers: Vec<TierWorth>) -> Option<WorthResult> {
+        let (observer, tally) = self.counted.as_ref()?;
+        let figures = WorthFigures {
+            config: pool.config(),
+            page_size: pool.page_size()?,
+            page_bytes: pool.page_bytes(),
+            capacities: &whole.capacities,
+            recommended: &whole.recommended,
+            below_a_day: TierWorth::memory_a_day(&tiers),
+        };
+        Some(WorthResult { estimate: observer.estimate(tally, &figures)?, tiers })
+    }
+}
 
 /// What the replicas behind a router are worth.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,14 +74,16 @@ pub struct RoutedWorth {
     pub router: String,
     /// Its replicas together, at every total capacity.
     #[serde(flatten)]
-    pub worth: WorthResult,
+    pub worth: WorthEstimate,
 }
 
 /// The same while a log is replayed.
 #[derive(Debug)]
 pub(super) struct RoutedTally {
     spec: RouterSpec,
-    tally: WorthTally,
+    rate: PrefillRate,
+    /// From the first request that counts on.
+    tally: Option<WorthTally>,
 }
 
 impl RoutedTally {
@@ -33,32 +91,45 @@ impl RoutedTally {
     pub(super) fn all(options: &ReplayOptions) -> Vec<Self> {
         let of = |spec: &RouterSpec| {
             let rate = options.extras.prefill_rate.clone()?;
-            Some(Self { spec: *spec, tally: WorthTally::new(rate) })
+            Some(Self { spec: *spec, rate, tally: None })
         };
         options.pool.questions.routers.iter().filter_map(of).collect()
     }
 
-    /// Takes the request in that the pool took last, with a prompt of so many tokens; `at` is the router's place.
-    pub(super) fn add(
-        &mut self,
-        at: usize,
-        pool: &Pool,
-        (arrival_ms, prompt): (i64, u64),
-    ) -> Result<(), WorthTooLarge> {
+    /// Takes the request in that the pool took last; `at` is the router's place.
+    pub(super) fn observe(&mut self, at: usize, pool: &Pool, event: &RequestEvent<'_>) {
         let share = pool.last_routed().get(at).and_then(Option::as_ref);
-        let (Some(share), Some(page_size)) = (share, pool.page_size()) else { return Ok(()) };
+        let (Some(share), Some(page_size), Some((outcome, _))) =
+            (share, pool.page_size(), pool.last_request())
+        else {
+            return;
+        };
         let (page, replicas) = (u64::from(page_size.get()), self.spec.replicas.max(1) as u64);
+        let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
         let found =
             |total: u64| FoundTokens { tokens: share.hits_at(total / replicas) * page, load_seconds: 0.0 };
         let totals = totals(self.spec, pool);
-        self.tally.add(arrival_ms, prompt, share.reusable() * page, totals.into_iter().map(found))
+        let shape = WorthShape::of_log(totals.len());
+        let tally = self.tally.get_or_insert_with(|| WorthTally::new(shape));
+        let tokens = (prompt, share.reusable() * page);
+        tally.add(&WorthShare::of(&self.rate, event.event_time.0, tokens, totals.into_iter().map(found)));
     }
 
     /// What it came to; `None` of the replicas that the log names, whose number is not known before its end.
     pub(super) fn result(&self, pool: &Pool, prices: Prices) -> Option<RoutedWorth> {
         let bytes = |pages: u64| pool.page_bytes().map(|bytes| bytes.0 * pages);
         let sizes: Vec<_> = totals(self.spec, pool).into_iter().map(|pages| (pages, bytes(pages))).collect();
-        let worth = WorthResult::of(&self.tally, &sizes, prices, Vec::new(), None);
+        let basis = WorthBasis {
+            rate: &self.rate,
+            prices,
+            below_a_day: 0.0,
+            has_own_column: false,
+            provisioned: None,
+            sizes: &sizes,
+            recommended: None,
+            coverages: &[],
+        };
+        let worth = basis.estimate(self.tally.as_ref()?);
         let worth = worth.filter(|_| self.spec.kind != RouterKind::Logged)?;
         Some(RoutedWorth { router: self.spec.written(), worth })
     }
@@ -72,55 +143,5 @@ fn totals(spec: RouterSpec, pool: &Pool) -> Vec<u64> {
             only.pages(pool.page_bytes()).into_iter().map(|pages| pages.0).collect()
         }
         _ => pool.last_request().map(|(_, curve)| curve.thresholds().to_vec()).unwrap_or_default(),
-    }
-}
-
-/// What the next GiB earns against its price, where both are known.
-pub(super) fn curve(worth: &WorthResult, page_bytes: u64) -> Option<WorthCurve> {
-    let step = |at: &WorthAt| Some((at.pages?, at.step_earns_a_gib_day?));
-    let steps: Vec<_> = worth.capacities.iter().filter_map(step).collect();
-    let price = worth.prices.gib_hour? * HOURS_A_DAY;
-    let best = worth.best.as_ref().and_then(|best| best.pages);
-    (!steps.is_empty()).then_some(WorthCurve { steps, price, best, page_bytes })
-}
-
-/// The section: without a cache, at capacities of the curve, and without limit. All capacities are shown where they were
-/// `named`.
-pub(super) fn section(worth: &WorthResult, named: bool) -> Section {
-    let columns = [
-        "cache",
-        "accelerator-hours",
-        "cost a day",
-        "saved a day",
-        "memory a day",
-        "a GiB more earns",
-        "TTFT p50",
-        "p95",
-        "p99",
-    ];
-    let caption = format!("At {} tokens a second", worth.prefill_rate);
-    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory a day"]);
-    let money = |amount: Option<f64>| Cell::known(amount, |amount| Cell::Figure(words::money(amount)));
-    let mut row = |name: String, at: &WorthAt| {
-        let time =
-            [at.time_to_first_token.p50_ms, at.time_to_first_token.p95_ms, at.time_to_first_token.p99_ms];
-        let money = [at.money_a_day, at.saved_a_day, at.memory_a_day, at.step_earns_a_gib_day].map(money);
-        let hours = [name.into(), Cell::Figure(words::hours(at.accelerator_hours))];
-        let time = time.map(|ms| Cell::Figure(words::milliseconds(ms)));
-        table.row(hours.into_iter().chain(money).chain(time));
-    };
-    row("none".to_owned(), &worth.without_cache);
-    let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
-    match named {
-        true => worth.capacities.iter().for_each(|at| row(words::size(at), at)),
-        false => {
-            spread(climbing(&worth.capacities, saved), MOST_SIZES).for_each(|at| row(words::size(at), at))
-        }
-    }
-    row("unlimited".to_owned(), &worth.unlimited);
-    Section {
-        title: "What the cache is worth".to_owned(),
-        sentences: words::sentences(worth),
-        tables: vec![table],
     }
 }

@@ -169,6 +169,17 @@ metrics! {
         "Pages of a tenant that were never seen before.";
     TENANT_HIT_RATE = "kvset_tenant_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "tenant"],
         "A tenant's page hit rate at the largest capacity.";
+    DAILY_PREFILL = "kvset_daily_prefill_seconds", Kind::Gauge, Seconds, ["pool", "window", "size"],
+        "Prefill of one worker that a day of event time takes; size of the cache is `none`, `provisioned`, `recommended` or `unlimited`.";
+    DAILY_SAVINGS = "kvset_daily_savings", Kind::Gauge, Things, ["pool", "window", "size"],
+        "What a cache of this size saves a day, compared with none, in the currency of `gpu_price`.";
+    DAILY_MEMORY_COST = "kvset_daily_memory_cost", Kind::Gauge, Things, ["pool", "window", "size"],
+        "What a cache of this size costs a day, by `gib_price`.";
+    NEXT_GIB_EARNINGS = "kvset_next_gib_daily_earnings", Kind::Gauge, Things, ["pool", "window", "size"],
+        "What a GiB more than this size would earn a day; NaN where no larger size is told.";
+    TIME_TO_FIRST_TOKEN = "kvset_time_to_first_token_seconds", Kind::Gauge, Seconds,
+        ["pool", "window", "size", "quantile"],
+        "Time to the first token with a cache of this size, without queueing.";
     HIT_RATE = "kvset_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity", "kind"],
         "Hit rate at a configured capacity; kind is `page`, `reuse` or `prefix`.";
     THEORETICAL_HIT_RATE = "kvset_theoretical_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window"],

@@ -6,8 +6,13 @@ use kvset_core::estimate::Estimate;
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::recommendation::RecommendationStatus;
 use kvset_core::questions::tiers::Settled;
+use kvset_core::questions::worth::WorthAt;
 use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
+
+const SECONDS_AN_HOUR: f64 = 3600.0;
+
+const MS_A_SECOND: f64 = 1000.0;
 
 /// Shows a closed window as gauges: its figures, what it recommends, and what was requested alongside.
 pub(super) fn show_estimate(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
@@ -15,6 +20,7 @@ pub(super) fn show_estimate(shown: &mut GaugeSet, pool: &str, estimate: &Estimat
     show_recommendation(shown, pool, estimate);
     show_measured(shown, pool, estimate);
     show_routing(shown, pool, estimate);
+    show_worth(shown, pool, estimate);
 }
 
 fn show_figures(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
@@ -133,6 +139,38 @@ fn show_measured(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     ] {
         let labels = [pool, &window, step];
         pages.into_iter().for_each(|pages| shown.set(metric::LEDGER_PAGES, &labels, pages as f64));
+    }
+}
+
+/// Shows what the cache is worth, at sizes that have a name.
+fn show_worth(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
+    let Some(worth) = &estimate.worth else { return };
+    let (window, prices) = (estimate.window.to_string(), worth.prices);
+    for (size, at) in [
+        ("none", Some(&worth.without_cache)),
+        ("provisioned", worth.provisioned.as_ref()),
+        ("recommended", worth.recommended.as_ref()),
+        ("unlimited", Some(&worth.unlimited)),
+    ] {
+        let labels = [pool, &window, size];
+        // A gauge left as it was would say otherwise.
+        let figure = |of: fn(&WorthAt) -> Option<f64>| at.and_then(of).unwrap_or(f64::NAN);
+        let seconds = figure(|at| at.accelerator_hours_a_day) * SECONDS_AN_HOUR;
+        shown.set(metric::DAILY_PREFILL, &labels, seconds);
+        if prices.accelerator_hour.is_some() {
+            shown.set(metric::DAILY_SAVINGS, &labels, figure(|at| at.saved_a_day));
+            shown.set(metric::NEXT_GIB_EARNINGS, &labels, figure(|at| at.next_step_earns_a_gib_day));
+        }
+        if prices.gib_hour.is_some() {
+            shown.set(metric::DAILY_MEMORY_COST, &labels, figure(|at| at.memory_a_day));
+        }
+        for (quantile, ms) in [
+            ("0.5", figure(|at| Some(at.time_to_first_token.p50_ms))),
+            ("0.95", figure(|at| Some(at.time_to_first_token.p95_ms))),
+            ("0.99", figure(|at| Some(at.time_to_first_token.p99_ms))),
+        ] {
+            shown.set(metric::TIME_TO_FIRST_TOKEN, &[pool, &window, size, quantile], ms / MS_A_SECOND);
+        }
     }
 }
 

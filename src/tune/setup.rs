@@ -2,11 +2,11 @@
 
 use super::{Base, Cost, Exactness, TuneError, scaled};
 use crate::replay::{Below, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
-use crate::worth::WorthAt;
 use kvset_core::engines::below::Store;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::questions::routing::{PreciseRules, RouterKind, RouterSpec};
+use kvset_core::questions::worth::WorthAt;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::{PageBytes, PageSize};
 use kvset_core::windows::window::WindowKind;
@@ -156,7 +156,7 @@ impl Setup {
         let worth = match () {
             () if !asked.routers.is_empty() => done.routed_worth.first().map(|routed| &routed.worth),
             () if !asked.ttls.is_empty() => None,
-            () => done.worth.as_ref(),
+            () => done.worth.as_ref().map(|worth| &worth.estimate),
         };
         worth?.capacities.first().copied()
     }

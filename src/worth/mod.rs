@@ -1,17 +1,19 @@
-//! What a cache is worth: prefill that is not computed, in accelerator-hours and money, and time to the first token.
+//! What a cache with tiers below is worth, and what an emptied one costs.
 //!
-//! A token at position `x` of a prompt takes `1 / rate(x)` seconds of one prefill worker ([`PrefillRate`]); a request
-//! computes the tokens behind what it finds, in the cache and in tiers below it; what lies in a tier is loaded over the tier's
-//! link. Sums over requests of what is computed are accelerator-hours. Nothing here knows of queues, batches or decoding: it is
-//! prefill time, and no throughput.
+//! The figures of worth are those of [`kvset_core::questions::worth`].
 
-mod rate;
 pub mod restarts;
-mod result;
-mod tally;
-pub mod words;
 
-pub use rate::{PrefillRate, RateError};
-pub(crate) use result::HOURS_A_DAY;
-pub use result::{Prices, TierWorth, TimeToFirstToken, WorthAt, WorthResult};
-pub use tally::{FoundTokens, WorthTally, WorthTooLarge};
+use kvset_core::questions::worth::{TierWorth, WorthEstimate};
+use serde::Serialize;
+
+/// What a cache with tiers below is worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorthResult {
+    /// The figures.
+    #[serde(flatten)]
+    pub estimate: WorthEstimate,
+    /// Tiers below, from the fastest, as given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierWorth>,
+}

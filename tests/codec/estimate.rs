@@ -25,6 +25,7 @@ use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEsti
 use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
 use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::questions::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
+use kvset::core::questions::worth::{CoverageWorth, Prices, TimeToFirstToken, WorthAt, WorthEstimate};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::Ratio;
@@ -67,6 +68,35 @@ fn window() -> impl Strategy<Value = WindowKind> {
 
 fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
     (prop::sample::select(vec![Settled::Converged, Settled::NotConverged]), maybe(-1.0..10.0f64))
+}
+
+prop_compose! {
+    fn worth_at()(
+        pages in maybe(count()), bytes in maybe(count()), accelerator_hours in 0.0..1e9f64,
+        amounts in prop::collection::vec(maybe(-1e9..1e9f64), 6), times in prop::array::uniform3(0.0..1e9f64),
+    ) -> WorthAt {
+        let [p50_ms, p95_ms, p99_ms] = times;
+        WorthAt {
+            pages, bytes, accelerator_hours, accelerator_hours_a_day: amounts[0], money_a_day: amounts[1],
+            saved_a_day: amounts[2], memory_a_day: amounts[3], step_earns_a_gib_day: amounts[4],
+            next_step_earns_a_gib_day: amounts[5], time_to_first_token: TimeToFirstToken { p50_ms, p95_ms, p99_ms },
+        }
+    }
+}
+
+prop_compose! {
+    fn worth()(
+        prefill_rate in "[0-9@,]{1,20}", accelerator_hour in maybe(0.0..1e9f64), gib_hour in maybe(0.0..1e9f64),
+        days in 0.0..1e5f64, ends in prop::array::uniform2(worth_at()), capacities in prop::collection::vec(worth_at(), 0..3),
+        some in prop::array::uniform3(maybe(worth_at())),
+        covering in prop::collection::vec((ratio(), maybe(worth_at())), 0..3),
+    ) -> WorthEstimate {
+        let covering = covering.into_iter().map(|(coverage, worth)| CoverageWorth { coverage, worth });
+        WorthEstimate {
+            prefill_rate, prices: Prices { accelerator_hour, gib_hour }, days, without_cache: ends[0], unlimited: ends[1],
+            capacities, provisioned: some[0], recommended: some[1], coverages: covering.collect(), best: some[2],
+        }
+    }
 }
 
 // Strategies nest by value; boxed, they fit a test's stack.
@@ -334,7 +364,7 @@ prop_compose! {
         (act_on, recommended, counted) in recommended().boxed(),
         lived in (
             prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
-            maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3),
+            maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3), maybe(worth().boxed()),
         ).boxed(),
     ) -> Estimate {
         Estimate {
@@ -353,7 +383,7 @@ prop_compose! {
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
             measured: beside.0, routing: beside.1,
-            retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3,
+            retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3, worth: lived.4,
         }
     }
 }

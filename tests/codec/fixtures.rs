@@ -125,18 +125,29 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     assert_eq!(bare, third, "version 4 adds time, tiers, tenants and the optimum");
     assert_written_as_far_as_it_says_something(&fourth, "capacity_estimate.v4.json");
 
-    let avro = fixture("capacity_estimate.v5.avro");
-    let estimate = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
-    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let mut bare = Estimate { schema_version: 0, act_on: false, counted: Vec::new(), ..estimate.clone() };
+    let fifth = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v5.avro")).expect("avro"), fifth);
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v5.short.json")).expect("json"), fifth);
+    let mut bare = Estimate { schema_version: 0, act_on: false, counted: Vec::new(), ..fifth.clone() };
     bare.recommended.clone_from(&fourth.recommended);
     leave_out_tokens_and_answers(&mut bare);
     assert_eq!(
         bare, fourth,
         "version 5 adds what is recommended, rates by tokens, what answers explain, and overlap"
     );
-    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v5.json");
-    let short = fixture("capacity_estimate.v5.short.json");
+    assert_written_as_far_as_it_says_something(&fifth, "capacity_estimate.v5.json");
+    let read = decode_estimate(&fixture("capacity_estimate.v5.summary.json")).expect("json");
+    assert_eq!((&read.recommended, read.required.len()), (&fifth.recommended, 0));
+
+    let avro = fixture("capacity_estimate.v6.avro");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    let bare = Estimate { schema_version: 5, worth: None, ..estimate.clone() };
+    assert_eq!(bare, fifth, "version 6 adds what the cache is worth");
+    let worth = estimate.worth.as_ref().expect("version 6 says it");
+    assert_eq!(worth.provisioned.and_then(|at| at.next_step_earns_a_gib_day), Some(0.5));
+    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v6.json");
+    let short = fixture("capacity_estimate.v6.short.json");
     assert_eq!(decode_estimate(&short).expect("json"), estimate);
     for (encoding, bytes) in [(EstimateEncoding::Json, short), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
@@ -147,7 +158,7 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let mut summary = Vec::new();
     encode_estimate(&EstimateDetail::Summary.of(&estimate), EstimateEncoding::Json, &mut summary)
         .expect("within the schema");
-    let frozen = fixture("capacity_estimate.v5.summary.json");
+    let frozen = fixture("capacity_estimate.v6.summary.json");
     assert_eq!(String::from_utf8_lossy(&summary), String::from_utf8_lossy(&frozen));
     let read = decode_estimate(&frozen).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&estimate.recommended, 0));
@@ -299,7 +310,7 @@ fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, St
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"

@@ -7,6 +7,7 @@ use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::recommendation::Recommendation;
 use kvset::core::pool::config::PoolConfig;
+use kvset::core::questions::worth::{PrefillRate, Prices, WorthQuestion};
 use kvset::core::units::Bytes;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::ratio::Ratio;
@@ -40,12 +41,53 @@ fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str
     replayed_with(trace, (engine, overlap), sample_rate, capacities)
 }
 
+/// What the estimate of a pool that is asked says, live as in a backfill, is what `kvset replay` says: to the last bit, and at
+/// what is provisioned as well. It shows on the page.
+#[test]
+fn what_a_cache_is_worth_is_the_same_in_estimates_and_in_a_replay() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = with_durations(directory.path());
+    let prefill_rate: PrefillRate = "9000@0,3000@30000".parse().expect("a rate");
+    let prices = Prices { accelerator_hour: Some(2.5), gib_hour: Some(0.003) };
+    for (engine, capacities) in
+        [(Profile::Vllm, &[][..]), (Profile::Paper, &["1GiB", "7GiB"]), (Profile::Sglang, &["1GiB", "3GiB"])]
+    {
+        let mut options = options(&trace, (engine, OverlapMode::Off), "1", capacities);
+        options.provisioned = "3GiB".parse().ok();
+        options.extras.prefill_rate = Some(prefill_rate.clone());
+        options.extras.prices = prices;
+        options.pool.questions.worth = Some(WorthQuestion { prefill_rate: prefill_rate.clone(), prices });
+        let done = replay(&options, None, &mut |_| {}).expect("a replay");
+        let replayed = done.worth.expect("asked").estimate;
+        let whole = done.whole.expect("counted requests");
+        assert_eq!(whole.worth.as_ref(), Some(&replayed), "{engine}");
+        let own = replayed.provisioned.expect("provisioned");
+        assert!(own.saved_a_day > Some(0.0) && own.memory_a_day.is_some(), "{engine}: {own:?}");
+        assert_eq!(replayed.coverages.is_empty(), whole.is_pointwise(), "{engine}");
+        let service = Service::start(10);
+        service.take_up(0, 0);
+        service.publish(std::slice::from_ref(&whole));
+        let page = service.get("/").body;
+        assert!(page.contains("What the cache is worth"), "{engine}: {page}");
+        assert!(page.contains("3 GiB (provisioned)"), "{engine}: {page}");
+    }
+}
+
 fn replayed_with(
+    trace: &Path,
+    engine: (Profile, OverlapMode),
+    sample_rate: &str,
+    capacities: &[&str],
+) -> Replay {
+    replay(&options(trace, engine, sample_rate, capacities), None, &mut |_| {}).expect("a replay")
+}
+
+fn options(
     trace: &Path,
     (engine, overlap): (Profile, OverlapMode),
     sample_rate: &str,
     capacities: &[&str],
-) -> Replay {
+) -> ReplayOptions {
     let capacities = capacities.iter().map(|text| text.parse::<CapacitySpec>().expect("a capacity"));
     let pool = PoolConfig {
         profile: engine,
@@ -56,7 +98,7 @@ fn replayed_with(
         min_requests: 1,
         ..PoolConfig::default()
     };
-    let options = ReplayOptions {
+    ReplayOptions {
         extras: Default::default(),
         traces: vec![trace.to_owned()],
         read: ReadOptions::default(),
@@ -66,8 +108,7 @@ fn replayed_with(
         skip_bad_rows: false,
         provisioned: None,
         threads: 1,
-    };
-    replay(&options, None, &mut |_| {}).expect("a replay")
+    }
 }
 
 /// Sessions that overlap and whose log tells durations.

@@ -375,5 +375,6 @@ pub fn estimate(requests: u64) -> Estimate {
         retention_required: Vec::new(),
         traffic: None,
         tenants: Vec::new(),
+        worth: None,
     })
 }

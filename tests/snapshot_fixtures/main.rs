@@ -9,6 +9,7 @@ mod overlap;
 mod parts;
 mod schemes;
 mod task;
+mod worth;
 
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::Profile;

@@ -3,7 +3,9 @@
 use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
-use super::{Assignment, GroupProtocol, InputEncoding, OutputEncoding, Settings, field::Field};
+use super::{
+    Assignment, Estimate, GroupProtocol, InputEncoding, OutputEncoding, Price, Settings, field::Field,
+};
 use kvset_core::pool::config::{MAX_TIERS, PoolConfigError};
 use kvset_core::questions::enabled::QuestionsError;
 use kvset_core::questions::tiers::is_tier_name;
@@ -255,10 +257,31 @@ impl Settings {
         }
     }
 
+    /// Prices say what computing at a rate costs.
+    fn check_prices(&self, notes: &mut Notes<'_>) {
+        let mut check = |section: &str, prices: [Option<Price>; 2], has_rate: bool| {
+            for (name, price) in ["gpu_price", "gib_price"].into_iter().zip(prices) {
+                if let Some(price) = price.filter(|_| !has_rate) {
+                    let reason = "what a cache is worth goes by how fast prompts are computed: set `prefill_rate`, or leave it out";
+                    notes.add(format!("{section}.{name}"), price.toml(), reason);
+                }
+            }
+        };
+        let Estimate { gpu_price, gib_price, prefill_rate, .. } = &self.estimate;
+        let has_rate = prefill_rate.is_some();
+        let of_pools = self.pools.iter().any(|pool| pool.prefill_rate.is_some());
+        check("estimate", [*gpu_price, *gib_price], has_rate || of_pools);
+        for (index, pool) in self.pools.iter().enumerate() {
+            let prices = [pool.gpu_price, pool.gib_price];
+            check(&format!("pools[{index}]"), prices, has_rate || pool.prefill_rate.is_some());
+        }
+    }
+
     fn check_pools(&self, notes: &mut Notes<'_>) {
         if self.pools.len() > MAX_POOL_SETTINGS {
             notes.add("pools", None, format!("expected at most {MAX_POOL_SETTINGS} pools with settings"));
         }
+        self.check_prices(notes);
         let general = self.pool_config("").check().err();
         let mut names = BTreeSet::new();
         for (index, pool) in self.pools.iter().enumerate() {
@@ -314,12 +337,14 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             QuestionsError::TooManyCapacities { .. } => "capacities",
             QuestionsError::TooManyRequests { .. } => "windows",
             QuestionsError::TooFewTiers(_) => "traffic",
-            QuestionsError::PrefillRate(_) => "prefill_rate",
+            QuestionsError::PrefillRate(_) | QuestionsError::SampledWorth => "prefill_rate",
+            QuestionsError::PriceWithoutCost => "gib_price",
             QuestionsError::Router(_) | QuestionsError::NoSession { .. } => "routers",
             // Ranges, repeated entries and sizes in bytes were checked before.
             QuestionsError::TooMany { .. }
             | QuestionsError::Duplicate { .. }
             | QuestionsError::Tenants(_)
+            | QuestionsError::Price { .. }
             | QuestionsError::BytesWithoutCost(_) => return,
         },
         // Every other fault lies outside the ranges that were checked before.

@@ -4,9 +4,11 @@ use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::tiers::{TierConfig, TrendRules};
+use kvset_core::questions::worth::{PrefillRate, Prices, WorthQuestion};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::ratio::Ratio;
 use std::collections::BTreeMap;
 
 /// How long records are held back, where nobody says.
@@ -99,19 +101,40 @@ impl Settings {
         let ttls = own.and_then(|pool| pool.ttls.as_ref()).or(general.ttls.as_ref());
         let tenants = own.and_then(|pool| pool.tenants).or(general.tenants);
         let traffic = own.and_then(|pool| pool.traffic).or(general.traffic).unwrap_or_default();
+        let rate = own.and_then(|pool| pool.prefill_rate.as_ref()).or(general.prefill_rate.as_ref());
+        let worth = self.worth(own, rate, traffic);
         Questions {
             measured,
-            // Without the comparison it is no part of any result.
-            provisioned: provisioned.filter(|_| measured).cloned(),
+            // Without these it is no part of any result.
+            provisioned: provisioned.filter(|_| measured || worth.is_some()).cloned(),
             routers: routers.cloned().unwrap_or_default(),
             ttls: ttls.cloned().unwrap_or_default(),
             tenants: tenants.filter(|most| *most > 0),
             optimal: own.and_then(|pool| pool.optimal).or(general.optimal).unwrap_or_default(),
             traffic,
             // Without traffic there is nothing to hold it against.
-            prefill_rate: general.prefill_rate.filter(|_| traffic).map(|rate| rate as f64),
+            prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
+            worth,
             ..Questions::default()
         }
+    }
+
+    /// What a pool with these settings of its own, and this rate, is asked about the worth of its cache.
+    fn worth(&self, own: Option<&Pool>, rate: Option<&PrefillRate>, traffic: bool) -> Option<WorthQuestion> {
+        let general = &self.estimate;
+        let price = |own: Option<Price>, general: Option<Price>| own.or(general).map(Price::get);
+        let prices = Prices {
+            accelerator_hour: price(own.and_then(|pool| pool.gpu_price), general.gpu_price),
+            gib_hour: price(own.and_then(|pool| pool.gib_price), general.gib_price),
+        };
+        // Of a sample the rate says what it says of traffic, as long as nobody asks for money of all pools.
+        let is_sample = |rate: Ratio| rate != Ratio::ONE;
+        let of_traffic_alone = match own.and_then(|pool| pool.sample_rate) {
+            Some(rate) => is_sample(rate),
+            None => traffic && is_sample(general.sample_rate) && prices == Prices::default(),
+        };
+        let rate = rate.filter(|_| !of_traffic_alone)?;
+        Some(WorthQuestion { prefill_rate: rate.clone(), prices })
     }
 
     /// The tiers of these names; all where none are named.

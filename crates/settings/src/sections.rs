@@ -16,6 +16,7 @@ use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
 use kvset_core::questions::tiers::{Inclusion, TrendRules};
+use kvset_core::questions::worth::PrefillRate;
 use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::PageSize;
@@ -219,7 +220,7 @@ sections! {
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
         /// What a pool's cache holds today, all replicas together, shown as a metric alongside what it needs. It
-        /// changes no estimate but what `measured` says.
+        /// changes no estimate but what `measured` and `prefill_rate` say.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
         /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
         /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
@@ -245,9 +246,17 @@ sections! {
         /// must be two; keeps the same runs.
         [results]
         traffic: Option<bool> = None, like Some(true);
-        /// Tokens that one worker prefills a second, to say at which bandwidth loading is as fast; for `traffic`.
+        /// Tokens that one worker prefills a second, as one number or by the context before the token
+        /// ("14000@0,9000@32768"): every estimate says what the cache is worth in accelerator-hours and time to the
+        /// first token; with `traffic` also at which bandwidth loading is as fast. A sample says the latter alone.
         [results]
-        prefill_rate: Option<u64> = None, in 1..=1 << 40, like Some(10_000);
+        prefill_rate: Option<PrefillRate> = None, like "10000".parse().ok();
+        /// Price of that worker for an hour, in whatever currency: what the cache is worth in money.
+        [results]
+        gpu_price: Option<Price> = None, like Price::new(2.5);
+        /// Price of a GiB of cache for an hour, in the same currency.
+        [results]
+        gib_price: Option<Price> = None, like Price::new(0.003);
         /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -506,6 +515,15 @@ sections! {
         /// Whether to say what passes between its planned tiers.
         [results]
         traffic: Option<bool> = None, like Some(false);
+        /// Tokens that one worker prefills a second; what a sampled pool is worth is not said.
+        [results]
+        prefill_rate: Option<PrefillRate> = None, like "14000@0,9000@32768".parse().ok();
+        /// Price of that worker for an hour.
+        [results]
+        gpu_price: Option<Price> = None, like Price::new(2.5);
+        /// Price of a GiB of cache for an hour.
+        [results]
+        gib_price: Option<Price> = None, like Price::new(0.003);
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));

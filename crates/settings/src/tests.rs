@@ -1,5 +1,6 @@
 mod exposure;
 mod fingerprint;
+mod worth;
 
 use super::*;
 use kvset_core::engines::profile::{OverlapMode, Profile};
@@ -79,7 +80,6 @@ fn every_example_in_the_default_file_is_valid() {
                 "tenants = ",
                 "optimal = ",
                 "traffic = ",
-                "prefill_rate = ",
             ])
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
@@ -566,8 +566,8 @@ fn what_a_question_cannot_be_told_names_its_setting_also_where_it_was_passed_ove
     let said = |text: &str| problems(text, &[]).join("\n");
     let router = said("[estimate]\nrouters = [\"precise-prefix:4:at=40GiB\"]");
     assert!(router.contains("estimate.routers"), "{router}");
-    let alone = said("[estimate]\nprefill_rate = 4000.0");
-    assert!(alone.contains("estimate.prefill_rate"), "{alone}");
+    let sampled = said("[estimate]\nprefill_rate = 4000.0\nsample_rate = 0.5");
+    assert!(sampled.contains("estimate.prefill_rate"), "{sampled}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The types of settings that are written as text: durations, sizes, capacities, names, addresses.
 
 use super::field::{Choice, Field, Refusal, quoted, text_of};
-use config::Value;
+use config::{Value, ValueKind};
 use kvset_core::questions::retention::{Ttl, TtlError};
 use kvset_core::questions::routing::{RouterSpec, SpecError};
 use kvset_core::questions::tiers::{Inclusion, is_price};
+use kvset_core::questions::worth::{PrefillRate, RateError};
 use kvset_core::stack::ChainPolicy;
 use kvset_core::units::capacity::{CapacityError, CapacitySize, CapacitySpec};
 use kvset_core::windows::window::{format_duration_ms, parse_duration_ms};
@@ -189,6 +190,32 @@ impl Field for Ttl {
 
     fn toml(&self) -> Option<String> {
         Some(quoted(&self.to_string()))
+    }
+}
+
+impl Field for PrefillRate {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a number above 0, up to 1000000000, or such by ascending contexts, like \"14000@0,9000@32768\""
+            .to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        let text = match &value.kind {
+            ValueKind::String(text) => text.clone(),
+            _ => super::field::decimal(value)?.to_string(),
+        };
+        text.parse().map_err(|error: RateError| Refusal::Because(error.to_string()))
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        let text = self.to_string();
+        Some(if text.parse::<f64>().is_ok() { text } else { quoted(&text) })
     }
 }
 

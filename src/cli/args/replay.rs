@@ -3,7 +3,6 @@
 use super::engine::EngineArgs;
 use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
 use crate::replay::{Below, Extras, ReplayOptions, WarmUp, cores};
-use crate::worth::{PrefillRate, Prices};
 use clap::Args;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::engines::rules::EngineRules;
@@ -13,6 +12,7 @@ use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
 use kvset_core::questions::tenants::Quota;
 use kvset_core::questions::tiers::{TierConfig, TrendRules};
+use kvset_core::questions::worth::{PrefillRate, Prices};
 use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::capacity::CapacitySpec;

@@ -276,7 +276,8 @@ impl ReplayResult {
         self.with_answers.iter_mut().for_each(|upper| upper.capacities.truncate(capacities));
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
         let routed = self.routed_worth.iter_mut().map(|routed| &mut routed.worth);
-        self.worth.iter_mut().chain(routed).for_each(|worth| worth.capacities.truncate(capacities));
+        let own = self.worth.iter_mut().map(|worth| &mut worth.estimate);
+        own.chain(routed).for_each(|worth| worth.capacities.truncate(capacities));
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
         let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
         hits.for_each(|hits| hits.truncate(capacities));

@@ -2,9 +2,9 @@
 
 use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal};
+use crate::present::words;
 use crate::present::words::{capacity, integer, rate};
 use crate::tune::{Base, ChangeResult, Cost, TuneResult};
-use crate::worth::words;
 
 /// Most changes that are shown in the table.
 const MOST_ROWS: usize = 30;

@@ -3,11 +3,12 @@
 use super::measured::MeasuredBand;
 use super::routing::PrefillCost;
 use super::worth::WorthCurve;
-use super::{measured, retention, routing, tenants, tiers};
+use super::{measured, retention, routing, tenants, tiers, worth};
 use crate::present::document::{Page, Section};
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
+use kvset_core::questions::worth::{TierWorth, WorthEstimate};
 
 /// What a document shows alongside the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,11 +39,19 @@ impl QuestionSections {
             measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
             routing::routing(estimate, cost),
         ];
-        Self {
+        let mut shown = Self {
             foresight: estimate.capacities.iter().filter_map(rate).collect(),
             measured: measured.and_then(measured::band),
             worth: None,
             sections: sections.into_iter().flatten().collect(),
-        }
+        };
+        estimate.worth.iter().for_each(|worth| shown.add_worth(worth, &[], estimate));
+        shown
+    }
+
+    /// Adds what the cache that the estimate is of is worth, with these tiers below.
+    pub fn add_worth(&mut self, worth: &WorthEstimate, tiers: &[TierWorth], estimate: &Estimate) {
+        self.sections.push(worth::section(worth, tiers, estimate.names_capacities()));
+        self.worth = estimate.page_bytes.and_then(|bytes| WorthCurve::of(worth, bytes));
     }
 }

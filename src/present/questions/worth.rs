@@ -1,4 +1,9 @@
-//! What the next GiB of a cache earns against its price.
+//! What a cache is worth: the section, and what its next GiB earns against its price.
+
+use super::climbing;
+use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use crate::present::words::{bytes_round, hours, integer, money};
+use kvset_core::questions::worth::{HOURS_A_DAY, Prices, TierWorth, WorthAt, WorthEstimate};
 
 /// What the next GiB earns and costs. Amounts are of one currency, per day.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,4 +16,166 @@ pub struct WorthCurve {
     pub best: Option<u64>,
     /// Bytes per page.
     pub page_bytes: u64,
+}
+
+impl WorthCurve {
+    /// The curve of pages of so many bytes; `None` where no amount or no price is known.
+    pub fn of(worth: &WorthEstimate, page_bytes: u64) -> Option<Self> {
+        let step = |at: &WorthAt| Some((at.pages?, at.step_earns_a_gib_day?));
+        let steps: Vec<_> = worth.capacities.iter().filter_map(step).collect();
+        let price = worth.prices.gib_hour? * HOURS_A_DAY;
+        let best = worth.best.as_ref().and_then(|best| best.pages);
+        (!steps.is_empty()).then_some(Self { steps, price, best, page_bytes })
+    }
+}
+
+/// The section of a cache with these tiers below: without a cache, at capacities of the curve, at what is provisioned, and
+/// without limit. All capacities are shown where they were `named`.
+pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -> Section {
+    let columns = [
+        "cache",
+        "accelerator-hours",
+        "cost a day",
+        "saved a day",
+        "memory a day",
+        "a GiB more earns",
+        "TTFT p50",
+        "p95",
+        "p99",
+    ];
+    let caption = format!("At {} tokens a second", worth.prefill_rate);
+    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory a day"]);
+    let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
+    let shown: Vec<&WorthAt> = match named {
+        true => worth.capacities.iter().collect(),
+        false => spread(climbing(&worth.capacities, saved), MOST_SIZES).collect(),
+    };
+    sizes(worth, shown).into_iter().for_each(|(name, at)| table.row(row(name, at)));
+    Section {
+        title: "What the cache is worth".to_owned(),
+        sentences: sentences(worth, tiers),
+        tables: vec![table],
+    }
+}
+
+fn row(name: String, at: &WorthAt) -> impl Iterator<Item = Cell> {
+    let time = at.time_to_first_token;
+    let figure = |amount: Option<f64>| Cell::known(amount, |amount| Cell::Figure(money(amount)));
+    let money = [at.money_a_day, at.saved_a_day, at.memory_a_day, at.step_earns_a_gib_day].map(figure);
+    let begin = [name.into(), Cell::Figure(hours(at.accelerator_hours))];
+    let time = [time.p50_ms, time.p95_ms, time.p99_ms].map(|ms| Cell::Figure(milliseconds(ms)));
+    begin.into_iter().chain(money).chain(time)
+}
+
+/// Why the figures are times and no throughput; said wherever they are.
+const WHAT_IS_COUNTED: &str = "Times are those of computing what is missing at the prefill rate, one request alone: \
+                               without queueing, batching and decoding, so they are no throughput.";
+
+/// Milliseconds.
+fn milliseconds(ms: f64) -> String {
+    if ms >= 10_000.0 { format!("{:.1} s", ms / 1000.0) } else { format!("{ms:.0} ms") }
+}
+
+/// How large a cache is.
+fn size(at: &WorthAt) -> String {
+    match (at.bytes, at.pages) {
+        (Some(bytes), _) => bytes_round(bytes),
+        (None, Some(pages)) => format!("{} pages", integer(pages)),
+        (None, None) => "unlimited".to_owned(),
+    }
+}
+
+/// The sizes to list, each with its name: none, these of the curve, unlimited, and what is provisioned in its place.
+fn sizes<'a>(worth: &'a WorthEstimate, of_curve: Vec<&'a WorthAt>) -> Vec<(String, &'a WorthAt)> {
+    let provisioned = worth.provisioned.as_ref();
+    let other = |at: &&WorthAt| provisioned.is_none_or(|own| own.pages != at.pages);
+    let mut all: Vec<_> = of_curve.into_iter().filter(other).map(|at| (size(at), at)).collect();
+    if let Some(own) = provisioned {
+        let place = all.partition_point(|(_, at)| at.pages < own.pages);
+        all.insert(place, (format!("{} (provisioned)", size(own)), own));
+    }
+    all.insert(0, ("none".to_owned(), &worth.without_cache));
+    all.push(("unlimited".to_owned(), &worth.unlimited));
+    all
+}
+
+/// The answer, the most important first.
+fn sentences(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
+    let mut all = Vec::new();
+    let hours_of = |at: &WorthAt| match at.accelerator_hours_a_day {
+        Some(found) => format!("{} accelerator-hours of prefill a day", hours(found)),
+        None => format!("{} accelerator-hours of prefill in all", hours(at.accelerator_hours)),
+    };
+    let costs = |at: &WorthAt| {
+        at.money_a_day.map_or_else(String::new, |found| format!(", which cost {}", money(found)))
+    };
+    let named = worth.recommended.as_ref().map(|at| (format!("with {}", size(at)), at));
+    let (name, at) = named.unwrap_or_else(|| ("with an unlimited one".to_owned(), &worth.unlimited));
+    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved a day", money(found)));
+    all.push(format!(
+        "Without a cache this traffic needs {}{}; {name} it needs {}{}{saved}.",
+        hours_of(&worth.without_cache),
+        costs(&worth.without_cache),
+        hours_of(at),
+        costs(at)
+    ));
+    if let Some(at) = &worth.provisioned {
+        let saved =
+            at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved a day", money(found)));
+        let next = at.next_step_earns_a_gib_day.map_or_else(String::new, |earns| {
+            let price =
+                worth.prices.gib_hour.map(|price| format!(", and costs {}", money(price * HOURS_A_DAY)));
+            format!("; a GiB more would earn {} a day{}", money(earns), price.unwrap_or_default())
+        });
+        let size = size(at);
+        all.push(format!("With the {size} provisioned it needs {}{}{saved}{next}.", hours_of(at), costs(at)));
+    }
+    all.extend(crossing(worth));
+    let ttft = |at: &WorthAt| milliseconds(at.time_to_first_token.p95_ms);
+    all.push(format!(
+        "Of a hundred first tokens 95 come within {} without a cache, within {} {name}.",
+        ttft(&worth.without_cache),
+        ttft(at)
+    ));
+    all.push(WHAT_IS_COUNTED.to_owned());
+    all.extend(assumed(worth, tiers));
+    all
+}
+
+/// What is taken of tiers below for want of a figure.
+fn assumed(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
+    let said = |is_missing: fn(&TierWorth) -> bool, what: &str, option: &str| {
+        let names: Vec<_> =
+            tiers.iter().filter(|tier| is_missing(tier)).map(|tier| tier.tier.as_str()).collect();
+        let first = names.first()?;
+        Some(format!("{} {what}: say it as in {first}:{option}.", names.join(" and ")))
+    };
+    let loading = said(
+        |tier| tier.bandwidth.is_none(),
+        "is counted as loaded in no time, as its bandwidth is not given",
+        "bandwidth=20GiB",
+    );
+    let memory = worth.prices.gib_hour.and_then(|_| {
+        said(|tier| tier.gib_hour.is_none(), "is counted as free, as its price is not given", "price=0.0004")
+    });
+    [loading, memory].into_iter().flatten().collect()
+}
+
+/// "30 GiB save the most beyond what they cost; the next step, to 36 GiB, earns 0.04 a GiB and day, and costs 0.07."
+fn crossing(worth: &WorthEstimate) -> Option<String> {
+    let Prices { gib_hour, .. } = worth.prices;
+    let a_gib_day = gib_hour? * HOURS_A_DAY;
+    // Without a day there is no money a day to compare.
+    worth.unlimited.saved_a_day?;
+    worth.capacities.first()?.bytes?;
+    let Some(best) = &worth.best else {
+        return Some("At none of these sizes the cache saves what its memory costs.".to_owned());
+    };
+    let next = worth.capacities.iter().find(|point| point.pages > best.pages);
+    let step = next.and_then(|next| {
+        let earns = next.step_earns_a_gib_day?;
+        let (to, earns, costs) = (size(next), money(earns), money(a_gib_day));
+        Some(format!("; the next step, to {to}, earns {earns} a GiB and day, and costs {costs}"))
+    });
+    Some(format!("{} save the most beyond what they cost{}.", size(best), step.unwrap_or_default()))
 }

@@ -3,6 +3,7 @@
 use super::{Terminal, sparkline};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, headline};
+use crate::present::words;
 use crate::present::words::{BY_TOKENS, capacity, integer, rate};
 use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{Estimate, Status};
@@ -23,7 +24,7 @@ const HISTORY: usize = 24;
 const MAX_ROWS: usize = 1000;
 
 /// Columns that are left out where the terminal is too narrow, the first to go first.
-const SPARE: [&str; 12] = [
+const SPARE: [&str; 13] = [
     BY_TOKENS,
     "99 % so far",
     "accumulated",
@@ -32,6 +33,7 @@ const SPARE: [&str; 12] = [
     "95 %",
     "99.9 %",
     "tiers",
+    "saved a day",
     "behaves like",
     "requests",
     "99 % hits",
@@ -102,6 +104,8 @@ impl EstimateTable {
         ]);
         columns.extend(planned.then_some("tiers"));
         columns.extend(measured.then_some("behaves like"));
+        let priced = self.rows.values().any(|row| saved_a_day(&row.latest).is_some());
+        columns.extend(priced.then_some("saved a day"));
         let mut table = Table::new("The latest estimates", columns).spare(&SPARE);
         for ((pool, _), row) in &self.rows {
             let mut cells = vec![pool.clone().into(), window(&row.latest).into()];
@@ -109,6 +113,7 @@ impl EstimateTable {
             cells.extend(figures(row));
             cells.extend(planned.then(|| Cell::known(recommended(&row.latest), Cell::Text)));
             cells.extend(measured.then(|| Cell::known(behaves_like(&row.latest), Cell::Text)));
+            cells.extend(priced.then(|| Cell::known(saved_a_day(&row.latest), Cell::Figure)));
             table.row(cells);
         }
         let mut text = super::table(&table, terminal);
@@ -139,6 +144,15 @@ impl EstimateTable {
         let verdict = if needed > held.0 { "too small" } else { "enough" };
         Some(format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes)))
     }
+}
+
+/// What the provisioned cache saves a day, else the recommended one: in money, or in accelerator-hours where no price is known.
+fn saved_a_day(estimate: &Estimate) -> Option<String> {
+    let worth = estimate.worth.as_ref()?;
+    let at = worth.provisioned.or(worth.recommended)?;
+    let hours =
+        || Some(worth.without_cache.accelerator_hours_a_day? - at.accelerator_hours_a_day?).map(words::hours);
+    at.saved_a_day.map(words::money).or_else(|| Some(format!("{} h", hours()?)))
 }
 
 /// The answer of an estimate in words, against what its pool holds today.

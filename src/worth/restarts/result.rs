@@ -1,8 +1,8 @@
 //! What restarts cost, as it is reported.
 
-use super::super::Prices;
 use super::tally::{Lost, RestartsTally};
 use super::{HOUR_MS, WARM_PERCENT};
+use kvset_core::questions::worth::Prices;
 use serde::Serialize;
 
 const HOURS_A_DAY: i64 = 24;

@@ -1,7 +1,7 @@
 //! Hits by the hour of their last use, the minute in which they are found, and the size that they need.
 
-use super::super::PrefillRate;
 use super::{HOUR_MS, MINUTE_MS, MINUTES, WARM_PERCENT};
+use kvset_core::questions::worth::PrefillRate;
 use kvset_core::request::outcome::{Outcome, Run};
 
 /// Most hours from the first to the last request: ten years.

@@ -1,7 +1,7 @@
 //! The tally against sums over single runs, restart by restart.
 
-use super::super::{PrefillRate, Prices};
 use super::*;
+use kvset_core::questions::worth::{PrefillRate, Prices};
 use kvset_core::request::outcome::{Outcome, Run};
 use proptest::prelude::*;
 

@@ -1,6 +1,5 @@
 //! What restarts cost, in sentences and rows.
 
-use super::super::words::money;
 use super::{HourClock, RestartHour, RestartsAt, RestartsResult};
 use crate::present::document::Cell;
 use crate::present::words;
@@ -70,7 +69,7 @@ fn role(at: &RestartsAt) -> &'static str {
 /// `1,234,567 tokens (103 s of prefill, which cost 0.07), warm after 12 min`.
 fn loss(hour: &RestartHour) -> String {
     let prefill = hour.prefill_seconds.map_or_else(String::new, |found| {
-        let cost = hour.money.map_or_else(String::new, |cost| format!(", which cost {}", money(cost)));
+        let cost = hour.money.map_or_else(String::new, |cost| format!(", which cost {}", words::money(cost)));
         format!(" ({} of prefill{cost})", seconds(found))
     });
     let warm =
@@ -104,7 +103,7 @@ pub fn rows(at: &RestartsAt) -> impl Iterator<Item = [Cell; 7]> + '_ {
             Cell::Count(hour.tokens.round() as u64),
             Cell::Count(hour.most_tokens),
             Cell::known(hour.prefill_seconds, |found| Cell::Figure(seconds(found))),
-            Cell::known(hour.money, |found| Cell::Figure(money(found))),
+            Cell::known(hour.money, |found| Cell::Figure(words::money(found))),
             Cell::known(hour.warm_minutes, |found| Cell::Figure(time(found))),
         ]
     })

@@ -234,6 +234,11 @@ fn a_backfill_answers_every_question_as_the_live_service_did() {
         );
         assert!(told(|estimate| estimate.tenants.len() == 3) > 20);
         assert!(told(|estimate| estimate.measured.is_some() && estimate.routing.len() == 4) > 20);
+        let is_worth = |estimate: &Estimate| {
+            let worth = estimate.worth.as_ref();
+            worth.is_some_and(|worth| worth.capacities.len() == 3 && worth.provisioned.is_some())
+        };
+        assert!(told(is_worth) > 20);
         let published = bench.backfill("asked", "earliest", "latest", WarmUp::None);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
     }

@@ -16,6 +16,7 @@ use crate::questions::observers::{
 };
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
+use crate::questions::worth::{WorthEstimate, WorthFigures};
 use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::sampling_error;
 use crate::units::capacity::CapacitySpec;
@@ -130,6 +131,8 @@ impl PoolFigures<'_> {
         let mut recommended = self.recommended(tally, &required, in_flight.as_ref(), act_on);
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
+        let capacities = self.capacities(tally, accumulated);
+        let worth = self.worth(tally, &recommended, &capacities);
         Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -161,7 +164,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight,
             required,
-            capacities: reuse.with_points(self.capacities(tally, accumulated)),
+            capacities: reuse.with_points(capacities),
             counted,
             late_records: window.late_records,
             chain_violations: self.chain_violations,
@@ -175,7 +178,21 @@ impl PoolFigures<'_> {
             retention_required: reuse.retention_required,
             traffic: reuse.traffic,
             tenants: reuse.tenants,
+            worth,
         }
+    }
+
+    /// What the cache is worth, where that is asked.
+    fn worth(
+        &self,
+        tally: &Tally,
+        recommended: &[Recommendation],
+        capacities: &[CapacityPoint],
+    ) -> Option<WorthEstimate> {
+        let (config, page_size, page_bytes) = (self.config, self.page_size, self.page_bytes);
+        let figures =
+            WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day: 0.0 };
+        self.observers?.worth(&figures, tally.observation.as_deref()?)
     }
 
     fn recommended(

@@ -17,6 +17,7 @@ use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
 use crate::questions::tiers::{TierEstimates, TrafficEstimate};
+use crate::questions::worth::WorthEstimate;
 use crate::request::sample::sampling_error;
 use crate::units::{PageBytes, PageCount};
 use crate::windows::window::WindowKind;
@@ -146,11 +147,14 @@ pub struct Estimate {
     /// The tenants that hold the most, and all others as one; empty where that is not asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
+    /// What the cache is worth; absent where it is not known how fast prompts are computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worth: Option<WorthEstimate>,
 }
 
 /// Whether a flag says nothing, so that JSON can leave it out.
 /// The version of the record that this program writes.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
@@ -180,6 +184,10 @@ impl Estimate {
         summary.counted.clear();
         summary.capacities.retain(|point| point.label.is_some());
         summary.in_flight.iter_mut().for_each(|found| found.required.clear());
+        let named = |pages: Option<u64>| summary.capacities.iter().any(|point| Some(point.pages) == pages);
+        if let Some(worth) = &mut summary.worth {
+            worth.capacities.retain(|at| named(at.pages));
+        }
         summary
     }
 

@@ -302,6 +302,7 @@ impl PoolConfig {
             capacities: self.curve_capacities().len(),
             windows: &self.windows,
             tiers: self.tiers.len(),
+            is_sampled: self.sample_rate != Ratio::ONE,
         }
     }
 

@@ -3,6 +3,8 @@
 use crate::engines::profile::Profile;
 use crate::questions::retention::{MAX_TTLS, Ttl};
 use crate::questions::routing::{RouterSpec, SpecError};
+use crate::questions::tiers::is_price;
+use crate::questions::worth::WorthQuestion;
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::windows::window::WindowKind;
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,9 @@ pub struct Questions {
     /// Tokens that one worker prefills a second, to hold loading against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill_rate: Option<f64>,
+    /// What the cache is worth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worth: Option<WorthQuestion>,
     /// Whether the log ends. A log that does is read without a snapshot.
     #[serde(skip)]
     pub horizon: Horizon,
@@ -81,6 +86,8 @@ pub struct Answerable<'a> {
     pub windows: &'a [WindowKind],
     /// Planned tiers.
     pub tiers: usize,
+    /// Only a sample of the pages is followed.
+    pub is_sampled: bool,
 }
 
 /// Why a question cannot be answered.
@@ -161,6 +168,22 @@ pub enum QuestionsError {
     /// It is compared with what is loaded.
     #[error("`prefill_rate` is {0}: expected more than 0, as `traffic` needs it")]
     PrefillRate(f64),
+    /// What single requests compute needs all their pages.
+    #[error(
+        "`prefill_rate` counts what each request computes, which needs every page: leave `sample_rate` at 1, or leave it out"
+    )]
+    SampledWorth,
+    /// No price.
+    #[error("`{asked}` is {price}: expected 0 to 1e15")]
+    Price {
+        /// The setting.
+        asked: &'static str,
+        /// Its value.
+        price: f64,
+    },
+    /// Memory has a price by its bytes.
+    #[error("`gib_price` is by bytes: set `kv_bytes_per_token`, or leave it out")]
+    PriceWithoutCost,
 }
 
 impl Questions {
@@ -168,8 +191,9 @@ impl Questions {
     /// that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
         // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live. 2: replicas along
-        // the pool's own stack.
+        // the pool's own stack. 3: a prefill rate says what the cache is worth.
         match self {
+            asked if asked.worth.is_some() => 3,
             asked if asked.measured || !asked.routers.is_empty() => 2,
             asked => u32::from(!asked.ttls.is_empty()),
         }
@@ -195,8 +219,13 @@ impl Questions {
         match self {
             _ if self.compares_measured() => Some("measured"),
             _ if !self.routers.is_empty() => Some("routers"),
-            _ => self.first_reuse(),
+            _ => self.first_kept(),
         }
+    }
+
+    /// The name of something that is kept for each request of a window that requests leave again.
+    fn first_kept(&self) -> Option<&'static str> {
+        self.first_reuse().or(self.worth.as_ref().map(|_| "prefill_rate"))
     }
 
     /// The name of something that is asked of an engine with one stack for all capacities.
@@ -232,9 +261,10 @@ impl Questions {
         if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
             return Err(QuestionsError::NoStack { asked, profile: pool.profile });
         }
-        if let Some(asked) = self.first_reuse() {
-            self.check_reuse(asked, pool)?;
+        if let Some(asked) = self.first_kept() {
+            self.check_kept(asked, pool)?;
         }
+        self.check_worth(pool)?;
         if let Some(rate) =
             self.prefill_rate.filter(|rate| !self.traffic || !rate.is_finite() || *rate <= 0.0)
         {
@@ -269,7 +299,21 @@ impl Questions {
         }
     }
 
-    fn check_reuse(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+    fn check_worth(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+        let Some(WorthQuestion { prices, .. }) = &self.worth else { return Ok(()) };
+        for (asked, price) in [("gpu_price", prices.accelerator_hour), ("gib_price", prices.gib_hour)] {
+            if let Some(price) = price.filter(|price| !is_price(*price)) {
+                return Err(QuestionsError::Price { asked, price });
+            }
+        }
+        match () {
+            () if pool.is_sampled => Err(QuestionsError::SampledWorth),
+            () if prices.gib_hour.is_some() && !pool.has_cost => Err(QuestionsError::PriceWithoutCost),
+            () => Ok(()),
+        }
+    }
+
+    fn check_kept(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         let is_too_long = |window: &&WindowKind| matches!(window, WindowKind::Last { requests } if *requests > MAX_LAST_ASKED);
         if let Some(window) = pool.windows.iter().find(is_too_long) {
             return Err(QuestionsError::TooManyRequests { asked, window: *window });

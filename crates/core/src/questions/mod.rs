@@ -13,3 +13,4 @@ pub mod retention;
 pub mod routing;
 pub mod tenants;
 pub mod tiers;
+pub mod worth;

@@ -1,7 +1,7 @@
 //! The published schemas, compiled in, and the fingerprints that name them on the wire.
 
 use apache_avro::Schema;
-use apache_avro::schema::{ArraySchema, Name};
+use apache_avro::schema::{ArraySchema, Name, UnionSchema};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -29,6 +29,8 @@ pub const CAPACITY_ESTIMATE_OF_V2: &str = include_str!("../../schemas/history/ca
 pub const CAPACITY_ESTIMATE_OF_V3: &str = include_str!("../../schemas/history/capacity_estimate.v3.avsc");
 /// `schemas/history/capacity_estimate.v4.avsc`: read, never written.
 pub const CAPACITY_ESTIMATE_OF_V4: &str = include_str!("../../schemas/history/capacity_estimate.v4.avsc");
+/// `schemas/history/capacity_estimate.v5.avsc`: read, never written.
+pub const CAPACITY_ESTIMATE_OF_V5: &str = include_str!("../../schemas/history/capacity_estimate.v5.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -96,6 +98,9 @@ pub const CAPACITY_ESTIMATE_V4: [u8; 8] = [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0
 
 /// The same of version 5, which adds what is recommended.
 pub const CAPACITY_ESTIMATE_V5: [u8; 8] = [77, 221, 58, 59, 185, 98, 191, 220];
+
+/// The same of version 6, which adds what the cache is worth.
+pub const CAPACITY_ESTIMATE_V6: [u8; 8] = [117, 203, 46, 151, 154, 148, 9, 117];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
@@ -166,7 +171,7 @@ pub(super) fn capacity_estimate_in_full() -> &'static Schema {
     &SCHEMA
 }
 
-/// The schema with the records that it names, outside of unions, in place of their names.
+/// The schema with the records that it names in place of their names.
 fn in_full(schema: &Schema, named: &mut HashMap<Name, Schema>) -> Schema {
     match schema {
         Schema::Ref { name } => named.get(name).unwrap_or(schema).clone(),
@@ -179,6 +184,11 @@ fn in_full(schema: &Schema, named: &mut HashMap<Name, Schema>) -> Schema {
             named.insert(record.name.clone(), Schema::Record(record.clone()));
             Schema::Record(record)
         }
+        Schema::Union(union) => {
+            let variants = union.variants().iter().map(|variant| in_full(variant, named)).collect();
+            // As many branches of as many kinds as before.
+            UnionSchema::new(variants).map_or_else(|_| schema.clone(), Schema::Union)
+        }
         other => other.clone(),
     }
 }
@@ -190,7 +200,8 @@ pub(super) fn raw_request() -> &'static Schema {
 }
 
 /// Every version of the capacity estimate, the newest first.
-pub(super) const CAPACITY_ESTIMATES: [[u8; 8]; 5] = [
+pub(super) const CAPACITY_ESTIMATES: [[u8; 8]; 6] = [
+    CAPACITY_ESTIMATE_V6,
     CAPACITY_ESTIMATE_V5,
     CAPACITY_ESTIMATE_V4,
     CAPACITY_ESTIMATE_V3,
@@ -204,12 +215,14 @@ pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Sche
     static V2: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V2));
     static V3: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V3));
     static V4: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V4));
+    static V5: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V5));
     match fingerprint {
         CAPACITY_ESTIMATE_V1 => Some(&V1),
         CAPACITY_ESTIMATE_V2 => Some(&V2),
         CAPACITY_ESTIMATE_V3 => Some(&V3),
         CAPACITY_ESTIMATE_V4 => Some(&V4),
-        CAPACITY_ESTIMATE_V5 => Some(capacity_estimate()),
+        CAPACITY_ESTIMATE_V5 => Some(&V5),
+        CAPACITY_ESTIMATE_V6 => Some(capacity_estimate()),
         _ => None,
     }
 }

@@ -15,7 +15,9 @@ use kvset_core::pool::set::{
     LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline,
 };
 use kvset_core::pool::{PoolImage, RestoredPool};
-use kvset_core::questions::observers::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage};
+use kvset_core::questions::observers::{
+    ObserversImage, RestoredObservers, RestoredReuse, RestoredWorth, ReuseImage, WorthImage,
+};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -46,6 +48,26 @@ pub struct TaskImage<'a> {
     /// How pools' page ids are made; nothing is written where none is known.
     #[serde(skip_serializing_if = "SchemesSection::is_empty")]
     id_schemes: SchemesSection<'a>,
+    /// What requests compute; nothing is written where no pool is asked what its cache is worth.
+    #[serde(skip_serializing_if = "WorthSection::is_empty")]
+    worth: WorthSection<'a>,
+}
+
+/// What requests of pools compute, in order of name.
+#[derive(Debug, Serialize)]
+struct WorthSection<'a> {
+    /// Tells it from the parts before.
+    mark: u8,
+    pools: Vec<(&'a str, WorthImage<'a>)>,
+}
+
+/// What a section of worth begins with.
+const WORTH_MARK: u8 = 3;
+
+impl WorthSection<'_> {
+    fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
 }
 
 /// The schemes of pools' page ids, in order of name.
@@ -84,6 +106,7 @@ pub struct RestoredTask {
 struct Trailing {
     arrivals: Option<RestoredSection>,
     id_schemes: Vec<(Box<str>, String)>,
+    worth: Vec<(Box<str>, RestoredWorth)>,
 }
 
 impl<'de> Deserialize<'de> for Trailing {
@@ -108,6 +131,9 @@ impl<'de> Deserialize<'de> for Trailing {
                         SCHEMES_MARK if last < mark => {
                             trailing.id_schemes = parts.next_element()?.unwrap_or_default();
                         }
+                        WORTH_MARK if last < mark => {
+                            trailing.worth = parts.next_element()?.unwrap_or_default();
+                        }
                         _ => return Err(A::Error::custom("what follows the state is no part of it")),
                     }
                     last = mark;
@@ -116,8 +142,8 @@ impl<'de> Deserialize<'de> for Trailing {
             }
         }
 
-        // Two parts, each behind its mark, and the end.
-        deserializer.deserialize_tuple(5, Marked)
+        // Three parts, each behind its mark, and the end.
+        deserializer.deserialize_tuple(7, Marked)
     }
 }
 
@@ -203,6 +229,9 @@ impl PartitionTask {
         let reuse =
             observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_reuse()?)));
         let reuse = reuse.collect();
+        let worth =
+            observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_worth()?)));
+        let worth = worth.collect();
         let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
             log,
@@ -215,6 +244,7 @@ impl PartitionTask {
             reuse,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
+            worth: WorthSection { mark: WORTH_MARK, pools: worth },
         }
     }
 
@@ -237,8 +267,9 @@ impl PartitionTask {
     ) -> Result<Self, TaskRestoreError> {
         let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
-        let Trailing { arrivals, id_schemes } = trailing;
+        let Trailing { arrivals, id_schemes, worth } = trailing;
         let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
+        let observers = rejoined(observers, worth, RestoredObservers::with_worth)?;
         let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };

@@ -1,7 +1,7 @@
 //! The state of what is asked alongside the estimates, as a snapshot keeps it.
 //!
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
-//! time, tenants and tiers lies behind that in turn.
+//! time, tenants and tiers lies behind that in turn, and what the cache is worth behind all else.
 
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
@@ -9,6 +9,7 @@ use crate::pool::config::PoolConfig;
 use crate::questions::request_runs::{RequestRuns, RunLog};
 use crate::questions::retention::{RetentionShare, RetentionTally};
 use crate::questions::tenants::{TenantShare, TenantsTally};
+use crate::questions::worth::{WorthShare, WorthTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub struct ObserversImage<'a> {
     shares: Vec<&'a Observation>,
     #[serde(skip)]
     reuse: Option<ReuseImage<'a>>,
+    #[serde(skip)]
+    worth: Option<WorthImage<'a>>,
 }
 
 /// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
@@ -30,6 +33,20 @@ pub struct ReuseImage<'a> {
     reuse: &'a ReuseObserver,
     tallies: Vec<Parts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>>,
     shares: Vec<Parts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>>,
+}
+
+/// What requests compute, to be serialised; in the same order.
+#[derive(Debug, Default, Serialize)]
+pub struct WorthImage<'a> {
+    tallies: Vec<&'a WorthTally>,
+    shares: Vec<&'a WorthShare>,
+}
+
+/// The same as [`WorthImage`], read back.
+#[derive(Debug, Default, Deserialize)]
+pub struct RestoredWorth {
+    tallies: Vec<WorthTally>,
+    shares: Vec<WorthShare>,
 }
 
 /// Of retention, of tenants and of runs.
@@ -43,6 +60,8 @@ pub struct RestoredObservers {
     shares: Vec<Observation>,
     #[serde(skip)]
     reuse: Option<RestoredReuse>,
+    #[serde(skip)]
+    worth: Option<RestoredWorth>,
 }
 
 /// The same as [`ReuseImage`], read back.
@@ -60,6 +79,8 @@ pub struct SavedWindows {
     shares: std::vec::IntoIter<Observation>,
     reuse_tallies: std::vec::IntoIter<Parts<RetentionTally, TenantsTally, RunLog>>,
     reuse_shares: std::vec::IntoIter<Parts<RetentionShare, TenantShare, RequestRuns>>,
+    worth_tallies: std::vec::IntoIter<WorthTally>,
+    worth_shares: std::vec::IntoIter<WorthShare>,
 }
 
 impl<'a> ObserversImage<'a> {
@@ -67,7 +88,8 @@ impl<'a> ObserversImage<'a> {
     pub fn of(observers: &'a Observers) -> Self {
         let reuse = observers.reuse.as_deref();
         let reuse = reuse.map(|reuse| ReuseImage { reuse, tallies: Vec::new(), shares: Vec::new() });
-        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse }
+        let worth = observers.worth.as_ref().map(|_| WorthImage::default());
+        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, worth }
     }
 
     /// Adds a window's, or a pane's, counts.
@@ -79,6 +101,9 @@ impl<'a> ObserversImage<'a> {
             let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
             image.tallies.extend(counts_some.then_some(parts));
         }
+        if let Some((image, tally)) = self.worth.as_mut().zip(tally) {
+            image.tallies.extend(tally.worth.as_deref());
+        }
     }
 
     /// Adds the requests that a window holds.
@@ -88,6 +113,7 @@ impl<'a> ObserversImage<'a> {
             let Observation { retention, tenants, runs, .. } = share;
             let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
             self.reuse.iter_mut().for_each(|image| image.shares.push(parts));
+            self.worth.iter_mut().for_each(|image| image.shares.extend(share.worth.as_deref()));
         }
     }
 
@@ -95,12 +121,22 @@ impl<'a> ObserversImage<'a> {
     pub fn take_reuse(&mut self) -> Option<ReuseImage<'a>> {
         self.reuse.take()
     }
+
+    /// What requests compute, which a snapshot keeps behind that; `None` where nobody asks.
+    pub fn take_worth(&mut self) -> Option<WorthImage<'a>> {
+        self.worth.take()
+    }
 }
 
 impl RestoredObservers {
     /// Gives it back what [`ObserversImage::take_reuse`] took.
     pub fn with_reuse(self, reuse: RestoredReuse) -> Self {
         Self { reuse: Some(reuse), ..self }
+    }
+
+    /// Gives it back what [`ObserversImage::take_worth`] took.
+    pub fn with_worth(self, worth: RestoredWorth) -> Self {
+        Self { worth: Some(worth), ..self }
     }
 
     /// What is followed of capacities that can be known, in followed pages, and what windows take back; `None` where it
@@ -121,11 +157,15 @@ impl RestoredObservers {
             (reuse_tallies, reuse_shares) = (tallies, shares);
         }
         let is_sound = self.observers.resume(config, capacities, page_size, engine) && is_sound;
+        let is_sound = is_sound && self.worth.is_some() == self.observers.worth.is_some();
+        let RestoredWorth { tallies: worth_tallies, shares: worth_shares } = self.worth.unwrap_or_default();
         let saved = SavedWindows {
             tallies: self.tallies.into_iter(),
             shares: self.shares.into_iter(),
             reuse_tallies: reuse_tallies.into_iter(),
             reuse_shares: reuse_shares.into_iter(),
+            worth_tallies: worth_tallies.into_iter(),
+            worth_shares: worth_shares.into_iter(),
         };
         is_sound.then_some((self.observers, saved))
     }
@@ -140,6 +180,9 @@ impl SavedWindows {
         {
             (tally.retention, tally.tenants, tally.runs) = boxed(parts);
         }
+        if shape.counts_worth() {
+            tally.worth = self.worth_tallies.next().map(Box::new);
+        }
         Some(Box::new(tally))
     }
 
@@ -149,17 +192,20 @@ impl SavedWindows {
         requests: usize,
         shape: ObservationShape,
     ) -> impl Iterator<Item = Observation> + '_ {
-        let Self { shares, reuse_shares, .. } = self;
+        let Self { shares, reuse_shares, worth_shares, .. } = self;
         shares.take(requests).map(move |share| {
             let parts = if shape.counts_reuse() { reuse_shares.next() } else { None };
             let (retention, tenants, runs) = boxed(parts.unwrap_or_default());
-            Observation { retention, tenants, runs, ..share }
+            let worth = if shape.counts_worth() { worth_shares.next().map(Box::new) } else { None };
+            Observation { retention, tenants, runs, worth, ..share }
         })
     }
 
     /// Whether all was taken back.
     pub fn is_empty(&self) -> bool {
-        self.tallies.len() + self.shares.len() + self.reuse_tallies.len() + self.reuse_shares.len() == 0
+        let reuse = self.reuse_tallies.len() + self.reuse_shares.len();
+        let worth = self.worth_tallies.len() + self.worth_shares.len();
+        self.tallies.len() + self.shares.len() + reuse + worth == 0
     }
 }
 

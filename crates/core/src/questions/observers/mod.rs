@@ -13,7 +13,9 @@ mod reuse;
 #[cfg(test)]
 mod tests;
 
-pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
+pub use image::{
+    ObserversImage, RestoredObservers, RestoredReuse, RestoredWorth, ReuseImage, SavedWindows, WorthImage,
+};
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
 
@@ -29,6 +31,7 @@ use crate::questions::routing::{
     RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
 };
 use crate::questions::tiers::TierEstimate;
+use crate::questions::worth::{FoundRequest, WorthEstimate, WorthFigures, WorthObserver};
 use crate::request::event::CachedTokens;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
@@ -58,6 +61,9 @@ pub struct Observers {
     /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
     #[serde(skip)]
     reuse: Option<Box<ReuseObserver>>,
+    /// What requests compute, where that is asked.
+    #[serde(skip)]
+    worth: Option<Box<WorthObserver>>,
 }
 
 /// Why a request that its pool has accepted could not be followed for a question.
@@ -104,6 +110,7 @@ impl Observers {
             nothing: Arc::default(),
             latest: None,
             reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
+            worth: WorthObserver::of(config, capacities).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
@@ -127,7 +134,7 @@ impl Observers {
         self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
         self.left_out += u64::from(self.refusal.is_some());
         let measured = measured.unwrap_or_default();
-        if measured.is_nothing() && routed.is_empty() && self.reuse.is_none() {
+        if measured.is_nothing() && routed.is_empty() && self.reuse.is_none() && self.worth.is_none() {
             return Arc::clone(&self.nothing);
         }
         let latest = self.latest.take().filter(|latest| Arc::strong_count(latest) == 1);
@@ -137,6 +144,9 @@ impl Observers {
         room.routers.clear();
         room.routers.extend(routed.into_iter().map(Result::ok));
         self.reuse.iter_mut().for_each(|reuse| reuse.observe(request, room));
+        let Accepted { event, outcome, page_size, .. } = *request;
+        let found = FoundRequest { event, outcome, page_size, own };
+        room.worth = self.worth.as_ref().map(|worth| Box::new(worth.observe(found, config, |_| (0, 0.0))));
         self.latest = Some(Arc::clone(&share));
         share
     }
@@ -180,6 +190,11 @@ impl Observers {
         self.reuse.as_deref().map(estimates).unwrap_or_default()
     }
 
+    /// What the cache is worth by a window; `None` where that is not asked.
+    pub fn worth(&self, figures: &WorthFigures<'_>, tally: &ObservationTally) -> Option<WorthEstimate> {
+        self.worth.as_ref()?.estimate(tally.worth.as_deref()?, figures)
+    }
+
     /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.
     pub fn least_optimal_capacity(&self, hits: u64) -> Option<u64> {
         self.reuse.as_ref()?.least_capacity(hits)
@@ -204,6 +219,7 @@ impl Observers {
         page_size: PageSize,
         engine: &Engine,
     ) -> bool {
+        self.worth = WorthObserver::of(config, capacities).map(Box::new);
         let asked = &config.questions;
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.compares_measured(),

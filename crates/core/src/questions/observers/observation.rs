@@ -8,6 +8,7 @@ use crate::questions::request_runs::RunLog;
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
 use crate::questions::tenants::TenantsTally;
+use crate::questions::worth::{WorthObserver, WorthTally};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -25,6 +26,9 @@ questions! {
     /// The runs of requests: for the optimum, and for what passes between tiers.
     #[serde(skip)]
     runs: Option<Box<RunLog>>,
+    /// What requests compute. A snapshot keeps it apart from all else.
+    #[serde(skip)]
+    worth: Option<Box<WorthTally>>,
 }
 
 impl ObservationShape {
@@ -45,6 +49,7 @@ impl ObservationShape {
             retention,
             tenants,
             runs,
+            worth: WorthObserver::of(config, capacities).map(|worth| worth.shape()),
         }
     }
 
@@ -73,6 +78,11 @@ impl ObservationShape {
     /// Whether anything is counted that a snapshot keeps apart.
     pub(super) fn counts_reuse(self) -> bool {
         self.retention.is_some() || self.tenants.is_some() || self.runs.is_some()
+    }
+
+    /// Whether it is counted what requests compute.
+    pub(super) fn counts_worth(self) -> bool {
+        self.worth.is_some()
     }
 
     /// Whether anything is counted.

@@ -15,6 +15,7 @@ use crate::pool::set::{
 };
 use crate::questions::enabled::Questions;
 use crate::questions::tiers::{Inclusion, TierConfig};
+use crate::questions::worth::{Prices, WorthAt, WorthQuestion};
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::Outcome;
@@ -74,6 +75,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
             optimal: true,
             traffic: true,
             prefill_rate: Some(100.0),
+            worth: (sample_rate == Ratio::ONE).then(worth),
             ..all
         },
         sample_rate,
@@ -84,8 +86,15 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
 /// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
 fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
-    let questions = Questions { provisioned: config.questions.provisioned, ..enabled(&[], true) };
+    let Questions { provisioned, worth, .. } = config.questions;
+    let questions = Questions { provisioned, worth, ..enabled(&[], true) };
     PoolConfig { profile, tiers: Vec::new(), questions, ..config }
+}
+
+/// A millisecond a token.
+fn worth() -> WorthQuestion {
+    let prices = Prices { accelerator_hour: Some(3.0), gib_hour: None };
+    WorthQuestion { prefill_rate: "1000".parse().expect("a rate"), prices }
 }
 
 /// Any engine, its pages sampled and requests in flight modelled where that can be.
@@ -170,6 +179,8 @@ struct Model {
     caches: CacheBank,
     observers: Box<Observers>,
     counted: Vec<(i64, Option<EventTime>, Arc<Observation>)>,
+    /// Milliseconds that each of them computes: without a cache, with unlimited capacity, by capacity.
+    computed: Vec<Vec<u64>>,
 }
 
 impl Model {
@@ -178,7 +189,7 @@ impl Model {
         let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
         let observers = Observers::new(config, &capacities).expect("asked");
         let engine = Engine::new(config.engine());
-        Self { config: config.clone(), engine, caches, observers, counted: Vec::new() }
+        Self { config: config.clone(), engine, caches, observers, counted: Vec::new(), computed: Vec::new() }
     }
 
     fn observe(&mut self, index: usize, event: &RequestEvent<'_>, watermark: Option<EventTime>) {
@@ -195,29 +206,74 @@ impl Model {
         let share = self.observers.observe(&accepted, &self.caches, &self.config);
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
+            let unlimited = self.caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
+            let hits = match self.config.is_pointwise() {
+                true => self.caches.last_hits().to_vec(),
+                false => capacities(&self.config).iter().map(|capacity| outcome.hits_at(*capacity)).collect(),
+            };
+            let hits = [0, unlimited].into_iter().chain(hits);
+            let prompt = event.input_tokens.expect("every request says so");
+            self.computed.push(hits.map(|hits| prompt.saturating_sub(hits * 4)).collect());
         }
+    }
+
+    /// The requests of a window, by their place among those that count.
+    fn in_window<'a>(
+        &'a self,
+        estimate: &Estimate,
+    ) -> impl Iterator<Item = (usize, &'a Arc<Observation>)> + use<'a> {
+        let (start, end, window) = (estimate.start_ms, estimate.end_ms, estimate.window);
+        let skipped = match window {
+            WindowKind::Last { requests } => self.counted.len().saturating_sub(requests as usize),
+            _ => 0,
+        };
+        let is_in = move |time: i64, watermark: Option<EventTime>| match window {
+            WindowKind::Last { .. } | WindowKind::All => true,
+            _ => (start..end).contains(&time) && watermark.is_none_or(|at| at.0 < end + GRACE_MS),
+        };
+        let all = self.counted.iter().enumerate().skip(skipped);
+        all.filter(move |(_, (time, watermark, _))| is_in(*time, *watermark))
+            .map(|(place, (_, _, share))| (place, share))
+    }
+
+    /// Whether what a window says the cache is worth is what its requests compute one by one.
+    fn agrees_on_worth(&self, estimate: &Estimate) -> bool {
+        let Some(worth) = &estimate.worth else { return self.config.questions.worth.is_none() };
+        let (mut times, _): (Vec<usize>, Vec<_>) = self.in_window(estimate).unzip();
+        let (first, last) = times
+            .iter()
+            .map(|place| self.counted[*place].0)
+            .fold((i64::MAX, i64::MIN), |(first, last), time| (first.min(time), last.max(time)));
+        let days = (last - first) as f64 / 86_400_000.0;
+        let columns = [&worth.without_cache, &worth.unlimited].into_iter().chain(&worth.capacities);
+        let agrees = |(column, at): (usize, &WorthAt)| {
+            times.sort_by_key(|place| self.computed[*place][column]);
+            let of = |place: &usize| self.computed[*place][column] as f64;
+            let hours = times.iter().map(of).sum::<f64>() / 3_600_000.0;
+            let is_near = |one: f64, other: f64| (one - other).abs() <= 1e-9 * one.abs().max(1e-9);
+            let ttft = at.time_to_first_token;
+            is_near(at.accelerator_hours, hours)
+                && at.money_a_day.is_none_or(|money| is_near(money, hours / days * 3.0))
+                && at.money_a_day.is_some() == (days > 0.0)
+                && [(50, ttft.p50_ms), (95, ttft.p95_ms), (99, ttft.p99_ms)].into_iter().all(
+                    |(share, told)| is_near(told, of(&times[(share * times.len()).div_ceil(100).max(1) - 1])),
+                )
+        };
+        let provisioned = self.config.questions.provisioned.as_ref().and_then(|spec| spec.pages(None));
+        let is_one = |at: &WorthAt| at.pages == provisioned.map(|pages| pages.0);
+        let own = worth.provisioned.iter().all(is_one)
+            && worth.capacities.iter().filter(|at| is_one(at)).all(|at| Some(*at) == worth.provisioned);
+        own && (worth.days - days).abs() < 1e-12 && columns.enumerate().all(agrees)
     }
 
     /// What a window says that holds these requests and nothing was ever taken out of.
     fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
-        let (start, end) = (estimate.start_ms, estimate.end_ms);
+        let (_, shares): (Vec<usize>, Vec<&Arc<Observation>>) = self.in_window(estimate).unzip();
         let shape = ObservationShape::of(&self.config, &capacities(&self.config));
         let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
         let mut tally = shape.tally().expect("asked");
-        let was_open = |watermark: &Option<EventTime>| watermark.is_none_or(|at| at.0 < end + GRACE_MS);
-        let skipped = match estimate.window {
-            WindowKind::Last { requests } => self.counted.len().saturating_sub(requests as usize),
-            _ => 0,
-        };
-        for (time, watermark, share) in &self.counted[skipped..] {
-            let is_in = match estimate.window {
-                WindowKind::Last { .. } | WindowKind::All => true,
-                _ => (start..end).contains(time) && was_open(watermark),
-            };
-            if is_in {
-                tally.as_mut().add(share);
-            }
-        }
+        shares.into_iter().for_each(|share| tally.as_mut().add(share));
+        let (start, end) = (estimate.start_ms, estimate.end_ms);
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
         let measured = MeasuredFigures {
             config: &self.config,
@@ -250,27 +306,38 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
 }
 
 /// A set's image as a snapshot keeps it: the pools, then what they are asked alongside, then of that time, tenants and
-/// tiers.
-type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
+/// tiers, then of worth.
+type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
     let mut observers: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
     let reuse: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_reuse).collect();
+    let worth: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_worth).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
-    (pools, postcard::to_allocvec(&observers).expect("bytes"), postcard::to_allocvec(&reuse).expect("bytes"))
+    let observers = postcard::to_allocvec(&observers).expect("bytes");
+    let [reuse, worth] = [postcard::to_allocvec(&reuse), postcard::to_allocvec(&worth)].map(Result::unwrap);
+    (pools, observers, reuse, worth)
 }
 
-fn restore(config: &PoolConfig, (pools, observers, reuse): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
+fn restore(
+    config: &PoolConfig,
+    (pools, observers, reuse, worth): &Kept,
+) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
     let observers = postcard::from_bytes::<Vec<RestoredObservers>>(observers).expect("what is asked");
     let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
+    let mut worth = postcard::from_bytes::<Vec<RestoredWorth>>(worth).expect("what is asked").into_iter();
     let with_reuse = |observers: RestoredObservers| match reuse.next() {
         Some(reuse) => observers.with_reuse(reuse),
         None => observers,
     };
-    let mut observers = observers.into_iter().map(with_reuse);
+    let with_worth = |observers: RestoredObservers| match worth.next() {
+        Some(worth) => observers.with_worth(worth),
+        None => observers,
+    };
+    let mut observers = observers.into_iter().map(with_reuse).map(with_worth);
     let with = |(name, pool): (Box<str>, RestoredPool)| match observers.next() {
         Some(observers) => (name, pool.with_observers(observers)),
         None => (name, pool),
@@ -300,6 +367,7 @@ proptest! {
                 prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
                 prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
+                prop_assert!(model.agrees_on_worth(&estimate), "{}: {:?}", estimate.window, estimate.worth);
                 windows += 1;
             }
             Ok(())
@@ -361,27 +429,37 @@ fn a_snapshot_of_other_questions_is_refused() {
     let whole = kept(&config);
     assert!(restore(&config, &whole).is_ok());
     let none = postcard::to_allocvec::<Vec<ObserversImage<'_>>>(&Vec::new()).expect("bytes");
-    assert!(
-        restore(&config, &(whole.0.clone(), none.clone(), whole.2.clone())).is_err(),
-        "nothing was kept beside"
-    );
-    assert!(
-        restore(&config, &(whole.0.clone(), whole.1.clone(), none)).is_err(),
-        "time and tenants are asked"
-    );
+    let without = |change: fn(&mut Kept, Vec<u8>)| {
+        let mut kept = whole.clone();
+        change(&mut kept, none.clone());
+        restore(&config, &kept).is_err()
+    };
+    assert!(without(|kept, none| kept.1 = none), "nothing was kept beside");
+    assert!(without(|kept, none| kept.2 = none), "time and tenants are asked");
+    assert!(without(|kept, none| kept.3 = none), "worth is asked");
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
         let other = kept(&PoolConfig { questions, ..config.clone() });
-        assert!(restore(&config, &(whole.0.clone(), other.1, whole.2.clone())).is_err(), "other questions");
+        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone());
+        assert!(restore(&config, &other).is_err(), "other questions");
     }
+    let fewer_capacities =
+        kept(&PoolConfig { capacities: config.capacities[1..].to_vec(), ..config.clone() });
+    let fewer_columns = (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3);
+    assert!(restore(&config, &fewer_columns).is_err(), "other capacities");
     let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
-    assert!(restore(&config, &(whole.0.clone(), fewer.1, whole.2.clone())).is_err(), "other target ratios");
+    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone());
+    assert!(restore(&config, &fewer).is_err(), "other target ratios");
 }
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
     assert!(Observers::new(&config, &[]).is_none());
-    assert_eq!((kept(&config).1, kept(&config).2), (vec![0], vec![0]), "empty lists");
+    assert_eq!(
+        (kept(&config).1, kept(&config).2, kept(&config).3),
+        (vec![0], vec![0], vec![0]),
+        "empty lists"
+    );
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");

@@ -57,7 +57,7 @@ impl From<AgeRow> for Vec<Option<u64>> {
 /// One multiset of ages a capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Ages>", into = "Vec<Ages>")]
-pub(super) struct AgeTable {
+pub(crate) struct AgeTable {
     columns: Vec<Ages>,
     /// Ages that came since, narrowed, one row a request.
     rows: Vec<u32>,
@@ -78,7 +78,7 @@ impl From<AgeTable> for Vec<Ages> {
 
 impl AgeTable {
     /// No ages yet at so many capacities, of which so many different ones are kept.
-    pub(super) fn new(capacities: usize, most: u32) -> Self {
+    pub(crate) fn new(capacities: usize, most: u32) -> Self {
         vec![Ages::new(most); capacities].into()
     }
 
@@ -86,13 +86,25 @@ impl AgeTable {
     pub(super) fn add(&mut self, row: &AgeRow) {
         debug_assert_eq!(row.len(), self.columns.len());
         self.rows.extend_from_slice(&row.0);
+        self.hand_over();
+    }
+
+    /// Adds a request's, of so many capacities one after the other the same; together they are those of all.
+    pub(crate) fn add_runs(&mut self, runs: impl Iterator<Item = (usize, u64)>) {
+        runs.for_each(|(capacities, age)| self.rows.extend(std::iter::repeat_n(narrow(age), capacities)));
+        debug_assert!(self.rows.len().is_multiple_of(self.columns.len()));
+        self.hand_over();
+    }
+
+    /// Moves the rows into the columns where there are many.
+    fn hand_over(&mut self) {
         if self.rows.len() >= MOST_ROWS * self.columns.len() {
             self.transpose();
         }
     }
 
     /// The ages of each capacity.
-    pub(super) fn columns(&self) -> impl Iterator<Item = Cow<'_, Ages>> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = Cow<'_, Ages>> {
         self.columns.iter().enumerate().map(|(at, ages)| {
             let mut ages = Cow::Borrowed(ages);
             if !self.rows.is_empty() {
@@ -103,7 +115,7 @@ impl AgeTable {
     }
 
     /// The union of several of as many capacities.
-    pub(super) fn merged<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+    pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         let parts: Vec<Vec<_>> = parts.map(|part| part.columns().collect()).collect();
         let capacities = parts.first().map_or(0, Vec::len);
         let column = |at: usize| Ages::merged(parts.iter().map(move |part| part[at].as_ref()));
@@ -111,23 +123,23 @@ impl AgeTable {
     }
 
     /// Merges what is pending, so that reading copies nothing.
-    pub(super) fn consolidate(&mut self) {
+    pub(crate) fn consolidate(&mut self) {
         self.transpose();
         self.columns.iter_mut().for_each(Ages::consolidate);
     }
 
     /// Whether nothing is pending.
-    pub(super) fn is_consolidated(&self) -> bool {
+    pub(crate) fn is_consolidated(&self) -> bool {
         self.rows.is_empty() && self.columns.iter().all(Ages::is_consolidated)
     }
 
     /// Whether this, read back from a snapshot, is of so many capacities.
-    pub(super) fn is_sound(&self, capacities: usize, most: u32) -> bool {
+    pub(crate) fn is_sound(&self, capacities: usize, most: u32) -> bool {
         self.columns.len() == capacities && self.columns.iter().all(|ages| ages.are_sound(most))
     }
 
     /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter().map(|ages| size_of::<Ages>() + ages.memory_bytes());
         columns.sum::<usize>() + self.rows.capacity() * size_of::<u32>()
     }

@@ -161,7 +161,7 @@ impl Ages {
     }
 
     /// The same, of ages that may be given away.
-    pub(super) fn quantiles_of(ages: Cow<'_, Self>, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
+    pub(crate) fn quantiles_of(ages: Cow<'_, Self>, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
         let (count, shift) = (ages.count, ages.shift);
         let mut ranked = Ranked::of(ages);
         let quantile = |share: &Ratio| {

@@ -16,6 +16,7 @@ mod tally;
 mod tests;
 mod ttl;
 
+pub(crate) use age_table::AgeTable;
 pub use ages::Ages;
 pub use estimate::{
     EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures,

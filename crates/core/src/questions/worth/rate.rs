@@ -1,5 +1,6 @@
 //! How fast prompts are computed.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +14,8 @@ const MAX_RATE: f64 = 1e9;
 ///
 /// Between two points the time a token takes is on the line between theirs, which is how attention grows; before the first
 /// and behind the last it is constant.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PrefillRate {
     /// Context in tokens, ascending, and tokens a second there. Not empty.
     points: Vec<(f64, f64)>,
@@ -85,6 +87,20 @@ impl FromStr for PrefillRate {
             return Err(fail("it has more than 64 points"));
         }
         Ok(Self { points, text: text.to_owned() })
+    }
+}
+
+impl TryFrom<String> for PrefillRate {
+    type Error = RateError;
+
+    fn try_from(text: String) -> Result<Self, RateError> {
+        text.parse()
+    }
+}
+
+impl From<PrefillRate> for String {
+    fn from(rate: PrefillRate) -> Self {
+        rate.text
     }
 }
 

@@ -1,0 +1,151 @@
+//! What single requests of a pool compute at each of its capacities, and what a window of them says.
+
+use super::estimate::{WorthBasis, WorthEstimate};
+use super::tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
+use super::{Prices, WorthQuestion};
+use crate::engines::bank::CacheBank;
+use crate::estimate::CapacityPoint;
+use crate::estimate::recommendation::{Recommendation, by_target, chosen};
+use crate::pool::config::PoolConfig;
+use crate::request::event::RequestEvent;
+use crate::request::outcome::Outcome;
+use crate::units::{PageBytes, PageCount, PageSize};
+
+/// Follows requests, where it is known how fast prompts are computed. It has no state.
+#[derive(Debug, Clone)]
+pub struct WorthObserver {
+    question: WorthQuestion,
+    /// In pages, ascending: those that can be told.
+    capacities: Vec<u64>,
+    /// What is provisioned is counted at, too, ahead of these.
+    has_own_column: bool,
+}
+
+/// A request and what it found.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundRequest<'a> {
+    /// The request.
+    pub event: &'a RequestEvent<'a>,
+    /// What the pool's own stack says of it.
+    pub outcome: &'a Outcome,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// The pool's caches, where its engine has one a capacity.
+    pub own: &'a CacheBank,
+}
+
+impl WorthObserver {
+    /// What the configuration asks for of capacities that can be told; `None` where that is nothing.
+    pub fn of(config: &PoolConfig, capacities: &[u64]) -> Option<Self> {
+        Some(Self::new(config.questions.worth.clone()?, config, capacities))
+    }
+
+    /// The same where the question is not the configuration's.
+    pub fn new(question: WorthQuestion, config: &PoolConfig, capacities: &[u64]) -> Self {
+        // An engine with one cache a capacity would need one more for it.
+        let has_own_column = config.questions.provisioned.is_some() && !config.is_pointwise();
+        Self { question, capacities: capacities.to_vec(), has_own_column }
+    }
+
+    /// The same at the capacities alone.
+    pub fn without_own_column(self) -> Self {
+        Self { has_own_column: false, ..self }
+    }
+
+    fn columns(&self) -> usize {
+        self.capacities.len() + usize::from(self.has_own_column)
+    }
+
+    /// What windows of a log that goes on count.
+    pub fn shape(&self) -> WorthShape {
+        WorthShape::of_window(self.columns())
+    }
+
+    /// The same of a log that ends.
+    pub fn shape_of_log(&self) -> WorthShape {
+        WorthShape::of_log(self.columns())
+    }
+
+    /// What a request adds. `below` is what tiers below give it under the capacity in a place: pages, and seconds to load
+    /// them.
+    pub fn observe(
+        &self,
+        request: FoundRequest<'_>,
+        config: &PoolConfig,
+        below: impl Fn(usize) -> (u64, f64),
+    ) -> WorthShare {
+        let FoundRequest { event, outcome, page_size, own } = request;
+        let page = u64::from(page_size.get());
+        let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
+        let (rate, at) = (&self.question.prefill_rate, event.event_time.0);
+        let found = |(place, hits): (usize, u64)| {
+            let (pages, load_seconds) = below(place);
+            FoundTokens { tokens: (hits + pages) * page, load_seconds }
+        };
+        if !own.is_none() {
+            let unlimited = own.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
+            let hits = own.last_hits().iter().copied().enumerate();
+            return WorthShare::of(rate, at, (prompt, unlimited * page), hits.map(found));
+        }
+        let provisioned = || provisioned_pages(config, page_size).unwrap_or(0);
+        let own_column = self
+            .has_own_column
+            .then(|| FoundTokens { tokens: outcome.hits_at(provisioned()) * page, load_seconds: 0.0 });
+        let hits = self.capacities.iter().map(|capacity| outcome.hits_at(*capacity)).enumerate();
+        let columns = own_column.into_iter().chain(hits.map(found));
+        WorthShare::of(rate, at, (prompt, outcome.reusable_prefix() * page), columns)
+    }
+
+    /// What a window says.
+    pub fn estimate(&self, tally: &WorthTally, figures: &WorthFigures<'_>) -> Option<WorthEstimate> {
+        let WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day } = *figures;
+        let spec = config.questions.provisioned.as_ref();
+        let provisioned = provisioned_pages(config, page_size).zip(spec);
+        let counted = capacities.iter().filter(|point| !point.beyond_bound);
+        let sizes: Vec<_> = counted.map(|point| (point.pages, point.bytes)).collect();
+        let first = by_target(recommended).next().unwrap_or_default();
+        let coverages: Vec<_> = first.iter().map(|entry| (entry.coverage, entry.pages)).collect();
+        let WorthQuestion { prefill_rate, prices } = &self.question;
+        let basis = WorthBasis {
+            rate: prefill_rate,
+            prices: *prices,
+            below_a_day,
+            has_own_column: self.has_own_column,
+            provisioned: provisioned
+                .map(|(pages, spec)| (pages, spec.bytes(page_bytes).map(|bytes| bytes.0))),
+            sizes: &sizes,
+            recommended: chosen(recommended).and_then(|entry| entry.pages),
+            coverages: &coverages,
+        };
+        basis.estimate(tally)
+    }
+
+    /// What is paid.
+    pub fn prices(&self) -> Prices {
+        self.question.prices
+    }
+}
+
+/// What an estimate knows besides the tally.
+#[derive(Debug, Clone, Copy)]
+pub struct WorthFigures<'a> {
+    /// The pool's configuration.
+    pub config: &'a PoolConfig,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Bytes a page, where a cost per token is configured.
+    pub page_bytes: Option<PageBytes>,
+    /// The curve.
+    pub capacities: &'a [CapacityPoint],
+    /// What is recommended.
+    pub recommended: &'a [Recommendation],
+    /// What tiers below cost a day.
+    pub below_a_day: f64,
+}
+
+/// What is provisioned; `None` where that is not known, or beyond the tracked bound.
+fn provisioned_pages(config: &PoolConfig, page_size: PageSize) -> Option<u64> {
+    let page_bytes = config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
+    let PageCount(pages) = config.questions.provisioned.as_ref()?.pages(page_bytes)?;
+    (pages <= config.max_tracked_pages.0).then_some(pages)
+}

@@ -1,0 +1,224 @@
+//! Prefill time of a set of requests, by capacity.
+
+use super::rate::PrefillRate;
+use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::retention::{AgeTable, Ages};
+use crate::units::is_countable;
+use crate::units::ratio::Ratio;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+const NANOSECONDS_A_SECOND: f64 = 1e9;
+
+const NANOSECONDS_A_MS: f64 = 1e6;
+
+/// Nanoseconds of a tick, in which times are kept: 31 bits of these are minutes.
+const TICK: u64 = 100;
+
+/// Different times that are kept of a log that ends, at all capacities together.
+const MOST_TIMES_OF_LOG: usize = 1 << 27;
+
+/// The same at one capacity in a window that may go on for ever.
+const MOST_TIMES_OF_WINDOW: u32 = 1 << 15;
+
+/// What a request finds at one capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct FoundTokens {
+    /// Tokens of its prompt that are not computed.
+    pub tokens: u64,
+    /// Seconds that loading those takes which lie in tiers below.
+    pub load_seconds: f64,
+}
+
+/// How many capacities are counted at, and how finely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorthShape {
+    /// Without a cache, with one of unlimited capacity, then one a capacity.
+    columns: usize,
+    /// Different times kept of each at most.
+    most_times: u32,
+}
+
+impl WorthShape {
+    /// So many capacities of a log that goes on.
+    pub fn of_window(capacities: usize) -> Self {
+        Self { columns: capacities + 2, most_times: MOST_TIMES_OF_WINDOW }
+    }
+
+    /// So many capacities of a log that ends.
+    pub fn of_log(capacities: usize) -> Self {
+        let columns = capacities + 2;
+        Self { columns, most_times: (MOST_TIMES_OF_LOG / columns).min(u32::MAX as usize) as u32 }
+    }
+}
+
+/// What one request adds: its times, equal ones of columns one after the other once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WorthShare {
+    arrival_ms: i64,
+    times: Vec<ColumnTimes>,
+}
+
+/// The times of a request in so many columns one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct ColumnTimes {
+    columns: u32,
+    /// Nanoseconds of computing.
+    computing: u64,
+    /// Nanoseconds of loading before that.
+    loading: u64,
+}
+
+impl ColumnTimes {
+    /// Of loading and computing, rounded.
+    fn ticks(self) -> u64 {
+        self.loading.saturating_add(self.computing).saturating_add(TICK / 2) / TICK
+    }
+}
+
+impl WorthShare {
+    /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found.
+    pub fn of(
+        rate: &PrefillRate,
+        arrival_ms: i64,
+        (prompt, unlimited): (u64, u64),
+        found: impl Iterator<Item = FoundTokens>,
+    ) -> Self {
+        let on_device = |tokens| FoundTokens { tokens, load_seconds: 0.0 };
+        let mut times: Vec<ColumnTimes> = Vec::new();
+        let mut latest: Option<FoundTokens> = None;
+        for found in [0, unlimited].map(on_device).into_iter().chain(found) {
+            if latest == Some(found)
+                && let Some(times) = times.last_mut()
+            {
+                times.columns += 1;
+                continue;
+            }
+            latest = Some(found);
+            let computing = nanoseconds(rate.seconds(found.tokens.min(prompt), prompt));
+            times.push(ColumnTimes { columns: 1, computing, loading: nanoseconds(found.load_seconds) });
+        }
+        Self { arrival_ms, times }
+    }
+
+    fn columns(&self) -> usize {
+        self.times.iter().map(|times| times.columns as usize).sum()
+    }
+}
+
+/// Beyond 584 years as if it were these.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * NANOSECONDS_A_SECOND).round() as u64
+}
+
+/// Prefill time, by capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorthTally {
+    requests: u64,
+    /// The first and the last arrival, in milliseconds.
+    span: Option<(i64, i64)>,
+    /// Of computing, one entry a column.
+    nanoseconds: Vec<u128>,
+    /// Of each request to load and to compute, in ticks. Kept as ages are: exact up to three minutes, longer ones to 24
+    /// bits, and coarser where there are more different ones than are kept.
+    times: AgeTable,
+}
+
+impl WorthTally {
+    /// Requests that were added.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// From the first to the last arrival, in milliseconds.
+    pub fn span_ms(&self) -> u64 {
+        self.span.map_or(0, |(first, last)| first.abs_diff(last))
+    }
+
+    /// Seconds of computing of all requests, without a cache, then unlimited, then by capacity.
+    pub fn seconds(&self) -> impl Iterator<Item = f64> + '_ {
+        self.nanoseconds.iter().map(|nanoseconds| *nanoseconds as f64 / NANOSECONDS_A_SECOND)
+    }
+
+    /// In the same order, the times in milliseconds that these shares of the requests do not exceed: the smallest such.
+    pub(super) fn quantiles<'a>(&'a self, shares: &'a [Ratio]) -> impl Iterator<Item = Vec<f64>> + 'a {
+        let ms = |ticks: Option<u64>| (ticks.unwrap_or(0) * TICK) as f64 / NANOSECONDS_A_MS;
+        self.times.columns().map(move |times: Cow<'_, Ages>| {
+            Ages::quantiles_of(times, shares, 0).into_iter().map(ms).collect()
+        })
+    }
+}
+
+impl Share for WorthShare {
+    type Shape = WorthShape;
+
+    fn is_sound(&self, shape: WorthShape) -> bool {
+        self.columns() == shape.columns
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.times.len() * size_of::<ColumnTimes>()
+    }
+}
+
+impl Counter for WorthTally {
+    type Share = WorthShare;
+
+    fn new(shape: WorthShape) -> Self {
+        Self {
+            requests: 0,
+            span: None,
+            nanoseconds: vec![0; shape.columns],
+            times: AgeTable::new(shape.columns, shape.most_times),
+        }
+    }
+
+    fn add(&mut self, share: &WorthShare) {
+        debug_assert_eq!(share.columns(), self.nanoseconds.len());
+        self.requests += 1;
+        let (first, last) = self.span.unwrap_or((share.arrival_ms, share.arrival_ms));
+        self.span = Some((first.min(share.arrival_ms), last.max(share.arrival_ms)));
+        let columns = share.times.iter().flat_map(|times| (0..times.columns).map(move |_| times.computing));
+        self.nanoseconds.iter_mut().zip(columns).for_each(|(sum, time)| *sum += u128::from(time));
+        self.times.add_runs(share.times.iter().map(|times| (times.columns as usize, times.ticks())));
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let first = parts.clone().next()?;
+        let mut sum = Self {
+            requests: 0,
+            span: None,
+            nanoseconds: vec![0; first.nanoseconds.len()],
+            times: AgeTable::merged(parts.clone().map(|part| &part.times)),
+        };
+        for part in parts {
+            sum.requests += part.requests;
+            let both = sum.span.into_iter().chain(part.span);
+            sum.span = both.reduce(|(first, last), (from, to)| (first.min(from), last.max(to)));
+            sum.nanoseconds.iter_mut().zip(&part.nanoseconds).for_each(|(sum, time)| *sum += time);
+        }
+        Some(sum)
+    }
+
+    fn consolidate(&mut self) {
+        self.times.consolidate();
+    }
+
+    fn is_consolidated(&self) -> bool {
+        self.times.is_consolidated()
+    }
+
+    fn is_sound(&self, shape: WorthShape) -> bool {
+        self.nanoseconds.len() == shape.columns
+            && is_countable(self.requests)
+            && self.span.is_some() == (self.requests > 0)
+            && self.span.is_none_or(|(first, last)| first <= last)
+            // Each request takes at most what 64 bits hold.
+            && self.nanoseconds.iter().all(|sum| sum >> u64::BITS <= u128::from(self.requests))
+            && self.times.is_sound(shape.columns, shape.most_times)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.nanoseconds.len() * size_of::<u128>() + self.times.memory_bytes()
+    }
+}
