@@ -84,7 +84,7 @@ def look(controller):
     controller.eviction_loop()
 
 
-def serve_as_process(manager, keys):
+def begin_in_process(manager, keys):
     """Looks up, touches and stores one request; chunks found."""
     reserved = manager.reserve_read(keys)
     found = next((at for at, key in enumerate(keys) if reserved[key][0] != L1Error.SUCCESS), len(keys))
@@ -96,8 +96,18 @@ def serve_as_process(manager, keys):
     layout = MemoryLayoutDesc(shapes=[SHAPE], dtypes=[torch.uint8])
     room = manager.reserve_write(keys[found:], [False] * (len(keys) - found), layout, **tag)
     manager.finish_write([key for key, (error, _) in room.items() if error == L1Error.SUCCESS], **tag)
-    manager.touch_keys(keys)
     return found
+
+
+def happenings(requests, step_ms):
+    """What happens in the process, in order: times, and requests that begin or end. One after another, where no step is given;
+    else a request begins with the first step at its time or later, and is over just before the one behind its last token's."""
+    for at, request in enumerate(requests):
+        begin = -(-request.time_ms // step_ms) * step_ms if step_ms else request.time_ms
+        end = begin + max(request.output_length, 1) * step_ms - 1 if step_ms else begin
+        # Arrivals come first at one moment, but where one request ends before the next begins.
+        yield begin, at if step_ms is None else -1, at, True
+        yield end, at, at, False
 
 
 def drive_process(requests, settings, capacity):
@@ -109,14 +119,18 @@ def drive_process(requests, settings, capacity):
     batches = EvictionConfig("LRU", settings["watermark"], settings["eviction_ratio"])
     controller = eviction_controller.L1EvictionController(manager, batches)
     hits, looked = [], None
-    for request in requests:
-        second = request.time_ms // 1000
+    order = sorted(happenings(requests, settings.get("step_ms")), key=lambda each: each[:2])
+    for time_ms, _, at, begins in order:
+        second = time_ms // 1000
         for _ in range(second if looked is None else looked, second):
             look(controller)
         looked = second if looked is None else max(looked, second)
-        last_pages = request.pages[chunk_pages - 1 :: chunk_pages]
+        last_pages = requests[at].pages[chunk_pages - 1 :: chunk_pages]
         keys = [ObjectKey(page.to_bytes(8, "big"), "model", 0) for page in last_pages]
-        hits.append(serve_as_process(manager, keys) * chunk_pages)
+        if begins:
+            hits.append(begin_in_process(manager, keys) * chunk_pages)
+        else:
+            manager.touch_keys(keys)
     return hits
 
 

@@ -1,9 +1,11 @@
-"""SGLang: its own UnifiedRadixCache, page allocator, request table and `Req`, one request at a time, on the CPU.
+"""SGLang: its own UnifiedRadixCache, page allocator, request table and `Req`, on the CPU; one request at a time, or, where the
+settings say how long a step takes, requests that overlap.
 
 The steps are those of its scheduler, each by the engine's own function: `init_next_round_input` matches, `lock` pins,
 `alloc_paged_token_slots_extend` and `_decode` evict and take pages, `checkpoint_kv_cache` inserts after the prefill,
 `release_kv_cache` at the end. The scheduler process itself needs an accelerator and a model; its order of these
-calls for a batch of one request is written out here. The tensors of keys and values do not exist (`kvcache=None`).
+calls for a batch of one request is written out here, and that for a batch that computes a token of each request in flight. The
+tensors of keys and values do not exist (`kvcache=None`).
 """
 
 import logging
@@ -32,9 +34,9 @@ VERSION = sglang.__version__
 MAX_CONTEXT = 65_536
 
 
-def cache(page_size, capacity, drafts=False):
-    """A tree over `capacity` usable pages; the allocator's padding page 0 comes on top."""
-    rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
+def cache(page_size, capacity, drafts=False, requests=1):
+    """A tree over `capacity` usable pages, for so many requests in flight; the allocator's padding page 0 comes on top."""
+    rows = ReqToTokenPool(size=requests, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
     allocator = PagedTokenToKVPoolAllocator(
         size=capacity * page_size,
         page_size=page_size,
@@ -93,6 +95,56 @@ def decode(tree, req):
     req.kv.kv_committed_len += 1
 
 
+def decode_together(tree, reqs):
+    """Takes the slots of one more token of each request."""
+    rows = tree.req_to_token_pool
+    lengths = [req.kv.kv_committed_len for req in reqs]
+    last = [rows.req_to_token[req.kv.req_pool_idx, length - 1] for req, length in zip(reqs, lengths)]
+    slots = alloc_paged_token_slots_decode(
+        tree_cache=tree,
+        seq_lens=torch.tensor(lengths) + 1,
+        seq_lens_cpu=torch.tensor(lengths) + 1,
+        last_loc=torch.stack(last).to(torch.int64),
+    )
+    for req, length, slot in zip(reqs, lengths, slots):
+        rows.write((req.kv.req_pool_idx, slice(length, length + 1)), slot.reshape(1).to(torch.int32))
+        req.kv.kv_allocated_len += 1
+        req.kv.kv_committed_len += 1
+
+
+def serve_together(tree, requests, outputs_cached, step_ms):
+    """Serves requests that overlap, each from the first step that begins at its time or later. A step ends those that have all
+    their tokens, takes a token of each request in flight, and then prefills those that have come, one after another."""
+    waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
+    hits, running, at, most = [], [], 0, 0
+    while waiting or running:
+        at = max(at, waiting[0][0]) if not running else at
+        for req, wanted, _ in [each for each in running if len(each[0].output_ids) >= each[1]]:
+            req.finished_reason = FINISH_LENGTH(length=wanted)
+            req.finished_len = wanted
+            release_kv_cache(req, tree, checkpoint=True)
+        running = [each for each in running if len(each[0].output_ids) < each[1]]
+        if running:
+            decode_together(tree, [req for req, _, _ in running])
+            for req, _, token in running:
+                req.output_ids.append(token)
+        while waiting and waiting[0][0] <= at:
+            _, name, request = waiting.pop(0)
+            req, wanted = begin(request, outputs_cached, name)
+            req.init_next_round_input(tree)
+            hits.append(req.prefix_len // request.page_size)
+            req.extend_end = len(req.full_untruncated_fill_ids)
+            req.lock = tree.lock(req.last_node)
+            prefill(tree, req)
+            req.output_ids.append(request.unique_token)
+            checkpoint_kv_cache(req, tree)
+            running.append((req, wanted, request.unique_token))
+        most = max(most, len(running))
+        at += 1
+    print(f"at most {most} in flight", flush=True)
+    return hits
+
+
 def begin(request, outputs_cached, name):
     """A request of the engine's, and how many tokens it generates."""
     wanted = request.output_length if outputs_cached else 1
@@ -137,7 +189,10 @@ def drive(requests, settings, capacity):
 
         return drive_sglang_pools.drive(requests, settings, capacity)
     set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
-    tree = cache(requests[0].page_size, capacity, "draft_tokens" in settings)
+    together = "step_ms" in settings
+    tree = cache(requests[0].page_size, capacity, "draft_tokens" in settings, len(requests) if together else 1)
     cached = settings["outputs"] == "cached"
     with torch.inference_mode():
+        if together:
+            return serve_together(tree, requests, cached, settings["step_ms"])
         return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

@@ -48,6 +48,14 @@ VLLM_LOADS = [
     ("paced-64", "mamba-3-ignored", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "step_ms": 10_000}, [1600, 3000, 6000]),
 ]
 
+# The same for SGLang, in pools that hold what is in flight.
+SGLANG_LOADS = [
+    ("paced-16", "cached", {"step_ms": 100}, [1500, 2000, 2500, 3500, 5000, 7000]),
+    ("paced-16", "slow", {"step_ms": 250}, [2500, 3000, 3500, 4500, 7000]),
+    ("paced-64", "cached", {"step_ms": 100}, [2000, 2500, 3500, 5000, 7000]),
+    ("paced-16", "draft", {"step_ms": 100, "draft_tokens": 1}, [1500, 2000, 2500, 3500, 5000, 7000]),
+]
+
 # LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
 
@@ -60,6 +68,9 @@ PROCESSES = [
     ("agents-64", 256, (0.8, 0.2)),
     ("agents-16", 16, (0.5, 0.05)),
 ]
+
+# The same while requests overlap: all of a request's chunks are touched as it ends.
+PROCESS_LOADS = [("paced-16", 16, (0.8, 0.2)), ("paced-16", 64, (0.8, 0.05)), ("paced-64", 256, (0.8, 0.2))]
 
 # A Mooncake store: its default lease, watermark and batch, and others; and the requests of so many milliseconds at once.
 STORES = [
@@ -134,10 +145,15 @@ def vllm_load(workload, name, groups, options, capacities):
     return Recording("vllm", workload, f"vllm_load_{workload}_{name}", settings, capacities)
 
 
-def process(workload, chunk, shares):
+def sglang_load(workload, name, options, capacities):
+    return Recording("sglang", workload, f"sglang_load_{workload}_{name}", {"outputs": "cached"} | options, capacities)
+
+
+def process(workload, chunk, shares, load=False):
     watermark, ratio = shares
     settings = {"outputs": "ignored", "chunk_tokens": chunk, "process": True, "watermark": watermark, "eviction_ratio": ratio}
-    name = f"lmcache-mp_{workload}_chunk-{chunk}_{watermark}-{ratio}"
+    settings |= {"step_ms": 250} if load else {}
+    name = f"lmcache-mp_{'load_' if load else ''}{workload}_chunk-{chunk}_{watermark}-{ratio}"
     return Recording("lmcache-mp", workload, name, settings)
 
 
@@ -187,7 +203,7 @@ def recordings(engine):
         return [
             Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})
             for workload, chunk in CHUNKS
-        ] + [process(workload, chunk, shares) for workload, chunk, shares in PROCESSES]
+        ] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
     plain = [
         Recording(engine, workload, f"{engine}_{workload}_{outputs}", {"outputs": outputs})
         for workload in (SGLANG if engine == "sglang" else PLAIN)
@@ -199,6 +215,7 @@ def recordings(engine):
             for workload, outputs in SGLANG_DRAFTS
         ]
         hicaches = [hicache(*each, write) for each in HICACHES for write in WRITES]
-        return plain + drafts + hicaches + [windows(*each) for each in SGLANG_WINDOWS]
+        loads = [sglang_load(*each) for each in SGLANG_LOADS]
+        return plain + drafts + hicaches + [windows(*each) for each in SGLANG_WINDOWS] + loads
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

@@ -17,6 +17,7 @@ mod recorded;
 mod replayed_ranges;
 mod sampling;
 mod sglang;
+mod sglang_load;
 mod stores;
 mod tiers;
 mod windows;

@@ -92,6 +92,10 @@ impl Recorded {
         !self.is_hybrid() && !self.has_host() && self.settings.step_ms.is_none()
     }
 
+    fn has_window_pool(&self) -> bool {
+        self.settings.swa_full_tokens_ratio.is_some()
+    }
+
     fn has_host(&self) -> bool {
         self.settings.write.is_some()
     }
@@ -143,8 +147,9 @@ impl Recorded {
         }
         if let Some(step) = self.settings.step_ms {
             let text = std::fs::read_to_string(&trace).expect("the trace");
-            let cached = self.settings.outputs == "cached";
-            let rows: String = text.lines().map(|line| in_steps(line, step, cached)).collect();
+            // What a store is below generates all the same.
+            let generates = self.settings.outputs == "cached" || self.settings.process;
+            let rows: String = text.lines().map(|line| in_steps(line, step, generates)).collect();
             std::fs::write(&trace, rows).expect("a writable folder");
         }
         trace
@@ -157,7 +162,10 @@ impl Recorded {
         let pages: Vec<_> = self.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
         let page_size = self.page_size.to_string();
         let mut command = kvset(&["replay", "--engine", &self.engine, "--outputs", &self.settings.outputs]);
-        if self.engine == "vllm" && self.settings.step_ms.is_none() {
+        if ["vllm", "sglang", "lmcache-mp"].contains(&self.engine.as_str())
+            && !self.has_window_pool()
+            && self.settings.step_ms.is_none()
+        {
             // Its classes were driven with one request after another.
             command.args(["--overlap", "off"]);
         }
@@ -218,11 +226,11 @@ fn at_once(line: &str, burst_ms: u64) -> String {
 
 /// A row of a trace whose request is looked up in the first step that begins at its time or later, and over just before the one
 /// behind its last token's.
-fn in_steps(line: &str, step_ms: u64, cached: bool) -> String {
+fn in_steps(line: &str, step_ms: u64, generates: bool) -> String {
     let mut row: Value = serde_json::from_str(line).expect("a row of JSON");
     let time = row["timestamp"].as_u64().expect("a time");
     row["timestamp"] = time.next_multiple_of(step_ms).into();
-    let tokens = row["output_length"].as_u64().filter(|_| cached).unwrap_or(1);
+    let tokens = row["output_length"].as_u64().filter(|_| generates).unwrap_or(1);
     row["duration_ms"] = (tokens.max(1) * step_ms - 1).into();
     format!("{row}\n")
 }
@@ -337,6 +345,16 @@ fn requests_that_overlap_equal_vllm_where_they_wait_and_are_preempted_too() {
 }
 
 #[test]
+fn requests_that_overlap_equal_lmcaches_process() {
+    compare_all("lmcache-mp_load_", 3, |recorded| recorded.settings.step_ms.is_some());
+}
+
+#[test]
+fn requests_that_overlap_equal_sglang() {
+    compare_all("sglang_load_", 4, |recorded| recorded.settings.step_ms.is_some());
+}
+
+#[test]
 fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
     compare("vllm-offload", 9);
 }
@@ -414,7 +432,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 79);
+    assert_eq!(recordings.len(), 86);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -89,23 +89,58 @@ fn config_of_rules_under_load() -> Arc<TaskConfig> {
     Arc::new(TaskConfig { pools, ..TaskConfig::clone(&config) })
 }
 
-#[test]
-fn caches_with_requests_in_flight_are_read_for_ever() {
-    let mut unstopped = fresh(config_of_rules_under_load(), &from_the_start());
-    feed_values(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES, value);
+/// A task with pools of SGLang, with a draft head and without, and of LMCache's process, whose requests overlap.
+fn config_of_others_under_load() -> Arc<TaskConfig> {
+    let config = config_of_rules_under_load();
+    let pool = |(name, profile, draft_tokens): (&str, Profile, u32)| {
+        let own = PoolConfig::clone(config.pools.of("windows"));
+        let rules = EngineRules {
+            overlap: OverlapMode::On,
+            draft_tokens,
+            chunk_tokens: 32,
+            ..EngineRules::default()
+        };
+        (name.to_owned(), PoolConfig { profile, rules: rules.of_profile(profile), ..own })
+    };
+    let others = config.pools.default_pool().clone();
+    let named =
+        [("sglang", Profile::Sglang, 0), ("drafts", Profile::Sglang, 1), ("process", Profile::LmcacheMp, 0)]
+            .map(pool);
+    Arc::new(TaskConfig {
+        pools: PoolConfigs::new(others, named).expect("usable").into(),
+        ..TaskConfig::clone(&config)
+    })
+}
+
+/// Compares a task that was stopped with one that was not, and with the frozen files of a folder.
+fn goes_on(config: fn() -> Arc<TaskConfig>, pools: &[&'static str], folder: &str) -> String {
+    let mut unstopped = fresh(config(), &from_the_start());
+    feed_values(&mut unstopped, SNAPSHOT, pools, value);
     let last_record = unstopped.last_record();
     let now = file(&task::snapshot(&unstopped));
-    let written = frozen("loaded_rules/task.kvs", &now);
+    let written = frozen(&format!("{folder}/task.kvs"), &now);
     assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
-    let mut restored = restored_as(config_of_rules_under_load(), VERSION, written, last_record);
-    let rest = |task: &mut PartitionTask| lines(feed_values(task, END, &POOLS_OF_RULES, value));
+    let mut restored = restored_as(config(), VERSION, written, last_record);
+    let rest = |task: &mut PartitionTask| lines(feed_values(task, END, pools, value));
     let published = rest(&mut restored);
-    assert!(published.lines().count() > 20, "enough to compare");
+    assert!(published.lines().count() > 10, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
-    assert_eq!(published.as_bytes(), frozen("loaded_rules/task.expected.txt", published.as_bytes()));
+    assert_eq!(published.as_bytes(), frozen(&format!("{folder}/task.expected.txt"), published.as_bytes()));
+    published
+}
+
+#[test]
+fn caches_with_requests_in_flight_are_read_for_ever() {
+    let published = goes_on(config_of_rules_under_load, &POOLS_OF_RULES, "loaded_rules");
     let mut serial = fresh(task::config_of_rules_that_asks(Questions::default()), &from_the_start());
     feed_values(&mut serial, SNAPSHOT, &POOLS_OF_RULES, value);
-    assert_ne!(published, rest(&mut serial), "they overlap");
+    let rest = lines(feed_values(&mut serial, END, &POOLS_OF_RULES, value));
+    assert_ne!(published, rest, "they overlap");
+}
+
+#[test]
+fn caches_of_other_engines_with_requests_in_flight_are_read_for_ever() {
+    goes_on(config_of_others_under_load, &["drafts", "process", "sglang"], "loaded_others");
 }
 
 #[test]

@@ -10,13 +10,36 @@ pub trait SlowCache: Clone {
     /// Looks a request up and takes room for its prompt; `None` where there is none, which leaves the cache useless.
     fn begin(&mut self, asked: &Self::Asked) -> Option<Self::Request>;
     /// Pages that it found, and output tokens that it has stored and will have stored.
+    /// The same, which leaves a cache that has no room as the search for it does.
+    fn try_begin(&mut self, asked: &Self::Asked) -> Option<Self::Request> {
+        let mut next = self.clone();
+        let request = next.begin(asked)?;
+        *self = next;
+        Some(request)
+    }
+    /// Whether the next token is one before which room is wanted, and makes that for so many requests in flight.
+    fn wants(&self, _request: &Self::Request) -> bool {
+        false
+    }
+    fn before_tokens(&mut self, _in_flight: usize) {}
     fn hits(request: &Self::Request) -> u64;
     fn stored(request: &Self::Request) -> (u64, u64);
     /// Stores one more token of the output; `None` where there is no room, which changes nothing that counts.
     fn decode(&mut self, request: &mut Self::Request) -> Option<()>;
     fn finish(&mut self, request: Self::Request);
-    /// Takes room again for a request that [`SlowCache::finish`] ended early; `None` as for [`SlowCache::begin`].
+    /// Takes away all that a request holds.
+    fn preempt(&mut self, request: &Self::Request) {
+        self.finish(request.clone());
+    }
+    /// Takes room again for a request that [`SlowCache::preempt`] took it from; `None` as for [`SlowCache::begin`].
     fn resume(&mut self, preempted: &Self::Request) -> Option<Self::Request>;
+    /// As [`SlowCache::try_begin`] is for [`SlowCache::begin`].
+    fn try_resume(&mut self, preempted: &Self::Request) -> Option<Self::Request> {
+        let mut next = self.clone();
+        let request = next.resume(preempted)?;
+        *self = next;
+        Some(request)
+    }
 }
 
 /// When a request arrives, how long it takes, and its output tokens.
@@ -97,9 +120,7 @@ impl<C: SlowCache> SlowLoad<C> {
                 if !self.fits_alone(asked) {
                     return None;
                 }
-                let mut next = self.cache.clone();
-                if let Some(request) = next.begin(asked) {
-                    self.cache = next;
+                if let Some(request) = self.cache.try_begin(asked) {
                     let hits = C::hits(&request);
                     self.run(request, now, times);
                     return Some(hits);
@@ -114,9 +135,12 @@ impl<C: SlowCache> SlowLoad<C> {
 
     fn fits_alone(&self, asked: &C::Asked) -> bool {
         let mut alone = self.cache.clone();
-        self.flights.iter().for_each(|flight| alone.finish(flight.request.clone()));
+        self.flights.iter().for_each(|flight| alone.preempt(&flight.request));
         let Some(mut request) = alone.begin(asked) else { return false };
         while C::stored(&request).0 < C::stored(&request).1 {
+            if alone.wants(&request) {
+                alone.before_tokens(1);
+            }
             if alone.decode(&mut request).is_none() {
                 return false;
             }
@@ -126,7 +150,13 @@ impl<C: SlowCache> SlowLoad<C> {
 
     fn run(&mut self, mut request: C::Request, now: i64, times: Times) {
         if times.duration == 0 {
-            while C::stored(&request).0 < C::stored(&request).1 && self.cache.decode(&mut request).is_some() {
+            while C::stored(&request).0 < C::stored(&request).1 {
+                if self.cache.wants(&request) {
+                    self.cache.before_tokens(self.flights.len() + 1);
+                }
+                if self.cache.decode(&mut request).is_none() {
+                    break;
+                }
             }
             return self.cache.finish(request);
         }
@@ -143,6 +173,7 @@ impl<C: SlowCache> SlowLoad<C> {
                 continue;
             }
             let Some(time) = next else { return };
+            let mut wanted = None;
             while let Some(((same, phase, number), at)) = self.next().filter(|((same, ..), _)| *same == time)
             {
                 assert_eq!(same, time);
@@ -151,7 +182,15 @@ impl<C: SlowCache> SlowLoad<C> {
                         let flight = self.flights.remove(at);
                         self.cache.finish(flight.request);
                     }
-                    _ => self.grow(number),
+                    _ => {
+                        if self.cache.wants(&self.flights[at].request) {
+                            if wanted.is_none_or(|(same, last)| same != phase || last >= number) {
+                                self.cache.before_tokens(self.flights.len());
+                            }
+                            wanted = Some((phase, number));
+                        }
+                        self.grow(number);
+                    }
                 }
             }
             self.resume_all(time + 1);
@@ -169,7 +208,7 @@ impl<C: SlowCache> SlowLoad<C> {
             self.held_up = self.held_up.max(next + i64::from(phase / 2));
             let last = self.flights.iter().enumerate().max_by_key(|(_, flight)| flight.number);
             let flight = self.flights.remove(last.expect("itself").0);
-            self.cache.finish(flight.request.clone());
+            self.cache.preempt(&flight.request);
             self.preempted.push_front(flight);
             self.preemptions += 1;
         }
@@ -181,10 +220,8 @@ impl<C: SlowCache> SlowLoad<C> {
         }
         self.held_up = i64::MIN;
         while let Some(mut flight) = self.preempted.pop_front() {
-            let mut next = self.cache.clone();
-            match next.resume(&flight.request) {
+            match self.cache.try_resume(&flight.request) {
                 Some(request) => {
-                    self.cache = next;
                     let (stored, all) = C::stored(&flight.request);
                     let (due, phase) = flight.of_token(stored as i64 + 1);
                     let due = if stored < all {

@@ -1,9 +1,10 @@
 //! SGLang's cache, transcribed step by step: a node owns its ids and a map of its children, the
 //! leaf to evict is found by looking at every node, locks are counted.
 
+use super::slow_load::SlowCache;
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Node {
     ids: Vec<u64>,
     children: BTreeMap<u64, usize>,
@@ -14,7 +15,7 @@ struct Node {
     gone: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SlowSglang {
     nodes: Vec<Node>,
     free: u64,
@@ -181,5 +182,145 @@ impl SlowSglang {
             self.nodes[parent].children.remove(&first);
             self.nodes[oldest].gone = true;
         }
+    }
+}
+
+/// A request: the ids of its pages, the tokens of its prompt, those it generates, and the ids of its output's pages.
+#[derive(Debug, Clone)]
+pub struct SlowAsked {
+    pub ids: Vec<u64>,
+    pub input: u64,
+    pub output: u64,
+    pub known_outputs: Vec<u64>,
+}
+
+/// A request in flight.
+#[derive(Debug, Clone)]
+pub struct SlowRequest {
+    prompt: Vec<u64>,
+    outputs: Vec<u64>,
+    tokens: u64,
+    hits: u64,
+    node: usize,
+    held: u64,
+    done: u64,
+    all: u64,
+}
+
+impl SlowSglang {
+    /// Pages in nodes that nobody has locked.
+    fn unlocked(&self) -> u64 {
+        let unlocked = self.nodes.iter().filter(|node| !node.gone && node.locks == 0);
+        unlocked.map(|node| node.ids.len() as u64).sum()
+    }
+
+    fn evict_some(&mut self, wanted: u64) {
+        while self.free < wanted && self.unlocked() > 0 {
+            self.evict(self.free + 1);
+        }
+    }
+
+    /// Matches, evicts, takes pages for so many tokens and inserts the prompt; its hits, its node, and the pages held besides.
+    fn insert_prompt(&mut self, prompt: &[u64], limit: u64, tokens: u64) -> Option<(u64, usize, u64)> {
+        let limit = (limit as usize).min(prompt.len());
+        let (node, hits) = self.matched(&prompt[..limit]);
+        self.lock(node, 1);
+        let slots = tokens.div_ceil(self.page);
+        let wanted = slots - hits + 1;
+        if self.free + self.unlocked() < wanted {
+            self.unlock(node);
+            return None;
+        }
+        self.evict_some(wanted);
+        self.free -= slots - hits;
+        let (end, known) = self.insert(prompt);
+        self.free += known - hits;
+        self.lock(end, 1);
+        self.unlock(node);
+        Some((hits, end, slots - prompt.len() as u64))
+    }
+
+    fn takes_page(&self, request: &SlowRequest, token: u64) -> bool {
+        (request.tokens + token - 1).is_multiple_of(self.page)
+    }
+}
+
+impl SlowCache for SlowSglang {
+    type Asked = SlowAsked;
+    type Request = SlowRequest;
+
+    fn begin(&mut self, asked: &SlowAsked) -> Option<SlowRequest> {
+        let (page, n) = (self.page, asked.input);
+        let prompt = asked.ids[..(n / page) as usize].to_vec();
+        let all = if self.outputs_cached { asked.output.saturating_sub(1) } else { 0 };
+        let mut outputs = asked.known_outputs.clone();
+        outputs.truncate(((n + all) / page - n / page) as usize);
+        while (outputs.len() as u64) < (n + all) / page - n / page {
+            outputs.push(self.next_private);
+            self.next_private += 1;
+        }
+        let (hits, node, held) = self.insert_prompt(&prompt, n.saturating_sub(1) / page, n)?;
+        Some(SlowRequest { prompt, outputs, tokens: n, hits, node, held, done: 0, all })
+    }
+
+    fn try_begin(&mut self, asked: &SlowAsked) -> Option<SlowRequest> {
+        self.begin(asked)
+    }
+
+    fn wants(&self, request: &SlowRequest) -> bool {
+        let SlowRequest { done, all, .. } = *request;
+        let behind = done > 0 && self.takes_page(request, done);
+        done < all && (done == 0 || behind || self.takes_page(request, done + 1))
+    }
+
+    fn before_tokens(&mut self, in_flight: usize) {
+        self.evict_some(in_flight as u64);
+    }
+
+    fn hits(request: &SlowRequest) -> u64 {
+        request.hits
+    }
+
+    fn stored(request: &SlowRequest) -> (u64, u64) {
+        (request.done, request.all)
+    }
+
+    fn decode(&mut self, request: &mut SlowRequest) -> Option<()> {
+        if self.takes_page(request, request.done + 1) {
+            self.evict_some(1);
+            self.free = self.free.checked_sub(1)?;
+            request.held += 1;
+        }
+        request.done += 1;
+        Some(())
+    }
+
+    fn finish(&mut self, request: SlowRequest) {
+        let SlowRequest { prompt, outputs, node, mut held, done, all, .. } = request;
+        let is_whole = done == all;
+        let whole = if is_whole { [prompt.clone(), outputs.clone()].concat() } else { prompt.clone() };
+        let (_, known) = self.insert(&whole);
+        held -= whole.len() as u64 - prompt.len() as u64;
+        self.free += known - prompt.len() as u64 + held;
+        if is_whole && !prompt.is_empty() && !outputs.is_empty() {
+            self.insert(&prompt);
+        }
+        self.unlock(node);
+    }
+
+    fn preempt(&mut self, request: &SlowRequest) {
+        self.free += request.held;
+        self.unlock(request.node);
+    }
+
+    fn resume(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        let tokens = preempted.tokens + (preempted.done + 1).min(preempted.all);
+        let prompt = preempted.prompt.clone();
+        let (_, node, held) = self.insert_prompt(&prompt, tokens.saturating_sub(1) / self.page, tokens)?;
+        Some(SlowRequest { node, held, done: tokens - preempted.tokens, ..preempted.clone() })
+    }
+
+    fn try_resume(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        self.resume(preempted)
     }
 }

@@ -481,7 +481,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     let told = |pool: &str| texts(windows.pool_config(pool).rules.options_of(Profile::Sglang));
     assert_eq!(told("any"), ["full+window:128", "8192", "0.5"]);
     assert_eq!(told("next"), ["full+window:128", "8192", "0.1"]);
-    assert_eq!(told("plain"), [""; 0], "one pool has nothing to split");
+    assert_eq!(told("plain"), ["on"], "one pool has nothing to split");
 }
 
 #[test]
@@ -496,7 +496,8 @@ fn requests_that_overlap_are_modelled_and_taken_in_the_order_of_arrivals_where_t
         [(on, 300_000); 2]
     );
     assert_eq!(of("", "any"), off, "the paper's order");
-    assert_eq!(of("engine = \"sglang\"\n", "any"), off);
+    assert_eq!(of("engine = \"sglang\"\n", "any"), (on, 300_000));
+    assert_eq!(of("engine = \"sglang\"\nattention = \"full+window:128\"\n", "any"), off);
     assert_eq!(of("engine = \"vllm\"\noverlap = \"off\"\n", "any"), off);
     let pools = "engine = \"vllm\"\nhold_back = \"1m\"\n[[pools]]\nname = \"hybrid\"\nattention = \"full+window:128\"\n\
                  [[pools]]\nname = \"slow\"\nhold_back = \"10m\"\n";

@@ -24,16 +24,22 @@ pub(super) trait LoadedCache: Sized {
     /// The same, read back from a snapshot.
     type Saved: for<'de> Deserialize<'de>;
 
+    /// Lets happen what a clock of the cache's own brings about by this moment.
+    fn pass_time(&mut self, _now: EventTime) {}
     /// Looks a request up and takes room for its prompt.
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<Self::Request>;
     /// The output token, counted from 1, that takes or gives back room next; `None` where none does.
     fn next_token(&self, request: &Self::Request) -> Option<u64>;
     /// Takes and gives back that room; whether there was room to take.
     fn grow(&mut self, request: &mut Self::Request) -> bool;
+    /// Makes the room that is wanted before so many requests in flight get a token each, as far as there is any.
+    fn before_tokens(&mut self, _in_flight: usize) {}
     /// Ends a request.
     fn finish(&mut self, request: Self::Request);
     /// Takes away all that a request holds that has stored so many tokens of its output.
     fn preempt(&mut self, request: &mut Self::Request, tokens: u64);
+    /// Tokens of its output that a request which was preempted had stored, and those it will have.
+    fn stored(&self, request: &Self::Request) -> (u64, u64);
     /// Looks a request that was preempted up again, and takes room for all that it had come to; whether there was any.
     fn resume(&mut self, request: &mut Self::Request) -> bool;
     /// Forgets a request that was preempted.
@@ -142,6 +148,7 @@ impl<C: LoadedCache> Load<C> {
         let mut now = self.now.max(Some(event.event_time)).unwrap_or_default();
         loop {
             self.pass(now);
+            self.cache.pass_time(now);
             let begun = match self.resume_all(now) {
                 true => self.cache.begin(event),
                 false => Begun::Waits,
@@ -171,15 +178,26 @@ impl<C: LoadedCache> Load<C> {
         is_countable(self.number)
     }
 
+    /// Requests in flight.
+    fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
     /// Files a request that was looked up now; one of no duration is over at once.
     fn run(&mut self, event: &RequestEvent<'_>, now: EventTime, mut request: C::Request) {
         let duration_ms = event.duration_ms.unwrap_or(0);
         if duration_ms == 0 {
-            while self.cache.next_token(&request).is_some() && self.cache.grow(&mut request) {}
+            let in_flight = self.in_flight() + 1;
+            while self.cache.next_token(&request).is_some() {
+                self.cache.before_tokens(in_flight);
+                if !self.cache.grow(&mut request) {
+                    break;
+                }
+            }
             self.cache.finish(request);
             return;
         }
-        while self.flights.len() - self.free.len() >= MAX_IN_FLIGHT {
+        while self.in_flight() >= MAX_IN_FLIGHT {
             let Some(first) = self.pop() else { break };
             self.end(first.at);
         }
@@ -243,13 +261,21 @@ impl<C: LoadedCache> Load<C> {
                 continue;
             }
             let Some(time) = next else { return };
+            self.cache.pass_time(time);
+            // Tokens of different requests are of one step; one that gets another begins the next.
+            let mut last = None;
             while self.next_time() == Some(time)
                 && let Some(next) = self.pop()
             {
-                match next.phase {
-                    Phase::Ends => self.end(next.at),
-                    Phase::Grows | Phase::GrowsLater => self.grow(next),
+                if next.phase == Phase::Ends {
+                    self.end(next.at);
+                    continue;
                 }
+                if last.is_none_or(|(phase, number)| phase != next.phase || number >= next.number) {
+                    self.cache.before_tokens(self.in_flight());
+                }
+                last = Some((next.phase, next.number));
+                self.grow(next);
             }
             self.resume_all(EventTime(time.0.saturating_add(1)));
         }
@@ -295,9 +321,9 @@ impl<C: LoadedCache> Load<C> {
         }
         self.held_up = None;
         while let Some(mut flight) = self.preempted.pop_front() {
-            let due = match self.cache.next_token(&flight.request) {
-                Some(token) => flight.moment_after(token),
-                None => flight.moment(None).0,
+            let due = match self.cache.stored(&flight.request) {
+                (stored, all) if stored < all => flight.moment_after(stored + 1),
+                _ => flight.moment(None).0,
             };
             if self.cache.resume(&mut flight.request) {
                 let waited = now.0.saturating_sub(due.0).max(0);

@@ -108,7 +108,7 @@ impl Profile {
             Self::Paper | Self::LeafFirst | Self::Vllm | Self::Sglang | Self::Lmcache => None,
             Self::LmcacheMp => Some(
                 "LMCache's process makes room once a second by its own clock, which is taken to be whole seconds of \
-                 event time; requests that overlap and prompts that are stored in several steps are not modelled",
+                 event time; prompts that are stored in several steps are not modelled",
             ),
             Self::Mooncake => Some(
                 "Mooncake's answers depend on its clock: compared with a running store, hits were off by -0.6 to 0.3 % at \

@@ -109,6 +109,8 @@ pub enum Needs {
     HostTier,
     /// No such tier.
     NoHostTier,
+    /// No such tier, and no pool for windows.
+    OnePool,
 }
 
 impl Needs {
@@ -121,6 +123,7 @@ impl Needs {
             Self::WindowPool => rules.has_window_pool(engine),
             Self::HostTier => rules.hicache.is_some(),
             Self::NoHostTier => rules.hicache.is_none(),
+            Self::OnePool => rules.hicache.is_none() && !rules.has_window_pool(engine),
         }
     }
 
@@ -133,6 +136,7 @@ impl Needs {
             Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
+            Self::OnePool => "no host tier and no windows",
         }
     }
 
@@ -149,6 +153,7 @@ impl Needs {
             }
             Self::HostTier => Some("give --below hicache:SIZE"),
             Self::NoHostTier => Some("leave --below hicache out"),
+            Self::OnePool => Some("leave --below hicache and --attention out"),
         }
     }
 }
@@ -384,7 +389,12 @@ engine_options! {
             values: Values::Names(&["on", "off"]),
             alone: None,
             example: "off",
-            engines: &[(Profile::LeafFirst, Needs::Nothing), (Profile::Vllm, Needs::Nothing)],
+            engines: &[
+                (Profile::LeafFirst, Needs::Nothing),
+                (Profile::Vllm, Needs::Nothing),
+                (Profile::Sglang, Needs::OnePool),
+                (Profile::LmcacheMp, Needs::Nothing),
+            ],
             differs_by_pool: false,
         }
     }

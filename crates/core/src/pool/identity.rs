@@ -70,7 +70,7 @@ impl Identity {
             chain_violations: cache.chain_violations,
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
-            models_overlap: cache.engine.follows_flights(),
+            models_overlap: cache.engine.follows_flights() || cache.caches.follows_flights(),
             observers: cache.observers.as_deref(),
         }
     }

@@ -1,5 +1,6 @@
 //! What pools of one configuration have in common: it is made once, however many of them there are.
 
+use crate::engines::profile::{OverlapMode, Profile};
 use crate::estimate::curve::{Counting, Curve};
 use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::units::{PageBytes, PageSize};
@@ -64,7 +65,9 @@ pub(super) fn curve_at(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Cu
 impl PoolConfig {
     /// Whether requests that overlap are modelled, where events state durations.
     pub fn models_overlap(&self) -> bool {
-        self.engine().models_overlap()
+        // A store's stack, which says what could be found without limit, is the paper's.
+        let is_store = self.profile == Profile::LmcacheMp && self.rules.overlap == OverlapMode::On;
+        is_store || self.engine().models_overlap()
     }
 
     /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the

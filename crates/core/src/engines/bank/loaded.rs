@@ -3,6 +3,7 @@
 use super::{Found, Hybrids, PointCache};
 use crate::engines::hybrid::HybridCache;
 use crate::engines::load::{Load, LoadedCache};
+use crate::engines::sglang::SglangCache;
 use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -36,6 +37,36 @@ impl HybridLoads {
     /// Pools in which nobody is in flight.
     pub(super) fn of(draft_tokens: u32, Hybrids { caches, ceiling }: Hybrids) -> Self {
         Self { draft_tokens, loads: caches.into_iter().map(Load::new).collect(), ceiling }
+    }
+}
+
+/// SGLang's caches, and where a head drafts in them one as large as the tracked bound, where every request is over at once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedSglangLoads")]
+pub(super) struct SglangLoads {
+    pub(super) loads: Vec<Load<SglangCache>>,
+    pub(super) ceiling: Option<Box<SglangCache>>,
+}
+
+#[derive(Deserialize)]
+struct SavedSglangLoads {
+    loads: Vec<Load<SglangCache>>,
+    ceiling: Option<Box<SglangCache>>,
+}
+
+impl From<SavedSglangLoads> for SglangLoads {
+    fn from(SavedSglangLoads { mut loads, ceiling }: SavedSglangLoads) -> Self {
+        if ceiling.is_some() {
+            loads.iter_mut().for_each(|load| load.cache.draft());
+        }
+        Self { loads, ceiling: ceiling.map(|ceiling| Box::new(ceiling.drafting())) }
+    }
+}
+
+impl SglangLoads {
+    /// Caches in which nobody is in flight.
+    pub(super) fn of(caches: Vec<SglangCache>, ceiling: Option<Box<SglangCache>>) -> Self {
+        Self { loads: caches.into_iter().map(Load::new).collect(), ceiling }
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod ahead;
 mod loaded;
+mod points;
 
 pub use ahead::Lane;
 
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::load::Load;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache};
@@ -15,7 +17,7 @@ use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
-use loaded::HybridLoads;
+use loaded::{HybridLoads, SglangLoads};
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -59,6 +61,8 @@ enum Caches {
     DraftSglang(DraftSglang),
     Windows(Windows),
     HybridLoads(HybridLoads),
+    SglangLoads(SglangLoads),
+    LmcacheMpLoads(Vec<Load<LmcacheMpCache>>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -139,6 +143,7 @@ impl Caches {
             }
             Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::LmcacheMpLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Hybrid(hybrids) | Self::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 hybrids.caches.iter_mut().for_each(|cache| visit(cache));
@@ -147,6 +152,10 @@ impl Caches {
             Self::HybridLoads(HybridLoads { loads, ceiling, .. }) => {
                 loads.iter_mut().for_each(|load| visit(load));
                 visit(&mut **ceiling);
+            }
+            Self::SglangLoads(SglangLoads { loads, ceiling }) => {
+                loads.iter_mut().for_each(|load| visit(load));
+                ceiling.iter_mut().for_each(|ceiling| visit(&mut **ceiling));
             }
         }
     }
@@ -181,150 +190,6 @@ trait PointCache {
     fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool;
-}
-
-impl PointCache for SglangCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, _: &PoolConfig, _: PageSize) -> bool {
-        self.is_countable()
-    }
-}
-
-impl PointCache for HicacheCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        let written = self.written().0;
-        let found = self.request(event);
-        Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
-    }
-}
-
-impl PointCache for WindowCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.windows(page_size, config.outputs) && self.is_countable()
-    }
-}
-
-impl PointCache for HybridCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.hybrid(page_size, config.outputs) && self.is_countable()
-    }
-}
-
-impl PointCache for LmcacheCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.lmcache(page_size)
-    }
-}
-
-impl PointCache for LmcacheMpCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.lmcache_mp(page_size)
-    }
-}
-
-impl PointCache for MooncakeCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.mooncake(page_size) && self.is_countable()
-    }
 }
 
 impl CacheBank {
@@ -437,6 +302,18 @@ impl CacheBank {
                     && ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
+            (Caches::SglangLoads(SglangLoads { loads, ceiling }), Profile::Sglang) => {
+                config.models_overlap()
+                    && all(loads, capacities, config, page_size)
+                    && ceiling.is_some() == (config.rules.draft_tokens > 0)
+                    && ceiling.iter().all(|ceiling| {
+                        ceiling.capacity() == config.max_tracked_pages
+                            && PointCache::is_sound(&**ceiling, config, page_size)
+                    })
+            }
+            (Caches::LmcacheMpLoads(loads), Profile::LmcacheMp) => {
+                config.models_overlap() && all(loads, capacities, config, page_size)
+            }
             _ => false,
         }
     }
@@ -466,7 +343,8 @@ impl CacheBank {
         }
         self.last_ceiling = match &self.caches {
             Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::Mooncake(_) => None,
-            Caches::Lmcache(_) | Caches::LmcacheMp(_) => {
+            Caches::SglangLoads(SglangLoads { ceiling: None, .. }) => None,
+            Caches::Lmcache(_) | Caches::LmcacheMp(_) | Caches::LmcacheMpLoads(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
@@ -474,6 +352,7 @@ impl CacheBank {
             Caches::Hybrid(_)
             | Caches::DraftHybrids(_)
             | Caches::HybridLoads(_)
+            | Caches::SglangLoads(_)
             | Caches::DraftSglang(_)
             | Caches::Windows(_) => self.last_hits.pop(),
         };
@@ -508,8 +387,18 @@ impl CacheBank {
             Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }) => {
                 Caches::HybridLoads(HybridLoads::of(draft_tokens, hybrids))
             }
+            Caches::Sglang(caches) => Caches::SglangLoads(SglangLoads::of(caches, None)),
+            Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
+                Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
+            }
+            Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(caches.into_iter().map(Load::new).collect()),
             others => others,
         };
+    }
+
+    /// Whether requests are followed while they are in flight.
+    pub fn follows_flights(&self) -> bool {
+        matches!(self.caches, Caches::HybridLoads(_) | Caches::SglangLoads(_) | Caches::LmcacheMpLoads(_))
     }
 
     /// Whether requests that were served wait for their turn.
@@ -553,8 +442,10 @@ impl CacheBank {
                 all(&hybrids.caches)
             }
             Caches::HybridLoads(HybridLoads { loads, .. }) => all(loads),
+            Caches::SglangLoads(SglangLoads { loads, .. }) => all(loads),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
+            Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),
         }
     }
@@ -574,8 +465,12 @@ impl CacheBank {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }
             Caches::HybridLoads(HybridLoads { loads, ceiling, .. }) => all(loads) + ceiling.memory_bytes(),
+            Caches::SglangLoads(SglangLoads { loads, ceiling }) => {
+                all(loads) + ceiling.as_ref().map_or(0, |ceiling| ceiling.memory_bytes())
+            }
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
+            Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),
         };
         let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];

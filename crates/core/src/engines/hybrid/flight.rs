@@ -231,6 +231,11 @@ impl LoadedCache for HybridCache {
         self.free_all(&steps, &mut request.tables);
     }
 
+    fn stored(&self, request: &HybridRequest) -> (u64, u64) {
+        let HybridRequest { shape, done, .. } = request;
+        (done - shape.first_prompt, shape.stored - shape.first_prompt)
+    }
+
     fn resume(&mut self, request: &mut HybridRequest) -> bool {
         let before = (request.shape, request.found);
         self.find_path(request);
@@ -262,7 +267,7 @@ impl LoadedCache for HybridCache {
         let is_sound = shape.is_sound(self.capacity, &rules)
             && saved.ids.len() == known as usize
             && found.hits.max(found.junction) <= shape.looked_up
-            && done <= shape.stored
+            && (shape.first_prompt..=shape.stored).contains(&done)
             && order < self.requests;
         if !is_sound {
             return None;

@@ -1,6 +1,6 @@
 //! The chunks that a cache holds, in one order.
 
-use crate::stack::runs::{NodeIndex, Piece, PieceIndex, RunTree, SavedRuns, StateFault};
+use crate::stack::runs::{NONE, NodeIndex, Piece, PieceIndex, RunTree, SavedRuns, StateFault};
 
 /// The tag of every piece, as a range.
 const CHUNKS: std::ops::Range<u32> = 0..1;
@@ -39,6 +39,25 @@ impl HeldChunks {
         self.tree.release(&self.path);
     }
 
+    /// Where the path of the request ends, which others may enter before it is left.
+    pub(super) fn tail(&self) -> NodeIndex {
+        self.path.last().copied().unwrap_or(NONE)
+    }
+
+    /// Goes on with a request whose path ends here.
+    pub(super) fn return_to(&mut self, tail: NodeIndex) {
+        let mut path = std::mem::take(&mut self.path);
+        self.tree.path_to(tail, &mut path);
+        self.path = path;
+    }
+
+    /// The ids of the first chunks of a path.
+    pub(super) fn ids_to(&self, tail: NodeIndex, chunks: u32) -> Vec<u64> {
+        let mut path = Vec::new();
+        self.tree.path_to(tail, &mut path);
+        self.tree.ids_of(&path, chunks as usize)
+    }
+
     /// Up to which of the request's chunks, from the first one on, all are there, at most the last one.
     pub(super) fn found(&self, (first, last): (u32, u32)) -> u32 {
         self.tree.run_from(&self.path, 0, (first, last))
@@ -72,6 +91,16 @@ impl HeldChunks {
             let piece = self.tree.add_piece(Piece::new(node, 0, (from, to), 0));
             self.tree.arena.get_mut(piece).ascending = true;
             self.tree.arena.push(self.queue, piece);
+            self.count += u64::from(to - from);
+            self.put += u64::from(to - from);
+        }
+    }
+
+    /// Puts the chunks `from..to` that are not there at the young end, the first one youngest.
+    pub(super) fn put_first_youngest(&mut self, from: u32, to: u32) {
+        for (node, from, to) in self.missing(from, to).into_iter().rev() {
+            let piece = self.tree.add_piece(Piece::new(node, 0, (from, to), 0));
+            self.tree.append(self.queue, piece);
             self.count += u64::from(to - from);
             self.put += u64::from(to - from);
         }

@@ -4,6 +4,7 @@
 //! Both keep chunks of tokens, 256 by default, in one order, of prompts only: LMCache does not store what was
 //! generated unless it is told to. Neither is shown to lose no hits with more capacity, so a cache answers for one.
 
+mod flight;
 mod held;
 mod in_process;
 mod multi_process;

@@ -4,8 +4,7 @@
 //! are stored in one call, and where they do not all fit none is. Room is made by a loop that wakes every second: where
 //! the cache is full up to its watermark it drops a share of its chunks, the oldest first, at least one.
 //!
-//! Event time drives the loop, which is taken to wake at whole seconds. Requests do not overlap, so none of their
-//! chunks is locked while others go; an engine that stores a prompt in several steps may keep the first of them
+//! Event time drives the loop, which is taken to wake at whole seconds. No chunk is locked while others go; an engine that stores a prompt in several steps may keep the first of them
 //! where the whole does not fit.
 
 use super::held::HeldChunks;
@@ -33,7 +32,7 @@ pub struct LmcacheMpRules {
     pub eviction_ratio: Ratio,
 }
 
-/// The chunks, serving one request after the other.
+/// The chunks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedLmcacheMp")]
 pub struct LmcacheMpCache {
@@ -92,20 +91,33 @@ impl LmcacheMpCache {
     /// from the one on that those end in, and says how many pages after them it found.
     pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
         self.look_up_to(event.event_time);
+        let (first, found, chunks) = self.store(event, above);
+        self.held.refresh(first, chunks);
+        self.held.leave();
+        (u64::from(found) * self.pages_per_chunk()).saturating_sub(above)
+    }
+
+    /// Enters the path of a request, looks up its chunks behind what a tier above found, which become the youngest, and stores those
+    /// that are missing where they all fit; the first chunk looked up, up to which one they were found, and how many there are.
+    pub(super) fn store(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32, u32) {
         self.chunks.take(event);
         self.held.enter(&self.chunks.ids);
-        let (chunks, size) = (self.chunks.ids.len() as u32, u64::from(self.chunks.pages));
+        let chunks = self.chunks.ids.len() as u32;
         // At most the chunks, which are counted in 32 bits.
-        let first = (above / size).min(u64::from(chunks)) as u32;
+        let first = (above / self.pages_per_chunk()).min(u64::from(chunks)) as u32;
         let found = self.held.found((first, chunks));
         let missing =
             self.held.missing(found, chunks).iter().map(|(_, from, to)| u64::from(to - from)).sum::<u64>();
+        self.held.refresh(first, found);
         if missing <= self.most() - self.held.count {
-            self.held.put(found, chunks);
+            self.held.put_first_youngest(found, chunks);
         }
-        self.held.refresh(first, chunks);
-        self.held.leave();
-        (u64::from(found) * size).saturating_sub(above)
+        (first, found, chunks)
+    }
+
+    /// Pages of the log per chunk.
+    pub(super) fn pages_per_chunk(&self) -> u64 {
+        u64::from(self.chunks.pages)
     }
 
     /// Chunks the cache can hold.
@@ -114,7 +126,7 @@ impl LmcacheMpCache {
     }
 
     /// Lets the loop look at every whole second up to now; time never runs backwards.
-    fn look_up_to(&mut self, now: EventTime) {
+    pub(super) fn look_up_to(&mut self, now: EventTime) {
         let now = now.0.div_euclid(LOOK_EVERY_MS);
         let looked = *self.looked.get_or_insert(now);
         for _ in looked..now {

@@ -2,9 +2,10 @@
 //!
 //! SGLang evicts a whole leaf node at once, so more capacity can lose hits and no stack distance
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
-//! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
+//! Requests come one after another, or overlap ([`load`](super::load)).
 
 mod auxiliary;
+mod flight;
 mod hicache;
 mod host;
 mod node;
@@ -50,7 +51,7 @@ pub struct SglangHits {
     pub refused: bool,
 }
 
-/// SGLang's radix cache of a fixed number of pages, serving one request after the other.
+/// SGLang's radix cache of a fixed number of pages.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedCache")]
 pub struct SglangCache {
@@ -62,6 +63,8 @@ pub struct SglangCache {
     /// Requests turned away since the start.
     refused: u64,
     tree: Tree,
+    /// Pages that requests in flight hold and that are in no node.
+    held: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes from the root to where the request's pages end so far; kept for its memory.
@@ -84,6 +87,7 @@ impl SglangCache {
             drafts: false,
             refused: 0,
             tree: Tree::new(),
+            held: 0,
             ids: Vec::new(),
             path: Vec::new(),
         })
@@ -92,6 +96,11 @@ impl SglangCache {
     /// The same cache of a model with a draft head, which a saved state does not say.
     pub fn drafting(self) -> Self {
         Self { drafts: true, ..self }
+    }
+
+    /// Lets a head draft in the cache.
+    pub(crate) fn draft(&mut self) {
+        self.drafts = true;
     }
 
     /// The modelled capacity.
@@ -129,11 +138,9 @@ impl SglangCache {
             self.refused += 1;
             return SglangHits { hits: 0, refused: true };
         }
-        match self.drafts {
-            // Every request that is served advances the clock.
-            true => shape.take_keyed_ids(event, self.page_size, self.tree.clock(), &mut self.ids),
-            false => shape.take_ids(event, &mut self.ids),
-        }
+        let mut ids = std::mem::take(&mut self.ids);
+        self.take_ids(event, &shape, &mut ids);
+        self.ids = ids;
         let hits = self.prefill(&shape);
         if self.outputs == Outputs::Cached {
             self.decode(&shape);
@@ -142,6 +149,15 @@ impl SglangCache {
         self.tree.unpin();
         self.tree.compact();
         SglangHits { hits, refused: false }
+    }
+
+    /// The request's ids, prompt then known outputs.
+    fn take_ids(&self, event: &RequestEvent<'_>, shape: &Shape, ids: &mut Vec<u64>) {
+        match self.drafts {
+            // Every request that is served advances the clock.
+            true => shape.take_keyed_ids(event, self.page_size, self.tree.clock(), ids),
+            false => shape.take_ids(event, ids),
+        }
     }
 
     /// Steps 1 to 3: match, make room for the rest of the prompt, insert it. Returns the hits.

@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) children: u32,
     /// Children that the device holds.
     pub(super) device_children: u32,
+    /// Requests in flight whose path it is on.
+    pub(super) locks: u32,
     /// Whether the device holds it. What is above a node on the device is there as well.
     pub on_device: bool,
     /// Whether the host holds it.
@@ -52,6 +54,7 @@ impl Node {
             parent,
             children: 0,
             device_children: 0,
+            locks: 0,
             on_device: true,
             on_host: false,
             insertions: 0,

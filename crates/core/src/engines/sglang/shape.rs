@@ -3,10 +3,11 @@
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A request in pages. A *slot* is a page of memory, whether its tokens fill it or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Shape {
     /// Tokens of the prompt.
     pub prompt: u64,

@@ -26,11 +26,12 @@ pub(super) struct Tree {
     live_labels: usize,
     /// Child by parent and first id. Children without an id are counted in their parent only.
     children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
-    /// Nodes with no child on the device that may be evicted from it, by stamp: all of them but the pinned node.
+    /// Nodes with no child on the device that may be evicted from it, by stamp: all of them but those that are locked.
     pub(super) evictable: BTreeMap<u64, NodeIndex>,
-    /// Where the path locked by the request being served ends. One mark is enough for the lock:
-    /// the nodes above it have a child for as long as it stays, so they are no leaves.
+    /// Where the path locked by the only request being served ends.
     pinned: NodeIndex,
+    /// Pages of nodes that are locked.
+    locked_pages: u64,
     clock: u64,
     /// Pages on the device.
     pub(super) pages: u64,
@@ -50,6 +51,7 @@ impl Tree {
             children: HashMap::with_hasher(FixedState::default()),
             evictable: BTreeMap::new(),
             pinned: NONE,
+            locked_pages: 0,
             clock: 0,
             pages: 0,
             host: HostSide::new(),
@@ -179,19 +181,60 @@ impl Tree {
         index
     }
 
-    /// Locks the path that ends at `index`, and unlocks the one locked before.
+    /// Locks the path that ends at `index`, and unlocks the one locked so before.
     pub(super) fn pin(&mut self, index: NodeIndex) {
         self.unpin();
-        self.withhold(index);
+        self.lock(index);
         self.pinned = index;
     }
 
-    /// Unlocks the locked path.
+    /// Unlocks the path locked so.
     pub(super) fn unpin(&mut self) {
         let pinned = std::mem::replace(&mut self.pinned, NONE);
         if pinned != NONE {
-            self.offer(pinned);
+            self.unlock(pinned);
         }
+    }
+
+    /// Keeps the nodes of the path that ends at `index` from being evicted, until they are unlocked as often.
+    pub(super) fn lock(&mut self, index: NodeIndex) {
+        self.withhold(index);
+        let mut at = index;
+        while at != ROOT {
+            let node = &mut self.nodes[at as usize];
+            node.locks += 1;
+            self.locked_pages += if node.locks == 1 { node.pages() } else { 0 };
+            at = node.parent;
+        }
+    }
+
+    /// Unlocks the path that ends at `index` once.
+    pub(super) fn unlock(&mut self, index: NodeIndex) {
+        let mut at = index;
+        while at != ROOT {
+            let node = &mut self.nodes[at as usize];
+            node.locks -= 1;
+            self.locked_pages -= if node.locks == 0 { node.pages() } else { 0 };
+            at = node.parent;
+        }
+        self.offer(index);
+    }
+
+    /// Pages that could be evicted one after another.
+    pub(super) fn unlocked_pages(&self) -> u64 {
+        self.pages.saturating_sub(self.locked_pages)
+    }
+
+    /// Finds the path that ends at a node, which may have been split since it was locked.
+    pub(super) fn path_to(&self, tail: NodeIndex, path: &mut Vec<NodeIndex>) {
+        path.clear();
+        let mut at = tail;
+        while at != ROOT {
+            path.push(at);
+            at = self.node(at).parent;
+        }
+        path.push(ROOT);
+        path.reverse();
     }
 
     /// Evicts the unlocked leaf with the oldest stamp, whole; `false` when there is none.
@@ -309,7 +352,7 @@ impl Tree {
         if index == ROOT {
             return;
         }
-        if node.on_device && node.device_children == 0 && index != self.pinned {
+        if node.on_device && node.device_children == 0 && node.locks == 0 {
             self.evictable.insert(node.stamp, index);
         }
         if !node.on_device && node.children == 0 && index != self.host.pinned {
