@@ -170,3 +170,23 @@ fn what_a_tier_costs_is_refused_where_it_means_nothing() {
         assert!(said.contains(reason), "{below} {more:?}: {said}");
     }
 }
+
+/// Several engines side by side left out what was asked alongside the curve.
+#[test]
+fn several_engines_each_say_what_their_cache_is_worth_and_what_restarts_cost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    kvset(&["generate", "--requests", "400", "--output"]).arg(&trace).assert().success();
+    let asked = ["--engine", "vllm,paper", "--overlap", "off", "--prefill-rate", "9000", "--restarts"];
+    let run = kvset(&["replay"]).args(asked).arg(&trace).assert().success().get_output().clone();
+    let text = String::from_utf8(run.stdout).expect("UTF-8");
+    for title in ["What the cache is worth", "What an emptied cache costs"] {
+        for engine in ["vllm", "paper"] {
+            assert!(text.contains(&format!("\n{engine}: {title}")), "{text}");
+        }
+    }
+    let plain =
+        kvset(&["replay", "--engine", "vllm,paper"]).arg(&trace).assert().success().get_output().clone();
+    let text = String::from_utf8(plain.stdout).expect("UTF-8");
+    assert!(!text.contains("worth") && !text.contains("emptied"), "nobody asked: {text}");
+}

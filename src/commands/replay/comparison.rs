@@ -6,6 +6,7 @@ use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::page_size;
 use crate::commands::replay::report::{notes, write_plot, write_report};
+use crate::present::document::Section;
 use crate::present::terminal::{self, Progress, Terminal};
 use crate::present::{pool, words};
 use crate::replay::{ReplayOptions, replay_engines};
@@ -89,6 +90,11 @@ impl Comparison {
         }
         for result in &self.engines {
             let engine = result.trace.engine;
+            // What was requested alongside the curve is of each engine by itself.
+            for found in &result.facts.questions.sections {
+                let own = Section { title: format!("{engine}: {}", found.title), ..found.clone() };
+                text.push_str(&terminal::section(&own, terminal));
+            }
             if let Some(reason) = result.approximation {
                 text.push_str(&format!("\n{}", terminal.paragraph(&format!("{engine}: {reason}"))));
             }
