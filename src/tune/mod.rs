@@ -171,7 +171,16 @@ pub fn tune(
     })
 }
 
-/// What a replica less, as many as there are, and one more find.
+/// What a replica less, as many as there are behind the first router, and one more find of a log. `options` are as for
+/// [`tune`].
+///
+/// # Errors
+/// [`TuneError`].
+pub fn replicas_of(log: &RequestLog, options: &ReplayOptions) -> Result<Vec<ReplicasResult>, TuneError> {
+    replicas(&Setup::present(log, options)?, log)
+}
+
+/// The same of the present configuration.
 fn replicas(base: &Setup, log: &RequestLog) -> Result<Vec<ReplicasResult>, TuneError> {
     let router = base.options.pool.questions.routers.first().filter(|router| router.replicas > 0);
     let Some(present) = router.map(|router| router.replicas) else { return Ok(Vec::new()) };

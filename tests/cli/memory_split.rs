@@ -70,3 +70,50 @@ fn a_split_of_nothing_is_refused() {
         assert!(said.contains(reason), "{args:?}: {said}");
     }
 }
+
+/// With a router each part is shared by its replicas: one fewer and one more are what `kvset tune` finds of the model alone.
+#[test]
+fn parts_say_what_one_replica_fewer_and_one_more_bring() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    write(&trace);
+    let common = [
+        "--kv-bytes-per-token",
+        "2",
+        "--router",
+        "round-robin:2",
+        "--prefill-rate",
+        "100",
+        "--gpu-price",
+        "3600",
+    ];
+    let result = replay(&trace, &[&common[..], &["--plan", "80B"]].concat());
+    let all = result["replicas"].as_array().expect("replicas");
+    assert_eq!(all.len(), 2);
+    for (found, (pool, part)) in all.iter().zip([("small", "12p"), ("large", "24p")]) {
+        assert_eq!((&found["pool"], &found["router"]), (&json!(pool), &json!("round-robin:2")));
+        let tuned = kvset(&["tune", "--page-size", "1", "--target-ratio", "1.0", "--json", "--pool", pool])
+            .args(["--provisioned", part])
+            .args(common)
+            .arg(&trace)
+            .assert()
+            .success()
+            .get_output()
+            .clone();
+        let tuned: Value = serde_json::from_slice(&tuned.stdout).expect("JSON");
+        assert_eq!(found["replicas"], tuned["replicas"]);
+        let counts: Vec<_> =
+            found["replicas"].as_array().expect("rows").iter().map(|row| &row["replicas"]).collect();
+        assert_eq!(counts, [&json!(1), &json!(2), &json!(3)]);
+        assert!(found["replicas"][0]["money_a_day"].as_f64() > Some(0.0));
+    }
+    let run =
+        kvset(&["replay", "--page-size", "1", "--plan", "80B"]).args(common).arg(&trace).assert().success();
+    let text = String::from_utf8(run.get_output().stdout.clone()).expect("UTF-8");
+    assert!(text.contains("small behind round-robin:2"), "{text}");
+    kvset(&["replay", "--page-size", "1", "--plan", "80B", "-"])
+        .args(common)
+        .write_stdin(std::fs::read(&trace).expect("rows"))
+        .assert()
+        .code(2);
+}

@@ -283,7 +283,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "SIZE")]
     pub provisioned: Option<CapacitySpec>,
     /// One memory for all models that the trace names, such as 640GiB: the parts in which the model that is covered least is
-    /// covered best.
+    /// covered best; with --router also what one replica fewer and one more bring each.
     #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with_all = ["pool", "per_request"])]
     pub plan: Option<Bytes>,
     /// With --plan, bytes of KV state that a token of this model costs (repeatable), where it is not --kv-bytes-per-token.

@@ -11,6 +11,7 @@ pub mod output;
 pub mod pools;
 pub mod printed;
 pub mod quota;
+pub mod replicas;
 pub mod report;
 pub mod required;
 pub mod traffic;
@@ -141,6 +142,8 @@ fn several(
     notes.iter().for_each(|line| bar.note(line));
     let split = args.plan.map(|bytes| pools::split(&pools, bytes, &args.pool_costs)).transpose();
     let split = split.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
+    let replicas = split.as_ref().map(|split| replicas::of_split(split, &pools, options)).transpose()?;
+    let replicas = replicas.unwrap_or_default();
     bar.finish("replayed");
     if let Some(path) = &args.report {
         let histories: Vec<_> = pools.iter_mut().map(|pool| std::mem::take(&mut pool.history)).collect();
@@ -155,6 +158,7 @@ fn several(
     let Some(mut result) = PoolsResult::new(pools.iter().map(result).collect(), rejected, notes) else {
         return Ok(());
     };
+    result.replicas = replicas;
     result.memory_split = split;
     let asked = !args.capacities.is_empty();
     print(&if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) })

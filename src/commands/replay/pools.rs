@@ -1,6 +1,7 @@
 //! A trace of several models: an answer for each, and the sums of what was read.
 
 use super::output::{ReplayResult, TraceSummary};
+use super::replicas::{self, PoolReplicas};
 use crate::present::document::{Cell, Section, Table};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words;
@@ -25,6 +26,9 @@ pub struct PoolsResult {
     /// One memory for all of them, where `--plan` names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_split: Option<MemorySplit>,
+    /// What one replica fewer and one more bring each part, where a router is named alongside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<PoolReplicas>,
     /// The answer of each pool, in the order in which the trace names them.
     pub pools: Vec<PoolResult>,
 }
@@ -97,7 +101,7 @@ impl PoolsResult {
             prefix_hit_rate: rate(prefix_hits),
             hit_rate_tokens: Some(share(hit_tokens.sum(), prompt_tokens)),
         };
-        Some(Self { trace, theoretical, notes, memory_split: None, pools })
+        Some(Self { trace, theoretical, notes, memory_split: None, replicas: Vec::new(), pools })
     }
 
     /// The results as people read them, each under the name of its pool.
@@ -108,7 +112,9 @@ impl PoolsResult {
         });
         let split =
             self.memory_split.as_ref().map(|split| terminal::section(&split_section(split), terminal));
-        each.chain(split).collect::<Vec<_>>().join("\n")
+        let replicas = replicas::section(&self.replicas);
+        let replicas = replicas.map(|section| terminal::section(&section, terminal));
+        each.chain(split).chain(replicas).collect::<Vec<_>>().join("\n")
     }
 }
 

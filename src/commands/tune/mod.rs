@@ -1,6 +1,6 @@
 //! `kvset tune`: every single change of the present configuration, replayed and ranked.
 
-mod printed;
+pub(crate) mod printed;
 
 use crate::cli::args::{ReplayArgs, TuneArgs};
 use crate::cli::{Failure, json, print};

@@ -4,7 +4,7 @@ use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words;
 use crate::present::words::{capacity, integer, rate};
-use crate::tune::{Base, ChangeResult, Cost, TuneResult};
+use crate::tune::{Base, ChangeResult, Cost, ReplicasResult, TuneResult};
 
 /// Most changes that are shown in the table.
 const MOST_ROWS: usize = 30;
@@ -32,14 +32,22 @@ pub(super) fn render(result: &TuneResult, terminal: &Terminal) -> String {
 
 /// A replica less, as many as there are, and one more.
 fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
-    let Some(first) = result.replicas.first() else { return String::new() };
-    let costs = first.cost.is_some();
-    let columns = ["replicas", "together", "hit rate by tokens", "hit tokens"];
-    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
+    if result.replicas.is_empty() {
+        return String::new();
+    }
     let page_bytes = result.base.capacity_bytes.map(|bytes| bytes / result.base.capacity_pages.max(1));
     let caption = "Replicas behind the present router, each with the memory that it has";
+    let table = replicas_table(caption.to_owned(), &result.replicas, page_bytes);
+    format!("\n{}", terminal::captioned(&table, terminal))
+}
+
+/// A row per number of replicas.
+pub(crate) fn replicas_table(caption: String, all: &[ReplicasResult], page_bytes: Option<u64>) -> Table {
+    let costs = all.iter().any(|found| found.cost.is_some());
+    let columns = ["replicas", "together", "hit rate by tokens", "hit tokens"];
+    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
     let mut table = Table::new(caption, columns).spare(&["hit tokens"]);
-    for found in &result.replicas {
+    for found in all {
         let cells = [
             Cell::Count(found.replicas),
             Cell::Pages(found.capacity_pages, page_bytes),
@@ -48,7 +56,7 @@ fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
         ];
         table.row(cells.into_iter().chain(costs.then(|| cost_cells(found.cost)).into_iter().flatten()));
     }
-    format!("\n{}", terminal::captioned(&table, terminal))
+    table
 }
 
 /// The columns of [`cost_cells`].
