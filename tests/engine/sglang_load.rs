@@ -70,3 +70,28 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn requests_that_do_not_overlap_find_what_one_after_another_finds(
+        capacity in 25u64..90,
+        requests in prop::collection::vec((asked(3), 0i64..90), 1..60),
+    ) {
+        let on = config(capacity, 3, Outputs::Cached);
+        let rules = EngineRules { overlap: OverlapMode::Off, ..on.rules.clone() };
+        let off = PoolConfig { rules, ..on.clone() };
+        let [mut on, mut off] = [on, off].map(|config| Pool::new("p", 0, Arc::new(config)).expect("usable"));
+        for (index, (asked, duration)) in requests.iter().enumerate() {
+            let (event_time, duration_ms) = (EventTime(100 * index as i64), Some(*duration as u64));
+            let event = RequestEvent { event_time, duration_ms, ..to_event(asked) };
+            let arrival = Arrival { offset: Offset(index as i64), counted: true, watermark: None };
+            let hits = [&mut on, &mut off].map(|pool| {
+                pool.observe(&event, arrival).expect("accepted");
+                pool.caches().expect("one a capacity").last_hits()[0]
+            });
+            prop_assert_eq!(hits[0], hits[1], "request {}", index);
+        }
+    }
+}
