@@ -203,7 +203,7 @@ impl WorthBasis<'_> {
         let shares = [500, 950, 990].map(Ratio::per_mille);
         let columns = tally.seconds().zip(tally.quantiles(&shares));
         let mut without: Option<f64> = None;
-        let at = |(size, (seconds, quantiles)): (Option<(u64, Option<u64>)>, (f64, Vec<f64>))| {
+        let mut at = |size: Option<(u64, Option<u64>)>, seconds: f64, quantiles: &[f64]| {
             let hours = seconds / SECONDS_AN_HOUR;
             let hours_a_day = Some(days(tally)).filter(|days| *days > 0.0).map(|days| hours / days);
             let money = hours_a_day.zip(self.prices.accelerator_hour).map(|(hours, price)| hours * price);
@@ -225,7 +225,7 @@ impl WorthBasis<'_> {
                 time_to_first_token: TimeToFirstToken { p50_ms: ms(0), p95_ms: ms(1), p99_ms: ms(2) },
             }
         };
-        sizes.zip(columns).map(at).collect()
+        sizes.zip(columns).map(|(size, (seconds, quantiles))| at(size, seconds, &quantiles)).collect()
     }
 }
 
