@@ -151,7 +151,7 @@ fn saved_a_day(estimate: &Estimate) -> Option<String> {
     let worth = estimate.worth.as_ref()?;
     let at = worth.provisioned.or(worth.recommended)?;
     let hours =
-        || Some(worth.without_cache.accelerator_hours_a_day? - at.accelerator_hours_a_day?).map(words::hours);
+        || Some(words::hours(worth.without_cache.accelerator_hours_a_day? - at.accelerator_hours_a_day?));
     at.saved_a_day.map(words::money).or_else(|| Some(format!("{} h", hours()?)))
 }
 
