@@ -1,8 +1,8 @@
 //! What single requests of a pool compute at each of its capacities, and what a window of them says.
 
+use super::WorthQuestion;
 use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
-use super::{Prices, WorthQuestion};
 use crate::engines::bank::CacheBank;
 use crate::estimate::CapacityPoint;
 use crate::estimate::recommendation::{Recommendation, by_target, chosen};
@@ -118,11 +118,6 @@ impl WorthObserver {
             coverages: &coverages,
         };
         basis.estimate(tally)
-    }
-
-    /// What is paid.
-    pub fn prices(&self) -> Prices {
-        self.question.prices
     }
 }
 
