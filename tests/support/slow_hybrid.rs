@@ -43,6 +43,8 @@ pub struct SlowHybrid {
     /// The named free blocks, freed longest ago first; the place after the last block is the sentinel.
     before: Vec<Block>,
     after: Vec<Block>,
+    /// How many they are.
+    queued: usize,
 }
 
 /// A request in flight.
@@ -78,6 +80,7 @@ impl SlowHybrid {
             retain,
             chunk,
             outputs_cached: outputs,
+            queued: 0,
             drafted: 0,
             pages: HashMap::new(),
             next_page: 1,
@@ -170,13 +173,7 @@ impl SlowHybrid {
     }
 
     fn free_blocks(&self) -> usize {
-        let sentinel = self.name_of.len();
-        let mut named = 0;
-        let mut at = self.after[sentinel];
-        while at != sentinel {
-            (named, at) = (named + 1, self.after[at]);
-        }
-        self.unnamed.len() + named
+        self.unnamed.len() + self.queued
     }
 
     /// Named blocks in the pool.
@@ -409,9 +406,11 @@ impl SlowHybrid {
         (self.before[block], self.after[block]) = (last, sentinel);
         self.after[last] = block;
         self.before[sentinel] = block;
+        self.queued += 1;
     }
 
     fn unlink(&mut self, block: Block) {
+        self.queued -= 1;
         let (before, after) = (self.before[block], self.after[block]);
         self.after[before] = after;
         self.before[after] = before;

@@ -49,8 +49,10 @@ impl HybridCache {
         match self.begin(event) {
             Begun::Runs(mut request, hits) => {
                 request.is_alone = true;
-                while self.next_token(&request).is_some() && self.grow(&mut request) {}
-                self.finish(request);
+                let rules = Arc::clone(&self.rules);
+                let steps = Steps::of(&rules, request.shape, request.found);
+                while request.done < request.shape.stored && self.decode(&steps, &mut request) {}
+                self.end(&steps, request);
                 HybridHits { hits, refused: false }
             }
             // Alone nobody waits.
@@ -125,6 +127,29 @@ impl HybridCache {
         true
     }
 
+    /// The next token of the output, and those after it that change nothing; whether there was room. The path is the
+    /// request's.
+    fn decode(&mut self, steps: &Steps<'_>, request: &mut HybridRequest) -> bool {
+        let done = request.done;
+        self.name_up_to(steps, &mut request.naming(), done);
+        if !self.step(steps, request, done + 1) {
+            return false;
+        }
+        let names = request.known as usize > request.shape.prompt_pages;
+        (request.done, request.is_first) = (steps.next_event(done + 1, names), false);
+        true
+    }
+
+    /// Gives all blocks back. The path is the request's.
+    fn end(&mut self, steps: &Steps<'_>, mut request: HybridRequest) {
+        // All that it stores, but where it ends early.
+        let done = request.done;
+        self.name_up_to(steps, &mut request.naming(), done);
+        self.free_all(steps, &mut request.tables);
+        self.tree.release(&self.path);
+        self.spare.push(request.tables);
+    }
+
     /// Gives pages of the output whose ids the event does not tell ids of the request's own: it looks them up itself when it
     /// goes on.
     fn name_private(&mut self, request: &mut HybridRequest) {
@@ -197,26 +222,14 @@ impl LoadedCache for HybridCache {
         let rules = Arc::clone(&self.rules);
         let steps = Steps::of(&rules, request.shape, request.found);
         self.find_path(request);
-        let done = request.done;
-        self.name_up_to(&steps, &mut request.naming(), done);
-        if !self.step(&steps, request, request.done + 1) {
-            return false;
-        }
-        let names = request.known as usize > request.shape.prompt_pages;
-        (request.done, request.is_first) = (steps.next_event(request.done + 1, names), false);
-        true
+        self.decode(&steps, request)
     }
 
-    fn finish(&mut self, mut request: HybridRequest) {
+    fn finish(&mut self, request: HybridRequest) {
         let rules = Arc::clone(&self.rules);
         let steps = Steps::of(&rules, request.shape, request.found);
         self.find_path(&request);
-        // All that it stores, but where it ends early.
-        let done = request.done;
-        self.name_up_to(&steps, &mut request.naming(), done);
-        self.free_all(&steps, &mut request.tables);
-        self.tree.release(&self.path);
-        self.spare.push(request.tables);
+        self.end(&steps, request);
     }
 
     fn preempt(&mut self, request: &mut HybridRequest, tokens: u64) {
