@@ -9,8 +9,8 @@ use super::running::{SOON, serves_on};
 use super::{path, promql};
 use assert_cmd::Command;
 use kvset::codec::decode_estimate;
-use kvset::core::estimate::Estimate;
 use kvset::core::estimate::recommendation::Recommendation;
+use kvset::core::estimate::{Estimate, SCHEMA_VERSION};
 use kvset::core::units::Bytes;
 use kvset::workload::{Generator, Workload};
 use serde_json::Value;
@@ -131,7 +131,7 @@ fn record(broker: &Broker) -> (Value, Estimate) {
         read.iter().rfind(|record| of("kvset_act_on", record) == "true").expect("a record to act on");
     assert_eq!(
         (of("kvset_schema_version", newest), of("kvset_window", newest)),
-        ("5".into(), "last:3000".into())
+        (SCHEMA_VERSION.to_string(), "last:3000".into())
     );
     let value = newest.value.as_deref().expect("an estimate");
     assert!(value.len() <= 2048 + 3 * 400, "{} bytes with three named capacities", value.len());
