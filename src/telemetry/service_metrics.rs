@@ -2,7 +2,7 @@
 
 use crate::telemetry::catalog as metric;
 use crate::telemetry::estimate_metrics::{show_estimate, show_provisioned};
-use crate::telemetry::lived_metrics::{TenantLabels, show_lived};
+use crate::telemetry::question_metrics::{TenantLabels, show_questions};
 use crate::telemetry::shown::GaugeSet;
 use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::estimate::Estimate;
@@ -318,7 +318,7 @@ impl Inner {
         if let Some(pool) = self.labels.own(&estimate.pool) {
             let mut shown = GaugeSet::default();
             show_estimate(&mut shown, pool, estimate);
-            show_lived(&mut shown, pool, estimate, &mut self.tenants);
+            show_questions(&mut shown, pool, estimate, &mut self.tenants);
             show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
             let windows = self.shown.entry(partition).or_default();
             windows.insert((pool.to_owned(), Some(estimate.window)), shown);

@@ -23,12 +23,12 @@ pub(super) fn render(diagnosis: &Diagnosis, terminal: &Terminal) -> String {
     let mut text = terminal.paragraph(&format!("{head}. Of what it could tell: {}.", counts.join(", ")));
     for finding in &diagnosis.findings {
         text.push('\n');
-        text.push_str(&told(finding, terminal));
+        text.push_str(&line_of(finding, terminal));
     }
     text
 }
 
-fn told(finding: &Finding, terminal: &Terminal) -> String {
+fn line_of(finding: &Finding, terminal: &Terminal) -> String {
     let Finding { subject, verdict, evidence, meaning, cure, .. } = finding;
     let name = subject.name().replace('_', " ");
     let narrow =

@@ -85,7 +85,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     findings.remarks.extend(findings.stated.sentence());
     findings.remarks.extend(findings.placeholders.sentence());
     findings.remarks.extend(preparer.remarks());
-    print(&findings.told(&settings, log))
+    print(&findings.in_words(&settings, log))
 }
 
 impl Findings {
@@ -231,7 +231,7 @@ impl Findings {
         rows
     }
 
-    fn told(&self, settings: &Settings, log: &Path) -> String {
+    fn in_words(&self, settings: &Settings, log: &Path) -> String {
         let mut text = format!("{}: {} read\n", log.display(), counted(self.records, "record", "records"));
         if let Some(preset) = settings.prepare.preset {
             let _ = writeln!(text, "prepare.preset is {preset}, whose shape is that of {}", preset.source());

@@ -155,7 +155,7 @@ impl Curve {
 
     /// How many of the capacities there is something to say about: up to the first that holds `distinct` pages and
     /// finds all that larger ones find.
-    pub fn told(&self, hits: &[u64], distinct: PageCount) -> usize {
+    pub fn telling_points(&self, hits: &[u64], distinct: PageCount) -> usize {
         let rising = match self.counting {
             Counting::Cumulative => hits.iter().rposition(|hits| *hits > 0).map_or(0, |last| last + 1),
             Counting::Pointwise => self.points.len(),
@@ -264,11 +264,11 @@ mod tests {
     fn a_curve_is_told_up_to_where_everything_is_held_and_found() {
         let grid = ["1p", "2p", "4p", "8p", "16p"];
         let curve = Curve::new(&specs(&grid), None, PageCount(9), followed(Ratio::ONE));
-        let told = |hits: &[u64], distinct| curve.told(hits, PageCount(distinct));
+        let told = |hits: &[u64], distinct| curve.telling_points(hits, PageCount(distinct));
         assert_eq!((told(&[], 0), told(&[], 1), told(&[0, 0], 3), told(&[5, 0], 4)), (1, 1, 3, 3));
         assert_eq!(told(&[0, 0, 0, 2], 4), 4, "an engine that needs a page more to find all");
         assert_eq!((told(&[1], 16), told(&[1], 99)), (5, 5), "beyond the bound too, and no further");
-        assert_eq!(curve.counted(Counting::Pointwise).told(&[], PageCount(1)), 5, "each its own");
+        assert_eq!(curve.counted(Counting::Pointwise).telling_points(&[], PageCount(1)), 5, "each its own");
     }
 
     #[test]

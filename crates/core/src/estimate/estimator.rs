@@ -242,7 +242,7 @@ impl PoolFigures<'_> {
         let (bound, shares) = (self.config.max_tracked_pages, self.config.held_shares());
         let curve = Curve::new(capacities, self.page_bytes, bound, shares);
         let hits = found.hits_by_threshold(curve.thresholds());
-        let told = distinct.map_or(curve.len(), |distinct| curve.told(&hits, distinct));
+        let told = distinct.map_or(curve.len(), |distinct| curve.telling_points(&hits, distinct));
         curve.points(&hits, self.accesses(tally), told)
     }
 
@@ -250,7 +250,7 @@ impl PoolFigures<'_> {
     fn capacities(&self, tally: &Tally, accumulated: PageCount) -> Vec<CapacityPoint> {
         let hits = tally.hits.as_slice();
         let told = if self.config.capacities.is_empty() {
-            self.curve.told(hits, accumulated)
+            self.curve.telling_points(hits, accumulated)
         } else {
             self.curve.len()
         };

@@ -256,7 +256,7 @@ impl Checkpoints {
         for written in self.written.try_iter() {
             let partition = Partition(written.partition.partition());
             let state_bytes = written.state_bytes;
-            let (bytes, buffer) = told(written, observer);
+            let (bytes, buffer) = reported(written, observer);
             if let Some(pace) = self.partitions.get_mut(&partition) {
                 (pace.buffer, pace.state_bytes) = (buffer, state_bytes);
                 // One of an assignment before may still have been with the writer.
@@ -279,12 +279,12 @@ impl Checkpoints {
         if let Err(error) = writer.finish(deadline) {
             tracing::warn!("{error}");
         }
-        written.try_iter().for_each(|written| drop(told(written, observer)));
+        written.try_iter().for_each(|written| drop(reported(written, observer)));
     }
 }
 
 /// Tells what became of a snapshot; gives the bytes written if it is safe, and its memory.
-fn told(written: SnapshotOutcome, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
+fn reported(written: SnapshotOutcome, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
     let SnapshotOutcome {
         partition: id,
         next_offset: next,

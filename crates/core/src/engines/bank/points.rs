@@ -9,21 +9,20 @@ use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
+/// Methods that a cache has by the same names.
+macro_rules! of_the_cache {
+    ($($name:ident: $value:ty),+) => {
+        $(fn $name(&self) -> $value {
+            Self::$name(self)
+        })+
+    };
+}
+
 impl PointCache for SglangCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, _: &PoolConfig, _: PageSize) -> bool {
@@ -32,22 +31,12 @@ impl PointCache for SglangCache {
 }
 
 impl PointCache for HicacheCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         let written = self.written().0;
         let found = self.request(event);
         Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
@@ -56,20 +45,10 @@ impl PointCache for HicacheCache {
 }
 
 impl PointCache for WindowCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
@@ -78,20 +57,10 @@ impl PointCache for WindowCache {
 }
 
 impl PointCache for HybridCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event).hits)
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
@@ -100,16 +69,10 @@ impl PointCache for HybridCache {
 }
 
 impl PointCache for LmcacheCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
@@ -118,16 +81,10 @@ impl PointCache for LmcacheCache {
 }
 
 impl PointCache for LmcacheMpCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
@@ -136,16 +93,10 @@ impl PointCache for LmcacheMpCache {
 }
 
 impl PointCache for MooncakeCache {
-    fn capacity(&self) -> PageCount {
-        self.capacity()
-    }
+    of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
         Found::here(self.request(event))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
     }
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {

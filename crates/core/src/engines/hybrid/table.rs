@@ -31,7 +31,7 @@ pub(super) struct Naming<'a> {
 
 /// The pages of a request that each group of a kind holds: `low..len`, of which those before `hits` were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct KindPages {
     hits: u64,
     low: u64,
     len: u64,
@@ -58,7 +58,7 @@ impl Hold {
 /// What a request holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tables {
-    held: [Held; 2],
+    held: [KindPages; 2],
     /// The pages before this one are full, and have names where they are kept.
     named: u64,
     holds: Vec<Hold>,
@@ -67,8 +67,8 @@ pub(super) struct Tables {
 impl Tables {
     /// As a request finds them.
     pub(super) fn begin(&mut self, found: Found, need: u64) {
-        let held = Held { hits: found.hits, low: 0, len: found.hits, previous: None };
-        self.held = [held, Held { low: found.hits.saturating_sub(need), ..held }];
+        let held = KindPages { hits: found.hits, low: 0, len: found.hits, previous: None };
+        self.held = [held, KindPages { low: found.hits.saturating_sub(need), ..held }];
         self.named = found.hits;
         self.holds.clear();
     }
@@ -85,7 +85,7 @@ impl Tables {
 
     /// Blocks that each group of a kind holds, with states or without.
     fn blocks(&self, side: usize, states: bool) -> u64 {
-        let Held { low, len, previous, .. } = self.held[side];
+        let KindPages { low, len, previous, .. } = self.held[side];
         match states && side == OTHERS {
             true => u64::from(len > 0) + u64::from(previous.is_some()),
             false => len.saturating_sub(low),

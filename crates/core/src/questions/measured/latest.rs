@@ -28,7 +28,7 @@ pub(super) struct Latest {
 impl Latest {
     /// Takes a request in; whether there are so many that they should be sorted.
     pub(super) fn push(&mut self, request: &MeasuredShare) -> bool {
-        self.readings.extend(request.told());
+        self.readings.extend(request.reading());
         match request.routed() {
             None => self.alone.extend(request.shared()),
             Some(routed) => {

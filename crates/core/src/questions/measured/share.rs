@@ -44,7 +44,7 @@ impl MeasuredShare {
     }
 
     /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.
-    pub(super) fn told(&self) -> Option<(Reading, u64)> {
+    pub(super) fn reading(&self) -> Option<(Reading, u64)> {
         (self.weight > 0).then_some((self.reading, self.weight))
     }
 

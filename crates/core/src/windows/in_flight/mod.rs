@@ -64,7 +64,7 @@ pub struct InFlight {
     now: Option<EventTime>,
     /// Whether any request told its duration: before that, nothing is measured.
     timed: bool,
-    by_end: BinaryHeap<Reverse<Held>>,
+    by_end: BinaryHeap<Reverse<InFlightRequest>>,
     pages: PinnedPages,
     /// Pages without ids, of all requests.
     private_pages: u64,
@@ -80,7 +80,7 @@ pub struct InFlight {
 
 /// A request in flight. The order is that of the ends; what follows it only makes the order total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Held {
+struct InFlightRequest {
     end: EventTime,
     /// Where its pages with ids end.
     tail: NodeIndex,
@@ -119,7 +119,9 @@ impl InFlight {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
-        self.pages.memory_bytes() + self.by_end.capacity() * size_of::<Held>() + self.ids.capacity() * 8
+        self.pages.memory_bytes()
+            + self.by_end.capacity() * size_of::<InFlightRequest>()
+            + self.ids.capacity() * 8
     }
 
     /// Whether what a snapshot said fits together, and fits the bound.
@@ -159,7 +161,7 @@ impl InFlight {
         }
         let tail = self.pages.hold(&mut self.ids);
         self.private_pages += private_pages;
-        self.by_end.push(Reverse(Held { end, tail, private_pages }));
+        self.by_end.push(Reverse(InFlightRequest { end, tail, private_pages }));
     }
 
     /// Copies the followed ids of the request's full pages, the first one keyed by its scope; returns how

@@ -29,7 +29,12 @@ impl TenantLabels {
 }
 
 /// Shows all of it.
-pub(super) fn show_lived(shown: &mut GaugeSet, pool: &str, estimate: &Estimate, tenants: &mut TenantLabels) {
+pub(super) fn show_questions(
+    shown: &mut GaugeSet,
+    pool: &str,
+    estimate: &Estimate,
+    tenants: &mut TenantLabels,
+) {
     let window = estimate.window.to_string();
     show_retention(shown, [pool, &window], estimate);
     show_capacities(shown, [pool, &window], estimate);
