@@ -92,6 +92,7 @@ class Client:
         self.address = ctypes.addressof(self.page)
         if error := self.store.register_buffer(self.address, OBJECT_BYTES):
             raise SystemExit(f"the client cannot use its own memory: error {error}")
+        self.skipped = set()
 
     def ask(self, keys):
         answers = self.store.batch_is_exist(keys) if keys else []
@@ -102,18 +103,100 @@ class Client:
     def memory(self, keys):
         return keys, [self.address] * len(keys), [OBJECT_BYTES] * len(keys)
 
-    def serve(self, keys):
-        """Asks for, gets and puts the pages of one request; pages found."""
+    def load(self, keys):
+        """Asks for all pages and gets the leading run of those that are there; how many they are."""
         found = sum(1 for _ in itertools.takewhile(bool, self.ask(keys)))
         got = self.store.batch_get_into(*self.memory(keys[:found])) if found else []
         if any(size != OBJECT_BYTES for size in got):
             raise SystemExit(f"an object that is leased cannot be read: {got}")
-        rest = keys[found:]
-        missing = [key for key, there in zip(rest, self.ask(rest)) if not there]
+        return found
+
+    def save(self, keys):
+        """Asks for the pages and puts what is missing; whether all of it found room."""
+        missing = [key for key, there in zip(keys, self.ask(keys)) if not there]
         errors = self.store.batch_put_from(*self.memory(missing)) if missing else []
         if any(error not in (0, NO_ROOM) for error in errors):
             raise SystemExit(f"the store takes no objects: {errors}")
+        if missing and not any(errors):
+            self.skipped.clear()
+        return not any(errors)
+
+    def serve(self, keys):
+        """Asks for, gets and puts the pages of one request; pages found."""
+        found = self.load(keys)
+        self.save(keys[found:])
         return found
+
+
+class Pace:
+    """The clock of the trace, from its first moment on."""
+
+    def __init__(self, first):
+        self.began, self.latest = time.monotonic() - first, 0.0
+
+    def wait_for(self, at):
+        wait = self.began + at - time.monotonic()
+        self.latest = max(self.latest, -wait)
+        if wait > 0:
+            time.sleep(wait)
+
+
+def serve_in_turn(client, requests, settings):
+    """Serves one request after another at its time, or at the beginning of its burst."""
+    burst_ms = settings.get("burst_ms", 1)
+    times = [request.time_ms // burst_ms * burst_ms / 1000 for request in requests]
+    pace, hits = Pace(times[0]), []
+    for request, at in zip(requests, times):
+        pace.wait_for(at)
+        hits.append(client.serve(keys_of(request)))
+    return hits, pace.latest
+
+
+class Prompt:
+    """The prompt of a request that was looked up, as far as it was computed and saved."""
+
+    def __init__(self, request, found, step):
+        self.keys, self.length = keys_of(request), request.prompt_length
+        self.page_size = request.page_size
+        # The last token is computed in any case.
+        self.computed = min(found * request.page_size, request.prompt_length - 1)
+        self.saved = 0
+        # What was found is loaded meanwhile.
+        self.first_step = step + (1 if found else 0)
+
+    def compute(self, client, tokens):
+        """Ends a step that computes so many tokens; whether that was the last."""
+        self.computed = min(self.computed + tokens, self.length)
+        pages = self.computed // self.page_size
+        # One whose pages found no room puts no more until those of another have found some.
+        if pages > self.saved and self not in client.skipped:
+            if client.save(self.keys[self.saved : pages]):
+                self.saved = pages
+            else:
+                client.skipped.add(self)
+        return self.computed == self.length
+
+
+def serve_together(client, requests, settings):
+    """Serves requests that overlap, each from the first step that begins at its time or later."""
+    step_ms, chunk = settings["step_ms"], settings.get("prefill_chunk_tokens", 1 << 30)
+    waiting = [(-(-request.time_ms // step_ms), request) for request in requests]
+    pace, hits, prompts, step = Pace(waiting[0][0] * step_ms / 1000), [], [], 0
+    while waiting or prompts:
+        step = step if prompts else waiting[0][0]
+        pace.wait_for(step * step_ms / 1000)
+        # What the step before computed.
+        prompts = [each for each in prompts if each.first_step >= step or not each.compute(client, chunk)]
+        while waiting and waiting[0][0] <= step:
+            request = waiting.pop(0)[1]
+            hits.append(client.load(keys_of(request)))
+            prompts.append(Prompt(request, hits[-1], step))
+        step += 1
+    return hits, pace.latest
+
+
+def keys_of(request):
+    return [f"page-{page}" for page in request.pages]
 
 
 def drive(requests, settings, capacity):
@@ -121,16 +204,8 @@ def drive(requests, settings, capacity):
     with master(settings) as address:
         client = Client(address, capacity)
         try:
-            hits, latest = [], 0.0
-            burst_ms = settings.get("burst_ms", 1)
-            times = [request.time_ms // burst_ms * burst_ms / 1000 for request in requests]
-            began = time.monotonic() - times[0]
-            for request, at in zip(requests, times):
-                wait = began + at - time.monotonic()
-                latest = max(latest, -wait)
-                if wait > 0:
-                    time.sleep(wait)
-                hits.append(client.serve([f"page-{page}" for page in request.pages]))
+            serve = serve_together if "step_ms" in settings else serve_in_turn
+            hits, latest = serve(client, requests, settings)
             print(f"{capacity} pages: at most {latest * 1000:.0f} ms later than the trace", flush=True)
             if latest > MOST_LATE_SECONDS:
                 raise SystemExit("this machine is too busy to keep to the trace's speed")

@@ -80,6 +80,14 @@ STORES = [
     ("paced-16", (2_000, 0.9, 0.05), {"burst_ms": 5_000}),
 ]
 
+# The same while requests overlap: pages are put as the step ends that computes them. The last has prompts that take several.
+STORE_LOADS = [
+    ("paced-16", (10_000, 0.9, 0.05), {"step_ms": 250}),
+    ("paced-16", (2_000, 0.7, 0.2), {"step_ms": 1_000}),
+    ("paced-64", (10_000, 0.9, 0.05), {"step_ms": 1_000}),
+    ("paced-64", (10_000, 0.9, 0.05), {"step_ms": 250, "prefill_chunk_tokens": 512}),
+]
+
 # LMCache below vLLM: its chunk and its capacity, in pages.
 CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16", 256, 1_600), ("agents-64", 256, 1_600)]
 
@@ -160,7 +168,11 @@ def process(workload, chunk, shares, load=False):
 def store(workload, rules, options):
     lease_ms, watermark, ratio = rules
     settings = {"outputs": "ignored", "lease_ms": lease_ms, "watermark": watermark, "eviction_ratio": ratio} | options
-    name = f"mooncake_{workload}_{lease_ms // 1000}s-{watermark}-{ratio}{'_bursts' if options else ''}"
+    load, told = "", "_bursts" if "burst_ms" in options else ""
+    if step := options.get("step_ms"):
+        chunk = options.get("prefill_chunk_tokens")
+        load, told = "load_", f"_step-{step}" + (f"_chunk-{chunk}" if chunk else "")
+    name = f"mooncake_{load}{workload}_{lease_ms // 1000}s-{watermark}-{ratio}{told}"
     return Recording("mooncake", workload, name, settings)
 
 
@@ -194,7 +206,7 @@ def recordings(engine):
     if engine == "paper":
         return [Recording(engine, workload, f"paper_{workload}", {"outputs": "ignored"}) for workload in PLAIN]
     if engine == "mooncake":
-        return [store(*each) for each in STORES]
+        return [store(*each) for each in STORES + STORE_LOADS]
     if engine == "vllm_lmcache":
         return [chain(*each) for each in CHAINS]
     if engine == "vllm_offload":

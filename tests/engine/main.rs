@@ -19,5 +19,6 @@ mod sampling;
 mod sglang;
 mod sglang_load;
 mod stores;
+mod stores_load;
 mod tiers;
 mod windows;

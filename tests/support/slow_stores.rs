@@ -84,6 +84,40 @@ impl SlowLmcacheMp {
 
     /// Hits, in pages, of a prompt of full pages at a time in milliseconds, where a tier above found so many pages.
     pub fn request_after(&mut self, now_ms: u64, ids: &[u64], above: u64) -> u64 {
+        let found = self.begin(now_ms, ids, above);
+        self.end(now_ms, ids, above);
+        found
+    }
+
+    /// The same, without what happens as the request ends.
+    pub fn begin(&mut self, now_ms: u64, ids: &[u64], above: u64) -> u64 {
+        self.look_up_to(now_ms);
+        let (first, asked) = self.asked(ids, above);
+        let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
+        let (found, rest) = asked.split_at(hits);
+        let missing: Vec<Page> = rest.iter().filter(|chunk| !self.chunks.contains(chunk)).cloned().collect();
+        self.touch(found);
+        if (self.chunks.len() + missing.len()) * self.group <= self.capacity {
+            self.chunks.extend(missing.into_iter().rev());
+        }
+        ((first + hits) * self.group).saturating_sub(above as usize) as u64
+    }
+
+    /// What happens as it ends.
+    pub fn end(&mut self, now_ms: u64, ids: &[u64], above: u64) {
+        self.look_up_to(now_ms);
+        let (_, asked) = self.asked(ids, above);
+        self.touch(&asked);
+    }
+
+    /// The first chunk that is looked up, and it with all after it.
+    fn asked(&self, ids: &[u64], above: u64) -> (usize, Vec<Page>) {
+        let all: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        let first = (above as usize / self.group).min(all.len());
+        (first, all[first..].to_vec())
+    }
+
+    fn look_up_to(&mut self, now_ms: u64) {
         let second = now_ms / 1000;
         for _ in self.looked.unwrap_or(second)..second {
             let most = self.capacity / self.group;
@@ -93,22 +127,15 @@ impl SlowLmcacheMp {
             }
         }
         self.looked = Some(self.looked.unwrap_or(second).max(second));
-        let all: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
-        let first = (above as usize / self.group).min(all.len());
-        let asked = &all[first..];
-        let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
-        let missing: Vec<Page> =
-            asked[hits..].iter().filter(|chunk| !self.chunks.contains(chunk)).cloned().collect();
-        if (self.chunks.len() + missing.len()) * self.group <= self.capacity {
-            self.chunks.extend(missing);
-        }
-        for chunk in asked.iter().rev() {
+    }
+
+    fn touch(&mut self, chunks: &[Page]) {
+        for chunk in chunks.iter().rev() {
             if let Some(at) = self.chunks.iter().position(|held| held == chunk) {
                 let chunk = self.chunks.remove(at);
                 self.chunks.push(chunk);
             }
         }
-        ((first + hits) * self.group).saturating_sub(above as usize) as u64
     }
 }
 
@@ -158,32 +185,63 @@ impl SlowMooncake {
 
     /// The same where a tier above found so many pages.
     pub fn request_after(&mut self, time_ms: u64, ids: &[u64], above: u64) -> u64 {
+        let asked: Vec<Page> = pages(ids).into_iter().skip(above as usize).collect();
+        let now = self.arrive(time_ms, ids.len());
+        let (hits, missing) = self.ask(now, &asked);
+        self.put(now, missing);
+        hits
+    }
+
+    /// Looks a request up that puts its pages later.
+    pub fn begin(&mut self, time_ms: u64, ids: &[u64]) -> u64 {
+        let now = self.arrive(time_ms, ids.len());
+        self.ask(now, &pages(ids)).0
+    }
+
+    /// Puts the pages of a request that was looked up.
+    pub fn save(&mut self, time_ms: u64, ids: &[u64]) {
+        if ids.is_empty() {
+            return;
+        }
+        let now = self.arrive(time_ms, ids.len());
+        let (_, missing) = self.ask(now, &pages(ids));
+        self.put(now, missing);
+    }
+
+    /// When a client's calls come, and the checks before them.
+    fn arrive(&mut self, time_ms: u64, pages: usize) -> u64 {
         let (stamp, (last, served, done)) = (time_ms * 1000, self.last);
         let now = if stamp <= last { done } else { stamp.max(served) };
-        self.last = (stamp.max(last), now, now + 1000 + 30 * ids.len() as u64);
+        self.last = (stamp.max(last), now, now + 1000 + 30 * pages as u64);
         while self.next_check <= now {
             self.check(self.next_check);
             self.next_check += 10_000;
         }
-        let asked: Vec<Page> = pages(ids).into_iter().skip(above as usize).collect();
+        now
+    }
+
+    fn ask(&mut self, now: u64, asked: &[Page]) -> (u64, Vec<Page>) {
         let hits = asked.iter().take_while(|page| self.objects.contains_key(*page)).count();
-        let missing: Vec<&Page> = asked.iter().filter(|page| !self.objects.contains_key(*page)).collect();
-        for page in &asked {
+        let missing = asked.iter().filter(|page| !self.objects.contains_key(*page)).cloned().collect();
+        for page in asked {
             if let Some(until) = self.objects.get_mut(page) {
                 self.stamps += 1;
                 *until = (now + self.lease, self.stamps);
             }
         }
+        (hits as u64, missing)
+    }
+
+    fn put(&mut self, now: u64, missing: Vec<Page>) {
         for page in missing {
             if (self.objects.len() as u64) < self.capacity {
                 self.stamps += 1;
-                self.objects.insert(page.clone(), (now, self.stamps));
+                self.objects.insert(page, (now, self.stamps));
                 self.written += 1;
             } else {
                 self.failed = true;
             }
         }
-        hits as u64
     }
 
     fn check(&mut self, now: u64) {

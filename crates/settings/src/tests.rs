@@ -470,7 +470,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     )
     .expect("valid");
     let rules = stores.pool_config("any").rules;
-    assert_eq!(texts(rules.options_of(Profile::Mooncake)), ["5s", "0.95", "0.1"]);
+    assert_eq!(texts(rules.options_of(Profile::Mooncake)), ["5s", "0.95", "0.1", "on"]);
     assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").rules, rules);
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
     let rules = load(host, &[]).expect("valid").pool_config("any").rules;

@@ -394,6 +394,7 @@ engine_options! {
                 (Profile::Vllm, Needs::Nothing),
                 (Profile::Sglang, Needs::OnePool),
                 (Profile::LmcacheMp, Needs::Nothing),
+                (Profile::Mooncake, Needs::Nothing),
             ],
             differs_by_pool: false,
         }

@@ -66,8 +66,8 @@ impl PoolConfig {
     /// Whether requests that overlap are modelled, where events state durations.
     pub fn models_overlap(&self) -> bool {
         // A store's stack, which says what could be found without limit, is the paper's.
-        let is_store = self.profile == Profile::LmcacheMp && self.rules.overlap == OverlapMode::On;
-        is_store || self.engine().models_overlap()
+        let is_store = matches!(self.profile, Profile::LmcacheMp | Profile::Mooncake);
+        is_store && self.rules.overlap == OverlapMode::On || self.engine().models_overlap()
     }
 
     /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the

@@ -63,6 +63,7 @@ enum Caches {
     HybridLoads(HybridLoads),
     SglangLoads(SglangLoads),
     LmcacheMpLoads(Vec<Load<LmcacheMpCache>>),
+    MooncakeLoads(Vec<Load<MooncakeCache>>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -145,6 +146,7 @@ impl Caches {
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMpLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::MooncakeLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::Hybrid(hybrids) | Self::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 hybrids.caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut *hybrids.ceiling);
@@ -314,6 +316,9 @@ impl CacheBank {
             (Caches::LmcacheMpLoads(loads), Profile::LmcacheMp) => {
                 config.models_overlap() && all(loads, capacities, config, page_size)
             }
+            (Caches::MooncakeLoads(loads), Profile::Mooncake) => {
+                config.models_overlap() && all(loads, capacities, config, page_size)
+            }
             _ => false,
         }
     }
@@ -342,7 +347,8 @@ impl CacheBank {
             None => self.caches.each(|cache| take(cache.serve(event))),
         }
         self.last_ceiling = match &self.caches {
-            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::Mooncake(_) => None,
+            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) => None,
+            Caches::Mooncake(_) | Caches::MooncakeLoads(_) => None,
             Caches::SglangLoads(SglangLoads { ceiling: None, .. }) => None,
             Caches::Lmcache(_) | Caches::LmcacheMp(_) | Caches::LmcacheMpLoads(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
@@ -392,13 +398,20 @@ impl CacheBank {
                 Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
             }
             Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(caches.into_iter().map(Load::new).collect()),
+            Caches::Mooncake(caches) => Caches::MooncakeLoads(caches.into_iter().map(Load::new).collect()),
             others => others,
         };
     }
 
     /// Whether requests are followed while they are in flight.
     pub fn follows_flights(&self) -> bool {
-        matches!(self.caches, Caches::HybridLoads(_) | Caches::SglangLoads(_) | Caches::LmcacheMpLoads(_))
+        matches!(
+            self.caches,
+            Caches::HybridLoads(_)
+                | Caches::SglangLoads(_)
+                | Caches::LmcacheMpLoads(_)
+                | Caches::MooncakeLoads(_)
+        )
     }
 
     /// Whether requests that were served wait for their turn.
@@ -447,6 +460,7 @@ impl CacheBank {
             Caches::LmcacheMp(caches) => all(caches),
             Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),
+            Caches::MooncakeLoads(loads) => all(loads),
         }
     }
 
@@ -472,6 +486,7 @@ impl CacheBank {
             Caches::LmcacheMp(caches) => all(caches),
             Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),
+            Caches::MooncakeLoads(loads) => all(loads),
         };
         let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
         let last: usize = of_last.map(Vec::capacity).iter().sum();

@@ -6,10 +6,12 @@
 //! with the smallest stamps first; those of one request go in prefix order. More capacity can lose hits, so one
 //! [`MooncakeCache`] answers for one capacity.
 //!
-//! A client asks for all pages of a prompt, reads the leading ones that are there and puts what is missing.
+//! A client asks for all pages of a prompt, reads the leading ones that are there and puts what is missing, at once or,
+//! where requests overlap ([`load`](super::load)), when the prompt has been computed.
 //! Requests with one time stamp follow each other at 1 ms and 0.03 ms a page, which is about what a client
 //! takes. Not modelled: several replicas of an object, pins, objects of several sizes.
 
+mod flight;
 mod saved;
 
 pub use saved::SavedMooncake;
@@ -44,6 +46,9 @@ pub struct MooncakeRules {
     pub eviction_ratio: Ratio,
 }
 
+/// Pages of a node that are not there.
+type Missing = (NodeIndex, u32, u32);
+
 /// The objects of one stamp.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
@@ -51,7 +56,7 @@ struct Bucket {
     pages: u64,
 }
 
-/// The store, serving one request after the other.
+/// The store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedMooncake")]
 pub struct MooncakeCache {
@@ -67,6 +72,8 @@ pub struct MooncakeCache {
     checked: Moment,
     /// The last request's time stamp, when it was served, and when the next one can be.
     last: (Moment, Moment, Moment),
+    /// The moment that has come, where requests overlap; not saved.
+    now: EventTime,
     /// Puts that found no room, since the start.
     failed_puts: u64,
     /// Puts that found room, since the start; not saved.
@@ -87,6 +94,7 @@ impl MooncakeCache {
             failed: false,
             checked: 0,
             last: (0, 0, 0),
+            now: EventTime::default(),
             failed_puts: 0,
             written: 0,
             ids: Vec::new(),
@@ -142,25 +150,36 @@ impl MooncakeCache {
     /// them, and says how many of these it found.
     pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
         self.take_ids(event);
-        let now = self.arrive(event.event_time);
-        self.check_up_to(now);
+        let pages = self.ids.len() as u32;
+        let now = self.arrive(event.event_time, pages);
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(&self.ids, &mut path);
-        let pages = self.ids.len() as u32;
         // At most the pages, which are counted in 32 bits.
         let asked = (above.min(u64::from(pages)) as u32, pages);
-        let found = self.tree.run_from(&path, 0, asked);
-        let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
-        let mut missing = Vec::new();
-        for node in &path {
-            self.ask(*node, asked, leased, &mut missing);
-        }
-        for (node, from, to) in missing {
-            self.put(node, from, to, now);
-        }
+        let (found, missing) = self.look_up(&path, asked, now);
+        self.put_all(missing, now);
         self.tree.release(&path);
         self.path = path;
         u64::from(found - asked.0)
+    }
+
+    /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is missing of them.
+    fn look_up(&mut self, path: &[NodeIndex], asked: (u32, u32), now: Moment) -> (u32, Vec<Missing>) {
+        self.check_up_to(now);
+        let found = self.tree.run_from(path, 0, asked);
+        let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
+        let mut missing = Vec::new();
+        for node in path {
+            self.ask(*node, asked, leased, &mut missing);
+        }
+        (found, missing)
+    }
+
+    /// Puts what is missing, as far as there is room.
+    fn put_all(&mut self, missing: Vec<Missing>, now: Moment) {
+        for (node, from, to) in missing {
+            self.put(node, from, to, now);
+        }
     }
 
     /// Copies the ids of the prompt's full pages, the first one keyed by its scope.
@@ -177,12 +196,12 @@ impl MooncakeCache {
 
     /// When a request is served: at its time, or, where it has that of the one before it, after that one. A
     /// request that comes late in the log is served with the one before it.
-    fn arrive(&mut self, at: EventTime) -> Moment {
+    fn arrive(&mut self, at: EventTime, pages: u32) -> Moment {
         const LARGEST: i64 = 1_000_000_000_000_000;
         let stamp = (at.0.clamp(-LARGEST, LARGEST) + LARGEST) as u64 * 1000;
         let (last_stamp, last_now, free) = self.last;
         let now = if stamp <= last_stamp { free } else { stamp.max(last_now) };
-        let takes = REQUEST_TAKES + PAGE_TAKES * self.ids.len() as u64;
+        let takes = REQUEST_TAKES + PAGE_TAKES * u64::from(pages);
         self.last = (stamp.max(last_stamp), now, now.saturating_add(takes));
         now
     }
@@ -235,13 +254,7 @@ impl MooncakeCache {
     }
 
     /// Leases the objects of a node among the pages `asked`, and lists what is missing of them.
-    fn ask(
-        &mut self,
-        node: NodeIndex,
-        asked: (u32, u32),
-        leased: Moment,
-        missing: &mut Vec<(NodeIndex, u32, u32)>,
-    ) {
+    fn ask(&mut self, node: NodeIndex, asked: (u32, u32), leased: Moment, missing: &mut Vec<Missing>) {
         let (first, end) = self.tree.span(node);
         let (first, end) = (first.max(asked.0), end.min(asked.1));
         if first >= end {
