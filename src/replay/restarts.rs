@@ -2,10 +2,11 @@
 
 use super::{ReplayError, ReplayOptions};
 use crate::present::document::{Section, Table};
-use crate::worth::restarts::{self, FoundPages, HourClock, RestartsResult, RestartsSize, RestartsTally};
+use crate::worth::restarts::{self, HourClock, RestartsLog, RestartsResult};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
-use kvset_core::questions::worth::{PrefillRate, Prices};
+use kvset_core::questions::restarts::{FoundPages, RestartsObserver, RestartsSize};
+use kvset_core::questions::worth::{PrefillRate, Prices, WorthFigures};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -19,7 +20,7 @@ pub(super) struct Restarts {
     provisioned: Option<CapacitySpec>,
     max_tracked_pages: u64,
     /// From the first request on.
-    tally: Option<RestartsTally>,
+    log: Option<RestartsLog>,
 }
 
 impl Restarts {
@@ -30,7 +31,7 @@ impl Restarts {
             prices: options.extras.prices,
             provisioned: options.provisioned.clone(),
             max_tracked_pages: options.pool.max_tracked_pages.0,
-            tally: None,
+            log: None,
         })
     }
 
@@ -44,27 +45,20 @@ impl Restarts {
         let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
         };
-        let page_tokens = u64::from(page_size.get());
-        let tally = match &mut self.tally {
-            Some(tally) => tally,
+        let log = match &mut self.log {
+            Some(log) => log,
             none => {
                 let provisioned = provisioned_pages(self.provisioned.as_ref(), pool);
                 let most = self.max_tracked_pages;
                 if let Some(pages) = provisioned.filter(|pages| *pages > most) {
                     return Err(ReplayError::RestartsBeyond { pages, most });
                 }
-                let sizes = curve.thresholds().iter().copied().chain(provisioned).collect();
-                none.insert(RestartsTally::new(self.rate.clone(), page_tokens, sizes))
+                let (rate, capacities) = (self.rate.clone(), curve.thresholds());
+                let observer = RestartsObserver::new(rate, pool.config(), capacities, page_size);
+                none.insert(RestartsLog::new(observer, capacities.len()))
             }
         };
-        let request = FoundPages {
-            arrival_ms: event.event_time.0,
-            number,
-            counted,
-            prompt_tokens: event.input_tokens.unwrap_or(outcome.page_accesses * page_tokens),
-            outcome,
-        };
-        Ok(tally.add(request)?)
+        Ok(log.add(FoundPages::of(event, number, page_size, outcome), counted)?)
     }
 
     /// What they come to, at what is provisioned and what is recommended.
@@ -77,7 +71,8 @@ impl Restarts {
         whole: Option<&Estimate>,
         times: &TimeFacts,
     ) -> Result<Option<RestartsResult>, ReplayError> {
-        let (Some(pool), Some(whole), Some(tally)) = (pool, whole, self.tally) else { return Ok(None) };
+        let (Some(pool), Some(whole), Some(log)) = (pool, whole, self.log) else { return Ok(None) };
+        let Some(page_size) = pool.page_size() else { return Ok(None) };
         let clock = match times.clock {
             Some(TraceClock::Epoch) => HourClock::Utc,
             Some(TraceClock::Start) => HourClock::Start,
@@ -89,33 +84,20 @@ impl Restarts {
             }
             None => return Err(ReplayError::NoHours("no row says when its request came")),
         };
-        let provisioned = provisioned_pages(self.provisioned.as_ref(), pool);
-        let sizes = sizes(pool, whole, provisioned);
-        Ok(Some(RestartsResult::of(tally, &sizes, clock, self.prices)))
+        let sizes = RestartsSize::all(&WorthFigures {
+            config: pool.config(),
+            page_size,
+            page_bytes: pool.page_bytes(),
+            capacities: &whole.capacities,
+            recommended: &whole.recommended,
+            below_a_day: 0.0,
+        });
+        Ok(Some(log.result(&sizes, clock, self.prices)))
     }
 }
 
 fn provisioned_pages(provisioned: Option<&CapacitySpec>, pool: &Pool) -> Option<u64> {
     provisioned?.pages(pool.page_bytes()).map(|PageCount(pages)| pages)
-}
-
-/// What is provisioned, then what is recommended; where there is neither, the largest size of the curve.
-fn sizes(pool: &Pool, whole: &Estimate, provisioned: Option<u64>) -> Vec<RestartsSize> {
-    let curve = || whole.capacities.iter().filter(|point| !point.beyond_bound).map(|point| point.pages);
-    let enough = whole.recommendation().and_then(|found| found.pages);
-    let recommended = enough.and_then(|enough| curve().find(|pages| *pages >= enough));
-    let mut all: Vec<u64> = provisioned.into_iter().chain(recommended).collect();
-    all.dedup();
-    if all.is_empty() {
-        all.extend(curve().next_back());
-    }
-    let size = |pages: u64| RestartsSize {
-        pages,
-        bytes: pool.page_bytes().map(|bytes| bytes.0 * pages),
-        is_provisioned: provisioned == Some(pages),
-        is_recommended: recommended == Some(pages),
-    };
-    all.into_iter().map(size).collect()
 }
 
 /// The section of a report.

@@ -139,15 +139,26 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let read = decode_estimate(&fixture("capacity_estimate.v5.summary.json")).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&fifth.recommended, 0));
 
-    let avro = fixture("capacity_estimate.v6.avro");
-    let estimate = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
-    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let bare = Estimate { schema_version: 5, worth: None, ..estimate.clone() };
+    let sixth = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v6.avro")).expect("avro"), sixth);
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v6.short.json")).expect("json"), sixth);
+    let bare = Estimate { schema_version: 5, worth: None, ..sixth.clone() };
     assert_eq!(bare, fifth, "version 6 adds what the cache is worth");
-    let worth = estimate.worth.as_ref().expect("version 6 says it");
+    let worth = sixth.worth.as_ref().expect("version 6 says it");
     assert_eq!(worth.provisioned.and_then(|at| at.next_step_earns_a_gib_day), Some(0.5));
-    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v6.json");
-    let short = fixture("capacity_estimate.v6.short.json");
+    assert_written_as_far_as_it_says_something(&sixth, "capacity_estimate.v6.json");
+    let read = decode_estimate(&fixture("capacity_estimate.v6.summary.json")).expect("json");
+    assert_eq!((&read.recommended, read.required.len()), (&sixth.recommended, 0));
+
+    let avro = fixture("capacity_estimate.v7.avro");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    let bare = Estimate { schema_version: 6, restarts: None, ..estimate.clone() };
+    assert_eq!(bare, sixth, "version 7 adds what restarts cost");
+    let restarts = estimate.restarts.as_ref().expect("version 7 says it");
+    assert_eq!(restarts.sizes[0].hours[1].tokens, 4096);
+    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v7.json");
+    let short = fixture("capacity_estimate.v7.short.json");
     assert_eq!(decode_estimate(&short).expect("json"), estimate);
     for (encoding, bytes) in [(EstimateEncoding::Json, short), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
@@ -158,7 +169,7 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let mut summary = Vec::new();
     encode_estimate(&EstimateDetail::Summary.of(&estimate), EstimateEncoding::Json, &mut summary)
         .expect("within the schema");
-    let frozen = fixture("capacity_estimate.v6.summary.json");
+    let frozen = fixture("capacity_estimate.v7.summary.json");
     assert_eq!(String::from_utf8_lossy(&summary), String::from_utf8_lossy(&frozen));
     let read = decode_estimate(&frozen).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&estimate.recommended, 0));
@@ -310,7 +321,7 @@ fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, St
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"

@@ -376,5 +376,6 @@ pub fn estimate(requests: u64) -> Estimate {
         traffic: None,
         tenants: Vec::new(),
         worth: None,
+        restarts: None,
     })
 }

@@ -7,6 +7,7 @@
 mod asked;
 mod overlap;
 mod parts;
+mod restarts;
 mod schemes;
 mod task;
 mod worth;

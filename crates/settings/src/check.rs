@@ -269,11 +269,12 @@ impl Settings {
         };
         let Estimate { gpu_price, gib_price, prefill_rate, .. } = &self.estimate;
         let has_rate = prefill_rate.is_some();
-        let of_pools = self.pools.iter().any(|pool| pool.prefill_rate.is_some());
+        let own_rate = |pool: &super::Pool| pool.prefill_rate.as_ref().map(|own| own.rate().is_some());
+        let of_pools = self.pools.iter().any(|pool| own_rate(pool) == Some(true));
         check("estimate", [*gpu_price, *gib_price], has_rate || of_pools);
         for (index, pool) in self.pools.iter().enumerate() {
             let prices = [pool.gpu_price, pool.gib_price];
-            check(&format!("pools[{index}]"), prices, has_rate || pool.prefill_rate.is_some());
+            check(&format!("pools[{index}]"), prices, own_rate(pool).unwrap_or(has_rate));
         }
     }
 
@@ -337,7 +338,8 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             QuestionsError::TooManyCapacities { .. } => "capacities",
             QuestionsError::TooManyRequests { .. } => "windows",
             QuestionsError::TooFewTiers(_) => "traffic",
-            QuestionsError::PrefillRate(_) | QuestionsError::SampledWorth => "prefill_rate",
+            QuestionsError::Sampled { asked } => asked,
+            QuestionsError::PrefillRate(_) => "prefill_rate",
             QuestionsError::PriceWithoutCost => "gib_price",
             QuestionsError::Router(_) | QuestionsError::NoSession { .. } => "routers",
             // Ranges, repeated entries and sizes in bytes were checked before.

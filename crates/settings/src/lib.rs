@@ -44,7 +44,7 @@ pub use sections::{
 pub use url::{HostName, HttpUrl, host_of, is_of_this_machine};
 pub use values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
-    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
+    OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
 };
 
 use config::{Map, Value, ValueKind};

@@ -101,12 +101,19 @@ impl Settings {
         let ttls = own.and_then(|pool| pool.ttls.as_ref()).or(general.ttls.as_ref());
         let tenants = own.and_then(|pool| pool.tenants).or(general.tenants);
         let traffic = own.and_then(|pool| pool.traffic).or(general.traffic).unwrap_or_default();
-        let rate = own.and_then(|pool| pool.prefill_rate.as_ref()).or(general.prefill_rate.as_ref());
+        let rate = match own.and_then(|pool| pool.prefill_rate.as_ref()) {
+            Some(own) => own.rate(),
+            None => general.prefill_rate.as_ref(),
+        };
         let worth = self.worth(own, rate, traffic);
+        // A pool's own sample does not say it.
+        let is_sampled = own.and_then(|pool| pool.sample_rate).is_some_and(|rate| rate != Ratio::ONE);
+        let of_all = general.restarts.filter(|_| !is_sampled);
+        let restarts = own.and_then(|pool| pool.restarts).or(of_all).unwrap_or_default();
         Questions {
             measured,
             // Without these it is no part of any result.
-            provisioned: provisioned.filter(|_| measured || worth.is_some()).cloned(),
+            provisioned: provisioned.filter(|_| measured || worth.is_some() || restarts).cloned(),
             routers: routers.cloned().unwrap_or_default(),
             ttls: ttls.cloned().unwrap_or_default(),
             tenants: tenants.filter(|most| *most > 0),
@@ -115,6 +122,7 @@ impl Settings {
             // Without traffic there is nothing to hold it against.
             prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
             worth,
+            restarts,
             ..Questions::default()
         }
     }

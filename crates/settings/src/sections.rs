@@ -8,7 +8,7 @@ use super::secret::Secret;
 use super::url::{HostName, HttpUrl};
 use super::values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
-    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
+    OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
 };
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
@@ -220,7 +220,7 @@ sections! {
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
         /// What a pool's cache holds today, all replicas together, shown as a metric alongside what it needs. It
-        /// changes no estimate but what `measured` and `prefill_rate` say.
+        /// changes no estimate but what `measured`, `prefill_rate` and `restarts` say.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
         /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
         /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
@@ -257,6 +257,10 @@ sections! {
         /// Price of a GiB of cache for an hour, in the same currency.
         [results]
         gib_price: Option<Price> = None, like Price::new(0.003);
+        /// Whether every estimate says what an emptied cache costs, by hour of the day, at what is `provisioned` and
+        /// recommended: in tokens, with `prefill_rate` in time, with `gpu_price` in money. At most 64 of `capacities`.
+        [results]
+        restarts: Option<bool> = None, like Some(true);
         /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -515,15 +519,19 @@ sections! {
         /// Whether to say what passes between its planned tiers.
         [results]
         traffic: Option<bool> = None, like Some(false);
-        /// Tokens that one worker prefills a second; what a sampled pool is worth is not said.
+        /// Tokens that one worker prefills a second, 0 not to say what its cache is worth; that of a sampled pool is
+        /// not said.
         [results]
-        prefill_rate: Option<PrefillRate> = None, like "14000@0,9000@32768".parse().ok();
+        prefill_rate: Option<PoolRate> = None, like "14000@0,9000@32768".parse().ok().map(PoolRate::of);
         /// Price of that worker for an hour.
         [results]
         gpu_price: Option<Price> = None, like Price::new(2.5);
         /// Price of a GiB of cache for an hour.
         [results]
         gib_price: Option<Price> = None, like Price::new(0.003);
+        /// Whether to say what an emptied cache costs; of a sampled pool it is not said.
+        [results]
+        restarts: Option<bool> = None, like Some(false);
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));

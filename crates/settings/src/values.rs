@@ -219,6 +219,46 @@ impl Field for PrefillRate {
     }
 }
 
+/// A pool's rate of prefill, or none of its own nor of all pools: 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolRate(Option<PrefillRate>);
+
+impl PoolRate {
+    /// A rate.
+    pub fn of(rate: PrefillRate) -> Self {
+        Self(Some(rate))
+    }
+
+    /// The rate; `None` where the pool is to have none.
+    pub fn rate(&self) -> Option<&PrefillRate> {
+        self.0.as_ref()
+    }
+}
+
+impl Field for PoolRate {
+    type Bound = bool;
+
+    fn allowed(bound: Option<&RangeInclusive<bool>>) -> String {
+        format!("0 for none, {}", PrefillRate::allowed(bound))
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        let is_none = match &value.kind {
+            ValueKind::String(text) => text.trim() == "0",
+            _ => super::field::decimal(value)? == 0.0,
+        };
+        if is_none { Ok(Self(None)) } else { PrefillRate::read(value).map(Self::of) }
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        self.0.as_ref().map_or_else(|| Some("0".to_owned()), PrefillRate::toml)
+    }
+}
+
 impl Field for RouterSpec {
     type Bound = bool;
 

@@ -2,6 +2,7 @@
 
 pub mod measured;
 mod optimum;
+pub(crate) mod restarts;
 mod retention;
 mod routing;
 mod shown;

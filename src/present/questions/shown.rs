@@ -3,7 +3,7 @@
 use super::measured::MeasuredBand;
 use super::routing::PrefillCost;
 use super::worth::WorthCurve;
-use super::{measured, retention, routing, tenants, tiers, worth};
+use super::{measured, restarts, retention, routing, tenants, tiers, worth};
 use crate::present::document::{Page, Section};
 use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{CapacityPoint, Estimate};
@@ -38,6 +38,7 @@ impl QuestionSections {
             tenants::tenants(estimate),
             measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
             routing::routing(estimate, cost),
+            estimate.restarts.as_ref().and_then(restarts::section),
         ];
         let mut shown = Self {
             foresight: estimate.capacities.iter().filter_map(rate).collect(),

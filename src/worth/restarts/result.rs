@@ -1,15 +1,34 @@
 //! What restarts cost, as it is reported.
 
-use super::tally::{Lost, RestartsTally};
-use super::{HOUR_MS, WARM_PERCENT};
+use kvset_core::questions::observers::counters::Counter;
+use kvset_core::questions::restarts::{
+    Costs, FoundPages, HOUR_MS, HOURS_A_DAY, Lost, RestartsObserver, RestartsShape, RestartsSize,
+    RestartsTally, WARM_PERCENT,
+};
 use kvset_core::questions::worth::Prices;
 use serde::Serialize;
 
-const HOURS_A_DAY: i64 = 24;
+/// Most hours from the first to the last request: ten years.
+const MOST_HOURS: i64 = 10 * 366 * HOURS_A_DAY;
 
-const NANOSECONDS_A_SECOND: f64 = 1e9;
+/// Most counts that are kept.
+const MOST_COUNTS: usize = 1 << 23;
 
-const SECONDS_AN_HOUR: f64 = 3600.0;
+/// The log is too long, or too large, to count restarts of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyRestarts {
+    /// It has too many hours.
+    #[error(
+        "--restarts counts every full hour from the first to the last request, and these are more than ten years apart: \
+         correct the times that are wrong, or leave --restarts out"
+    )]
+    Hours,
+    /// It has too many counts.
+    #[error(
+        "--restarts keeps more than {MOST_COUNTS} counts of this log: name fewer --capacities, or take a part of it"
+    )]
+    Counts,
+}
 
 /// What the hours of a log count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,19 +38,6 @@ pub enum HourClock {
     Utc,
     /// Hours since the start of the trace, modulo 24.
     Start,
-}
-
-/// A size whose restarts are of interest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestartsSize {
-    /// In pages; one of those that were counted at.
-    pub pages: u64,
-    /// The same in bytes, where a cost per token is known.
-    pub bytes: Option<u64>,
-    /// Whether that is what the cache holds today.
-    pub is_provisioned: bool,
-    /// Whether that is the smallest size of the curve as large as what is recommended.
-    pub is_recommended: bool,
 }
 
 /// What an emptied cache costs.
@@ -67,7 +73,7 @@ pub struct RestartsAt {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RestartHour {
     /// The hour: 4 is a restart at 04:00.
-    pub hour: u8,
+    pub hour: u32,
     /// Days that have it.
     pub restarts: u64,
     /// Tokens that are computed again.
@@ -78,7 +84,7 @@ pub struct RestartHour {
     pub prefill_seconds: Option<f64>,
     /// What that costs, where the price is known.
     pub money: Option<f64>,
-    /// Minutes until the cache is warm: the median of the days on which something is lost.
+    /// Whole minutes until the cache is warm: until 95 % is lost of what all these restarts lose.
     pub warm_minutes: Option<u32>,
 }
 
@@ -87,7 +93,7 @@ pub struct RestartHour {
 pub struct Restart {
     /// When, in milliseconds.
     pub time_ms: i64,
-    /// Tokens that are computed again.
+    /// Tokens that are computed again within 24 hours.
     pub tokens: u64,
     /// What computing them takes one prefill worker, where the rate is known.
     pub prefill_seconds: Option<f64>,
@@ -97,73 +103,92 @@ pub struct Restart {
     pub warm_minutes: Option<u32>,
 }
 
-impl RestartsResult {
-    /// What a tally came to at these sizes.
-    pub fn of(tally: RestartsTally, sizes: &[RestartsSize], clock: HourClock, prices: Prices) -> Self {
-        let price = prices.accelerator_hour.filter(|_| tally.has_rate());
-        let costs =
-            Costs { has_rate: tally.has_rate(), a_second: price.map(|price| price / SECONDS_AN_HOUR) };
-        let counted = tally.finish();
-        let at = |size: &RestartsSize| {
-            let place = counted.sizes.binary_search(&size.pages).ok()?;
-            let lost = counted.lost(place);
-            Some(RestartsAt {
-                pages: size.pages,
-                bytes: size.bytes,
-                provisioned: size.is_provisioned,
-                recommended: size.is_recommended,
-                hours: (0..HOURS_A_DAY).filter_map(|hour| costs.hour(hour, &lost)).collect(),
-                restarts: lost.iter().map(|lost| costs.restart(lost)).collect(),
-            })
-        };
-        let warm_share = WARM_PERCENT as f64 / 100.0;
-        Self { clock, warm_share, sizes: sizes.iter().filter_map(at).collect() }
-    }
+/// The restarts of a log while it is read.
+#[derive(Debug)]
+pub struct RestartsLog {
+    observer: RestartsObserver,
+    tally: RestartsTally,
 }
 
-/// What computing costs, as far as that is known.
-struct Costs {
-    has_rate: bool,
-    a_second: Option<f64>,
-}
-
-impl Costs {
-    fn seconds(&self, nanoseconds: f64) -> Option<f64> {
-        self.has_rate.then_some(nanoseconds / NANOSECONDS_A_SECOND)
+impl RestartsLog {
+    /// Nothing yet, counted at so many capacities.
+    pub fn new(observer: RestartsObserver, capacities: usize) -> Self {
+        Self { observer, tally: RestartsTally::new(RestartsShape::of_log(capacities)) }
     }
 
-    fn money(&self, nanoseconds: f64) -> Option<f64> {
-        Some(self.seconds(nanoseconds)? * self.a_second?)
-    }
-
-    fn restart(&self, lost: &Lost) -> Restart {
-        let nanoseconds = lost.nanoseconds as f64;
-        Restart {
-            time_ms: lost.hour * HOUR_MS,
-            tokens: lost.tokens,
-            prefill_seconds: self.seconds(nanoseconds),
-            money: self.money(nanoseconds),
-            warm_minutes: lost.warm_minutes,
+    /// Adds a request that counts, or only warms the cache.
+    ///
+    /// # Errors
+    /// [`TooManyRestarts`].
+    pub fn add(&mut self, request: FoundPages<'_>, counted: bool) -> Result<(), TooManyRestarts> {
+        let share = self.observer.observe(request);
+        if counted {
+            self.tally.add(&share);
+        }
+        let hours = self.hours().map_or(0, |(first, last)| last.saturating_sub(first));
+        match () {
+            () if hours > MOST_HOURS => Err(TooManyRestarts::Hours),
+            () if self.tally.counts() > MOST_COUNTS => Err(TooManyRestarts::Counts),
+            () => Ok(()),
         }
     }
 
-    /// The restarts in this hour of the day; none where there are none.
-    fn hour(&self, hour: i64, lost: &[Lost]) -> Option<RestartHour> {
-        let of_hour = || lost.iter().filter(|lost| lost.hour.rem_euclid(HOURS_A_DAY) == hour);
-        let restarts = of_hour().count() as u64;
-        let most_tokens = of_hour().map(|lost| lost.tokens).max()?;
-        let mean = |sum: u64| sum as f64 / restarts as f64;
-        let nanoseconds = mean(of_hour().map(|lost| lost.nanoseconds).sum());
-        let mut minutes: Vec<u32> = of_hour().filter_map(|lost| lost.warm_minutes).collect();
-        minutes.sort_unstable();
-        Some(RestartHour {
-            hour: hour as u8,
-            restarts,
-            tokens: mean(of_hour().map(|lost| lost.tokens).sum()),
-            most_tokens,
-            prefill_seconds: self.seconds(nanoseconds),
-            money: self.money(nanoseconds),
-            warm_minutes: minutes.get(minutes.len().saturating_sub(1) / 2).copied(),
-        })
+    /// The hours of the first and of the last request that counts.
+    fn hours(&self) -> Option<(i64, i64)> {
+        let (first, last) = self.tally.span()?;
+        Some((first.div_euclid(HOUR_MS), last.div_euclid(HOUR_MS)))
     }
+
+    /// What it came to at these sizes.
+    pub fn result(&self, sizes: &[RestartsSize], clock: HourClock, prices: Prices) -> RestartsResult {
+        let costs = Costs { has_rate: self.observer.has_rate(), prices };
+        let (first, last) = self.hours().unwrap_or_default();
+        let hours = first + 1..=last;
+        let at = |size: &RestartsSize| {
+            let place = self.observer.place(size.pages)?;
+            let of_hour = |hour: i64| hours.clone().filter(move |at| at.rem_euclid(HOURS_A_DAY) == hour);
+            let row = |hour: i64| {
+                let single = of_hour(hour).map(|at| self.tally.lost(place, std::iter::once(at)).tokens);
+                let all = self.tally.lost(place, of_hour(hour));
+                row(hour, (of_hour(hour).count() as u64, single.max()?), all, costs)
+            };
+            let restart = |at: i64| restart(at, self.tally.lost(place, std::iter::once(at)), costs);
+            Some(RestartsAt {
+                pages: size.pages,
+                bytes: size.bytes,
+                provisioned: size.provisioned,
+                recommended: size.recommended,
+                hours: (0..HOURS_A_DAY).filter_map(row).collect(),
+                restarts: hours.clone().map(restart).collect(),
+            })
+        };
+        let warm_share = WARM_PERCENT as f64 / 100.0;
+        RestartsResult { clock, warm_share, sizes: sizes.iter().filter_map(at).collect() }
+    }
+}
+
+fn restart(hour: i64, lost: Lost, costs: Costs) -> Restart {
+    let nanoseconds = lost.nanoseconds as f64;
+    Restart {
+        time_ms: hour * HOUR_MS,
+        tokens: lost.tokens,
+        prefill_seconds: costs.seconds(nanoseconds),
+        money: costs.money(nanoseconds),
+        warm_minutes: lost.warm_minutes,
+    }
+}
+
+/// The restarts in this hour of the day, so many, of which one loses the most tokens, and all together so much.
+fn row(hour: i64, (restarts, most_tokens): (u64, u64), all: Lost, costs: Costs) -> Option<RestartHour> {
+    let mean = |sum: u64| sum as f64 / restarts as f64;
+    let nanoseconds = mean(all.nanoseconds);
+    (restarts > 0).then(|| RestartHour {
+        hour: hour as u32,
+        restarts,
+        tokens: mean(all.tokens),
+        most_tokens,
+        prefill_seconds: costs.seconds(nanoseconds),
+        money: costs.money(nanoseconds),
+        warm_minutes: all.warm_minutes,
+    })
 }

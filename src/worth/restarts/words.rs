@@ -2,6 +2,7 @@
 
 use super::{HourClock, RestartHour, RestartsAt, RestartsResult};
 use crate::present::document::Cell;
+use crate::present::questions::restarts as shared;
 use crate::present::words;
 
 /// The heading.
@@ -24,10 +25,9 @@ pub fn sentences(result: &RestartsResult) -> Vec<String> {
     }
     let mut all: Vec<String> = result.sizes.iter().filter_map(answer).collect();
     all.push(format!(
-        "Counted are tokens that the whole cache would have found and one emptied at the hour computes again, on average over \
-         the days. It is warm when {} of that is lost. Near the ends of the log a restart loses less: little is cached at \
-         first, and what comes behind the end is not seen.",
-        words::percent(result.warm_share)
+        "{} Rows are the mean over the days. Near the ends of the log a restart loses less: little is cached at first, and \
+         what comes behind the end is not seen.",
+        shared::what_is_counted()
     ));
     all
 }
@@ -38,7 +38,11 @@ fn answer(at: &RestartsAt) -> Option<String> {
     let least = at.hours.iter().min_by(by_tokens)?;
     // Of equals the first, as of the least.
     let most = at.hours.iter().rev().max_by(by_tokens)?;
-    let size = size(at);
+    let (size, clock) = (size(at), |hour: &RestartHour| shared::clock(hour.hour));
+    let loss = |hour: &RestartHour| {
+        let tokens = hour.tokens.round() as u64;
+        shared::loss((tokens, hour.prefill_seconds, hour.money, hour.warm_minutes))
+    };
     if least.hour == most.hour {
         return Some(format!("{size}: a restart at {} loses {}.", clock(least), loss(least)));
     }
@@ -53,40 +57,7 @@ fn answer(at: &RestartsAt) -> Option<String> {
 
 /// `80 GiB (provisioned)`.
 pub fn size(at: &RestartsAt) -> String {
-    let size = at.bytes.map_or_else(|| words::capacity(at.pages, None), words::bytes_up);
-    format!("{size}{}", role(at))
-}
-
-fn role(at: &RestartsAt) -> &'static str {
-    match (at.provisioned, at.recommended) {
-        (true, true) => " (provisioned and recommended)",
-        (true, false) => " (provisioned)",
-        (false, true) => " (recommended)",
-        (false, false) => "",
-    }
-}
-
-/// `1,234,567 tokens (103 s of prefill, which cost 0.07), warm after 12 min`.
-fn loss(hour: &RestartHour) -> String {
-    let prefill = hour.prefill_seconds.map_or_else(String::new, |found| {
-        let cost = hour.money.map_or_else(String::new, |cost| format!(", which cost {}", words::money(cost)));
-        format!(" ({} of prefill{cost})", seconds(found))
-    });
-    let warm =
-        hour.warm_minutes.map_or_else(String::new, |minutes| format!(", warm after {}", time(minutes)));
-    format!("{} tokens{prefill}{warm}", words::integer(hour.tokens.round() as u64))
-}
-
-fn clock(hour: &RestartHour) -> String {
-    format!("{:02}:00", hour.hour)
-}
-
-fn seconds(seconds: f64) -> String {
-    if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
-}
-
-fn time(minutes: u32) -> String {
-    words::elapsed(i64::from(minutes) * super::MINUTE_MS)
+    shared::size(at.pages, at.bytes, (at.provisioned, at.recommended))
 }
 
 /// The columns of [`rows`]; the first one names the row.
@@ -98,13 +69,13 @@ pub fn columns() -> [&'static str; 7] {
 pub fn rows(at: &RestartsAt) -> impl Iterator<Item = [Cell; 7]> + '_ {
     at.hours.iter().map(|hour| {
         [
-            clock(hour).into(),
+            shared::clock(hour.hour).into(),
             Cell::Count(hour.restarts),
             Cell::Count(hour.tokens.round() as u64),
             Cell::Count(hour.most_tokens),
-            Cell::known(hour.prefill_seconds, |found| Cell::Figure(seconds(found))),
+            Cell::known(hour.prefill_seconds, |found| Cell::Figure(shared::seconds(found))),
             Cell::known(hour.money, |found| Cell::Figure(words::money(found))),
-            Cell::known(hour.warm_minutes, |found| Cell::Figure(time(found))),
+            Cell::known(hour.warm_minutes, |found| Cell::Figure(shared::time(found))),
         ]
     })
 }

@@ -14,6 +14,7 @@ use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
 use crate::questions::observers::{
     ObservationFigures, ObservationTally, Observers, ReuseEstimates, provisioned,
 };
+use crate::questions::restarts::RestartsEstimate;
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
 use crate::questions::worth::{WorthEstimate, WorthFigures};
@@ -132,7 +133,7 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let worth = self.worth(tally, &recommended, &capacities);
+        let (worth, restarts) = self.worth(tally, &recommended, &capacities);
         Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -179,20 +180,24 @@ impl PoolFigures<'_> {
             traffic: reuse.traffic,
             tenants: reuse.tenants,
             worth,
+            restarts,
         }
     }
 
-    /// What the cache is worth, where that is asked.
+    /// What the cache is worth, and what restarts cost, where that is asked.
     fn worth(
         &self,
         tally: &Tally,
         recommended: &[Recommendation],
         capacities: &[CapacityPoint],
-    ) -> Option<WorthEstimate> {
+    ) -> (Option<WorthEstimate>, Option<RestartsEstimate>) {
         let (config, page_size, page_bytes) = (self.config, self.page_size, self.page_bytes);
         let figures =
             WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day: 0.0 };
-        self.observers?.worth(&figures, tally.observation.as_deref()?)
+        let asked = self.observers.zip(tally.observation.as_deref());
+        asked.map_or((None, None), |(observers, tally)| {
+            (observers.worth(&figures, tally), observers.restarts(&figures, tally))
+        })
     }
 
     fn recommended(

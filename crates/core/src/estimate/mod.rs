@@ -13,6 +13,7 @@ use crate::estimate::curve::PromptTokens;
 use crate::estimate::figures::thin;
 use crate::estimate::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
 use crate::questions::measured::MeasuredEstimate;
+use crate::questions::restarts::RestartsEstimate;
 use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
@@ -150,11 +151,14 @@ pub struct Estimate {
     /// What the cache is worth; absent where it is not known how fast prompts are computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worth: Option<WorthEstimate>,
+    /// What an emptied cache costs, by hour of the day; absent where that is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<RestartsEstimate>,
 }
 
 /// Whether a flag says nothing, so that JSON can leave it out.
 /// The version of the record that this program writes.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;

@@ -112,7 +112,7 @@ impl Cache {
             outcome: Outcome::default(),
         };
         cache.place_capacities(kind);
-        cache.observers = Observers::new(config, cache.curve.thresholds());
+        cache.observers = Observers::new(config, cache.curve.thresholds(), page_size);
         cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
         Ok(cache)
     }

@@ -66,6 +66,9 @@ pub struct Questions {
     /// What the cache is worth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<WorthQuestion>,
+    /// What an emptied cache costs, by hour of the day.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub restarts: bool,
     /// Whether the log ends. A log that does is read without a snapshot.
     #[serde(skip)]
     pub horizon: Horizon,
@@ -170,9 +173,12 @@ pub enum QuestionsError {
     PrefillRate(f64),
     /// What single requests compute needs all their pages.
     #[error(
-        "`prefill_rate` counts what each request computes, which needs every page: leave `sample_rate` at 1, or leave it out"
+        "`{asked}` counts what each request computes, which needs every page: leave `sample_rate` at 1, or leave it out"
     )]
-    SampledWorth,
+    Sampled {
+        /// The setting.
+        asked: &'static str,
+    },
     /// No price.
     #[error("`{asked}` is {price}: expected 0 to 1e15")]
     Price {
@@ -233,20 +239,22 @@ impl Questions {
         if self.routers.is_empty() { self.first_reuse() } else { Some("routers") }
     }
 
-    /// The name of something that is asked about time, tenants, tiers or the optimum.
+    /// The name of something that is asked about time, tenants, tiers, the optimum or restarts.
     fn first_reuse(&self) -> Option<&'static str> {
         match self {
             _ if !self.ttls.is_empty() => Some("ttls"),
             _ if self.tenants.is_some() => Some("tenants"),
             _ if self.optimal => Some("optimal"),
             _ if self.traffic => Some("traffic"),
+            _ if self.restarts => Some("restarts"),
             _ => None,
         }
     }
 
     /// Whether something is asked of every capacity that allows few of them: of a log that ends it allows any number.
     pub fn needs_few_capacities(&self) -> bool {
-        !self.is_of_finite_log() && (!self.ttls.is_empty() || self.tenants.is_some() || self.optimal)
+        !self.is_of_finite_log()
+            && (!self.ttls.is_empty() || self.tenants.is_some() || self.optimal || self.restarts)
     }
 
     /// Whether it can be answered for a pool that is configured like this.
@@ -300,6 +308,9 @@ impl Questions {
     }
 
     fn check_worth(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+        if self.restarts && pool.is_sampled {
+            return Err(QuestionsError::Sampled { asked: "restarts" });
+        }
         let Some(WorthQuestion { prices, .. }) = &self.worth else { return Ok(()) };
         for (asked, price) in [("gpu_price", prices.accelerator_hour), ("gib_price", prices.gib_hour)] {
             if let Some(price) = price.filter(|price| !is_price(*price)) {
@@ -307,7 +318,7 @@ impl Questions {
             }
         }
         match () {
-            () if pool.is_sampled => Err(QuestionsError::SampledWorth),
+            () if pool.is_sampled => Err(QuestionsError::Sampled { asked: "prefill_rate" }),
             () if prices.gib_hour.is_some() && !pool.has_cost => Err(QuestionsError::PriceWithoutCost),
             () => Ok(()),
         }

@@ -93,7 +93,7 @@ fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
         EstimateEncoding::Json => {}
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V6);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V7);
         }
         EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
     }

@@ -31,6 +31,8 @@ pub const CAPACITY_ESTIMATE_OF_V3: &str = include_str!("../../schemas/history/ca
 pub const CAPACITY_ESTIMATE_OF_V4: &str = include_str!("../../schemas/history/capacity_estimate.v4.avsc");
 /// `schemas/history/capacity_estimate.v5.avsc`: read, never written.
 pub const CAPACITY_ESTIMATE_OF_V5: &str = include_str!("../../schemas/history/capacity_estimate.v5.avsc");
+/// `schemas/history/capacity_estimate.v6.avsc`: read, never written.
+pub const CAPACITY_ESTIMATE_OF_V6: &str = include_str!("../../schemas/history/capacity_estimate.v6.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -101,6 +103,9 @@ pub const CAPACITY_ESTIMATE_V5: [u8; 8] = [77, 221, 58, 59, 185, 98, 191, 220];
 
 /// The same of version 6, which adds what the cache is worth.
 pub const CAPACITY_ESTIMATE_V6: [u8; 8] = [117, 203, 46, 151, 154, 148, 9, 117];
+
+/// The same of version 7, which adds what restarts cost.
+pub const CAPACITY_ESTIMATE_V7: [u8; 8] = [87, 175, 188, 45, 30, 38, 72, 232];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
@@ -200,7 +205,8 @@ pub(super) fn raw_request() -> &'static Schema {
 }
 
 /// Every version of the capacity estimate, the newest first.
-pub(super) const CAPACITY_ESTIMATES: [[u8; 8]; 6] = [
+pub(super) const CAPACITY_ESTIMATES: [[u8; 8]; 7] = [
+    CAPACITY_ESTIMATE_V7,
     CAPACITY_ESTIMATE_V6,
     CAPACITY_ESTIMATE_V5,
     CAPACITY_ESTIMATE_V4,
@@ -216,13 +222,15 @@ pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Sche
     static V3: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V3));
     static V4: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V4));
     static V5: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V5));
+    static V6: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V6));
     match fingerprint {
         CAPACITY_ESTIMATE_V1 => Some(&V1),
         CAPACITY_ESTIMATE_V2 => Some(&V2),
         CAPACITY_ESTIMATE_V3 => Some(&V3),
         CAPACITY_ESTIMATE_V4 => Some(&V4),
         CAPACITY_ESTIMATE_V5 => Some(&V5),
-        CAPACITY_ESTIMATE_V6 => Some(capacity_estimate()),
+        CAPACITY_ESTIMATE_V6 => Some(&V6),
+        CAPACITY_ESTIMATE_V7 => Some(capacity_estimate()),
         _ => None,
     }
 }

@@ -16,7 +16,8 @@ use kvset_core::pool::set::{
 };
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{
-    ObserversImage, RestoredObservers, RestoredReuse, RestoredWorth, ReuseImage, WorthImage,
+    ObserversImage, RestartsImage, RestoredObservers, RestoredRestarts, RestoredReuse, RestoredWorth,
+    ReuseImage, WorthImage,
 };
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
@@ -51,6 +52,26 @@ pub struct TaskImage<'a> {
     /// What requests compute; nothing is written where no pool is asked what its cache is worth.
     #[serde(skip_serializing_if = "WorthSection::is_empty")]
     worth: WorthSection<'a>,
+    /// What requests would lose by a restart; nothing is written where no pool is asked.
+    #[serde(skip_serializing_if = "RestartsSection::is_empty")]
+    restarts: RestartsSection<'a>,
+}
+
+/// What requests of pools would lose by a restart, in order of name.
+#[derive(Debug, Serialize)]
+struct RestartsSection<'a> {
+    /// Tells it from the parts before.
+    mark: u8,
+    pools: Vec<(&'a str, RestartsImage<'a>)>,
+}
+
+/// What a section of restarts begins with.
+const RESTARTS_MARK: u8 = 4;
+
+impl RestartsSection<'_> {
+    fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
 }
 
 /// What requests of pools compute, in order of name.
@@ -107,6 +128,7 @@ struct Trailing {
     arrivals: Option<RestoredSection>,
     id_schemes: Vec<(Box<str>, String)>,
     worth: Vec<(Box<str>, RestoredWorth)>,
+    restarts: Vec<(Box<str>, RestoredRestarts)>,
 }
 
 impl<'de> Deserialize<'de> for Trailing {
@@ -134,6 +156,9 @@ impl<'de> Deserialize<'de> for Trailing {
                         WORTH_MARK if last < mark => {
                             trailing.worth = parts.next_element()?.unwrap_or_default();
                         }
+                        RESTARTS_MARK if last < mark => {
+                            trailing.restarts = parts.next_element()?.unwrap_or_default();
+                        }
                         _ => return Err(A::Error::custom("what follows the state is no part of it")),
                     }
                     last = mark;
@@ -142,8 +167,8 @@ impl<'de> Deserialize<'de> for Trailing {
             }
         }
 
-        // Three parts, each behind its mark, and the end.
-        deserializer.deserialize_tuple(7, Marked)
+        // Four parts, each behind its mark, and the end.
+        deserializer.deserialize_tuple(9, Marked)
     }
 }
 
@@ -232,6 +257,9 @@ impl PartitionTask {
         let worth =
             observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_worth()?)));
         let worth = worth.collect();
+        let restarts =
+            observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_restarts()?)));
+        let restarts = restarts.collect();
         let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
             log,
@@ -245,6 +273,7 @@ impl PartitionTask {
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
             worth: WorthSection { mark: WORTH_MARK, pools: worth },
+            restarts: RestartsSection { mark: RESTARTS_MARK, pools: restarts },
         }
     }
 
@@ -267,9 +296,10 @@ impl PartitionTask {
     ) -> Result<Self, TaskRestoreError> {
         let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
-        let Trailing { arrivals, id_schemes, worth } = trailing;
+        let Trailing { arrivals, id_schemes, worth, restarts } = trailing;
         let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
         let observers = rejoined(observers, worth, RestoredObservers::with_worth)?;
+        let observers = rejoined(observers, restarts, RestoredObservers::with_restarts)?;
         let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };

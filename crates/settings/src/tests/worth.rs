@@ -23,6 +23,13 @@ fn what_a_cache_is_worth_is_said_at_a_rate_and_in_money_at_prices() {
     assert_eq!((of(traffic, "").worth, of(traffic, "").prefill_rate), (None, Some(100.0)));
     let sampled = format!("{general}[[pools]]\nname = \"a\"\nsample_rate = 0.5\n");
     assert!(of(&sampled, "a").worth.is_none() && of(&sampled, "b").worth.is_some());
+    // A pool can have none of its own.
+    for none in ["0", "0.0", "\"0\""] {
+        let text = format!("{general}[[pools]]\nname = \"a\"\nprefill_rate = {none}\n");
+        assert!(of(&text, "a").worth.is_none() && of(&text, "b").worth.is_some(), "{text}");
+        let said = problems(&format!("{text}gpu_price = 2"), &[]).join("\n");
+        assert!(said.contains("pools[0].gpu_price"), "{said}");
+    }
     for (text, key) in [
         ("[estimate]\ngpu_price = 2", "estimate.gpu_price"),
         ("[[pools]]\nname = \"a\"\ngib_price = 2", "pools[0].gib_price"),
@@ -35,6 +42,26 @@ fn what_a_cache_is_worth_is_said_at_a_rate_and_in_money_at_prices() {
             &traffic.replace("traffic =", "kv_bytes_per_token = 1\ngib_price = 1\ntraffic ="),
             "estimate.prefill_rate",
         ),
+    ] {
+        let said = problems(text, &[]).join("\n");
+        assert!(said.contains(key), "{text}: {said}");
+    }
+}
+
+#[test]
+fn what_restarts_cost_is_asked_of_all_pools_or_of_one() {
+    let of = |text: &str, pool: &str| load(text, &[]).expect(text).pool_config(pool).questions;
+    let all = "[estimate]\nrestarts = true\nprovisioned = \"9p\"\n";
+    let own = "[[pools]]\nname = \"a\"\nrestarts = false\n[[pools]]\nname = \"b\"\nsample_rate = 0.5\n";
+    let text = format!("{all}{own}");
+    assert_eq!(["a", "b", "c"].map(|pool| of(&text, pool).restarts), [false, false, true]);
+    assert!(of(&text, "c").provisioned.is_some() && of(&text, "a").provisioned.is_none());
+    assert!(!of("", "").restarts);
+    for (text, key) in [
+        ("[estimate]\nrestarts = true\nsample_rate = 0.5", "estimate.restarts"),
+        ("[[pools]]\nname = \"a\"\nrestarts = true\nsample_rate = 0.5", "pools[0].restarts"),
+        ("[estimate]\nrestarts = true\nprofile = \"sglang\"", "estimate.restarts"),
+        ("[estimate]\nrestarts = true\nwindows = [\"last:70000\"]", "estimate.windows"),
     ] {
         let said = problems(text, &[]).join("\n");
         assert!(said.contains(key), "{text}: {said}");

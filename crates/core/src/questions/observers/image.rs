@@ -1,12 +1,13 @@
 //! The state of what is asked alongside the estimates, as a snapshot keeps it.
 //!
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
-//! time, tenants and tiers lies behind that in turn, and what the cache is worth behind all else.
+//! time, tenants and tiers lies behind that in turn, then what the cache is worth, and what restarts cost behind all else.
 
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
 use crate::pool::config::PoolConfig;
 use crate::questions::request_runs::{RequestRuns, RunLog};
+use crate::questions::restarts::{RestartsObserver, RestartsShare, RestartsTally};
 use crate::questions::retention::{RetentionShare, RetentionTally};
 use crate::questions::tenants::{TenantShare, TenantsTally};
 use crate::questions::worth::{WorthShare, WorthTally};
@@ -25,6 +26,8 @@ pub struct ObserversImage<'a> {
     reuse: Option<ReuseImage<'a>>,
     #[serde(skip)]
     worth: Option<WorthImage<'a>>,
+    #[serde(skip)]
+    restarts: Option<RestartsImage<'a>>,
 }
 
 /// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
@@ -40,6 +43,22 @@ pub struct ReuseImage<'a> {
 pub struct WorthImage<'a> {
     tallies: Vec<&'a WorthTally>,
     shares: Vec<&'a WorthShare>,
+}
+
+/// What requests would lose by a restart, to be serialised; in the same order.
+#[derive(Debug, Serialize)]
+pub struct RestartsImage<'a> {
+    restarts: &'a RestartsObserver,
+    tallies: Vec<&'a RestartsTally>,
+    shares: Vec<&'a RestartsShare>,
+}
+
+/// The same as [`RestartsImage`], read back.
+#[derive(Debug, Deserialize)]
+pub struct RestoredRestarts {
+    restarts: Box<RestartsObserver>,
+    tallies: Vec<RestartsTally>,
+    shares: Vec<RestartsShare>,
 }
 
 /// The same as [`WorthImage`], read back.
@@ -62,6 +81,8 @@ pub struct RestoredObservers {
     reuse: Option<RestoredReuse>,
     #[serde(skip)]
     worth: Option<RestoredWorth>,
+    #[serde(skip)]
+    restarts: Option<RestoredRestarts>,
 }
 
 /// The same as [`ReuseImage`], read back.
@@ -81,6 +102,8 @@ pub struct SavedWindows {
     reuse_shares: std::vec::IntoIter<Parts<RetentionShare, TenantShare, RequestRuns>>,
     worth_tallies: std::vec::IntoIter<WorthTally>,
     worth_shares: std::vec::IntoIter<WorthShare>,
+    restarts_tallies: std::vec::IntoIter<RestartsTally>,
+    restarts_shares: std::vec::IntoIter<RestartsShare>,
 }
 
 impl<'a> ObserversImage<'a> {
@@ -89,7 +112,10 @@ impl<'a> ObserversImage<'a> {
         let reuse = observers.reuse.as_deref();
         let reuse = reuse.map(|reuse| ReuseImage { reuse, tallies: Vec::new(), shares: Vec::new() });
         let worth = observers.worth.as_ref().map(|_| WorthImage::default());
-        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, worth }
+        let restarts = observers.restarts.as_deref();
+        let restarts =
+            restarts.map(|restarts| RestartsImage { restarts, tallies: Vec::new(), shares: Vec::new() });
+        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, worth, restarts }
     }
 
     /// Adds a window's, or a pane's, counts.
@@ -104,6 +130,9 @@ impl<'a> ObserversImage<'a> {
         if let Some((image, tally)) = self.worth.as_mut().zip(tally) {
             image.tallies.extend(tally.worth.as_deref());
         }
+        if let Some((image, tally)) = self.restarts.as_mut().zip(tally) {
+            image.tallies.extend(tally.restarts.as_deref());
+        }
     }
 
     /// Adds the requests that a window holds.
@@ -114,6 +143,7 @@ impl<'a> ObserversImage<'a> {
             let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
             self.reuse.iter_mut().for_each(|image| image.shares.push(parts));
             self.worth.iter_mut().for_each(|image| image.shares.extend(share.worth.as_deref()));
+            self.restarts.iter_mut().for_each(|image| image.shares.extend(share.restarts.as_deref()));
         }
     }
 
@@ -126,6 +156,11 @@ impl<'a> ObserversImage<'a> {
     pub fn take_worth(&mut self) -> Option<WorthImage<'a>> {
         self.worth.take()
     }
+
+    /// What requests would lose by a restart, which a snapshot keeps behind that; `None` where nobody asks.
+    pub fn take_restarts(&mut self) -> Option<RestartsImage<'a>> {
+        self.restarts.take()
+    }
 }
 
 impl RestoredObservers {
@@ -137,6 +172,11 @@ impl RestoredObservers {
     /// Gives it back what [`ObserversImage::take_worth`] took.
     pub fn with_worth(self, worth: RestoredWorth) -> Self {
         Self { worth: Some(worth), ..self }
+    }
+
+    /// Gives it back what [`ObserversImage::take_restarts`] took.
+    pub fn with_restarts(self, restarts: RestoredRestarts) -> Self {
+        Self { restarts: Some(restarts), ..self }
     }
 
     /// What is followed of capacities that can be known, in followed pages, and what windows take back; `None` where it
@@ -156,6 +196,16 @@ impl RestoredObservers {
             self.observers.reuse = Some(reuse);
             (reuse_tallies, reuse_shares) = (tallies, shares);
         }
+        let (mut restarts_tallies, mut restarts_shares) = (Vec::new(), Vec::new());
+        let fresh = RestartsObserver::of(config, capacities, page_size);
+        is_sound = is_sound && fresh.is_some() == self.restarts.is_some();
+        if let Some((RestoredRestarts { mut restarts, tallies, shares }, fresh)) =
+            self.restarts.take().zip(fresh)
+        {
+            is_sound = restarts.resume(fresh) && is_sound;
+            self.observers.restarts = Some(restarts);
+            (restarts_tallies, restarts_shares) = (tallies, shares);
+        }
         let is_sound = self.observers.resume(config, capacities, page_size, engine) && is_sound;
         let is_sound = is_sound && self.worth.is_some() == self.observers.worth.is_some();
         let RestoredWorth { tallies: worth_tallies, shares: worth_shares } = self.worth.unwrap_or_default();
@@ -166,6 +216,8 @@ impl RestoredObservers {
             reuse_shares: reuse_shares.into_iter(),
             worth_tallies: worth_tallies.into_iter(),
             worth_shares: worth_shares.into_iter(),
+            restarts_tallies: restarts_tallies.into_iter(),
+            restarts_shares: restarts_shares.into_iter(),
         };
         is_sound.then_some((self.observers, saved))
     }
@@ -183,6 +235,9 @@ impl SavedWindows {
         if shape.counts_worth() {
             tally.worth = self.worth_tallies.next().map(Box::new);
         }
+        if shape.counts_restarts() {
+            tally.restarts = self.restarts_tallies.next().map(Box::new);
+        }
         Some(Box::new(tally))
     }
 
@@ -192,12 +247,13 @@ impl SavedWindows {
         requests: usize,
         shape: ObservationShape,
     ) -> impl Iterator<Item = Observation> + '_ {
-        let Self { shares, reuse_shares, worth_shares, .. } = self;
+        let Self { shares, reuse_shares, worth_shares, restarts_shares, .. } = self;
         shares.take(requests).map(move |share| {
             let parts = if shape.counts_reuse() { reuse_shares.next() } else { None };
             let (retention, tenants, runs) = boxed(parts.unwrap_or_default());
             let worth = if shape.counts_worth() { worth_shares.next().map(Box::new) } else { None };
-            Observation { retention, tenants, runs, worth, ..share }
+            let restarts = if shape.counts_restarts() { restarts_shares.next().map(Box::new) } else { None };
+            Observation { retention, tenants, runs, worth, restarts, ..share }
         })
     }
 
@@ -205,7 +261,8 @@ impl SavedWindows {
     pub fn is_empty(&self) -> bool {
         let reuse = self.reuse_tallies.len() + self.reuse_shares.len();
         let worth = self.worth_tallies.len() + self.worth_shares.len();
-        self.tallies.len() + self.shares.len() + reuse + worth == 0
+        let restarts = self.restarts_tallies.len() + self.restarts_shares.len();
+        self.tallies.len() + self.shares.len() + reuse + worth + restarts == 0
     }
 }
 

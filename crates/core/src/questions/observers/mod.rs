@@ -14,7 +14,8 @@ mod reuse;
 mod tests;
 
 pub use image::{
-    ObserversImage, RestoredObservers, RestoredReuse, RestoredWorth, ReuseImage, SavedWindows, WorthImage,
+    ObserversImage, RestartsImage, RestoredObservers, RestoredRestarts, RestoredReuse, RestoredWorth,
+    ReuseImage, SavedWindows, WorthImage,
 };
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
@@ -27,6 +28,7 @@ use crate::questions::measured::{
     Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
     PointCaches, PointError, PointShare,
 };
+use crate::questions::restarts::{FoundPages, RestartsEstimate, RestartsObserver};
 use crate::questions::routing::{
     RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
 };
@@ -64,6 +66,9 @@ pub struct Observers {
     /// What requests compute, where that is asked.
     #[serde(skip)]
     worth: Option<Box<WorthObserver>>,
+    /// What they would lose by a restart, where that is asked; a snapshot keeps it apart.
+    #[serde(skip)]
+    restarts: Option<Box<RestartsObserver>>,
 }
 
 /// Why a request that its pool has accepted could not be followed for a question.
@@ -95,7 +100,7 @@ pub struct ObservationFigures<'a> {
 impl Observers {
     /// What the configuration asks for, at capacities that can be known, in followed pages and ascending; `None` where
     /// that is nothing.
-    pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
+    pub fn new(config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> Option<Box<Self>> {
         let asked = &config.questions;
         let routers = asked.routers.iter().map(|spec| match asked.is_of_finite_log() {
             true => RoutedCaches::apart(*spec, config),
@@ -111,6 +116,7 @@ impl Observers {
             latest: None,
             reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
             worth: WorthObserver::of(config, capacities).map(Box::new),
+            restarts: RestartsObserver::of(config, capacities, page_size).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
@@ -134,7 +140,8 @@ impl Observers {
         self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
         self.left_out += u64::from(self.refusal.is_some());
         let measured = measured.unwrap_or_default();
-        if measured.is_nothing() && routed.is_empty() && self.reuse.is_none() && self.worth.is_none() {
+        let is_told_more = self.reuse.is_some() || self.worth.is_some() || self.restarts.is_some();
+        if measured.is_nothing() && routed.is_empty() && !is_told_more {
             return Arc::clone(&self.nothing);
         }
         let latest = self.latest.take().filter(|latest| Arc::strong_count(latest) == 1);
@@ -144,9 +151,11 @@ impl Observers {
         room.routers.clear();
         room.routers.extend(routed.into_iter().map(Result::ok));
         self.reuse.iter_mut().for_each(|reuse| reuse.observe(request, room));
-        let Accepted { event, outcome, page_size, .. } = *request;
+        let Accepted { event, outcome, page_size, index, .. } = *request;
         let found = FoundRequest { event, outcome, page_size, own };
         room.worth = self.worth.as_ref().map(|worth| Box::new(worth.observe(found, config, |_| (0, 0.0))));
+        let found = FoundPages::of(event, index, page_size, outcome);
+        room.restarts = self.restarts.as_mut().map(|restarts| Box::new(restarts.observe(found)));
         self.latest = Some(Arc::clone(&share));
         share
     }
@@ -193,6 +202,11 @@ impl Observers {
     /// What the cache is worth by a window; `None` where that is not asked.
     pub fn worth(&self, figures: &WorthFigures<'_>, tally: &ObservationTally) -> Option<WorthEstimate> {
         self.worth.as_ref()?.estimate(tally.worth.as_deref()?, figures)
+    }
+
+    /// What restarts cost by a window; `None` where that is not asked.
+    pub fn restarts(&self, figures: &WorthFigures<'_>, tally: &ObservationTally) -> Option<RestartsEstimate> {
+        self.restarts.as_ref()?.estimate(tally.restarts.as_deref()?, figures)
     }
 
     /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.

@@ -5,6 +5,7 @@ use super::counters::{Counter, Share, questions};
 use crate::pool::config::PoolConfig;
 use crate::questions::measured::{Counts, MeasuredTally, Modelled, PointTally};
 use crate::questions::request_runs::RunLog;
+use crate::questions::restarts::{RestartsShape, RestartsTally};
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
 use crate::questions::tenants::TenantsTally;
@@ -29,6 +30,9 @@ questions! {
     /// What requests compute. A snapshot keeps it apart from all else.
     #[serde(skip)]
     worth: Option<Box<WorthTally>>,
+    /// What requests would lose by a restart. A snapshot keeps it apart, too.
+    #[serde(skip)]
+    restarts: Option<Box<RestartsTally>>,
 }
 
 impl ObservationShape {
@@ -50,6 +54,7 @@ impl ObservationShape {
             tenants,
             runs,
             worth: WorthObserver::of(config, capacities).map(|worth| worth.shape()),
+            restarts: asked.restarts.then(|| RestartsShape::of_window(capacities.len())),
         }
     }
 
@@ -83,6 +88,11 @@ impl ObservationShape {
     /// Whether it is counted what requests compute.
     pub(super) fn counts_worth(self) -> bool {
         self.worth.is_some()
+    }
+
+    /// Whether it is counted what requests would lose by a restart.
+    pub(super) fn counts_restarts(self) -> bool {
+        self.restarts.is_some()
     }
 
     /// Whether anything is counted.

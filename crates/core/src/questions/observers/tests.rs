@@ -14,6 +14,7 @@ use crate::pool::set::{
     RestoredPoolSet, Timeline,
 };
 use crate::questions::enabled::Questions;
+use crate::questions::restarts::HOUR_MS;
 use crate::questions::tiers::{Inclusion, TierConfig};
 use crate::questions::worth::{Prices, WorthAt, WorthQuestion};
 use crate::request::event::RequestEvent;
@@ -76,6 +77,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
             traffic: true,
             prefill_rate: Some(100.0),
             worth: (sample_rate == Ratio::ONE).then(worth),
+            restarts: sample_rate == Ratio::ONE,
             ..all
         },
         sample_rate,
@@ -187,7 +189,7 @@ impl Model {
     fn new(config: &PoolConfig) -> Self {
         let capacities = capacities(config);
         let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
-        let observers = Observers::new(config, &capacities).expect("asked");
+        let observers = Observers::new(config, &capacities, PAGE).expect("asked");
         let engine = Engine::new(config.engine());
         Self { config: config.clone(), engine, caches, observers, counted: Vec::new(), computed: Vec::new() }
     }
@@ -306,29 +308,34 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
 }
 
 /// A set's image as a snapshot keeps it: the pools, then what they are asked alongside, then of that time, tenants and
-/// tiers, then of worth.
-type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+/// tiers, then of worth, then of restarts.
+type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
     let mut observers: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
     let reuse: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_reuse).collect();
     let worth: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_worth).collect();
+    let restarts: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_restarts).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
     let observers = postcard::to_allocvec(&observers).expect("bytes");
-    let [reuse, worth] = [postcard::to_allocvec(&reuse), postcard::to_allocvec(&worth)].map(Result::unwrap);
-    (pools, observers, reuse, worth)
+    let [reuse, worth, restarts] =
+        [postcard::to_allocvec(&reuse), postcard::to_allocvec(&worth), postcard::to_allocvec(&restarts)]
+            .map(Result::unwrap);
+    (pools, observers, reuse, worth, restarts)
 }
 
 fn restore(
     config: &PoolConfig,
-    (pools, observers, reuse, worth): &Kept,
+    (pools, observers, reuse, worth, restarts): &Kept,
 ) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
     let observers = postcard::from_bytes::<Vec<RestoredObservers>>(observers).expect("what is asked");
     let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
     let mut worth = postcard::from_bytes::<Vec<RestoredWorth>>(worth).expect("what is asked").into_iter();
+    let mut restarts =
+        postcard::from_bytes::<Vec<RestoredRestarts>>(restarts).expect("what is asked").into_iter();
     let with_reuse = |observers: RestoredObservers| match reuse.next() {
         Some(reuse) => observers.with_reuse(reuse),
         None => observers,
@@ -337,7 +344,11 @@ fn restore(
         Some(worth) => observers.with_worth(worth),
         None => observers,
     };
-    let mut observers = observers.into_iter().map(with_reuse).map(with_worth);
+    let with_restarts = |observers: RestoredObservers| match restarts.next() {
+        Some(restarts) => observers.with_restarts(restarts),
+        None => observers,
+    };
+    let mut observers = observers.into_iter().map(with_reuse).map(with_worth).map(with_restarts);
     let with = |(name, pool): (Box<str>, RestoredPool)| match observers.next() {
         Some(observers) => (name, pool.with_observers(observers)),
         None => (name, pool),
@@ -415,6 +426,106 @@ proptest! {
     }
 }
 
+/// A cache of so many pages kept page by page, and emptied every day at an hour, where one is given: tokens that each request
+/// finds, by its time and ids.
+fn found_page_by_page(requests: &[(i64, Vec<u64>)], capacity: usize, emptied_at: Option<i64>) -> Vec<u64> {
+    let (mut held, mut emptied): (Vec<u64>, _) = (Vec::new(), i64::MIN);
+    let find = |(time, ids): &(i64, Vec<u64>)| {
+        let day = emptied_at.map_or(i64::MIN, |hour| (time - hour * HOUR_MS).div_euclid(24 * HOUR_MS));
+        if day > emptied {
+            held.clear();
+        }
+        emptied = day;
+        let mut hits = 0;
+        for (place, id) in ids.iter().enumerate() {
+            match held.iter().position(|own| own == id) {
+                Some(at) => {
+                    held.remove(at);
+                    hits += u64::from(hits == place as u64);
+                }
+                None => held.truncate(capacity - 1),
+            }
+            held.insert(0, *id);
+        }
+        hits * u64::from(PAGE.get())
+    };
+    requests.iter().map(find).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_window_says_what_a_cache_emptied_daily_page_by_page_loses(
+        requests in chained_requests(50), gaps in prop::collection::vec(0..3 * HOUR_MS, 50),
+        cut in any::<prop::sample::Index>(), provisioned in prop::option::of(2u64..30),
+    ) {
+        let config = PoolConfig {
+            profile: Profile::Paper,
+            windows: ["tumbling:3h", "hopping:30h/6h", "last:7", "all"]
+                .map(|text| text.parse().expect("a window"))
+                .to_vec(),
+            questions: Questions {
+                provisioned: provisioned.map(|pages| format!("{pages}p").parse().expect("pages")),
+                worth: Some(worth()),
+                restarts: true,
+                ..Questions::default()
+            },
+            publish_every_ms: HOUR_MS as u64,
+            ..config(None, Ratio::ONE)
+        };
+        let lives = PoolSetConfig { idle_timeout_ms: None, put_aside_after_ms: None, ..set_config(&config) };
+        let mut set = PoolSet::new(lives, History::Whole);
+        let times = gaps.iter().scan(1_000_000_000_000_i64, |now, gap| { *now += gap; Some(*now) });
+        let log: Vec<(i64, Vec<u64>)> = times.zip(requests).collect();
+        let cut = cut.index(log.len());
+        let mut closed = Vec::new();
+        for (index, (time, ids)) in log.iter().enumerate() {
+            if index == cut {
+                set = restore(&config, &bytes(&set)).expect("the same configuration");
+            }
+            let event = RequestEvent {
+                event_time: EventTime(*time),
+                page_ids: PageIds::from_slice(ids),
+                ..RequestEvent::default()
+            };
+            let record = PoolRecord::in_order("pool", &event, Offset(index as i64), true);
+            let mut shown = Vec::new();
+            set.observe(record, &mut shown).expect("accepted");
+            closed.extend(shown.into_iter().map(|estimate| (index + 1, estimate)));
+        }
+        let mut shown = Vec::new();
+        set.finish(Offset(99), &mut shown);
+        closed.extend(shown.into_iter().map(|estimate| (log.len(), estimate)));
+        for (seen, estimate) in closed {
+            let restarts = estimate.restarts.as_ref().expect("asked");
+            prop_assert_eq!(restarts.sizes.is_empty(), false);
+            prop_assert_eq!(restarts.sizes[0].provisioned, provisioned.is_some());
+            let is_in = |(place, time): (usize, i64)| match estimate.window {
+                WindowKind::Last { requests } => place < seen && place + requests as usize >= seen,
+                WindowKind::All => place < seen,
+                _ => (estimate.start_ms..estimate.end_ms).contains(&time),
+            };
+            for at in &restarts.sizes {
+                let whole = found_page_by_page(&log, at.pages as usize, None);
+                for hour in 0..24 {
+                    let emptied = found_page_by_page(&log, at.pages as usize, Some(hour));
+                    let of_window = (0..log.len()).filter(|place| is_in((*place, log[*place].0)));
+                    let lost: u64 = of_window.map(|place| whole[place] - emptied[place]).sum();
+                    let told = at.hours.iter().find(|found| i64::from(found.hour) == hour);
+                    let tokens = told.map_or(0, |found| found.tokens);
+                    prop_assert_eq!(tokens, lost, "{} at {} of {:?}", estimate.window, hour, at.pages);
+                    let seconds = told.and_then(|found| found.prefill_seconds).unwrap_or(0.0);
+                    prop_assert!((seconds - lost as f64 / 1000.0).abs() < 1e-9);
+                    let is_whole = told.is_none_or(|found| {
+                        let money = found.money == Some(seconds * 3.0 / 3600.0);
+                        found.tokens > 0 && found.warm_minutes.is_some() && money
+                    });
+                    prop_assert!(is_whole, "all of it: {:?}", told);
+                }
+            }
+        }
+    }
+}
+
 /// A set that has seen a few requests, and what a snapshot keeps of it.
 fn kept(config: &PoolConfig) -> Kept {
     let mut set = PoolSet::new(set_config(config), History::Whole);
@@ -437,27 +548,29 @@ fn a_snapshot_of_other_questions_is_refused() {
     assert!(without(|kept, none| kept.1 = none), "nothing was kept beside");
     assert!(without(|kept, none| kept.2 = none), "time and tenants are asked");
     assert!(without(|kept, none| kept.3 = none), "worth is asked");
+    assert!(without(|kept, none| kept.4 = none), "restarts are asked");
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
         let other = kept(&PoolConfig { questions, ..config.clone() });
-        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone());
+        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
         assert!(restore(&config, &other).is_err(), "other questions");
     }
     let fewer_capacities =
         kept(&PoolConfig { capacities: config.capacities[1..].to_vec(), ..config.clone() });
-    let fewer_columns = (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3);
+    let fewer_columns =
+        (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3, whole.4.clone());
     assert!(restore(&config, &fewer_columns).is_err(), "other capacities");
     let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
-    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone());
+    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
     assert!(restore(&config, &fewer).is_err(), "other target ratios");
 }
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
-    assert!(Observers::new(&config, &[]).is_none());
+    assert!(Observers::new(&config, &[], PAGE).is_none());
     assert_eq!(
-        (kept(&config).1, kept(&config).2, kept(&config).3),
-        (vec![0], vec![0], vec![0]),
+        (kept(&config).1, kept(&config).2, kept(&config).3, kept(&config).4),
+        (vec![0], vec![0], vec![0], vec![0]),
         "empty lists"
     );
     let json = serde_json::to_string(&config).expect("json");

@@ -15,6 +15,7 @@ mod tests;
 pub use estimate::{
     CoverageWorth, HOURS_A_DAY, Prices, TierWorth, TimeToFirstToken, WorthAt, WorthBasis, WorthEstimate,
 };
+pub(crate) use observer::provisioned_pages;
 pub use observer::{FoundRequest, WorthFigures, WorthObserver};
 pub use rate::{PrefillRate, RateError};
 pub use tally::{FoundTokens, WorthShape, WorthShare, WorthTally};

@@ -139,7 +139,7 @@ pub struct WorthFigures<'a> {
 }
 
 /// What is provisioned; `None` where that is not known, or beyond the tracked bound.
-fn provisioned_pages(config: &PoolConfig, page_size: PageSize) -> Option<u64> {
+pub(crate) fn provisioned_pages(config: &PoolConfig, page_size: PageSize) -> Option<u64> {
     let page_bytes = config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
     let PageCount(pages) = config.questions.provisioned.as_ref()?.pages(page_bytes)?;
     (pages <= config.max_tracked_pages.0).then_some(pages)

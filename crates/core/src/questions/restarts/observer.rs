@@ -1,0 +1,160 @@
+//! What single requests of a pool would lose of their hits by a restart, and what a window of them says.
+
+use super::tally::{Loss, RestartsShare};
+use super::{HOUR_MS, HOURS_A_DAY};
+use crate::pool::config::PoolConfig;
+use crate::questions::worth::{PrefillRate, provisioned_pages};
+use crate::request::event::RequestEvent;
+use crate::request::outcome::{Outcome, Run};
+use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Follows the requests of a pool: it knows in which of the latest 24 hours a page was used last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RestartsObserver {
+    /// How fast prompts are computed, where that is known.
+    #[serde(skip)]
+    rate: Option<PrefillRate>,
+    /// In pages, ascending.
+    #[serde(skip)]
+    sizes: Vec<u64>,
+    /// Hours in which requests came, ascending: at most those of a day.
+    hours: VecDeque<HourStart>,
+    /// When the latest request came, in milliseconds.
+    latest_ms: Option<i64>,
+}
+
+/// An hour in which requests came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct HourStart {
+    /// Hours since the times began to count.
+    hour: i64,
+    /// Number of its first request.
+    first: u64,
+}
+
+/// A request and what it found in the stack.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundPages<'a> {
+    /// When it came, in milliseconds.
+    pub arrival_ms: i64,
+    /// Its number in its pool: what [`Run::last_touched_by`] refers to.
+    pub number: u64,
+    /// Tokens of its prompt.
+    pub prompt_tokens: u64,
+    /// Tokens per page.
+    pub page_size: PageSize,
+    /// What it found.
+    pub outcome: &'a Outcome,
+}
+
+impl<'a> FoundPages<'a> {
+    /// What a request with this number found.
+    pub fn of(event: &RequestEvent<'_>, number: u64, page_size: PageSize, outcome: &'a Outcome) -> Self {
+        let of_pages = || outcome.page_accesses * u64::from(page_size.get());
+        let prompt_tokens = event.input_tokens.unwrap_or_else(of_pages);
+        Self { arrival_ms: event.event_time.0, number, prompt_tokens, page_size, outcome }
+    }
+}
+
+impl RestartsObserver {
+    /// What the configuration asks for of capacities that can be told, in pages; `None` where that is nothing.
+    pub fn of(config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> Option<Self> {
+        let asked = &config.questions;
+        let rate = asked.worth.as_ref().map(|worth| worth.prefill_rate.clone());
+        asked.restarts.then(|| Self::new(rate, config, capacities, page_size))
+    }
+
+    /// The same where the question is not the configuration's.
+    pub fn new(
+        rate: Option<PrefillRate>,
+        config: &PoolConfig,
+        capacities: &[u64],
+        page_size: PageSize,
+    ) -> Self {
+        let mut sizes: Vec<u64> =
+            capacities.iter().copied().chain(provisioned_pages(config, page_size)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        Self { rate, sizes, hours: VecDeque::new(), latest_ms: None }
+    }
+
+    /// Whether it is known how fast prompts are computed.
+    pub fn has_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// The place of a size among those that are counted at.
+    pub fn place(&self, pages: u64) -> Option<usize> {
+        self.sizes.binary_search(&pages).ok()
+    }
+
+    /// What a request adds; one that came before the one before it counts as if it had come with that.
+    pub fn observe(&mut self, request: FoundPages<'_>) -> RestartsShare {
+        let time_ms = self.latest_ms.map_or(request.arrival_ms, |latest| latest.max(request.arrival_ms));
+        self.latest_ms = Some(time_ms);
+        let now = time_ms.div_euclid(HOUR_MS);
+        while self.hours.front().is_some_and(|start| now.saturating_sub(start.hour) >= HOURS_A_DAY) {
+            self.hours.pop_front();
+        }
+        if self.hours.back().is_none_or(|start| start.hour < now) {
+            self.hours.push_back(HourStart { hour: now, first: request.number });
+        }
+        let mut lost = Vec::new();
+        let mut above = 0;
+        for run in &request.outcome.runs {
+            let hours = self.hours_since(run.last_touched_by, now);
+            // What was touched in this hour no restart at a full hour takes away.
+            if hours > 0 {
+                self.add_run(run, (above, hours), &request, &mut lost);
+            }
+            above += u64::from(run.pages);
+        }
+        RestartsShare { time_ms, lost }
+    }
+
+    /// Full hours between this request and now: at most those of a day.
+    fn hours_since(&self, number: u64, now: i64) -> u8 {
+        let later = self.hours.partition_point(|start| start.first <= number);
+        let used = later.checked_sub(1).map(|at| self.hours[at].hour);
+        // All that are kept are within a day.
+        used.map_or(HOURS_A_DAY, |hour| now - hour) as u8
+    }
+
+    /// Adds a run with so many pages of the prompt before it, used so many full hours ago.
+    fn add_run(&self, run: &Run, (above, hours): (u64, u8), request: &FoundPages<'_>, lost: &mut Vec<Loss>) {
+        let token = |page: u64| (page * u64::from(request.page_size.get())).min(request.prompt_tokens);
+        let mut hits = 0;
+        for place in self.sizes.partition_point(|pages| *pages < run.need)..self.sizes.len() {
+            let more = u64::from(run.hits_at(self.sizes[place]));
+            if more > hits {
+                let (from, end) = (token(above + hits), token(above + more));
+                let nanoseconds = self.rate.as_ref().map_or(0, |rate| nanoseconds(rate.seconds(from, end)));
+                lost.push(Loss { hours, place: place as u32, tokens: end - from, nanoseconds });
+                hits = more;
+            }
+            if hits == u64::from(run.pages) {
+                break;
+            }
+        }
+    }
+
+    /// Takes back what follows from the configuration, after a restore; whether it can go on.
+    pub fn resume(&mut self, fresh: Self) -> bool {
+        (self.rate, self.sizes) = (fresh.rate, fresh.sizes);
+        let now = self.latest_ms.map(|latest| latest.div_euclid(HOUR_MS));
+        let newest = self.hours.back().map(|start| start.hour);
+        let oldest = self.hours.front().map(|start| start.hour);
+        let is_of_a_day =
+            now.zip(oldest).is_none_or(|(now, oldest)| now.saturating_sub(oldest) < HOURS_A_DAY);
+        let mut pairs = self.hours.iter().zip(self.hours.iter().skip(1));
+        now == newest
+            && is_of_a_day
+            && pairs.all(|(one, next)| one.hour < next.hour && one.first < next.first)
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}

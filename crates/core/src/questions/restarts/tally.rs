@@ -1,0 +1,218 @@
+//! Hits by the minute in which they are found, the full hours since their last use, and the size that they need.
+
+use super::{HOURS_A_DAY, MINUTE_MS, MINUTES_A_DAY, MINUTES_AN_HOUR, WARM_PERCENT};
+use crate::questions::observers::counters::{Counter, Share};
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How many sizes are counted at, and whether by the minute of the log or of the day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartsShape {
+    sizes: usize,
+    is_of_day: bool,
+}
+
+impl RestartsShape {
+    /// So many capacities, and what is provisioned, of a log that goes on: all its days are one.
+    pub fn of_window(capacities: usize) -> Self {
+        Self { sizes: capacities + 1, is_of_day: true }
+    }
+
+    /// The same of a log that ends: each of its days by itself.
+    pub fn of_log(capacities: usize) -> Self {
+        Self { sizes: capacities + 1, is_of_day: false }
+    }
+}
+
+/// What one request adds: what it would lose.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RestartsShare {
+    /// When it came, in milliseconds.
+    pub(super) time_ms: i64,
+    pub(super) lost: Vec<Loss>,
+}
+
+/// Hits of one request that were used last in one hour, and that one size is the smallest to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Loss {
+    /// Full hours since that use: 1 to 24, which stands for any more.
+    pub(super) hours: u8,
+    /// Place of the size.
+    pub(super) place: u32,
+    pub(super) tokens: u64,
+    /// What computing them takes; zero where no rate is known.
+    pub(super) nanoseconds: u64,
+}
+
+impl RestartsShare {
+    /// When the request came, in milliseconds: not before the one before it.
+    pub fn time_ms(&self) -> i64 {
+        self.time_ms
+    }
+}
+
+/// What is counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Key {
+    /// Of the day, or since the times began to count.
+    minute: i64,
+    /// As in [`Loss`].
+    hours: u8,
+    place: u32,
+}
+
+/// Tokens, and nanoseconds to compute them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Sum {
+    tokens: u64,
+    nanoseconds: u64,
+}
+
+impl Sum {
+    fn add(&mut self, tokens: u64, nanoseconds: u64) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.nanoseconds = self.nanoseconds.saturating_add(nanoseconds);
+    }
+}
+
+/// Hits that a restart may lose: of a day, or of the whole log minute by minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartsTally {
+    is_of_day: bool,
+    /// The first and the last arrival, in milliseconds.
+    span: Option<(i64, i64)>,
+    counts: BTreeMap<Key, Sum>,
+}
+
+/// What restarts lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// Tokens that are computed again.
+    pub tokens: u64,
+    /// What computing them takes one worker; zero where no rate is known.
+    pub nanoseconds: u64,
+    /// Whole minutes until [`WARM_PERCENT`] of the tokens are lost; absent where nothing is.
+    pub warm_minutes: Option<u32>,
+}
+
+impl RestartsTally {
+    /// Milliseconds of the first and the last request; `None` of no requests.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        self.span
+    }
+
+    /// How many counts are kept.
+    pub fn counts(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the day,
+    /// where days are one: then it is that of every day.
+    pub fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> Lost {
+        let mut by_minute = [0_u64; MINUTES_A_DAY as usize];
+        let mut sum = Sum::default();
+        for hour in hours {
+            for (minutes, key, found) in self.day_from(hour * MINUTES_AN_HOUR) {
+                let is_lost = minutes / MINUTES_AN_HOUR < i64::from(key.hours);
+                if is_lost && key.place as usize <= place {
+                    sum.add(found.tokens, found.nanoseconds);
+                    let at = &mut by_minute[minutes as usize];
+                    *at = at.saturating_add(found.tokens);
+                }
+            }
+        }
+        Lost { tokens: sum.tokens, nanoseconds: sum.nanoseconds, warm_minutes: warm(&by_minute, sum.tokens) }
+    }
+
+    /// What is found within a day of a minute, with the minutes since that.
+    fn day_from(&self, start: i64) -> impl Iterator<Item = (i64, &Key, &Sum)> {
+        let first = if self.is_of_day { start.rem_euclid(MINUTES_A_DAY) } else { start };
+        let passed = if self.is_of_day { first } else { 0 };
+        let upto = first.saturating_add(MINUTES_A_DAY);
+        let at = |minute: i64| Key { minute, hours: 0, place: 0 };
+        // Of one day for all, what comes before the minute is of the next day.
+        let next = self.counts.range(at(0)..at(passed));
+        let since = move |minute: i64| (minute - first).rem_euclid(MINUTES_A_DAY);
+        let found = self.counts.range(at(first)..at(upto)).chain(next);
+        found.map(move |(key, sum)| (since(key.minute), key, sum))
+    }
+}
+
+/// The minutes in which so many tokens are lost that the cache is warm.
+fn warm(by_minute: &[u64], tokens: u64) -> Option<u32> {
+    let enough = |lost: u64| u128::from(lost) * 100 >= u128::from(tokens) * u128::from(WARM_PERCENT);
+    let mut lost = 0_u64;
+    let minute = by_minute.iter().position(|found| {
+        lost = lost.saturating_add(*found);
+        tokens > 0 && enough(lost)
+    });
+    minute.map(|minute| minute as u32 + 1)
+}
+
+impl Share for RestartsShare {
+    type Shape = RestartsShape;
+
+    fn is_sound(&self, shape: RestartsShape) -> bool {
+        let is_sound = |loss: &Loss| {
+            (1..=HOURS_A_DAY).contains(&i64::from(loss.hours))
+                && (loss.place as usize) < shape.sizes
+                && is_countable(loss.tokens)
+        };
+        self.lost.iter().all(is_sound)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.lost.capacity() * size_of::<Loss>()
+    }
+}
+
+impl Counter for RestartsTally {
+    type Share = RestartsShare;
+
+    fn new(shape: RestartsShape) -> Self {
+        Self { is_of_day: shape.is_of_day, span: None, counts: BTreeMap::new() }
+    }
+
+    fn add(&mut self, share: &RestartsShare) {
+        self.span = union(self.span, Some((share.time_ms, share.time_ms)));
+        let minute = share.time_ms.div_euclid(MINUTE_MS);
+        let minute = if self.is_of_day { minute.rem_euclid(MINUTES_A_DAY) } else { minute };
+        for Loss { hours, place, tokens, nanoseconds } in share.lost.iter().copied() {
+            self.counts.entry(Key { minute, hours, place }).or_default().add(tokens, nanoseconds);
+        }
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        parts.cloned().reduce(|mut sum, part| {
+            sum.span = union(sum.span, part.span);
+            for (key, Sum { tokens, nanoseconds }) in part.counts {
+                sum.counts.entry(key).or_default().add(tokens, nanoseconds);
+            }
+            sum
+        })
+    }
+
+    fn is_sound(&self, shape: RestartsShape) -> bool {
+        let is_sound = |(key, sum): (&Key, &Sum)| {
+            (!self.is_of_day || (0..MINUTES_A_DAY).contains(&key.minute))
+                && (1..=HOURS_A_DAY).contains(&i64::from(key.hours))
+                && (key.place as usize) < shape.sizes
+                && is_countable(sum.tokens)
+        };
+        self.is_of_day == shape.is_of_day
+            && self.span.is_none_or(|(first, last)| first <= last)
+            && (self.span.is_some() || self.counts.is_empty())
+            && self.counts.iter().all(is_sound)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        // A node of the map has room for a few more.
+        self.counts.len() * 3 / 2 * (size_of::<Key>() + size_of::<Sum>())
+    }
+}
+
+fn union(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    let both = one.into_iter().chain(other);
+    both.reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
+}
