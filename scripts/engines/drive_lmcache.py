@@ -1,8 +1,10 @@
-"""LMCache: its own LocalCPUBackend with its own eviction policy and allocator, one request at a time; and, where the settings
-say `process`, what keeps the chunks where LMCache is a process of its own.
+"""LMCache: its own LocalCPUBackend with its own eviction policy and allocator, one request at a time, or, where the settings say
+how long a step of the engine takes, requests that overlap; and, where the settings say `process`, what keeps the chunks where
+LMCache is a process of its own.
 
 The calls are those of LMCache's engine: lookup pins the leading run of chunks that are there, `touch_cache` moves them,
-room is allocated for every chunk past them, then they are put. Memory objects are of the smallest size the allocator
+room is allocated for every chunk past them, then they are put. Of requests that overlap, all that come in a step are looked up
+and loaded before the first of them is stored, as vLLM's steps do it. Memory objects are of the smallest size the allocator
 aligns to, so that its buffer holds exactly `capacity` of them.
 
 The process has its own L1Manager, eviction policy and eviction loop; the loop looks once at each whole second of the
@@ -11,6 +13,7 @@ missing chunks are reserved in one call and written, and all of the request's ar
 """
 
 import inspect
+import itertools
 import logging
 import os
 
@@ -44,8 +47,8 @@ def chunk_keys(request, chunk_pages):
     return [CacheEngineKey("model", 1, 0, page, torch.uint8) for page in last_pages]
 
 
-def serve(backend, keys):
-    """Looks up, touches and stores one request; chunks found."""
+def load(backend, keys):
+    """Looks up, touches and loads one request; chunks found."""
     found = 0
     for key in keys:
         if not backend.contains(key, pin=True):
@@ -54,16 +57,36 @@ def serve(backend, keys):
     backend.touch_cache()
     for key in keys[:found]:
         backend.unpin(key)
+    return found
+
+
+def save(backend, keys):
+    """Stores the chunks behind those that were found."""
     objects = []
-    for key in keys[found:]:
+    for _ in keys:
         room = backend.allocate(SHAPE, torch.uint8, fmt=MemoryFormat.KV_2LTD, eviction=True, busy_loop=False)
         if room is None:
             raise SystemExit("a request does not fit: give it a larger capacity")
         objects.append(room)
-    backend.batched_submit_put_task(keys[found:], objects)
+    backend.batched_submit_put_task(keys, objects)
     for memory in objects:
         memory.ref_count_down()
+
+
+def serve(backend, requests):
+    """Looks up and stores requests whose look-ups come before the first of their stores; chunks found of each."""
+    found = [load(backend, keys) for keys in requests]
+    for keys, hits in zip(requests, found):
+        save(backend, keys[hits:])
     return found
+
+
+def steps(requests, step_ms):
+    """Requests that are looked up in the same step: each by itself where no step is given."""
+    if step_ms is None:
+        return [[request] for request in requests]
+    first = lambda request: -(-request.time_ms // step_ms)
+    return [list(together) for _, together in itertools.groupby(requests, first)]
 
 
 class Once:
@@ -144,7 +167,10 @@ def drive(requests, settings, capacity):
     chunks = capacity // chunk_pages
     allocator = MixedMemoryAllocator(chunks * OBJECT_BYTES)
     backend = LocalCPUBackend(config, memory_allocator=allocator)
-    hits = [serve(backend, chunk_keys(request, chunk_pages)) * chunk_pages for request in requests]
+    hits = []
+    for together in steps(requests, settings.get("step_ms")):
+        found = serve(backend, [chunk_keys(request, chunk_pages) for request in together])
+        hits += [chunks * chunk_pages for chunks in found]
     if len(backend.hot_cache) > chunks:
         raise SystemExit(f"{len(backend.hot_cache)} chunks are held where {chunks} should fit")
     allocator.close()

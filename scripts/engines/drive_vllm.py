@@ -170,9 +170,10 @@ def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None)
     return hits // request.page_size
 
 
-def serve_together(engine, requests, outputs_cached, hasher, step_ms):
+def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambda step: None):
     """Serves requests that overlap, each from the first step that begins at its time or later: a clock that goes on by
-    `step_ms` a step stands in for the time that a model takes. Pages that each found as it was first scheduled."""
+    `step_ms` a step, with what `work` does beside the model, stands in for the time that a model takes. Pages that each found as
+    it was first scheduled."""
     waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
     served, hits, at, most, preempted = {}, {}, 0, 0, set()
     while waiting or engine.requests:
@@ -190,6 +191,7 @@ def serve_together(engine, requests, outputs_cached, hasher, step_ms):
         if not names:
             raise SystemExit("nothing can be scheduled: give a larger capacity")
         most = max(most, len(engine.running))
+        work(step)
         sampled = []
         for name in names:
             request, own = served[name]

@@ -1,4 +1,4 @@
-"""vLLM with LMCache below it, one request at a time: vLLM's own Scheduler as in drive_vllm.py, and LMCache's own connector
+"""vLLM with LMCache below it, one request at a time or, where the settings say how long a step takes, requests that overlap: vLLM's own Scheduler as in drive_vllm.py, and LMCache's own connector
 on its two sides, the scheduler's and the worker's, with its cache engine, storage manager and LocalCPUBackend.
 
 What stands in: LMCache's own mock of the copies between accelerator and memory, and a lookup that calls the cache engine
@@ -71,12 +71,17 @@ class Services(VllmServiceFactory):
 
 
 class Connector(LMCacheConnectorV1):
-    """LMCache's connector, which notes what the engine and what LMCache had of the latest request, in tokens."""
+    """LMCache's connector, which notes what the engine and what LMCache had of each request, in tokens."""
+
+    def __init__(self, vllm_config, role, kv_cache_config):
+        super().__init__(vllm_config, role, kv_cache_config)
+        self.found = {}
 
     def get_num_new_matched_tokens(self, request, num_computed_tokens):
         answer = super().get_num_new_matched_tokens(request, num_computed_tokens)
         in_lmcache = self._lmcache_engine.load_specs[request.request_id].lmcache_cached_tokens
-        self.found = (num_computed_tokens, in_lmcache)
+        # One that was preempted comes again.
+        self.found.setdefault(request.request_id, (num_computed_tokens, in_lmcache))
         return answer
 
 
@@ -121,10 +126,14 @@ def drive(requests, settings, capacity):
     worker, work = worker_of(config, pool)
     engine = drive_vllm.scheduler(config, pool, page_size)
     cached = settings["outputs"] == "cached"
+    if "step_ms" in settings:
+        drive_vllm.serve_together(engine, requests, cached, hasher, settings["step_ms"], work)
+    else:
+        for at, request in enumerate(requests):
+            drive_vllm.serve(engine, request, cached, hasher, str(at), work)
     hits, below = [], []
-    for at, request in enumerate(requests):
-        drive_vllm.serve(engine, request, cached, hasher, str(at), work)
-        in_engine, in_lmcache = engine.connector.found
+    for at in range(len(requests)):
+        in_engine, in_lmcache = engine.connector.found[str(at)]
         hits.append(in_engine // page_size)
         below.append(max(in_lmcache - in_engine, 0) // page_size)
     backend = worker._lmcache_engine.lmcache_engine.storage_manager.storage_backends["LocalCPUBackend"]

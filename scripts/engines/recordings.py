@@ -60,6 +60,9 @@ SGLANG_LOADS = [
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
 
 
+# The same while requests overlap: those of a step are looked up before the first of them is stored.
+CHUNK_LOADS = [("paced-16", 16, 1_000), ("paced-16", 256, 1_000), ("paced-64", 256, 2_000)]
+
 # LMCache as a process of its own: its default watermark and batch, and others.
 PROCESSES = [
     ("agents-16", 16, (0.8, 0.2)),
@@ -90,6 +93,13 @@ STORE_LOADS = [
 
 # LMCache below vLLM: its chunk and its capacity, in pages.
 CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16", 256, 1_600), ("agents-64", 256, 1_600)]
+
+# The same while requests overlap, in pools that hold what is in flight.
+CHAIN_LOADS = [
+    ("paced-16", 16, 4_000, {"step_ms": 250}, [2000, 3000, 5000]),
+    ("paced-16", 256, 4_000, {"step_ms": 500}, [3000, 3500, 5000]),
+    ("paced-64", 256, 3_000, {"step_ms": 250}, [2700, 3200, 5000]),
+]
 
 # vLLM's own tier in host memory: what it is told, its pages, and the device's. The smallest tiers hold less than a prompt.
 OFFLOADS = [
@@ -157,6 +167,12 @@ def sglang_load(workload, name, options, capacities):
     return Recording("sglang", workload, f"sglang_load_{workload}_{name}", {"outputs": "cached"} | options, capacities)
 
 
+def chunked(workload, chunk, step_ms=None):
+    settings = {"outputs": "ignored", "chunk_tokens": chunk} | ({"step_ms": step_ms} if step_ms else {})
+    name = f"lmcache_{'load_' if step_ms else ''}{workload}_chunk-{chunk}"
+    return Recording("lmcache", workload, name, settings)
+
+
 def process(workload, chunk, shares, load=False):
     watermark, ratio = shares
     settings = {"outputs": "ignored", "chunk_tokens": chunk, "process": True, "watermark": watermark, "eviction_ratio": ratio}
@@ -176,10 +192,11 @@ def store(workload, rules, options):
     return Recording("mooncake", workload, name, settings)
 
 
-def chain(workload, chunk, pages):
-    settings = {"outputs": "cached", "below": "lmcache", "below_pages": pages, "chunk_tokens": chunk}
-    capacities = BY_NAME[workload]["capacities"][1:5]
-    return Recording("vllm", workload, f"vllm-lmcache_{workload}_chunk-{chunk}", settings, capacities)
+def chain(workload, chunk, pages, options=None, capacities=None):
+    settings = {"outputs": "cached", "below": "lmcache", "below_pages": pages, "chunk_tokens": chunk} | (options or {})
+    settings |= {"prefill_chunk_tokens": 65_536} if options else {}
+    name = f"vllm-lmcache_{'load_' if options else ''}{workload}_chunk-{chunk}"
+    return Recording("vllm", workload, name, settings, capacities or BY_NAME[workload]["capacities"][1:5])
 
 
 def offload(workload, options, pages, capacities):
@@ -208,14 +225,11 @@ def recordings(engine):
     if engine == "mooncake":
         return [store(*each) for each in STORES + STORE_LOADS]
     if engine == "vllm_lmcache":
-        return [chain(*each) for each in CHAINS]
+        return [chain(*each) for each in CHAINS + CHAIN_LOADS]
     if engine == "vllm_offload":
         return [offload(*each) for each in OFFLOADS]
     if engine == "lmcache":
-        return [
-            Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})
-            for workload, chunk in CHUNKS
-        ] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
+        return [chunked(*each) for each in CHUNKS + CHUNK_LOADS] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
     plain = [
         Recording(engine, workload, f"{engine}_{workload}_{outputs}", {"outputs": outputs})
         for workload in (SGLANG if engine == "sglang" else PLAIN)

@@ -1,6 +1,6 @@
 //! Stores while requests overlap, against slow models that serve a page at a time, each happening at its moment.
 
-use crate::support::slow_stores::{SlowLmcacheMp, SlowMooncake};
+use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
 use kvset::core::engines::profile::{Outputs, OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::config::PoolConfig;
@@ -19,6 +19,15 @@ struct Timed {
     gap: u64,
     duration: u64,
     output: Option<u64>,
+}
+
+impl Timed {
+    /// When this token of the output comes, or the last: in milliseconds and, in that millisecond, before or after ends.
+    fn token(&self, token: u64) -> (u64, u64) {
+        let tokens = self.output.unwrap_or(1).max(1);
+        let waited = self.duration * token.min(tokens);
+        (waited / tokens, 2 * u64::from(!waited.is_multiple_of(tokens)))
+    }
 }
 
 /// Prompts that walk through a small tree of ids, so that prefixes are shared and left half-way.
@@ -123,6 +132,28 @@ proptest! {
         }
     }
     #[test]
+    fn requests_that_overlap_find_what_the_slow_lmcache_of_the_engines_process_has(
+        capacity in 3u64..70,
+        group in 1u32..4,
+        requests in prop::collection::vec(timed(), 1..60),
+        cut in 0usize..80,
+    ) {
+        let rules = EngineRules { chunk_tokens: 16 * group, ..EngineRules::default() };
+        let hits = found(config(Profile::Lmcache, capacity, rules), &requests, cut)?;
+        let mut slow = SlowLmcache::new(capacity, group as usize);
+        for (time, index, begins) in happenings(&requests, |index| requests[index].token(1)) {
+            let ids = &requests[index].ids;
+            if begins {
+                let (_, chunks) = slow.begin(ids, 0);
+                prop_assert_eq!(hits[index], (chunks * group as usize) as u64, "request {} at {}", index, time);
+            }
+            if begins == requests[index].output.is_none() {
+                slow.save(ids, hits[index] as usize / group as usize);
+            }
+        }
+    }
+
+    #[test]
     fn requests_that_overlap_find_what_the_slow_store_of_mooncake_has(
         capacity in 1u64..70,
         lease_ms in prop::sample::select(vec![0u64, 5, 100, 10_000]),
@@ -139,13 +170,7 @@ proptest! {
         };
         let hits = found(config(Profile::Mooncake, capacity, rules), &requests, cut)?;
         let mut slow = SlowMooncake::new(capacity, lease_ms, u64::from(watermark), u64::from(ratio));
-        // The first token of the output, or the second, comes before all of a millisecond has gone, unless it is a whole one.
-        let computed = |index: usize| {
-            let Timed { duration, output, .. } = requests[index];
-            let tokens = output.unwrap_or(1).max(1);
-            let waited = duration * tokens.min(if hits[index] > 0 { 2 } else { 1 });
-            (waited / tokens, 2 * u64::from(waited % tokens > 0))
-        };
+        let computed = |index: usize| requests[index].token(if hits[index] > 0 { 2 } else { 1 });
         for (time, index, begins) in happenings(&requests, computed) {
             let Timed { ids, output, .. } = &requests[index];
             let at_once = output.is_none();

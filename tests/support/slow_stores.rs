@@ -35,7 +35,18 @@ impl SlowLmcache {
 
     /// The same where a tier above found so many pages.
     pub fn request_after(&mut self, ids: &[u64], above: u64) -> u64 {
-        let all: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        let (first, hits) = self.begin(ids, above);
+        self.save(ids, first + hits);
+        ((first + hits) * self.group).saturating_sub(above as usize) as u64
+    }
+
+    fn chunks_of(&self, ids: &[u64]) -> Vec<Page> {
+        pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect()
+    }
+
+    /// Looks a request up, and moves what is found to the young end; the first chunk looked up and how many are found.
+    pub fn begin(&mut self, ids: &[u64], above: u64) -> (usize, usize) {
+        let all = self.chunks_of(ids);
         let first = (above as usize / self.group).min(all.len());
         let asked = &all[first..];
         let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
@@ -43,20 +54,25 @@ impl SlowLmcache {
             self.chunks.retain(|other| other != chunk);
             self.chunks.push_back(chunk.clone());
         }
+        (first, hits)
+    }
+
+    /// Stores the chunks from this one on.
+    pub fn save(&mut self, ids: &[u64], from: usize) {
+        let rest = &self.chunks_of(ids)[from..];
         let mut allocated = 0;
-        for _ in &asked[hits..] {
+        for _ in rest {
             if self.chunks.len() + allocated == self.capacity && self.chunks.pop_front().is_none() {
                 break;
             }
             allocated += 1;
         }
-        for chunk in &asked[hits..hits + allocated] {
+        for chunk in &rest[..allocated] {
             if !self.chunks.contains(chunk) {
                 self.chunks.push_back(chunk.clone());
                 self.written += self.group as u64;
             }
         }
-        ((first + hits) * self.group).saturating_sub(above as usize) as u64
     }
 }
 

@@ -36,14 +36,21 @@ pub(super) trait LoadedCache: Sized {
     fn before_tokens(&mut self, _in_flight: usize) {}
     /// Ends a request.
     fn finish(&mut self, request: Self::Request);
-    /// Takes away all that a request holds that has stored so many tokens of its output.
-    fn preempt(&mut self, request: &mut Self::Request, tokens: u64);
+    /// Takes away all that a request holds that has stored so many tokens of its output. This and what follows from it is for caches
+    /// that lack room at times.
+    fn preempt(&mut self, _request: &mut Self::Request, _tokens: u64) {}
     /// Tokens of its output that a request which was preempted had stored, and those it will have.
-    fn stored(&self, request: &Self::Request) -> (u64, u64);
+    fn stored(&self, _request: &Self::Request) -> (u64, u64) {
+        (0, 0)
+    }
     /// Looks a request that was preempted up again, and takes room for all that it had come to; whether there was any.
-    fn resume(&mut self, request: &mut Self::Request) -> bool;
+    fn resume(&mut self, _request: &mut Self::Request) -> bool {
+        true
+    }
     /// Forgets a request that was preempted.
-    fn abandon(&mut self, request: Self::Request);
+    fn abandon(&mut self, request: Self::Request) {
+        self.finish(request);
+    }
     /// The request as a snapshot keeps it.
     fn save(&self, request: &Self::Request) -> Self::Request;
     /// Gives a request back what it held as it was saved; `None` where it held nothing of the kind.

@@ -393,6 +393,7 @@ engine_options! {
                 (Profile::LeafFirst, Needs::Nothing),
                 (Profile::Vllm, Needs::Nothing),
                 (Profile::Sglang, Needs::OnePool),
+                (Profile::Lmcache, Needs::Nothing),
                 (Profile::LmcacheMp, Needs::Nothing),
                 (Profile::Mooncake, Needs::Nothing),
             ],

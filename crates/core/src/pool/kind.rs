@@ -1,6 +1,6 @@
 //! What pools of one configuration have in common: it is made once, however many of them there are.
 
-use crate::engines::profile::{OverlapMode, Profile};
+use crate::engines::profile::OverlapMode;
 use crate::estimate::curve::{Counting, Curve};
 use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::units::{PageBytes, PageSize};
@@ -66,7 +66,7 @@ impl PoolConfig {
     /// Whether requests that overlap are modelled, where events state durations.
     pub fn models_overlap(&self) -> bool {
         // A store's stack, which says what could be found without limit, is the paper's.
-        let is_store = matches!(self.profile, Profile::LmcacheMp | Profile::Mooncake);
+        let is_store = self.profile.is_store();
         is_store && self.rules.overlap == OverlapMode::On || self.engine().models_overlap()
     }
 

@@ -64,6 +64,7 @@ enum Caches {
     SglangLoads(SglangLoads),
     LmcacheMpLoads(Vec<Load<LmcacheMpCache>>),
     MooncakeLoads(Vec<Load<MooncakeCache>>),
+    LmcacheLoads(Vec<Load<LmcacheCache>>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -143,6 +144,7 @@ impl Caches {
                 visit(&mut **ceiling);
             }
             Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::LmcacheLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMpLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
@@ -313,6 +315,9 @@ impl CacheBank {
                             && PointCache::is_sound(&**ceiling, config, page_size)
                     })
             }
+            (Caches::LmcacheLoads(loads), Profile::Lmcache) => {
+                config.models_overlap() && all(loads, capacities, config, page_size)
+            }
             (Caches::LmcacheMpLoads(loads), Profile::LmcacheMp) => {
                 config.models_overlap() && all(loads, capacities, config, page_size)
             }
@@ -350,7 +355,10 @@ impl CacheBank {
             Caches::None | Caches::Sglang(_) | Caches::Hicache(_) => None,
             Caches::Mooncake(_) | Caches::MooncakeLoads(_) => None,
             Caches::SglangLoads(SglangLoads { ceiling: None, .. }) => None,
-            Caches::Lmcache(_) | Caches::LmcacheMp(_) | Caches::LmcacheMpLoads(_) => {
+            Caches::Lmcache(_)
+            | Caches::LmcacheLoads(_)
+            | Caches::LmcacheMp(_)
+            | Caches::LmcacheMpLoads(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
@@ -397,6 +405,7 @@ impl CacheBank {
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
                 Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
             }
+            Caches::Lmcache(caches) => Caches::LmcacheLoads(caches.into_iter().map(Load::new).collect()),
             Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(caches.into_iter().map(Load::new).collect()),
             Caches::Mooncake(caches) => Caches::MooncakeLoads(caches.into_iter().map(Load::new).collect()),
             others => others,
@@ -409,6 +418,7 @@ impl CacheBank {
             self.caches,
             Caches::HybridLoads(_)
                 | Caches::SglangLoads(_)
+                | Caches::LmcacheLoads(_)
                 | Caches::LmcacheMpLoads(_)
                 | Caches::MooncakeLoads(_)
         )
@@ -457,6 +467,7 @@ impl CacheBank {
             Caches::HybridLoads(HybridLoads { loads, .. }) => all(loads),
             Caches::SglangLoads(SglangLoads { loads, .. }) => all(loads),
             Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheLoads(loads) => all(loads),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),
@@ -483,6 +494,7 @@ impl CacheBank {
                 all(loads) + ceiling.as_ref().map_or(0, |ceiling| ceiling.memory_bytes())
             }
             Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheLoads(loads) => all(loads),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::LmcacheMpLoads(loads) => all(loads),
             Caches::Mooncake(caches) => all(caches),

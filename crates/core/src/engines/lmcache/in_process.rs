@@ -32,7 +32,7 @@ impl LmcacheRules {
     }
 }
 
-/// Chunks in one LRU order, serving one request after the other.
+/// Chunks in one LRU order.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedLmcache")]
 pub struct LmcacheCache {
@@ -86,17 +86,34 @@ impl LmcacheCache {
     /// Serves what is left of a request of which a tier above found so many leading pages: it is asked for the chunks
     /// from the one on that those end in, and says how many pages after them it found.
     pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
+        let (found, chunks) = self.look_up(event, above);
+        self.put_missing(found, chunks);
+        self.held.leave();
+        (u64::from(found) * self.pages_per_chunk()).saturating_sub(above)
+    }
+
+    /// Enters the path of a request and looks up its chunks behind what a tier above found, which become the youngest; up to
+    /// which one they were found, and how many there are.
+    pub(super) fn look_up(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32) {
         self.chunks.take(event);
         self.held.enter(&self.chunks.ids);
-        let (chunks, size) = (self.chunks.ids.len() as u32, u64::from(self.chunks.pages));
+        let chunks = self.chunks.ids.len() as u32;
         // At most the chunks, which are counted in 32 bits.
-        let first = (above / size).min(u64::from(chunks)) as u32;
+        let first = (above / self.pages_per_chunk()).min(u64::from(chunks)) as u32;
         let found = self.held.found((first, chunks));
         self.held.refresh(first, found);
+        (found, chunks)
+    }
+
+    /// Makes room for the chunks of the request from `found` on, whether they are there or not, and puts those that are not.
+    pub(super) fn put_missing(&mut self, found: u32, chunks: u32) {
         let room = self.make_room(u64::from(chunks - found));
         self.held.put(found, found + room as u32);
-        self.held.leave();
-        (u64::from(found) * size).saturating_sub(above)
+    }
+
+    /// Pages of the log per chunk.
+    pub(super) fn pages_per_chunk(&self) -> u64 {
+        u64::from(self.chunks.pages)
     }
 
     /// Chunks the cache can hold.

@@ -78,20 +78,6 @@ impl LoadedCache for MooncakeCache {
         self.save_pages(&mut request);
     }
 
-    fn preempt(&mut self, _: &mut MooncakeRequest, _: u64) {}
-
-    fn stored(&self, _: &MooncakeRequest) -> (u64, u64) {
-        (0, 0)
-    }
-
-    fn resume(&mut self, _: &mut MooncakeRequest) -> bool {
-        true
-    }
-
-    fn abandon(&mut self, request: MooncakeRequest) {
-        self.finish(request);
-    }
-
     fn save(&self, request: &MooncakeRequest) -> MooncakeRequest {
         let mut path = Vec::new();
         if request.pages > 0 {

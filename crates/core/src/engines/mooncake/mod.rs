@@ -165,7 +165,6 @@ impl MooncakeCache {
 
     /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is missing of them.
     fn look_up(&mut self, path: &[NodeIndex], asked: (u32, u32), now: Moment) -> (u32, Vec<Missing>) {
-        self.check_up_to(now);
         let found = self.tree.run_from(path, 0, asked);
         let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
         let mut missing = Vec::new();
@@ -194,8 +193,8 @@ impl MooncakeCache {
         }
     }
 
-    /// When a request is served: at its time, or, where it has that of the one before it, after that one. A
-    /// request that comes late in the log is served with the one before it.
+    /// When a request is served, the checks before it made: at its time, or, where it has that of the one before it, after that
+    /// one. A request that comes late in the log is served with the one before it.
     fn arrive(&mut self, at: EventTime, pages: u32) -> Moment {
         const LARGEST: i64 = 1_000_000_000_000_000;
         let stamp = (at.0.clamp(-LARGEST, LARGEST) + LARGEST) as u64 * 1000;
@@ -203,6 +202,7 @@ impl MooncakeCache {
         let now = if stamp <= last_stamp { free } else { stamp.max(last_now) };
         let takes = REQUEST_TAKES + PAGE_TAKES * u64::from(pages);
         self.last = (stamp.max(last_stamp), now, now.saturating_add(takes));
+        self.check_up_to(now);
         now
     }
 
