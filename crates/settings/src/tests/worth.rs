@@ -60,7 +60,7 @@ fn what_restarts_cost_is_asked_of_all_pools_or_of_one() {
     for (text, key) in [
         ("[estimate]\nrestarts = true\nsample_rate = 0.5", "estimate.restarts"),
         ("[[pools]]\nname = \"a\"\nrestarts = true\nsample_rate = 0.5", "pools[0].restarts"),
-        ("[estimate]\nrestarts = true\nprofile = \"sglang\"", "estimate.restarts"),
+        ("[estimate]\nrestarts = true\nengine = \"sglang\"", "estimate.restarts"),
         ("[estimate]\nrestarts = true\nwindows = [\"last:70000\"]", "estimate.windows"),
     ] {
         let said = problems(text, &[]).join("\n");
