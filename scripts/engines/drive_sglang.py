@@ -184,6 +184,10 @@ def drive(requests, settings, capacity):
         import drive_hicache
 
         return drive_hicache.drive(requests, settings, capacity)
+    if "mamba" in settings.get("groups", []):
+        import drive_sglang_states
+
+        return drive_sglang_states.drive(requests, settings, capacity)
     if "groups" in settings:
         import drive_sglang_pools
 

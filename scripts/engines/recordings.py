@@ -143,6 +143,16 @@ SGLANG_WINDOWS = [
     ("agents-64", "window-128-chunk-512", ["full", "window:128"], {"outputs": "ignored", "prefill_chunk_tokens": 512}, [400, 650, 1000, 1600, 3000, 6000]),
 ]
 
+# SGLang with a pool of its own for states: Qwen3-Next in both types of its states, at its default ratio of memory and at
+# another, in chunks and in one. Capacities are blocks of one group's layers, split by the engine's rule.
+SGLANG_STATES = [
+    ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, [2500, 4000, 6000, 9000, 14000, 30000]),
+    ("agents-16", "mamba-3-ignored", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544}, [2500, 4000, 6000, 9000, 14000, 30000]),
+    ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, [2200, 3000, 4500, 7000, 12000, 24000]),
+    ("agents-16", "mamba-3-float32", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 1056, "prefill_chunk_tokens": 1008}, [4000, 6000, 9000, 14000, 24000, 50000]),
+    ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "outputs": "ignored", "prefill_chunk_tokens": 512}, [1200, 2000, 3000, 4500, 7000, 14000]),
+]
+
 
 class Recording:
     def __init__(self, engine, workload, name, settings, capacities=None):
@@ -218,6 +228,11 @@ def windows(workload, name, groups, options, capacities):
     return Recording("sglang", workload, f"sglang_pools_{workload}_{name}", settings, capacities)
 
 
+def states(workload, name, groups, options, capacities):
+    settings = {"outputs": "cached", "groups": groups, "mamba_full_memory_ratio": 0.9, "prefill_chunk_tokens": 8192} | options
+    return Recording("sglang", workload, f"sglang_states_{workload}_{name}", settings, capacities)
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
@@ -242,6 +257,7 @@ def recordings(engine):
         ]
         hicaches = [hicache(*each, write) for each in HICACHES for write in WRITES]
         loads = [sglang_load(*each) for each in SGLANG_LOADS]
-        return plain + drafts + hicaches + [windows(*each) for each in SGLANG_WINDOWS] + loads
+        pools = [windows(*each) for each in SGLANG_WINDOWS] + [states(*each) for each in SGLANG_STATES]
+        return plain + drafts + hicaches + pools + loads
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

@@ -105,7 +105,7 @@ impl Ceilings {
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
     let has_head = config.profile == Profile::Sglang && config.rules.draft_tokens > 0;
     has_head
-        || config.rules.has_window_pool(config.profile)
+        || config.rules.has_other_pool(config.profile)
         || (config.profile == Profile::Vllm && config.is_pointwise())
 }
 

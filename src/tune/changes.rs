@@ -23,6 +23,7 @@ pub enum Topic {
     RetentionInterval,
     PrefillChunk,
     WindowPool,
+    StatePool,
     ChunkTokens,
     Lease,
     Watermark,
@@ -133,6 +134,13 @@ fn engine_rules(base: &Setup) -> Vec<Change> {
         for share in shares.into_iter().filter(|share| *share != rules.swa_full_tokens_ratio) {
             let set = move |rules: &mut EngineRules| rules.swa_full_tokens_ratio = share;
             all.push(Change::rule(Topic::WindowPool, format!("--swa-full-tokens-ratio {share}"), set));
+        }
+    }
+    if rules.has_state_pool(profile) {
+        let shares = [100, 200, 400, 600, 900, 1000].map(Ratio::per_mille);
+        for share in shares.into_iter().filter(|share| *share != rules.mamba_full_memory_ratio) {
+            let set = move |rules: &mut EngineRules| rules.mamba_full_memory_ratio = share;
+            all.push(Change::rule(Topic::StatePool, format!("--mamba-full-memory-ratio {share}"), set));
         }
     }
     if rules.draft_tokens > 0 {

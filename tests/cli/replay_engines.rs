@@ -485,7 +485,21 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
-        (&["--engine", "sglang", "--attention", "full+3*mamba"], "sglang with windows"),
+        (&["--engine", "sglang", "--attention", "full+3*mamba"], "give --state-tokens"),
+        (
+            &[
+                "--engine",
+                "sglang",
+                "--attention",
+                "full+3*mamba",
+                "--state-tokens",
+                "9",
+                "--page-size",
+                "48",
+            ],
+            "does not divide 256",
+        ),
+        (&["--engine", "sglang", "--state-tokens", "9"], "such as full+3*mamba"),
         (&["--engine", "sglang", "--swa-full-tokens-ratio", "0.5"], "give --attention"),
         (
             &["--engine", "vllm", "--attention", "full+window:128", "--swa-full-tokens-ratio", "0.5"],

@@ -18,6 +18,7 @@ mod replayed_ranges;
 mod sampling;
 mod sglang;
 mod sglang_load;
+mod states;
 mod stores;
 mod stores_load;
 mod tiers;

@@ -33,6 +33,9 @@ struct Settings {
     prefill_chunk_tokens: Option<u32>,
     /// SGLang's pool of windows.
     swa_full_tokens_ratio: Option<f64>,
+    /// SGLang's pool of states, and how large one of them is.
+    mamba_full_memory_ratio: Option<f64>,
+    state_tokens: Option<u32>,
     /// LMCache as a process of its own, with the shares of its loop.
     #[serde(default)]
     process: bool,
@@ -94,6 +97,10 @@ impl Recorded {
 
     fn has_window_pool(&self) -> bool {
         self.settings.swa_full_tokens_ratio.is_some()
+    }
+
+    fn has_state_pool(&self) -> bool {
+        self.settings.state_tokens.is_some()
     }
 
     fn has_host(&self) -> bool {
@@ -163,7 +170,8 @@ impl Recorded {
         let pages: Vec<_> = self.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
         let page_size = self.page_size.to_string();
         let mut command = kvset(&["replay", "--engine", &self.engine, "--outputs", &self.settings.outputs]);
-        if self.engine != "paper" && !self.has_window_pool() && self.settings.step_ms.is_none() {
+        let has_own_pools = self.has_window_pool() || self.has_state_pool();
+        if self.engine != "paper" && !has_own_pools && self.settings.step_ms.is_none() {
             // Its classes were driven with one request after another.
             command.args(["--overlap", "off"]);
         }
@@ -174,9 +182,13 @@ impl Recorded {
             ("--watermark", self.settings.watermark),
             ("--eviction-ratio", self.settings.eviction_ratio),
             ("--swa-full-tokens-ratio", self.settings.swa_full_tokens_ratio),
+            ("--mamba-full-memory-ratio", self.settings.mamba_full_memory_ratio),
         ];
         for (option, share) in shares.into_iter().filter_map(|(option, share)| Some((option, share?))) {
             command.args([option, &share.to_string()]);
+        }
+        if let Some(tokens) = self.settings.state_tokens {
+            command.args(["--state-tokens", &tokens.to_string()]);
         }
         if let Some(lease) = self.settings.lease_ms {
             command.args(["--lease", &format!("{lease}ms")]);
@@ -406,6 +418,11 @@ fn requests_equal_sglang_with_a_pool_of_windows() {
 }
 
 #[test]
+fn requests_equal_sglang_with_a_pool_of_states() {
+    compare_all("sglang_states_", 5, Recorded::is_hybrid);
+}
+
+#[test]
 fn requests_equal_sglang_with_hicache_on_device_and_host() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
@@ -463,7 +480,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 96);
+    assert_eq!(recordings.len(), 101);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -488,6 +505,9 @@ fn every_recording_is_whole() {
         assert!(shares.iter().all(|share| share.is_some() == (is_process || is_store)), "{name}");
         let has_window_pool = name.starts_with("sglang_pools_");
         assert_eq!(recorded.settings.swa_full_tokens_ratio.is_some(), has_window_pool, "{name}");
+        let told =
+            [recorded.settings.mamba_full_memory_ratio.is_some(), recorded.settings.state_tokens.is_some()];
+        assert_eq!(told, [name.starts_with("sglang_states_"); 2], "{name}");
         assert_eq!(recorded.settings.lease_ms.is_some(), is_store, "{name}");
         assert_eq!(recorded.settings.below_pages.is_some(), recorded.settings.below.is_some(), "{name}");
         assert_eq!(

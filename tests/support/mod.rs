@@ -9,5 +9,6 @@ pub mod slow_hybrid;
 pub mod slow_load;
 pub mod slow_offload;
 pub mod slow_sglang;
+pub mod slow_states;
 pub mod slow_stores;
 pub mod slow_windows;

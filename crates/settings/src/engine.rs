@@ -97,5 +97,7 @@ pub(super) fn refused_key(error: &EngineRulesError) -> &'static str {
         EngineRulesError::Page(PageMismatch::Host(_)) => "hicache",
         EngineRulesError::Page(PageMismatch::Hybrid(RulesError::Retention { .. })) => "retention_interval",
         EngineRulesError::Page(PageMismatch::Hybrid(RulesError::Chunk { .. })) => "prefill_chunk",
+        EngineRulesError::Page(PageMismatch::Hybrid(RulesError::StatePage { .. })) => "page_size",
+        EngineRulesError::Page(PageMismatch::Hybrid(RulesError::NoStateSize)) => "attention",
     }
 }

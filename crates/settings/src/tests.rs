@@ -42,6 +42,8 @@ fn with_examples(left_out: &[&str]) -> String {
 const OF_VLLM: [&str; 4] = ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = "];
 const OF_SGLANG: [&str; 2] = ["hicache = ", "hicache_write = "];
 const OF_WINDOWS: [&str; 3] = ["attention = ", "prefill_chunk = ", "swa_full_tokens_ratio = "];
+const OF_STATES: [&str; 4] =
+    ["attention = ", "prefill_chunk = ", "mamba_full_memory_ratio = ", "state_tokens = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
 const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
 const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
@@ -50,7 +52,8 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
     let further = ["traffic = true", "overlap = ", "hold_back"];
-    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
+    let of_engines =
+        [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_STATES, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
@@ -58,6 +61,7 @@ fn every_example_in_the_default_file_is_valid() {
         ("vllm", &OF_VLLM[..]),
         ("sglang", &OF_SGLANG),
         ("sglang", &OF_WINDOWS),
+        ("sglang", &OF_STATES),
         ("lmcache", &OF_LMCACHE),
         ("lmcache-mp", &OF_LMCACHE_MP),
         ("mooncake", &OF_MOONCAKE),
@@ -80,10 +84,13 @@ fn every_example_in_the_default_file_is_valid() {
                 "tenants = ",
                 "optimal = ",
                 "traffic = ",
+                "restarts = ",
             ])
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
-        let settings = load(&text, &[]).expect(engine);
+        // Of groups that have states where these are needed.
+        let groups = if own.contains(&"state_tokens = ") { "full+3*mamba" } else { "full+window:128" };
+        let settings = load(&text.replace("full+window:128", groups), &[]).expect(engine);
         assert_eq!(settings.estimate.engine_options.0.keys().count(), own.len(), "{engine}");
     }
 }
@@ -543,7 +550,14 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
     says("[estimate]\noverlap = \"on\"\n", &["estimate.overlap: "]);
     let sglang = "[estimate]\nengine = \"sglang\"\n";
-    says(&format!("{sglang}attention = \"full+mamba\"\n"), &["estimate.attention: "]);
+    says(&format!("{sglang}attention = \"full+mamba\"\n"), &["estimate.attention: how large a state"]);
+    let states = format!("{sglang}attention = \"full+mamba\"\nstate_tokens = 544\n");
+    says(&format!("{states}hicache = \"9p\"\n"), &["estimate.attention: "]);
+    says(
+        &format!("{states}page_size = 48\n"),
+        &["estimate.page_size: a page of 48 tokens does not divide 256"],
+    );
+    assert!(load(&format!("{states}mamba_full_memory_ratio = 0.5\n"), &[]).is_ok());
     says(&format!("{sglang}swa_full_tokens_ratio = 0.5\n"), &["estimate.swa_full_tokens_ratio: "]);
     says(&format!("{sglang}attention = \"full+window:9\"\nhicache = \"9p\"\n"), &["estimate.attention: "]);
     says(&format!("{sglang}attention = \"full+window:9\"\ndraft_head = 1\n"), &["estimate.attention: "]);

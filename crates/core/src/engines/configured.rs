@@ -5,7 +5,7 @@ use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
-use super::sglang::{CapacityTooLarge, WindowRules};
+use super::sglang::{CapacityTooLarge, StateRules, WindowRules};
 use super::vllm_offload::{OffloadOptions, OffloadRules};
 use crate::units::PageSize;
 
@@ -70,6 +70,9 @@ impl EngineRules {
             let (value, expected) = (option.written(self), option.values.to_string());
             return Err(EngineRulesError::Range { key: option.key, value, expected });
         }
+        if self.has_state_pool(engine) && self.state_tokens == 0 {
+            return Err(PageMismatch::from(RulesError::NoStateSize).into());
+        }
         match page_size {
             Some(page_size) => Ok(self.check_page(engine, page_size)?),
             None => Ok(()),
@@ -90,6 +93,9 @@ impl EngineRules {
             }
             Profile::Sglang if self.has_window_pool(profile) => {
                 Ok(self.windows(page_size, Outputs::Cached).check()?)
+            }
+            Profile::Sglang if self.has_state_pool(profile) => {
+                Ok(self.states(page_size, Outputs::Cached).check()?)
             }
             _ => Ok(()),
         }
@@ -112,6 +118,18 @@ impl EngineRules {
         WindowRules {
             attention: self.attention.clone(),
             swa_full_tokens_ratio: self.swa_full_tokens_ratio,
+            prefill_chunk: self.prefill_chunk,
+            page_size,
+            outputs,
+        }
+    }
+
+    /// What the model of SGLang's pool of states keeps to.
+    pub fn states(&self, page_size: PageSize, outputs: Outputs) -> StateRules {
+        StateRules {
+            attention: self.attention.clone(),
+            mamba_full_memory_ratio: self.mamba_full_memory_ratio,
+            state_tokens: self.state_tokens,
             prefill_chunk: self.prefill_chunk,
             page_size,
             outputs,

@@ -105,11 +105,15 @@ pub enum Needs {
     BlockPool,
     /// A pool for windows alongside that of full attention, in SGLang.
     WindowPool,
+    /// A pool for states alongside that of full attention, in SGLang.
+    StatePool,
+    /// One of these pools.
+    OtherPool,
     /// A host tier of the engine's own.
     HostTier,
     /// No such tier.
     NoHostTier,
-    /// No such tier, and no pool for windows.
+    /// No such tier, and no pool for windows or states.
     OnePool,
 }
 
@@ -121,9 +125,11 @@ impl Needs {
             Self::SeveralGroups => !rules.attention.is_full(),
             Self::BlockPool => rules.is_pool_of_blocks(engine),
             Self::WindowPool => rules.has_window_pool(engine),
+            Self::StatePool => rules.has_state_pool(engine),
+            Self::OtherPool => rules.has_other_pool(engine),
             Self::HostTier => rules.hicache.is_some(),
             Self::NoHostTier => rules.hicache.is_none(),
-            Self::OnePool => rules.hicache.is_none() && !rules.has_window_pool(engine),
+            Self::OnePool => rules.hicache.is_none() && !rules.has_other_pool(engine),
         }
     }
 
@@ -134,9 +140,11 @@ impl Needs {
             Self::SeveralGroups => "several groups of layers",
             Self::BlockPool => "several groups of layers or a draft head",
             Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
+            Self::StatePool => "states alongside full attention, no host tier and no draft head",
+            Self::OtherPool => "windows or states alongside full attention, no host tier and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
-            Self::OnePool => "no host tier and no windows",
+            Self::OnePool => "no host tier, no windows and no states",
         }
     }
 
@@ -148,8 +156,11 @@ impl Needs {
             Self::BlockPool => {
                 Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
             }
-            Self::WindowPool => {
+            Self::WindowPool | Self::OtherPool => {
                 Some("give --attention such as full+window:128, without --draft-head and --below hicache")
+            }
+            Self::StatePool => {
+                Some("give --attention such as full+3*mamba, without --draft-head and --below hicache")
             }
             Self::HostTier => Some("give --below hicache:SIZE"),
             Self::NoHostTier => Some("leave --below hicache out"),
@@ -220,8 +231,9 @@ engine_options! {
     #[serde(deny_unknown_fields, default)]
     pub struct EngineRules {
         /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or full+3*mamba;
-        /// full where it is left out, or what --model-config says. Capacities are then blocks of all groups. In SGLang windows
-        /// have a pool of their own in the same memory. More memory can lose hits, so capacities are modelled one by one.
+        /// full where it is left out, or what --model-config says. Capacities are then blocks of all groups. In SGLang windows,
+        /// or states, have a pool of their own in the same memory. More memory can lose hits, so capacities are modelled one by
+        /// one.
         attention: Attention = Attention::default() => {
             key: "attention",
             flag: Some("attention"),
@@ -229,7 +241,7 @@ engine_options! {
             values: Values::Text("groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\""),
             alone: None,
             example: "full+window:128",
-            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::WindowPool)],
+            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::OtherPool)],
             differs_by_pool: true,
         }
         /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is left
@@ -246,7 +258,7 @@ engine_options! {
             differs_by_pool: true,
         }
         /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its own CPU
-        /// tier, in SGLang with windows; 8192 where it is left out.
+        /// tier, in SGLang with windows or states; 8192 where it is left out.
         prefill_chunk: u32 = Self::PREFILL_CHUNK => {
             key: "prefill_chunk",
             flag: Some("prefill-chunk"),
@@ -254,7 +266,7 @@ engine_options! {
             values: Values::Count(1..=MAX_TOKENS),
             alone: None,
             example: "8192",
-            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::WindowPool)],
+            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::OtherPool)],
             differs_by_pool: true,
         }
         /// Tokens of SGLang's pool of windows for each token of its pool of full attention; 0.8 where it is left out.
@@ -267,6 +279,31 @@ engine_options! {
             alone: None,
             example: "0.8",
             engines: &[(Profile::Sglang, Needs::WindowPool)],
+            differs_by_pool: true,
+        }
+        /// Memory of SGLang's pool of states for that of its pool of full attention; 0.9 where it is left out.
+        #[serde(skip_serializing_if = "is_mamba_full_memory_ratio")]
+        mamba_full_memory_ratio: Ratio = Self::MAMBA_FULL_MEMORY_RATIO => {
+            key: "mamba_full_memory_ratio",
+            flag: Some("mamba-full-memory-ratio"),
+            value_name: "SHARE",
+            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            alone: None,
+            example: "0.9",
+            engines: &[(Profile::Sglang, Needs::StatePool)],
+            differs_by_pool: true,
+        }
+        /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say; needed for
+        /// states in SGLang.
+        #[serde(skip_serializing_if = "is_zero")]
+        state_tokens: u32 = 0 => {
+            key: "state_tokens",
+            flag: Some("state-tokens"),
+            value_name: "TOKENS",
+            values: Values::Count(1..=MAX_TOKENS),
+            alone: None,
+            example: "544",
+            engines: &[(Profile::Sglang, Needs::StatePool)],
             differs_by_pool: true,
         }
         /// Tokens of one of LMCache's chunks, a multiple of the page; 256 where it is left out.
@@ -418,6 +455,10 @@ fn is_swa_full_tokens_ratio(share: &Ratio) -> bool {
     *share == EngineRules::SWA_FULL_TOKENS_RATIO
 }
 
+fn is_mamba_full_memory_ratio(share: &Ratio) -> bool {
+    *share == EngineRules::MAMBA_FULL_MEMORY_RATIO
+}
+
 fn is_mp_watermark(share: &Ratio) -> bool {
     *share == EngineRules::MP_WATERMARK
 }
@@ -431,6 +472,8 @@ impl EngineRules {
     pub const PREFILL_CHUNK: u32 = 8192;
     /// SGLang's `swa_full_tokens_ratio`.
     pub const SWA_FULL_TOKENS_RATIO: Ratio = Ratio::per_mille(800);
+    /// SGLang's `mamba_full_memory_ratio`.
+    pub const MAMBA_FULL_MEMORY_RATIO: Ratio = Ratio::per_mille(900);
     /// LMCache's `chunk_size`.
     pub const CHUNK_TOKENS: u32 = 256;
     /// Mooncake's `default_kv_lease_ttl`.
@@ -458,6 +501,19 @@ impl EngineRules {
             && matches!(self.attention.other(), Some(GroupKind::Window(_)))
             && self.hicache.is_none()
             && self.draft_tokens == 0
+    }
+
+    /// Whether SGLang's pool of states is modelled alongside that of full attention.
+    pub fn has_state_pool(&self, engine: Profile) -> bool {
+        engine == Profile::Sglang
+            && self.attention.other() == Some(GroupKind::Mamba)
+            && self.hicache.is_none()
+            && self.draft_tokens == 0
+    }
+
+    /// Whether one of these pools is.
+    pub fn has_other_pool(&self, engine: Profile) -> bool {
+        self.has_window_pool(engine) || self.has_state_pool(engine)
     }
 
     /// Whether all options are at their defaults.

@@ -65,6 +65,12 @@ impl Ratio {
         (u128::from(count) * denominator / parts) as u64
     }
 
+    /// The part of `count` that is this share of the rest: `floor(count * self / (1 + self))`, exactly.
+    pub fn part_against_one(self, count: u64) -> u64 {
+        let product = u128::from(count) * u128::from(self.numerator);
+        (product / (u128::from(self.denominator) + u128::from(self.numerator))) as u64
+    }
+
     /// Takes this share of `count` in whole units over many calls: what a call cannot take whole is
     /// carried, in units of one over the denominator, to the next.
     pub fn split(self, count: u64, carry: u64) -> (u64, u64) {

@@ -12,7 +12,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::Load;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache};
+use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
 use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -65,6 +65,7 @@ enum Caches {
     LmcacheMpLoads(Vec<Load<LmcacheMpCache>>),
     MooncakeLoads(Vec<Load<MooncakeCache>>),
     LmcacheLoads(Vec<Load<LmcacheCache>>),
+    States(States),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -128,6 +129,13 @@ struct Windows {
     ceiling: Box<WindowCache>,
 }
 
+/// The same with a pool of states.
+#[derive(Debug, Serialize, Deserialize)]
+struct States {
+    caches: Vec<StateCache>,
+    ceiling: Box<StateCache>,
+}
+
 impl Caches {
     /// Visits each of them, and last the one that never evicts, where there is one.
     fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut (dyn PointCache + Send))) {
@@ -140,6 +148,10 @@ impl Caches {
                 visit(&mut **ceiling);
             }
             Self::Windows(Windows { caches, ceiling }) => {
+                caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut **ceiling);
+            }
+            Self::States(States { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
@@ -222,6 +234,14 @@ impl CacheBank {
                 let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 Caches::Windows(Windows { caches, ceiling })
             }
+            Profile::Sglang if rules.has_state_pool(config.profile) => {
+                let rules = rules.states(page_size, config.outputs);
+                rules.check()?;
+                let cache = |p| StateCache::new(p, rules.clone());
+                let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                let ceiling = Box::new(StateCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                Caches::States(States { caches, ceiling })
+            }
             // Cannot fail: capacities lie within the tracked bound.
             Profile::Sglang => Caches::Sglang(
                 pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
@@ -282,6 +302,13 @@ impl CacheBank {
             }
             (Caches::Windows(Windows { caches, ceiling }), Profile::Sglang) => {
                 config.rules.has_window_pool(config.profile)
+                    && all(caches, capacities, config, page_size)
+                    && ceiling.never_evicts()
+                    && ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&**ceiling, config, page_size)
+            }
+            (Caches::States(States { caches, ceiling }), Profile::Sglang) => {
+                config.rules.has_state_pool(config.profile)
                     && all(caches, capacities, config, page_size)
                     && ceiling.never_evicts()
                     && ceiling.capacity() == config.max_tracked_pages
@@ -368,7 +395,8 @@ impl CacheBank {
             | Caches::HybridLoads(_)
             | Caches::SglangLoads(_)
             | Caches::DraftSglang(_)
-            | Caches::Windows(_) => self.last_hits.pop(),
+            | Caches::Windows(_)
+            | Caches::States(_) => self.last_hits.pop(),
         };
     }
 
@@ -461,6 +489,7 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
             Caches::Windows(Windows { caches, .. }) => all(caches),
+            Caches::States(States { caches, .. }) => all(caches),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches)
             }
@@ -486,6 +515,7 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Windows(Windows { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::States(States { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }

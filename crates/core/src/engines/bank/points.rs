@@ -4,7 +4,7 @@ use super::{Found, PointCache};
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
-use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache};
+use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
 use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -53,6 +53,18 @@ impl PointCache for WindowCache {
 
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.windows(page_size, config.outputs) && self.is_countable()
+    }
+}
+
+impl PointCache for StateCache {
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.states(page_size, config.outputs) && self.is_countable()
     }
 }
 

@@ -48,6 +48,21 @@ pub enum RulesError {
         /// Tokens per page.
         page_size: PageSize,
     },
+    /// SGLang refuses it as well.
+    #[error(
+        "a page of {page_size} tokens does not divide 256, which are the tokens between states that SGLang keeps: choose one \
+         that does"
+    )]
+    StatePage {
+        /// Tokens per page.
+        page_size: PageSize,
+    },
+    /// The groups do not say it.
+    #[error(
+        "how large a state is has to be known to split the memory: give --state-tokens, or set \
+         state_tokens, the tokens of one full group that take as much"
+    )]
+    NoStateSize,
 }
 
 impl HybridRules {

@@ -1,7 +1,8 @@
 //! What a pool alongside that of full attention holds of a tree's nodes, in the order in which it gives them up.
 //!
-//! The pool of windows has the last pages of what was computed, of whole nodes. A node is in the order while the pool holds
-//! it, and the order is a list, for a part that is split off comes right behind the rest.
+//! The pool of windows has the last pages of what was computed, of whole nodes; a pool of states has one at the end of a node.
+//! A node is in the order while the pool holds it, and the order is a list, for a part that is split off comes right behind
+//! the rest.
 
 use super::node::{NONE, NodeIndex};
 
@@ -28,11 +29,18 @@ pub(super) struct Auxiliary {
     newest: NodeIndex,
     oldest: NodeIndex,
     pages: u64,
+    /// Whether what a node has lies at its end, so that a split leaves it to the lower part.
+    is_at_end: bool,
 }
 
 impl Auxiliary {
     pub(super) fn new() -> Self {
-        Self { links: Vec::new(), newest: NONE, oldest: NONE, pages: 0 }
+        Self { links: Vec::new(), newest: NONE, oldest: NONE, pages: 0, is_at_end: false }
+    }
+
+    /// The same of a pool of states: each node that it holds counts as one page.
+    pub(super) fn of_states() -> Self {
+        Self { is_at_end: true, ..Self::new() }
     }
 
     /// Pages of the pool that nodes have.
@@ -91,8 +99,12 @@ impl Auxiliary {
         self.put_behind(younger, index);
     }
 
-    /// A node is split: the first pages of what it has are those of `upper`, right behind it, which is locked as it is.
+    /// A node is split: the first pages of what it has are those of `upper`, right behind it, which is locked as it is; a
+    /// state stays with `lower`, and so does its lock.
     pub(super) fn split(&mut self, lower: NodeIndex, upper: NodeIndex, at: u64) {
+        if self.is_at_end {
+            return;
+        }
         let Link { pages, is_locked, .. } = self.link(lower);
         self.set_locked(upper, is_locked);
         if pages > 0 {

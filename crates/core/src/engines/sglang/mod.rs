@@ -12,16 +12,20 @@ mod node;
 mod progress;
 mod saved;
 mod saved_hicache;
+mod saved_states;
 mod saved_windows;
 mod shape;
 mod sides;
+mod states;
 mod tree;
 mod windows;
 
 pub use hicache::{HicacheCache, HicacheHits, HicacheRules, WritePolicy};
 pub use saved::{RestoreError, SavedCache, SavedNode};
 pub use saved_hicache::{SavedHicache, SavedHicacheNode};
+pub use saved_states::{SavedStateNode, SavedStates};
 pub use saved_windows::{SavedWindowNode, SavedWindows};
+pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowRules};
 
 use crate::engines::profile::Outputs;
@@ -34,6 +38,9 @@ use tree::{Touching, Tree};
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
 pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
+
+/// Most tokens of an answer that a request reserves before it starts: SGLang's `CLIP_MAX_NEW_TOKENS`.
+const MOST_RESERVED: u64 = 4096;
 
 /// Why a cache cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

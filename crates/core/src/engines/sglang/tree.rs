@@ -59,6 +59,11 @@ impl Tree {
         }
     }
 
+    /// The same alongside a pool of states.
+    pub(super) fn with_states() -> Self {
+        Self { auxiliary: Auxiliary::of_states(), ..Self::new() }
+    }
+
     /// Pages of the nodes on the device.
     pub(super) fn pages(&self) -> u64 {
         self.pages

@@ -5,7 +5,7 @@ use super::node::{NONE, NodeIndex, ROOT};
 use super::progress::Progress;
 use super::shape::Shape;
 use super::tree::{Touching, Tree};
-use super::{CapacityTooLarge, MAX_CAPACITY, SglangHits};
+use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
@@ -431,6 +431,3 @@ impl WindowCache {
         self.windows.saturating_sub(self.locked + progress.own_pages().windows)
     }
 }
-
-/// Most tokens of an answer that a request reserves before it starts: SGLang's `CLIP_MAX_NEW_TOKENS`.
-const MOST_RESERVED: u64 = 4096;

@@ -8,7 +8,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, Lmca
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::EngineRules;
-use crate::engines::sglang::{HicacheCache, SglangCache, WindowCache, WritePolicy};
+use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache, WritePolicy};
 use crate::pool::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
@@ -18,11 +18,12 @@ use proptest::prelude::*;
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
 
 /// Each engine that has a cache a capacity, with options.
-pub(super) const ENGINES: [(Profile, &str, u32); 7] = [
+pub(super) const ENGINES: [(Profile, &str, u32); 8] = [
     (Profile::Sglang, "full", 256),
     (Profile::Vllm, "full+window:9", 256),
     (Profile::Vllm, "full+2*mamba", 256),
     (Profile::Sglang, "full+window:9", 256),
+    (Profile::Sglang, "full+2*mamba", 256),
     (Profile::Lmcache, "full", 2 * PAGE_SIZE),
     (Profile::LmcacheMp, "full", 2 * PAGE_SIZE),
     (Profile::Mooncake, "full", 256),
@@ -32,8 +33,14 @@ pub(super) fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -
     let attention = attention.parse().expect("groups");
     PoolConfig {
         profile,
-        rules: EngineRules { attention, chunk_tokens, lease_ms: 3, ..EngineRules::default() }
-            .of_profile(profile),
+        rules: EngineRules {
+            attention,
+            chunk_tokens,
+            lease_ms: 3,
+            state_tokens: 1,
+            ..EngineRules::default()
+        }
+        .of_profile(profile),
         page_size: PageSize::new(PAGE_SIZE),
         target_ratios: ratios(&["0.9", "1"]),
         capacities: ["3p", "6p", "12p", "40p", "2000p"].map(|text| text.parse().expect("pages")).into(),
@@ -60,6 +67,7 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let hybrid = rules.hybrid(page_size, Outputs::Cached);
     let mut hybrid = HybridCache::new(capacity, hybrid).expect("sound rules");
     let mut windows = WindowCache::new(capacity, rules.windows(page_size, Outputs::Cached)).expect("small");
+    let mut states = StateCache::new(capacity, rules.states(page_size, Outputs::Cached)).expect("small");
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
     let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
     let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
@@ -68,6 +76,7 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
         match config.profile {
             Profile::Sglang if rules.has_window_pool(config.profile) => windows.request(&request).hits,
+            Profile::Sglang if rules.has_state_pool(config.profile) => states.request(&request).hits,
             Profile::Sglang => sglang.request(&request).hits,
             Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
             Profile::LmcacheMp => lmcache_mp.as_mut().expect("whole pages").request(&request),

@@ -1,0 +1,386 @@
+//! SGLang with a pool of its own for states of linear attention: one radix tree over that pool and the one of full
+//! attention, at one capacity of both together (ENGINES 2, SGLang's pool of states).
+
+use super::node::{NONE, NodeIndex, ROOT};
+use super::shape::Shape;
+use super::tree::{Touching, Tree};
+use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
+use crate::engines::hybrid::{Attention, GroupKind, RulesError};
+use crate::engines::profile::Outputs;
+use crate::request::event::RequestEvent;
+use crate::units::ratio::Ratio;
+use crate::units::{PageCount, PageSize, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// Tokens between states that a step can keep: SGLang's chunk of linear attention. A larger page takes its place.
+const CHUNK: u64 = 64;
+
+/// Tokens of an answer between states that are kept: SGLang's `mamba_track_interval`, a multiple of the page.
+const INTERVAL: u64 = 256;
+
+/// States that a request holds: its own, and two to keep others in.
+const OWN_STATES: u64 = 3;
+
+/// States that a pool needs to serve any request: those of the request, one that it found and one more to go on with.
+const LEAST_STATES: u64 = OWN_STATES + 2;
+
+/// What decides a cache's answers besides its capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRules {
+    /// The groups of layers: full ones, and states.
+    pub attention: Attention,
+    /// Memory of states for that of full attention (`mamba_full_memory_ratio`).
+    pub mamba_full_memory_ratio: Ratio,
+    /// Tokens of one full group that take as much memory as one state of one group.
+    pub state_tokens: u32,
+    /// Most tokens of a prompt that one step computes (`chunked_prefill_size`).
+    pub prefill_chunk: u32,
+    /// Tokens per page.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+}
+
+impl StateRules {
+    /// Whether a cache can keep these.
+    ///
+    /// # Errors
+    /// [`RulesError`] where the chunk is smaller than the page, or the page does not divide 256.
+    pub fn check(&self) -> Result<(), RulesError> {
+        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
+        if chunk < page_size.get() {
+            return Err(RulesError::Chunk { chunk, page_size });
+        }
+        if !INTERVAL.is_multiple_of(self.page()) {
+            return Err(RulesError::StatePage { page_size });
+        }
+        Ok(())
+    }
+
+    /// Pages of the pool of full attention and states of the other, in the memory of so many pages of one group's layers. As
+    /// the engine splits its memory: states get their share of it, of which one is never used, and full attention the rest.
+    pub fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let tokens = capacity.0 * self.page();
+        let slot = (groups.len() as u64 - full_groups) * u64::from(self.state_tokens);
+        if slot == 0 {
+            return (PageCount(0), 0);
+        }
+        let slots = self.mamba_full_memory_ratio.part_against_one(tokens) / slot;
+        let full = tokens - slots * slot;
+        (PageCount(full / full_groups / self.page()), slots.saturating_sub(1))
+    }
+
+    /// Tokens between places where a state can be kept.
+    fn grid(&self) -> u64 {
+        CHUNK.max(self.page())
+    }
+
+    fn page(&self) -> u64 {
+        u64::from(self.page_size.get())
+    }
+}
+
+/// A request on its way, in tokens from its beginning.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    /// Tokens found or computed.
+    done: u64,
+    /// Pages that the tree has.
+    protected: u64,
+    /// Up to where a state is kept that is in no node.
+    kept: Option<u64>,
+    /// States that it holds.
+    states: u64,
+    /// The last place on the grid to which the pool of full attention has its prompt, where that lies behind its hits: another
+    /// prompt may branch off there.
+    junction: Option<u64>,
+}
+
+impl Progress {
+    /// Pages that belong to the request alone.
+    fn own_pages(&self, page: u64) -> u64 {
+        self.done.div_ceil(page) - self.protected
+    }
+}
+
+/// SGLang's radix cache over a pool of full attention and a pool of states, serving one request after the other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "super::SavedStates")]
+pub struct StateCache {
+    capacity: PageCount,
+    pub(super) rules: StateRules,
+    /// Pages of the pool of full attention.
+    full: u64,
+    /// States of the other pool.
+    states: u64,
+    /// Requests turned away since the start.
+    pub(super) refused: u64,
+    pub(super) tree: Tree,
+    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
+    ids: Vec<u64>,
+    /// The nodes that a lookup passes; kept for its memory.
+    path: Vec<NodeIndex>,
+    /// The node whose path, and whose state, is locked.
+    anchor: NodeIndex,
+}
+
+impl StateCache {
+    /// An empty cache in the memory of so many pages of one group's layers.
+    ///
+    /// # Errors
+    /// When the capacity exceeds [`MAX_CAPACITY`].
+    pub fn new(capacity: PageCount, rules: StateRules) -> Result<Self, CapacityTooLarge> {
+        if capacity > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: capacity });
+        }
+        let (full, states) = rules.pools(capacity);
+        Ok(Self::of_pools(capacity, rules, full.0, states))
+    }
+
+    /// A cache with room for so many pages and as many states, whatever their ratio: within that many, nothing is ever
+    /// evicted.
+    ///
+    /// # Errors
+    /// When the capacity exceeds [`MAX_CAPACITY`].
+    pub fn never_evicting(capacity: PageCount, rules: StateRules) -> Result<Self, CapacityTooLarge> {
+        if capacity > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: capacity });
+        }
+        Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
+    }
+
+    fn of_pools(capacity: PageCount, rules: StateRules, full: u64, states: u64) -> Self {
+        let (tree, ids, path) = (Tree::with_states(), Vec::new(), Vec::new());
+        Self { capacity, rules, full, states, refused: 0, tree, ids, path, anchor: ROOT }
+    }
+
+    /// The modelled capacity.
+    pub fn capacity(&self) -> PageCount {
+        self.capacity
+    }
+
+    /// Whether both of its pools have all of the capacity.
+    pub fn never_evicts(&self) -> bool {
+        self.full == self.capacity.0 && self.states == self.capacity.0
+    }
+
+    /// Pages of the pool of full attention, and states of the other.
+    pub fn pools(&self) -> (PageCount, u64) {
+        (PageCount(self.full), self.states)
+    }
+
+    /// What it keeps to.
+    pub fn rules(&self) -> &StateRules {
+        &self.rules
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.tree.clock()) && is_countable(self.refused)
+    }
+
+    /// Pages of full attention and states that the tree holds.
+    pub fn resident(&self) -> (PageCount, u64) {
+        (PageCount(self.tree.pages()), self.tree.auxiliary.pages())
+    }
+
+    /// Bytes of memory the model itself takes, near enough to watch a limit with.
+    pub fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
+    }
+
+    /// Requests turned away since the start because the pools cannot hold them even alone.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Serves one request to its end and says what it found at its start.
+    ///
+    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
+    /// tokens, and tokens beyond the ids, are left out.
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+        let (page, shape) =
+            (self.rules.page(), Shape::of(event, self.rules.page_size, self.rules.outputs, false));
+        if shape.prompt == 0 {
+            return SglangHits::default();
+        }
+        let sampled = shape.stored - shape.prompt + 1;
+        let reserved = shape.prompt.saturating_add(sampled.min(MOST_RESERVED)) + page;
+        if self.states < LEAST_STATES || shape.all_slots > self.full || reserved >= self.full * page {
+            self.refused += 1;
+            return SglangHits { hits: 0, refused: true };
+        }
+        shape.take_ids(event, &mut self.ids);
+        let mut progress = self.look_up(shape.hit_limit);
+        let hits = progress.protected;
+        self.prefill(&shape, &mut progress);
+        if sampled > 1 {
+            self.checkpoint(&mut progress);
+            self.decode(&shape, &mut progress);
+        }
+        self.finish(&progress);
+        self.unlock();
+        self.tree.unpin();
+        self.tree.compact();
+        SglangHits { hits, refused: false }
+    }
+
+    /// Matches, stamps what can be gone on from, locks it, and takes the states that a request holds.
+    fn look_up(&mut self, limit: usize) -> Progress {
+        let (page, grid) = (self.rules.page(), self.rules.grid());
+        self.path.clear();
+        let (mut tip, mut full) = (ROOT, 0);
+        let (mut anchor, mut hits) = (0, 0);
+        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
+            full += self.tree.node(index).pages() as usize;
+            self.path.push(index);
+            if self.tree.auxiliary.holds(index) {
+                (anchor, hits) = (self.path.len(), full as u64);
+            }
+            tip = index;
+        }
+        self.path.truncate(anchor);
+        let anchor = self.path.last().copied().unwrap_or(ROOT);
+        if anchor != ROOT {
+            self.tree.auxiliary.move_behind(NONE, anchor);
+        }
+        self.tree.touch_all(&self.path);
+        self.lock(anchor);
+        // A copy of what is found first, then the other two: all of them before any page is taken.
+        self.make_room_for_states(OWN_STATES, 0);
+        let junction = full as u64 * page / grid * grid;
+        Progress {
+            done: hits * page,
+            protected: hits,
+            kept: None,
+            states: OWN_STATES,
+            junction: Some(junction).filter(|junction| *junction > hits * page),
+        }
+    }
+
+    /// Computes the prompt, in steps of a chunk.
+    fn prefill(&mut self, shape: &Shape, progress: &mut Progress) {
+        let (page, chunk) = (self.rules.page(), u64::from(self.rules.prefill_chunk));
+        // The engine counts the first step in whole pages.
+        let mut counted = (shape.prompt - progress.done).next_multiple_of(page);
+        while progress.done < shape.prompt {
+            let step = if counted <= chunk { shape.prompt - progress.done } else { chunk / page * page };
+            // A page more than the step begins, whether it takes it or not.
+            self.make_room(step.div_ceil(page) + 1, progress);
+            self.keep_state(step, progress);
+            progress.done += step;
+            if progress.done < shape.prompt {
+                self.checkpoint(progress);
+                counted = shape.prompt - progress.done;
+            }
+        }
+    }
+
+    /// Keeps a state of a step that is about to be computed: the last one on the grid from where it begins, or that at the
+    /// junction where it is one of these.
+    fn keep_state(&self, step: u64, progress: &mut Progress) {
+        let grid = self.rules.grid();
+        if step < grid {
+            return;
+        }
+        let (begin, last) = (progress.done, progress.done + step / grid * grid);
+        let is_kept =
+            |junction: &u64| (begin + 1..=last).contains(junction) && (junction - begin).is_multiple_of(grid);
+        progress.kept = Some(progress.junction.filter(is_kept).unwrap_or(last));
+    }
+
+    /// Inserts up to the state that was kept, where there is one: the tree takes it, and the request another one in its place.
+    fn checkpoint(&mut self, progress: &mut Progress) {
+        let Some(kept) = progress.kept.take() else { return };
+        self.make_room_for_states(1, progress.states);
+        let tip = self.insert(kept / self.rules.page());
+        self.unlock();
+        self.lock(tip);
+        progress.protected = kept / self.rules.page();
+    }
+
+    /// Makes the answer, a token at a time. Before each the engine wants a free page, whether it takes one or not, so nothing
+    /// happens but where one is taken, and at the token after. States are kept on the way, the last of them for the end.
+    fn decode(&mut self, shape: &Shape, progress: &mut Progress) {
+        let page = self.rules.page();
+        while progress.done < shape.stored {
+            self.make_room(1, progress);
+            let takes = progress.done.is_multiple_of(page);
+            let is_first = progress.done == shape.prompt;
+            progress.done = match takes || is_first {
+                true => progress.done + 1,
+                false => progress.done.next_multiple_of(page).min(shape.stored),
+            };
+        }
+        let last = shape.stored / INTERVAL * INTERVAL;
+        progress.kept = Some(last).filter(|last| *last > shape.prompt);
+    }
+
+    /// Inserts up to the state that was kept last, which the tree takes, and gives the others back.
+    fn finish(&mut self, progress: &Progress) {
+        if let Some(kept) = progress.kept {
+            self.insert(kept / self.rules.page());
+        }
+    }
+
+    /// Inserts the first `pages` of the request, with a state at their end where there is none; gives the node they end at,
+    /// which becomes the newest.
+    fn insert(&mut self, pages: u64) -> NodeIndex {
+        let known = self.ids.len().min(pages as usize);
+        // Fits: the pages were checked against a capacity of 32 bits.
+        let private = (pages - known as u64) as u32;
+        let (mut tip, mut end) = (ROOT, 0);
+        while let Some(index) = self.tree.step(tip, &self.ids[end..known], Touching::Yes) {
+            end += self.tree.node(index).pages() as usize;
+            tip = index;
+        }
+        if (end as u64) < pages {
+            tip = self.tree.add_leaf(tip, &self.ids[end..known], private);
+        } else {
+            self.tree.touch(tip);
+        }
+        match self.tree.auxiliary.holds(tip) {
+            true => self.tree.auxiliary.move_behind(NONE, tip),
+            false => self.tree.auxiliary.hold(tip, 1),
+        }
+        tip
+    }
+
+    /// Locks the path to `tip`, and the state at its end.
+    fn lock(&mut self, tip: NodeIndex) {
+        self.tree.pin(tip);
+        self.anchor = tip;
+        if tip != ROOT {
+            self.tree.auxiliary.set_locked(tip, true);
+        }
+    }
+
+    /// Unlocks the state that was locked.
+    fn unlock(&mut self) {
+        let tip = std::mem::replace(&mut self.anchor, ROOT);
+        if tip != ROOT {
+            self.tree.auxiliary.set_locked(tip, false);
+        }
+    }
+
+    /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole, its
+    /// state with it.
+    fn make_room(&mut self, wanted: u64, progress: &Progress) {
+        let own = progress.own_pages(self.rules.page());
+        while self.tree.pages() + own + wanted > self.full && self.tree.evict_oldest_leaf() {}
+    }
+
+    /// Evicts until so many states are free alongside those that the request holds: the oldest that is not locked first, of a
+    /// leaf the whole leaf, of another node the state alone.
+    fn make_room_for_states(&mut self, wanted: u64, held: u64) {
+        while self.tree.auxiliary.pages() + held + wanted > self.states {
+            let Some(index) = self.tree.auxiliary.oldest_unlocked(None) else { return };
+            match self.tree.is_evictable(index) {
+                true => self.tree.remove(index),
+                false => self.tree.auxiliary.drop(index),
+            }
+        }
+    }
+}
