@@ -12,7 +12,8 @@ use kvset::codec::{
     DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord,
     encode_request,
 };
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::engines::config::CacheConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::Ratio;
@@ -51,8 +52,11 @@ struct Stream {
 impl Stream {
     fn new() -> Self {
         let pool = PoolConfig {
-            page_size: PageSize::new(64),
-            max_tracked_pages: PageCount(PAGES),
+            cache: CacheConfig {
+                page_size: PageSize::new(64),
+                max_tracked_pages: PageCount(PAGES),
+                ..CacheConfig::default()
+            },
             ..PoolConfig::default()
         };
         let config = TaskConfig {

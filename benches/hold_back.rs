@@ -13,7 +13,7 @@ use kvset::codec::{
 };
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::units::PageSize;
 use kvset::core::units::pages::{PageIds, mix};
@@ -22,6 +22,7 @@ use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{NextOffset, Partition};
+use kvset_core::engines::config::CacheConfig;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use traffic::Agentic;
@@ -34,9 +35,12 @@ const RECORDS: u64 = 66_000;
 
 fn task(hold_back_ms: u64) -> PartitionTask {
     let pool = PoolConfig {
-        page_size: PageSize::new(64),
-        profile: Profile::Vllm,
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        cache: CacheConfig {
+            page_size: PageSize::new(64),
+            profile: Profile::Vllm,
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+            ..CacheConfig::default()
+        },
         hold_back_ms,
         ..PoolConfig::default()
     };

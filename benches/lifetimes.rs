@@ -5,15 +5,16 @@
 #[allow(dead_code)]
 mod shared;
 
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::engines::config::CacheConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::enabled::{Horizon, Questions};
-use kvset::core::questions::tiers::{Inclusion, TierConfig};
 use kvset::core::request::event::RequestEvent;
+use kvset::core::sizing::tiers::{Inclusion, TierConfig};
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::pages::{PageIds, Scope};
+use kvset::core::units::window::WindowKind;
 use kvset::core::units::{EventTime, Offset, PageSize};
-use kvset::core::windows::window::WindowKind;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -97,8 +98,11 @@ fn tier(name: &str, coverage: &str) -> TierConfig {
 
 fn config(capacities: &[u64], questions: Questions) -> Arc<PoolConfig> {
     Arc::new(PoolConfig {
-        page_size: PageSize::new(64),
-        capacities: capacities.iter().copied().map(CapacitySpec::of_pages).collect(),
+        cache: CacheConfig {
+            page_size: PageSize::new(64),
+            capacities: capacities.iter().copied().map(CapacitySpec::of_pages).collect(),
+            ..CacheConfig::default()
+        },
         windows: vec![WindowKind::All],
         tiers: vec![tier("device", "0.9"), tier("host", "0.99")],
         questions: Questions { horizon: Horizon::Finite, ..questions },

@@ -12,8 +12,9 @@
 #![allow(unsafe_code, reason = "an allocator that counts what is held")]
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::estimate::Estimate;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, mix};
@@ -95,8 +96,11 @@ impl Published {
 
 fn set(pools: usize, idle_after_ms: Option<u64>) -> PoolSet {
     let config = PoolConfig {
-        page_size: PageSize::new(16),
-        kv_bytes_per_token: Some(61_505.0),
+        cache: CacheConfig {
+            page_size: PageSize::new(16),
+            kv_bytes_per_token: Some(61_505.0),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     };
     let configs = Arc::new(PoolConfigs::new(config, []).expect("usable"));

@@ -4,10 +4,10 @@
 //! Nothing is kept of what is parsed alone: serde_json checks every value and passes over it, or reads the
 //! page ids into one buffer. `KVSET_SHARED` names the folder of shared traces.
 
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::units::Offset;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::replay::{ReplayOptions, WarmUp, cores, replay};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};
 use serde::Deserialize;

@@ -6,15 +6,16 @@
 //! it stands the standard error that the output states.
 
 use kvset::core::estimate::Estimate;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::Offset;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::ratio::Ratio;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use kvset::workload::{Generator, Workload};
+use kvset_core::engines::config::CacheConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,9 +46,12 @@ impl Pools {
             let parse = |text: &str| text.parse::<Ratio>().expect("a share");
             let steps = (6..22).flat_map(|doubling| [2_u64 << doubling, 3 << doubling]);
             let config = PoolConfig {
-                sample_rate: parse(rate),
-                coverages: COVERAGES.map(parse).into(),
-                capacities: steps.map(|pages| format!("{pages}p").parse().expect("a capacity")).collect(),
+                cache: CacheConfig {
+                    sample_rate: parse(rate),
+                    coverages: COVERAGES.map(parse).into(),
+                    capacities: steps.map(|pages| format!("{pages}p").parse().expect("a capacity")).collect(),
+                    ..CacheConfig::default()
+                },
                 windows: vec![WindowKind::All],
                 publish_every_ms: 0,
                 ..PoolConfig::default()

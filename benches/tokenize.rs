@@ -6,7 +6,7 @@
 //! time and of processor time: on a machine with other work only the latter says much.
 
 use kvset::codec::SourceRecord;
-use kvset::core::request::chat_engine::ChatEngine;
+use kvset::core::engines::chat_engine::ChatEngine;
 use kvset::prepare::{Preparer, RawRecord, Tokenizers};
 use kvset::service::prepare::recipe;
 use kvset::settings::Settings;

@@ -3,17 +3,21 @@
 //! checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
 #![no_main]
 
-use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request};
-use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
+use kvset::codec::{
+    DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord,
+    encode_request,
+};
+use kvset::core::engines::config::CacheConfig;
+use kvset::core::estimate::config::PoolConfig;
+use kvset::core::pool::set::PoolConfigs;
 use kvset::core::units::pages::PageIds;
-use kvset::core::pool::config::PoolConfig;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::core::pool::set::PoolConfigs;
-use kvset::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig, TaskError};
+use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::stream::Verified;
@@ -30,13 +34,16 @@ const FURTHER_RECORDS: i64 = 8;
 
 static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
     let pool = PoolConfig {
-        page_size: PageSize::new(4),
+        cache: CacheConfig {
+            page_size: PageSize::new(4),
+            capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+            max_tracked_pages: PageCount(1 << 16),
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
-        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
         publish_every_ms: 1000,
         allowed_lateness_ms: 0,
         max_lateness_ms: 0,
-        max_tracked_pages: PageCount(1 << 16),
         ..PoolConfig::default()
     };
     Arc::new(TaskConfig {
@@ -127,7 +134,15 @@ fn process(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskErro
         let mut value = Vec::new();
         encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
         let (topic, value) = ("requests", Some(&value[..]));
-        let record = SourceRecord { schema_header: None,  topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
+        let record = SourceRecord {
+            schema_header: None,
+            topic,
+            partition: 0,
+            offset,
+            timestamp_ms: Some(1),
+            key: None,
+            value,
+        };
         task.process_record(&record, &mut out)?;
     }
     Ok(())

@@ -14,6 +14,7 @@ pub mod prefixes;
 pub mod prepare;
 pub mod produce;
 pub mod replay;
+mod replicas;
 pub mod run;
 mod serving;
 pub mod shell;

@@ -4,8 +4,8 @@ use super::Evidence;
 use super::finding::{Finding, Subject, Verdict};
 use crate::present::words::{counted, integer, listed, rate, short_name};
 use crate::replay::{PoolReplay, Replay};
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::measured::Verdict as MeasuredVerdict;
+use kvset_core::sizing::curve::share;
 use kvset_formats::trace::Format;
 
 /// Tokens of a page from which on much may be shared within one.

@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
 /// The description of the answers, as it is served.

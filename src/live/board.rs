@@ -5,7 +5,7 @@ use super::overview::{Overview, PartitionState, PoolState, Problem};
 use crate::present::pool::{EstimateHistory, PoolReport, WindowRow};
 use crate::present::words;
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::task::{Counts, PoolActivity, PoolTime};

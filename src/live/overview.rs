@@ -1,7 +1,7 @@
 //! How the service stands, as `/api/v1/pools` says it and the page shows it.
 
 use kvset_core::engines::profile::Profile;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use serde::Serialize;
 
 /// How the service stands.

@@ -9,7 +9,7 @@ use crate::present::html::{section as report_section, table};
 use crate::present::markup::Markup;
 use crate::present::plots::PlotError;
 use crate::present::words;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 
 /// The whole page.
 pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result<String, PlotError> {

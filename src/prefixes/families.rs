@@ -345,7 +345,7 @@ impl Pricing<'_> {
 
 /// The point of the curve at the capacity that was given.
 fn point(replay: &Replay) -> Option<&CapacityPoint> {
-    let whole = replay.whole.as_ref().filter(|_| !replay.config.capacities.is_empty())?;
+    let whole = replay.whole.as_ref().filter(|_| !replay.config.cache.capacities.is_empty())?;
     whole.capacities.first()
 }
 

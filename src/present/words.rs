@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kvset_core::units::Bytes;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use std::borrow::Cow;
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.

@@ -65,7 +65,7 @@ impl UpperEnd {
         // Who is in flight is the same at both ends.
         let overlaps = pool.counted_since_start()?.overlaps.clone();
         let counts = Tally { overlaps, ..self.tally.clone()? };
-        let returned_pages = pool.config().sample_rate.whole_of(self.reuse.pages());
+        let returned_pages = pool.config().cache.sample_rate.whole_of(self.reuse.pages());
         let estimate = pool.estimate_of(&counts, PageCount(self.reuse.pages()), at)?;
         Some(WithAnswers { returned_pages, estimate })
     }

@@ -3,7 +3,7 @@
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::hybrid::{HybridCache, HybridRules, Retention};
 use kvset_core::engines::profile::Profile;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::outcome::Outcome;
 use kvset_core::units::PageSize;
@@ -47,20 +47,20 @@ impl Ceilings {
     pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
         let these_rules = request.caches.last_ceiling().unwrap_or(0);
         let full = request.outcome.reusable_prefix();
-        if config.profile == Profile::Sglang {
+        if config.cache.profile == Profile::Sglang {
             // Without a head its tree finds, without limit, what the stack does.
-            let headless = (config.rules.draft_tokens > 0).then_some(full);
+            let headless = (config.cache.rules.draft_tokens > 0).then_some(full);
             return self.count(request.counted, [full, these_rules], None, headless);
         }
         if self.dense.is_none() {
-            let rules = config.rules.hybrid(request.page_size, config.outputs);
+            let rules = config.cache.rules.hybrid(request.page_size, config.cache.outputs);
             if rules.draft_tokens > 0 {
                 let headless = HybridRules { draft_tokens: 0, ..rules.clone() };
-                self.headless = HybridCache::never_evicting(config.max_tracked_pages, headless).ok();
+                self.headless = HybridCache::never_evicting(config.cache.max_tracked_pages, headless).ok();
             }
             let rules = HybridRules { retention: Retention::All, ..rules };
             // Cannot fail where the pool's own rules hold: without an interval there is less to contradict.
-            self.dense = HybridCache::never_evicting(config.max_tracked_pages, rules).ok();
+            self.dense = HybridCache::never_evicting(config.cache.max_tracked_pages, rules).ok();
         }
         let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
         let headless = self.headless.as_mut().map(|headless| headless.request(request.event).hits);
@@ -103,10 +103,10 @@ impl Ceilings {
 
 /// Whether a pool has a ceiling of its own rules that full attention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
-    let has_head = config.profile == Profile::Sglang && config.rules.draft_tokens > 0;
+    let has_head = config.cache.profile == Profile::Sglang && config.cache.rules.draft_tokens > 0;
     has_head
-        || config.rules.has_other_pool(config.profile)
-        || (config.profile == Profile::Vllm && config.is_pointwise())
+        || config.cache.rules.has_other_pool(config.cache.profile)
+        || (config.cache.profile == Profile::Vllm && config.cache.is_pointwise())
 }
 
 /// A request that the pool has taken.

@@ -7,14 +7,14 @@ use crate::present::pool::{
 };
 use crate::present::questions::{PrefillCost, QuestionSections};
 use crate::present::{questions, words};
-use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::tenants::QuotaResult;
+use kvset_core::sizing::curve::share;
 use kvset_core::stack::ChainCheck;
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{Offset, PageSize};
-use kvset_core::windows::window::WindowKind;
 
 /// The window the history is taken over: as in the paper's figure 4, it forgets users who left.
 pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 };
@@ -70,17 +70,18 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
-    pool.engine_options = replay.config.rules.options_of(replay.config.profile);
+    pool.engine_options = replay.config.cache.rules.options_of(replay.config.cache.profile);
     pool.counted.extend(replay.at_provisioned.clone());
     pool.provisioned.clone_from(&replay.provisioned);
-    pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
+    pool.bound_pages =
+        Some(replay.config.cache.sample_rate.whole_of(replay.config.cache.max_tracked_pages.0));
     pool.history = history.history;
     pool.distribution = history.distribution;
     pool.windows = replay.windows.iter().map(WindowRow::of).collect();
     pool.caveats = Caveats {
         late_records: late(&replay.windows).unwrap_or(0),
         chain_violations: replay.chain_violations,
-        chain_checked_fully: replay.config.chain_check == ChainCheck::Full,
+        chain_checked_fully: replay.config.cache.chain_check == ChainCheck::Full,
         rejected_records: replay.rejected_rows,
         warm_up_requests: replay.warm_up_requests,
         ..pool.caveats
@@ -159,13 +160,13 @@ fn split(quota: &QuotaResult, whole: &Estimate) -> Table {
 fn uncounted(replay: &Replay) -> PoolReport {
     PoolReport {
         name: None,
-        engine: replay.config.profile,
+        engine: replay.config.cache.profile,
         engine_options: Vec::new(),
-        pointwise: replay.config.is_pointwise(),
-        outputs: replay.config.outputs,
-        page_size: replay.config.page_size.map(PageSize::get),
+        pointwise: replay.config.cache.is_pointwise(),
+        outputs: replay.config.cache.outputs,
+        page_size: replay.config.cache.page_size.map(PageSize::get),
         page_bytes: None,
-        sample_rate: replay.config.sample_rate.as_f64(),
+        sample_rate: replay.config.cache.sample_rate.as_f64(),
         sample_error: 0.0,
         requests: 0,
         requests_with_reuse: 0,

@@ -30,8 +30,8 @@ use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
+use kvset_core::estimate::config::{PoolConfig, PoolConfigError};
 use kvset_core::estimate::{CapacityPoint, Estimate};
-use kvset_core::pool::config::{PoolConfig, PoolConfigError};
 use kvset_core::questions::observers::QuestionError;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::routing::SpecError;
@@ -344,7 +344,11 @@ pub fn replay_engines(
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
-    let engines: Vec<_> = engines.iter().map(|profile| options.pool.with_profile(*profile)).collect();
+    let config = |profile: &Profile| PoolConfig {
+        cache: options.pool.cache.with_profile(*profile),
+        ..options.pool.clone()
+    };
+    let engines: Vec<_> = engines.iter().map(config).collect();
     let replayed = replay_all(options, &engines, Channels::default(), for_report, progress)?;
     Ok(only(replayed, "--engine with several engines")?.by_engine)
 }

@@ -1,9 +1,9 @@
 //! `--per-request`: what every request found, one JSON line each.
 
 use kvset_core::engines::bank::CacheBank;
-use kvset_core::estimate::curve::Curve;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::outcome::{BEYOND, Outcome};
+use kvset_core::sizing::curve::Curve;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
@@ -104,10 +104,10 @@ impl<'a> PerRequest<'a> {
     ) -> io::Result<()> {
         let reusable = outcome.reusable_prefix();
         let need = |ratio: &kvset_core::units::ratio::Ratio| outcome.need_of_prefix(ratio.ceil_of(reusable));
-        let shown = |need: u64| (need != BEYOND).then(|| config.nominal_pages(need));
+        let shown = |need: u64| (need != BEYOND).then(|| config.cache.nominal_pages(need));
         self.required.clear();
-        self.required.extend(config.target_ratios.iter().map(|ratio| shown(need(ratio))));
-        let whole = |pages: u64| config.sample_rate.whole_of(pages);
+        self.required.extend(config.cache.target_ratios.iter().map(|ratio| shown(need(ratio))));
+        let whole = |pages: u64| config.cache.sample_rate.whole_of(pages);
         self.hits.clear();
         self.hits.extend(curve.thresholds().iter().map(|pages| Some(whole(outcome.hits_at(*pages)))));
         self.hits.resize(curve.len(), None);

@@ -5,15 +5,15 @@ use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::estimate::curve::share;
+use kvset_core::sizing::curve::share;
 
 /// The sections, in the order shown; none of what was not requested.
 pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
     let units = Units { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
-    let engine = replay.config.profile.name();
+    let engine = replay.config.cache.profile.name();
     let draft_head = replay.ceiling.and_then(|found| units.draft_head(found));
-    let of_groups = replay.ceiling.filter(|_| !replay.config.rules.attention.is_full());
+    let of_groups = replay.ceiling.filter(|_| !replay.config.cache.rules.attention.is_full());
     let ceiling = of_groups.map(|found| units.ceiling(found));
     let below = units.below(engine, &whole.capacities, &replay.below);
     let searched = replay.searched.as_ref().map(|searched| units.searched(searched));

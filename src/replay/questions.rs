@@ -1,8 +1,8 @@
 //! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
 
 use super::{Extras, ReplayError, ReplayOptions};
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
-use kvset_core::pool::config::PoolConfig;
 use kvset_core::questions::enabled::{Horizon, Questions};
 use kvset_core::questions::measured::Counts;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
@@ -14,7 +14,7 @@ use kvset_formats::trace::TraceRow;
 /// tiers is reported where several are planned.
 pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
     let asked = &pool.questions;
-    let traffic = pool.tiers.len() > 1 && !pool.is_pointwise();
+    let traffic = pool.tiers.len() > 1 && !pool.cache.is_pointwise();
     let rate = options.extras.prefill_rate.as_ref().map(PrefillRate::at_start);
     Questions {
         measured_where_stated: true,
@@ -41,10 +41,10 @@ pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayEr
         ("--restarts", extras.restarts),
     ];
     let option = of_a_stack.into_iter().find(|(_, is_asked)| *is_asked);
-    if let Some((asked, _)) = option.filter(|_| config.is_pointwise()) {
-        return Err(ReplayError::NoStack { asked, engine: config.profile.name() });
+    if let Some((asked, _)) = option.filter(|_| config.cache.is_pointwise()) {
+        return Err(ReplayError::NoStack { asked, engine: config.cache.profile.name() });
     }
-    asked.routers.iter().try_for_each(|spec| spec.check(config.kv_bytes_per_token.is_some()))?;
+    asked.routers.iter().try_for_each(|spec| spec.check(config.cache.kv_bytes_per_token.is_some()))?;
     Ok(())
 }
 

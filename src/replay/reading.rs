@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::per_request::PerRequest;
 use super::run::{Run, Surroundings};
 use super::{Findings, ReplayError, ReplayOptions, WarmUp};
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace::{self, Order, Progress, Together, TraceError, TraceItem, TraceRow};

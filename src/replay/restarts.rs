@@ -6,7 +6,7 @@ use crate::worth::restarts::{self, HourClock, RestartsLog, RestartsResult};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
 use kvset_core::questions::restarts::{FoundPages, RestartsObserver, RestartsSize};
-use kvset_core::questions::worth::{PrefillRate, Prices, WorthFigures};
+use kvset_core::questions::worth::{PrefillRate, Prices, WorthFigures, WorthQuestion};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -30,7 +30,7 @@ impl Restarts {
             rate: options.extras.prefill_rate.clone(),
             prices: options.extras.prices,
             provisioned: options.provisioned.clone(),
-            max_tracked_pages: options.pool.max_tracked_pages.0,
+            max_tracked_pages: options.pool.cache.max_tracked_pages.0,
             log: None,
         })
     }
@@ -53,8 +53,10 @@ impl Restarts {
                 if let Some(pages) = provisioned.filter(|pages| *pages > most) {
                     return Err(ReplayError::RestartsBeyond { pages, most });
                 }
-                let (rate, capacities) = (self.rate.clone(), curve.thresholds());
-                let observer = RestartsObserver::new(rate, pool.config(), capacities, page_size);
+                let prices = self.prices;
+                let worth = self.rate.clone().map(|prefill_rate| WorthQuestion { prefill_rate, prices });
+                let (config, capacities) = (pool.config().observed().provisioned(), curve.thresholds());
+                let observer = RestartsObserver::new(worth, config, capacities, page_size);
                 none.insert(RestartsLog::new(observer, capacities.len()))
             }
         };
@@ -85,14 +87,14 @@ impl Restarts {
             None => return Err(ReplayError::NoHours("no row says when its request came")),
         };
         let sizes = RestartsSize::all(&WorthFigures {
-            config: pool.config(),
+            config: pool.config().observed().provisioned(),
             page_size,
             page_bytes: pool.page_bytes(),
             capacities: &whole.capacities,
             recommended: &whole.recommended,
             below_a_day: 0.0,
         });
-        Ok(Some(log.result(&sizes, clock, self.prices)))
+        Ok(Some(log.result(&sizes, clock)))
     }
 }
 

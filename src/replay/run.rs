@@ -15,7 +15,7 @@ use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOption
 use crate::present::pool::HistoryRecorder;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
@@ -24,8 +24,8 @@ use kvset_core::questions::tenants::QuotaRun;
 use kvset_core::questions::worth::Prices;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{Offset, PageCount};
-use kvset_core::windows::window::WindowKind;
 use kvset_formats::trace::TraceRow;
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl Run {
             config.windows.push(WindowKind::All);
         }
         // There are no requirements whose history or distribution could be shown.
-        let recorder = recorder.filter(|_| !config.is_pointwise());
+        let recorder = recorder.filter(|_| !config.cache.is_pointwise());
         if recorder.is_some() && !config.windows.contains(&HISTORY_WINDOW) {
             config.windows.push(HISTORY_WINDOW);
         }
@@ -113,7 +113,7 @@ impl Run {
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
-        let keeps_answers = config.caches_outputs() && !config.is_pointwise();
+        let keeps_answers = config.cache.caches_outputs() && !config.cache.is_pointwise();
         Ok(Self {
             upper: keeps_answers.then(UpperEnd::default),
             pools: PoolSet::new(
@@ -131,7 +131,12 @@ impl Run {
             recorder,
             cache_writes: CacheWritesResult::default(),
             names: NamedFields::default(),
-            quotas: options.extras.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), pool)).collect(),
+            quotas: options
+                .extras
+                .quotas
+                .iter()
+                .map(|quota| QuotaRun::new(quota.clone(), &pool.cache))
+                .collect(),
             worth: CacheWorth::new(options),
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
@@ -316,7 +321,7 @@ impl Run {
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let pool = self.pools.get(POOL);
         let caches = pool.and_then(Pool::caches);
-        let page_size = pool.map_or(self.config.page_size, Pool::page_size);
+        let page_size = pool.map_or(self.config.cache.page_size, Pool::page_size);
         let page_bytes = pool.and_then(Pool::page_bytes);
         self.names.check(&self.config.questions.routers)?;
         let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
@@ -353,7 +358,7 @@ impl Run {
             optimal: pool
                 .zip(whole.as_ref())
                 .and_then(|(pool, whole)| pool.optimal_capacity(whole.recommendation()?.so_far()?)),
-            quotas: self.quotas.iter().map(|run| run.result(&totals, &self.config)).collect(),
+            quotas: self.quotas.iter().map(|run| run.result(&totals, &self.config.cache)).collect(),
             config: self.config,
             whole,
             provisioned: self.provisioned,

@@ -6,13 +6,13 @@
 
 use super::channels::Channels;
 use super::{Reading, ReplayError, ReplayOptions, Run, TraceFacts};
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
-use kvset_core::pool::config::PoolConfig;
 use kvset_core::request::outcome::Outcome;
 use kvset_core::units::capacity::{CapacitySpec, coarse_grid};
 use kvset_core::units::ratio::Ratio;
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{PageBytes, PageCount};
-use kvset_core::windows::window::WindowKind;
 use kvset_formats::trace::Progress;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Sufficiency {
     /// Takes the last request of a pool in.
     pub(super) fn count(&mut self, pool: &Pool, outcome: &Outcome) {
         let Some(caches) = pool.caches() else { return };
-        let targets = &pool.config().target_ratios;
+        let targets = &pool.config().cache.target_ratios;
         let reusable = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
         self.requests += 1;
         self.need_nothing.resize(targets.len(), 0);
@@ -177,14 +177,14 @@ pub fn search(
         return Err(ReplayError::SearchOfStream);
     }
     let known = TraceFacts::of(options)?;
-    let (targets, bound) = (options.pool.target_ratios.len(), options.pool.max_tracked_pages);
+    let (targets, bound) = (options.pool.cache.target_ratios.len(), options.pool.cache.max_tracked_pages);
     let mut tried = SatisfiedRequests::default();
     let (mut readings, mut page_bytes) = (0, None);
     let mut capacities: Vec<u64> =
         coarse_grid(bound).iter().filter_map(|spec| spec.pages(None)).map(|pages| pages.0).collect();
     while !capacities.is_empty() && readings < MOST_READINGS {
         let mut options = options.clone();
-        options.pool.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
+        options.pool.cache.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
         options.pool.windows = vec![WindowKind::All];
         (options.extras, options.pool.questions) = Default::default();
         let start = |pool: &PoolConfig| {
@@ -201,11 +201,11 @@ pub fn search(
             page_bytes = run.pool().and_then(Pool::page_bytes);
         }
         readings += 1;
-        capacities = tried.next(targets, &options.pool.coverages, bound.0);
+        capacities = tried.next(targets, &options.pool.cache.coverages, bound.0);
     }
-    let found = options.pool.target_ratios.iter().enumerate().flat_map(|(target, ratio)| {
+    let found = options.pool.cache.target_ratios.iter().enumerate().flat_map(|(target, ratio)| {
         let of = |coverage: &Ratio| tried.found(*ratio, target, *coverage, page_bytes);
-        options.pool.coverages.iter().map(of).collect::<Vec<_>>()
+        options.pool.cache.coverages.iter().map(of).collect::<Vec<_>>()
     });
     let required = found.collect();
     Ok(SearchResult { readings, tried: tried.satisfied.len().saturating_sub(1) as u64, required })

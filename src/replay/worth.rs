@@ -6,7 +6,7 @@ use crate::worth::WorthResult;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
-use kvset_core::questions::observers::counters::Counter;
+use kvset_core::questions::counters::Counter;
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
 use kvset_core::questions::worth::{
     FoundRequest, FoundTokens, PrefillRate, Prices, TierWorth, WorthBasis, WorthEstimate, WorthFigures,
@@ -41,7 +41,11 @@ impl CacheWorth {
         let own = pool.caches().unwrap_or(&none);
         let question = &self.question;
         let (observer, tally) = self.counted.get_or_insert_with(|| {
-            let observer = WorthObserver::new(question.clone(), pool.config(), curve.thresholds());
+            let observer = WorthObserver::new(
+                question.clone(),
+                pool.config().observed().provisioned(),
+                curve.thresholds(),
+            );
             // Tiers are modelled below the capacities alone.
             let observer = if below.is_some() { observer.without_own_column() } else { observer };
             let tally = WorthTally::new(observer.shape_of_log());
@@ -49,14 +53,14 @@ impl CacheWorth {
         });
         let request = FoundRequest { event, outcome, page_size, own };
         let served = |place: usize| below.map_or((0, 0.0), |below| below.served(place));
-        tally.add(&observer.observe(request, pool.config(), served));
+        tally.add(&observer.observe(request, pool.config().observed().provisioned(), served));
     }
 
     /// What it came to, by the estimate of the whole log.
     pub(super) fn result(&self, pool: &Pool, whole: &Estimate, tiers: Vec<TierWorth>) -> Option<WorthResult> {
         let (observer, tally) = self.counted.as_ref()?;
         let figures = WorthFigures {
-            config: pool.config(),
+            config: pool.config().observed().provisioned(),
             page_size: pool.page_size()?,
             page_bytes: pool.page_bytes(),
             capacities: &whole.capacities,

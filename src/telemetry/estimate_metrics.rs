@@ -3,10 +3,10 @@
 use crate::telemetry::catalog as metric;
 use crate::telemetry::shown::GaugeSet;
 use kvset_core::estimate::Estimate;
-use kvset_core::estimate::curve::share;
-use kvset_core::estimate::recommendation::RecommendationStatus;
-use kvset_core::questions::tiers::Settled;
 use kvset_core::questions::worth::WorthAt;
+use kvset_core::sizing::curve::share;
+use kvset_core::sizing::recommendation::RecommendationStatus;
+use kvset_core::sizing::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
 

@@ -5,7 +5,7 @@
 //! pools come with them.
 
 use super::catalog as metric;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 
 /// What every stage counts.

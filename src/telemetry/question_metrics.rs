@@ -4,10 +4,10 @@ use super::catalog as metric;
 use super::labels::PoolLabels;
 use super::shown::GaugeSet;
 use kvset_core::estimate::Estimate;
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::enabled::MAX_TOLD_TENANTS;
 use kvset_core::questions::tenants::TenantEstimate;
-use kvset_core::windows::window::format_duration_ms;
+use kvset_core::sizing::curve::share;
+use kvset_core::units::window::format_duration_ms;
 use std::collections::HashMap;
 
 /// What requests are shown under that name no tenant.

@@ -6,7 +6,7 @@ use crate::telemetry::question_metrics::{TenantLabels, show_questions};
 use crate::telemetry::shown::GaugeSet;
 use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::statistics::{self, Client};

@@ -107,11 +107,14 @@ fn page_sizes(base: &Setup) -> Vec<Change> {
 /// Whether the engine, or a tier below it, is one of these.
 fn models(base: &Setup, wanted: &[Profile]) -> bool {
     let below = base.options.extras.below.iter().filter_map(|below| below.tier.store());
-    below.filter_map(Store::profile).chain([base.options.pool.profile]).any(|engine| wanted.contains(&engine))
+    below
+        .filter_map(Store::profile)
+        .chain([base.options.pool.cache.profile])
+        .any(|engine| wanted.contains(&engine))
 }
 
 fn engine_rules(base: &Setup) -> Vec<Change> {
-    let (rules, profile) = (&base.options.pool.rules, base.options.pool.profile);
+    let (rules, profile) = (&base.options.pool.cache.rules, base.options.pool.cache.profile);
     let below = &base.options.extras.below_rules;
     let mut all = Vec::new();
     if profile == Profile::Vllm && !rules.attention.is_full() {
@@ -238,7 +241,7 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
     let below = &base.options.extras.below;
     if below.is_empty() {
         let times = [1, 4].into_iter();
-        let name = if base.options.pool.profile == Profile::Sglang { "hicache" } else { "lmcache" };
+        let name = if base.options.pool.cache.profile == Profile::Sglang { "hicache" } else { "lmcache" };
         return times
             .map(|times| {
                 let said = format!("--below {name} of {times} x the capacity");
@@ -248,8 +251,8 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
     }
     let without = Change::new(Topic::TierBelow, "no tiers below", |setup| {
         setup.options.extras.below.clear();
-        setup.options.pool.rules.hicache = None;
-        setup.options.pool.rules.hicache_write = WritePolicy::default();
+        setup.options.pool.cache.rules.hicache = None;
+        setup.options.pool.cache.rules.hicache_write = WritePolicy::default();
         Ok(())
     });
     let step = |(times, of): (u64, u64)| {

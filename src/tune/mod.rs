@@ -10,8 +10,8 @@ pub use changes::{Change, Topic, changes};
 pub use setup::{Hits, Setup, SetupError};
 
 use crate::replay::{ReplayError, ReplayOptions, RequestLog, parallel};
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::worth::WorthAt;
+use kvset_core::sizing::curve::share;
 use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,8 +8,8 @@ use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::questions::routing::{PreciseRules, RouterKind, RouterSpec};
 use kvset_core::questions::worth::WorthAt;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{PageBytes, PageSize};
-use kvset_core::windows::window::WindowKind;
 
 /// A configuration of a cache.
 #[derive(Debug, Clone)]
@@ -69,33 +69,33 @@ impl Setup {
         let logged_page_size = (!log.has_tokens()).then_some(page_size);
         let mut options = ReplayOptions { threads: 1, ..options.clone() };
         options.pool.windows = vec![WindowKind::All];
-        let given = options.provisioned.take().or_else(|| options.pool.capacities.first().cloned());
+        let given = options.provisioned.take().or_else(|| options.pool.cache.capacities.first().cloned());
         let capacity = match given {
             Some(capacity) => capacity,
-            None if options.pool.is_pointwise() => return Err(SetupError::NoCapacity.into()),
+            None if options.pool.cache.is_pointwise() => return Err(SetupError::NoCapacity.into()),
             None => {
                 let whole = log.replay(&options, None, &|_, _| {})?.whole.ok_or(SetupError::NoRequests)?;
                 let recommended = whole.recommendation().and_then(|found| found.pages);
                 CapacitySpec::of_pages(recommended.unwrap_or(whole.accumulated_pages).max(1))
             }
         };
-        options.pool.capacities = vec![capacity];
+        options.pool.cache.capacities = vec![capacity];
         Ok(Self { options, page_size, logged_page_size })
     }
 
     /// What the cache holds.
     pub fn capacity(&self) -> CapacitySpec {
-        self.options.pool.capacities.first().cloned().unwrap_or_else(|| CapacitySpec::of_pages(1))
+        self.options.pool.cache.capacities.first().cloned().unwrap_or_else(|| CapacitySpec::of_pages(1))
     }
 
     /// Makes the cache `numerator / denominator` times as large.
     pub fn scale(&mut self, numerator: u64, denominator: u64) {
-        self.options.pool.capacities = vec![scaled(&self.capacity(), numerator, denominator)];
+        self.options.pool.cache.capacities = vec![scaled(&self.capacity(), numerator, denominator)];
     }
 
     /// Changes a rule of the engine, and of the tiers below it.
     pub fn set_rule(&mut self, set: impl Fn(&mut EngineRules)) {
-        set(&mut self.options.pool.rules);
+        set(&mut self.options.pool.cache.rules);
         set(&mut self.options.extras.below_rules);
     }
 
@@ -112,7 +112,7 @@ impl Setup {
             CapacitySize::Pages(_) => scaled(capacity, old, new),
             CapacitySize::Bytes(_) => capacity.clone(),
         };
-        self.options.pool.capacities = vec![same(&self.capacity())];
+        self.options.pool.cache.capacities = vec![same(&self.capacity())];
         self.each_below(same);
         self.page_size = page_size;
         Ok(())
@@ -122,10 +122,10 @@ impl Setup {
     pub fn exactness(&self) -> Exactness {
         let pool = &self.options.pool;
         let below = self.options.extras.below.iter().filter_map(|below| below.tier.store());
-        let mut engines = below.filter_map(Store::profile).chain([pool.profile]);
+        let mut engines = below.filter_map(Store::profile).chain([pool.cache.profile]);
         match () {
             () if engines.any(|engine| engine.approximation().is_some()) => Exactness::Approximate,
-            () if pool.is_pointwise() || !self.options.extras.below.is_empty() => Exactness::Pointwise,
+            () if pool.cache.is_pointwise() || !self.options.extras.below.is_empty() => Exactness::Pointwise,
             () => Exactness::Exact,
         }
     }
@@ -200,7 +200,7 @@ impl Setup {
         let page_bytes = self.page_bytes();
         let capacity = self.capacity();
         Base {
-            engine: self.options.pool.profile.name(),
+            engine: self.options.pool.cache.profile.name(),
             page_size: self.page_size.get(),
             capacity_pages: capacity.pages(page_bytes).map_or(0, |pages| pages.0),
             capacity_bytes: capacity.bytes(page_bytes).map(|bytes| bytes.0),
@@ -209,7 +209,7 @@ impl Setup {
             prompt_tokens: hits.prompt_tokens,
             hit_pages: hits.pages,
             hit_tokens: hits.tokens,
-            hit_rate_tokens: kvset_core::estimate::curve::share(hits.tokens, hits.prompt_tokens),
+            hit_rate_tokens: kvset_core::sizing::curve::share(hits.tokens, hits.prompt_tokens),
             exactness: self.exactness(),
             cost: hits.worth.map(Cost::of),
         }
@@ -217,7 +217,7 @@ impl Setup {
 
     /// Bytes per page, where a cost per token is known.
     pub fn page_bytes(&self) -> Option<PageBytes> {
-        let cost = self.options.pool.kv_bytes_per_token?;
+        let cost = self.options.pool.cache.kv_bytes_per_token?;
         PageBytes::from_token_cost(cost, self.page_size)
     }
 }
@@ -225,14 +225,14 @@ impl Setup {
 impl Setup {
     /// Keeps two pages where there was one, in every tier: as elements of half the size do.
     pub fn double_pages(&mut self) {
-        if let Some(cost) = &mut self.options.pool.kv_bytes_per_token {
+        if let Some(cost) = &mut self.options.pool.cache.kv_bytes_per_token {
             *cost /= 2.0;
         }
         let double = |capacity: &CapacitySpec| match capacity.size {
             CapacitySize::Pages(_) => scaled(capacity, 2, 1),
             CapacitySize::Bytes(_) => capacity.clone(),
         };
-        self.options.pool.capacities = vec![double(&self.capacity())];
+        self.options.pool.cache.capacities = vec![double(&self.capacity())];
         self.each_below(double);
     }
 
@@ -257,7 +257,7 @@ impl Setup {
     pub fn add_tier(&mut self, name: &str, times: u64) -> Result<(), String> {
         let below: Below = format!("{name}:{}", scaled(&self.capacity(), times, 1)).parse()?;
         if below.tier == TierBelow::Hicache {
-            self.options.pool.rules.hicache = Some(below.capacity.clone());
+            self.options.pool.cache.rules.hicache = Some(below.capacity.clone());
         }
         self.options.extras.below = vec![below];
         Ok(())
@@ -265,7 +265,7 @@ impl Setup {
 
     fn each_below(&mut self, change: impl Fn(&CapacitySpec) -> CapacitySpec) {
         self.options.extras.below.iter_mut().for_each(|below| below.capacity = change(&below.capacity));
-        let host = self.options.pool.rules.hicache.as_ref().map(&change);
-        self.options.pool.rules.hicache = host;
+        let host = self.options.pool.cache.rules.hicache.as_ref().map(&change);
+        self.options.pool.cache.rules.hicache = host;
     }
 }

@@ -7,31 +7,33 @@ use kvset::codec::{
     EstimateDetail, EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate,
     pool_partition,
 };
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::estimate::recommendation::{Recommendation, RecommendationStatus};
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
 };
 use kvset::core::questions::restarts::{RestartHour, RestartsAt, RestartsEstimate};
 use kvset::core::questions::retention::{
-    EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
+    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
 };
 use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
-use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
-use kvset::core::questions::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
+use kvset::core::questions::traffic::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
 use kvset::core::questions::worth::{CoverageWorth, Prices, TimeToFirstToken, WorthAt, WorthEstimate};
 use kvset::core::request::event::RequestEvent;
+use kvset::core::sizing::figures::EvictionAge;
+use kvset::core::sizing::recommendation::{Recommendation, RecommendationStatus};
+use kvset::core::sizing::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::Ratio;
+use kvset::core::units::window::WindowKind;
 use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
-use kvset::core::windows::window::WindowKind;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -506,8 +508,11 @@ fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding(
 #[test]
 fn an_estimate_of_88_pages_is_at_most_6_kb_of_json_and_its_summary_2() {
     let config = PoolConfig {
-        page_size: PageSize::new(16),
-        kv_bytes_per_token: Some(61_505.0),
+        cache: CacheConfig {
+            page_size: PageSize::new(16),
+            kv_bytes_per_token: Some(61_505.0),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     };
     let mut pool = Pool::new("tenant-1234", 0, Arc::new(config)).expect("usable");

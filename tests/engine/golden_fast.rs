@@ -6,15 +6,16 @@ use crate::support::shared::{Golden, golden, shared_path};
 use assert_cmd::Command;
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::request::event::RequestEvent;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::PageSize;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::ratio::Ratio;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::replay::{ReplayOptions, WarmUp, replay};
 use kvset::trace::ReadOptions;
+use kvset_core::engines::config::CacheConfig;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -47,10 +48,13 @@ fn check_replay(name: &str, outputs: Outputs) {
         traces: vec![trace],
         read: ReadOptions { page_size, ..ReadOptions::default() },
         pool: PoolConfig {
-            profile: Profile::Vllm,
-            outputs,
-            page_size,
-            capacities: pages.map(|pages| pages.parse().expect("pages")).collect(),
+            cache: CacheConfig {
+                profile: Profile::Vllm,
+                outputs,
+                page_size,
+                capacities: pages.map(|pages| pages.parse().expect("pages")).collect(),
+                ..CacheConfig::default()
+            },
             windows: vec![WindowKind::All],
             ..PoolConfig::default()
         },

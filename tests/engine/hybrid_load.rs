@@ -6,10 +6,11 @@ use crate::support::slow_load::{SlowLoad, Times};
 use kvset::core::engines::hybrid::HybridRules;
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::{EventTime, Offset, PageCount};
+use kvset_core::engines::config::CacheConfig;
 use proptest::prelude::*;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -24,12 +25,15 @@ pub(super) fn config(capacity: u64, rules: &HybridRules) -> PoolConfig {
         ..EngineRules::default()
     };
     PoolConfig {
-        profile: Profile::Vllm,
-        rules: own.of_profile(Profile::Vllm),
-        outputs: rules.outputs,
-        page_size: Some(rules.page_size),
-        capacities: vec![format!("{capacity}p").parse().expect("pages")],
-        max_tracked_pages: PageCount(100_000),
+        cache: CacheConfig {
+            profile: Profile::Vllm,
+            rules: own.of_profile(Profile::Vllm),
+            outputs: rules.outputs,
+            page_size: Some(rules.page_size),
+            capacities: vec![format!("{capacity}p").parse().expect("pages")],
+            max_tracked_pages: PageCount(100_000),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     }
 }

@@ -1,11 +1,12 @@
 //! A whole pool over a public trace against figures computed elsewhere, page at a time.
 
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::PageIds;
+use kvset::core::units::window::WindowKind;
 use kvset::core::units::{EventTime, Offset, PageSize};
-use kvset::core::windows::window::WindowKind;
+use kvset_core::engines::config::CacheConfig;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,12 +21,17 @@ fn config(golden: &Value) -> PoolConfig {
     let capacities = golden["capacities"].as_array().expect("a list").iter();
     let pages = capacities.filter_map(|at| at["pages"].as_u64());
     PoolConfig {
-        page_size: PageSize::new(golden["page_size"].as_u64().expect("tokens") as u32),
-        kv_bytes_per_token: golden["kv_bytes_per_token"].as_f64(),
-        include_partial_page: true,
-        target_ratios: ["1.0", "0.99"].map(|text| text.parse().expect("a share")).into(),
-        coverages: ["0.5", "0.9", "0.95", "0.99", "0.999"].map(|text| text.parse().expect("a share")).into(),
-        capacities: pages.map(|pages| format!("{pages}p").parse().expect("pages")).collect(),
+        cache: CacheConfig {
+            page_size: PageSize::new(golden["page_size"].as_u64().expect("tokens") as u32),
+            kv_bytes_per_token: golden["kv_bytes_per_token"].as_f64(),
+            include_partial_page: true,
+            target_ratios: ["1.0", "0.99"].map(|text| text.parse().expect("a share")).into(),
+            coverages: ["0.5", "0.9", "0.95", "0.99", "0.999"]
+                .map(|text| text.parse().expect("a share"))
+                .into(),
+            capacities: pages.map(|pages| format!("{pages}p").parse().expect("pages")).collect(),
+            ..CacheConfig::default()
+        },
         windows: vec![WindowKind::All, "last:3993".parse().expect("a window")],
         ..PoolConfig::default()
     }

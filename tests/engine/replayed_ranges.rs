@@ -1,14 +1,15 @@
 //! Replays whose requests other threads take in ranges, against replays on one thread: no byte differs.
 
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::stack::{ChainCheck, ChainPolicy};
 use kvset::core::units::PageCount;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::ratio::Ratio;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::replay::{Extras, ReplayOptions, WarmUp, replay};
 use kvset::trace::{Format, IdScope, ReadOptions};
+use kvset_core::engines::config::CacheConfig;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -103,8 +104,11 @@ fn pool(profile: Profile) -> PoolConfig {
     let capacities = ["100p", "1000p", "5000p", "50000p"];
     let capacity = |text: &&str| text.parse::<CapacitySpec>().expect("a capacity");
     PoolConfig {
-        profile,
-        capacities: capacities.iter().map(capacity).collect(),
+        cache: CacheConfig {
+            profile,
+            capacities: capacities.iter().map(capacity).collect(),
+            ..CacheConfig::default()
+        },
         windows: vec![
             WindowKind::All,
             WindowKind::Last { requests: 300 },
@@ -122,7 +126,10 @@ fn ranges_merged_in_order_give_the_bytes_of_one_thread() {
     let good = trace(folder.path(), REQUESTS, false);
     let paper = options(vec![good.clone()], pool(Profile::Paper));
     assert!(is_the_same_on_any_number_of_threads(&paper) > REQUESTS / 2);
-    let full = PoolConfig { chain_check: ChainCheck::Full, ..pool(Profile::LeafFirst) };
+    let full = PoolConfig {
+        cache: CacheConfig { chain_check: ChainCheck::Full, ..pool(Profile::LeafFirst).cache },
+        ..pool(Profile::LeafFirst)
+    };
     let warming = ReplayOptions { warm_up: WarmUp::Requests(1_500), ..options(vec![good.clone()], full) };
     assert!(is_the_same_on_any_number_of_threads(&warming) > REQUESTS / 2);
     let scoped = ReadOptions { id_scope: IdScope::Session, ..paper.read.clone() };
@@ -134,8 +141,14 @@ fn ranges_merged_in_order_give_the_bytes_of_one_thread() {
 fn ranges_of_a_sample_and_around_bad_rows_give_the_bytes_of_one_thread() {
     let folder = tempfile::tempdir().expect("a folder");
     let some_bad = trace(folder.path(), REQUESTS, true);
-    let sampled =
-        PoolConfig { sample_rate: Ratio::per_mille(300), outputs: Outputs::Ignored, ..pool(Profile::Vllm) };
+    let sampled = PoolConfig {
+        cache: CacheConfig {
+            sample_rate: Ratio::per_mille(300),
+            outputs: Outputs::Ignored,
+            ..pool(Profile::Vllm).cache
+        },
+        ..pool(Profile::Vllm)
+    };
     let options = ReplayOptions { skip_bad_rows: true, ..options(vec![some_bad], sampled) };
     assert!(is_the_same_on_any_number_of_threads(&options) > REQUESTS / 2);
 }
@@ -145,13 +158,22 @@ fn ranges_of_a_sample_and_around_bad_rows_give_the_bytes_of_one_thread() {
 fn what_ranges_cannot_say_is_taken_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = trace(folder.path(), REQUESTS, false);
-    let bounded = |pages| PoolConfig { max_tracked_pages: PageCount(pages), ..pool(Profile::Paper) };
+    let bounded = |pages| PoolConfig {
+        cache: CacheConfig { max_tracked_pages: PageCount(pages), ..pool(Profile::Paper).cache },
+        ..pool(Profile::Paper)
+    };
     let some = is_the_same_on_any_number_of_threads(&options(vec![good.clone()], bounded(30_000)));
     assert!(some < REQUESTS, "{some} requests of {REQUESTS}");
     let in_order = [
         bounded(1_500),
-        PoolConfig { chain_policy: ChainPolicy::Trust, ..pool(Profile::Paper) },
-        PoolConfig { sample_rate: Ratio::per_mille(300), ..pool(Profile::Vllm) },
+        PoolConfig {
+            cache: CacheConfig { chain_policy: ChainPolicy::Trust, ..pool(Profile::Paper).cache },
+            ..pool(Profile::Paper)
+        },
+        PoolConfig {
+            cache: CacheConfig { sample_rate: Ratio::per_mille(300), ..pool(Profile::Vllm).cache },
+            ..pool(Profile::Vllm)
+        },
         PoolConfig { windows: vec![WindowKind::All], ..pool(Profile::Lmcache) },
     ];
     let turned = options(vec![out_of_order(&good)], pool(Profile::Paper));

@@ -1,14 +1,15 @@
 //! The stated sampling error against the exact result: other ids for the same pages are another sample.
 
 use kvset::core::estimate::Estimate;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::Offset;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::ratio::Ratio;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::workload::{GeneratedRequest, Generator, Workload};
+use kvset_core::engines::config::CacheConfig;
 use std::sync::Arc;
 
 const REQUESTS: usize = 1500;
@@ -17,8 +18,11 @@ const SAMPLES: u64 = 24;
 /// The estimate over all requests, at this rate, of pages with ids of their own.
 fn estimate(requests: &[GeneratedRequest], rate: &str, salt: u64) -> Estimate {
     let config = PoolConfig {
-        sample_rate: rate.parse().expect("a share"),
-        coverages: [950, 990].map(Ratio::per_mille).into(),
+        cache: CacheConfig {
+            sample_rate: rate.parse().expect("a share"),
+            coverages: [950, 990].map(Ratio::per_mille).into(),
+            ..CacheConfig::default()
+        },
         windows: vec![WindowKind::All],
         ..PoolConfig::default()
     };

@@ -5,21 +5,26 @@ use crate::support::slow_load::{SlowLoad, Times};
 use crate::support::slow_sglang::{SlowAsked, SlowSglang};
 use kvset::core::engines::profile::{Outputs, OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
+use kvset_core::engines::config::CacheConfig;
 use proptest::prelude::*;
 use std::sync::Arc;
 
 fn config(capacity: u64, page: u64, outputs: Outputs) -> PoolConfig {
     PoolConfig {
-        profile: Profile::Sglang,
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() }.of_profile(Profile::Sglang),
-        outputs,
-        page_size: PageSize::new(page as u32),
-        capacities: vec![format!("{capacity}p").parse().expect("pages")],
-        max_tracked_pages: PageCount(100_000),
+        cache: CacheConfig {
+            profile: Profile::Sglang,
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() }
+                .of_profile(Profile::Sglang),
+            outputs,
+            page_size: PageSize::new(page as u32),
+            capacities: vec![format!("{capacity}p").parse().expect("pages")],
+            max_tracked_pages: PageCount(100_000),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     }
 }
@@ -80,8 +85,8 @@ proptest! {
         requests in prop::collection::vec((asked(3), 0i64..90), 1..60),
     ) {
         let on = config(capacity, 3, Outputs::Cached);
-        let rules = EngineRules { overlap: OverlapMode::Off, ..on.rules.clone() };
-        let off = PoolConfig { rules, ..on.clone() };
+        let rules = EngineRules { overlap: OverlapMode::Off, ..on.cache.rules.clone() };
+        let off = PoolConfig { cache: CacheConfig { rules, ..on.cache.clone() }, ..on.clone() };
         let [mut on, mut off] = [on, off].map(|config| Pool::new("p", 0, Arc::new(config)).expect("usable"));
         for (index, (asked, duration)) in requests.iter().enumerate() {
             let (event_time, duration_ms) = (EventTime(100 * index as i64), Some(*duration as u64));

@@ -1,9 +1,10 @@
 //! Stores while requests overlap, against slow models that serve a page at a time, each happening at its moment.
 
 use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{Outputs, OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::PageIds;
@@ -93,12 +94,15 @@ fn happenings(requests: &[Timed], later: impl Fn(usize) -> (u64, u64)) -> Vec<(u
 
 fn config(profile: Profile, capacity: u64, rules: EngineRules) -> PoolConfig {
     PoolConfig {
-        profile,
-        rules: EngineRules { overlap: OverlapMode::On, ..rules }.of_profile(profile),
-        outputs: Outputs::Ignored,
-        page_size: PageSize::new(16),
-        capacities: vec![format!("{capacity}p").parse().expect("pages")],
-        max_tracked_pages: PageCount(100_000),
+        cache: CacheConfig {
+            profile,
+            rules: EngineRules { overlap: OverlapMode::On, ..rules }.of_profile(profile),
+            outputs: Outputs::Ignored,
+            page_size: PageSize::new(16),
+            capacities: vec![format!("{capacity}p").parse().expect("pages")],
+            max_tracked_pages: PageCount(100_000),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Tier plans, convergence and hysteresis: worked cases, and properties against obvious models.
 
-use kvset::core::questions::tiers::{
+use kvset::core::sizing::tiers::{
     Convergence, CurvePoint, HitCurve, Hysteresis, Inclusion, PlanInput, PointCurve, Settled, TierPlan,
     TierSpec, Unit, plan,
 };

@@ -4,7 +4,7 @@ use crate::kafka_support::{Broker, Input, Published, serve_records, shared_trace
 use kvset::codec::decode_estimate;
 use kvset::core::engines::profile::Profile;
 use kvset::core::questions::measured::Verdict;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use serde_json::Value;

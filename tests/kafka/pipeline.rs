@@ -3,8 +3,8 @@
 use crate::kafka_support::{Broker, Input, Published, serve_records, shared_trace};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
-use kvset::core::pool::config::PoolConfig;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::estimate::config::PoolConfig;
+use kvset::core::units::window::WindowKind;
 use kvset::replay::{ReplayOptions, WarmUp, replay};
 use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};

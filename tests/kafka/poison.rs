@@ -5,7 +5,7 @@ use crate::kafka_support::{Broker, Published, stamp};
 use crate::program::kvset;
 use kvset::codec::{DecodeLimits, ErrorCode, decode_estimate};
 use kvset::core::units::pages::mix;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::gaps::OffsetGaps;

@@ -1,16 +1,17 @@
 //! A log in the order of finishes has one answer, whichever command reads it.
 
 use kvset::codec::SourceRecord;
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::Estimate;
-use kvset::core::estimate::recommendation::Recommendation;
-use kvset::core::pool::config::PoolConfig;
-use kvset::core::questions::tiers::Settled;
+use kvset::core::estimate::config::PoolConfig;
+use kvset::core::sizing::recommendation::Recommendation;
+use kvset::core::sizing::tiers::Settled;
 use kvset::core::units::PageSize;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::pages::mix;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::PartitionTask;
 use kvset::position::{NextOffset, Partition};
@@ -70,9 +71,12 @@ fn capacities() -> Vec<CapacitySpec> {
 /// The whole log, as `kvset replay` answers by default.
 fn replayed(trace: &Path, profile: Profile) -> Estimate {
     let pool = PoolConfig {
-        profile,
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
-        capacities: capacities(),
+        cache: CacheConfig {
+            profile,
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+            capacities: capacities(),
+            ..CacheConfig::default()
+        },
         min_requests: 1,
         ..PoolConfig::default()
     };

@@ -2,12 +2,13 @@
 
 use crate::live_support::Service;
 use assert_cmd::Command;
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::Estimate;
-use kvset::core::estimate::recommendation::Recommendation;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::questions::worth::{PrefillRate, Prices, WorthQuestion};
+use kvset::core::sizing::recommendation::Recommendation;
 use kvset::core::units::Bytes;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::ratio::Ratio;
@@ -135,11 +136,14 @@ fn options(
 ) -> ReplayOptions {
     let capacities = capacities.iter().map(|text| text.parse::<CapacitySpec>().expect("a capacity"));
     let pool = PoolConfig {
-        profile: engine,
-        rules: EngineRules { overlap, ..EngineRules::default() },
-        kv_bytes_per_token: COST.parse().ok(),
-        sample_rate: sample_rate.parse().expect("a share"),
-        capacities: capacities.collect(),
+        cache: CacheConfig {
+            profile: engine,
+            rules: EngineRules { overlap, ..EngineRules::default() },
+            kv_bytes_per_token: COST.parse().ok(),
+            sample_rate: sample_rate.parse().expect("a share"),
+            capacities: capacities.collect(),
+            ..CacheConfig::default()
+        },
         min_requests: 1,
         ..PoolConfig::default()
     };

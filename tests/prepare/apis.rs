@@ -1,7 +1,7 @@
 //! Bodies of Anthropic's Messages API and of OpenAI's Responses API: as the chats that inference servers make of
 //! them, and nothing of a prompt left out in silence.
 
-use kvset::core::request::chat_engine::ChatEngine;
+use kvset::core::engines::chat_engine::ChatEngine;
 use kvset::tokenize::{Model, RequestTokenizer, TokenizeError, TokenizeLimits, engine_version};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use kvset::codec::{RawPrompt, RawRequest, SourceRecord, encode_raw_request};
 use kvset::commands::produce::producing::message_of;
-use kvset::core::request::chat_engine::ChatEngine;
+use kvset::core::engines::chat_engine::ChatEngine;
 use kvset::core::units::PageSize;
 use kvset::prepare::{Model, RawRecord, Tokenizers};
 use kvset::settings::Settings;

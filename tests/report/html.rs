@@ -4,7 +4,7 @@ use crate::report_support::{
     covered, in_flight, in_flight_over, recommending, troubled_pool, week, week_pool,
 };
 use kvset::core::engines::profile::Profile;
-use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::sizing::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
 use kvset::present::html::render;

@@ -1,6 +1,7 @@
 //! Reports of the public traces: what is drawn is what the replay counted.
 
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::engines::config::CacheConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::units::ratio::Ratio;
 use kvset::present::html::render;
 use kvset::present::pool::{ReportInput, headline};
@@ -19,7 +20,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
         traces: vec![trace],
         read: ReadOptions::default(),
         pool: PoolConfig {
-            kv_bytes_per_token: Some(kv_bytes_per_token),
+            cache: CacheConfig { kv_bytes_per_token: Some(kv_bytes_per_token), ..CacheConfig::default() },
             windows: vec!["tumbling:1d".parse().expect("a window")],
             ..PoolConfig::default()
         },
@@ -92,8 +93,8 @@ fn the_week_of_coding_agents() {
 fn the_synthetic_trace_whose_times_come_in_steps() {
     let Some(trace) = shared_trace("mooncake_synthetic_trace.jsonl") else { return };
     let mut options = options(trace, 61_505.0);
-    options.pool.include_partial_page = true;
-    options.pool.target_ratios = vec![Ratio::ONE];
+    options.pool.cache.include_partial_page = true;
+    options.pool.cache.target_ratios = vec![Ratio::ONE];
     let (replayed, input, _) = reported(&options, "mooncake_synthetic_trace.jsonl");
     consistent(&replayed, &input);
     let pages = |at: usize| replayed.whole.as_ref().and_then(|whole| whole.required[0].coverage[at].pages);

@@ -4,12 +4,12 @@
 #![allow(dead_code)]
 
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::estimate::recommendation::{Recommendation, RecommendationBasis, recommend};
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use kvset::core::questions::tiers::Settled;
+use kvset::core::sizing::recommendation::{Recommendation, RecommendationBasis, recommend};
+use kvset::core::sizing::tiers::Settled;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageBytes, PageCount};
 use kvset::present::pool::{

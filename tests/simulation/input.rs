@@ -4,10 +4,10 @@ use crate::chance::Chance;
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, EstimateKey, SourceRecord};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
-use kvset::core::questions::tiers::{Inclusion, TierConfig};
+use kvset::core::sizing::tiers::{Inclusion, TierConfig};
 use kvset::core::stack::ChainCheck;
 use kvset::core::units::pages::Scope;
 use kvset::core::units::ratio::Ratio;
@@ -19,6 +19,7 @@ use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
+use kvset_core::engines::config::CacheConfig;
 use std::sync::{Arc, LazyLock};
 
 pub const TOPIC: &str = "requests";
@@ -119,14 +120,16 @@ impl Input {
 /// What shapes the output: small windows, so that a short log closes many.
 pub fn task_config() -> TaskConfig {
     let pool = PoolConfig {
-        page_size: PageSize::new(4),
+        cache: CacheConfig {
+            page_size: PageSize::new(4),
+            capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+            max_tracked_pages: PageCount(1 << 12), // So that replicas follow their pools at first, and are on their own later.
+            max_pages_per_request: (1 << 12) - 100,
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
-        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
         publish_every_ms: 4000,
         allowed_lateness_ms: 500,
-        max_tracked_pages: PageCount(1 << 12),
-        // So that replicas follow their pools at first, and are on their own later.
-        max_pages_per_request: (1 << 12) - 100,
         questions: Questions {
             measured: true,
             provisioned: None,
@@ -145,8 +148,11 @@ pub fn task_config() -> TaskConfig {
     };
     // Of each partition one pool models requests that overlap, so that its records wait for earlier arrivals.
     let overlapping = PoolConfig {
-        profile: Profile::Vllm,
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        cache: CacheConfig {
+            profile: Profile::Vllm,
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+            ..pool.cache.clone()
+        },
         hold_back_ms: 2_000,
         ..pool.clone()
     };

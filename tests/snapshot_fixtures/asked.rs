@@ -7,7 +7,7 @@ use super::task::{
 use super::{file, frozen};
 use kvset::core::questions::enabled::Questions;
 use kvset::core::units::pages::mix;
-use kvset::core::windows::window::WindowKind;
+use kvset::core::units::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::snapshot::format::VERSION;
 use std::sync::Arc;

@@ -4,10 +4,11 @@ use super::task::{
     self, END, POOLS, POOLS_OF_RULES, SNAPSHOT, feed_values, fresh, from_the_start, lines, restored_as, value,
 };
 use super::{Answer, answers_of, file, frozen, observe_for, open, snapshot};
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
 use kvset::core::request::outcome::Outcome;
@@ -63,7 +64,10 @@ fn requests_in_flight_are_refused_where_overlap_is_not_modelled() {
 fn config_that_holds_back() -> Arc<TaskConfig> {
     let config = task::config_that_asks(Questions::default());
     let overlapping = PoolConfig {
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        cache: CacheConfig {
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+            ..PoolConfig::clone(config.pools.of("learning")).cache
+        },
         hold_back_ms: 6_000,
         ..PoolConfig::clone(config.pools.of("learning"))
     };
@@ -81,8 +85,14 @@ fn config_of_rules_under_load() -> Arc<TaskConfig> {
     let config = task::config_of_rules_that_asks(Questions::default());
     let under_load = |name: &&str| {
         let own = PoolConfig::clone(config.pools.of(name));
-        let rules = EngineRules { overlap: OverlapMode::On, ..own.rules.clone() };
-        ((*name).to_owned(), PoolConfig { rules: rules.of_profile(own.profile), ..own })
+        let rules = EngineRules { overlap: OverlapMode::On, ..own.cache.rules.clone() };
+        (
+            (*name).to_owned(),
+            PoolConfig {
+                cache: CacheConfig { rules: rules.of_profile(own.cache.profile), ..own.cache },
+                ..own
+            },
+        )
     };
     let others = config.pools.default_pool().clone();
     let pools = PoolConfigs::new(others, POOLS_OF_RULES.iter().map(under_load)).expect("usable").into();
@@ -100,7 +110,13 @@ fn config_of_others_under_load() -> Arc<TaskConfig> {
             chunk_tokens: 32,
             ..EngineRules::default()
         };
-        (name.to_owned(), PoolConfig { profile, rules: rules.of_profile(profile), ..own })
+        (
+            name.to_owned(),
+            PoolConfig {
+                cache: CacheConfig { profile, rules: rules.of_profile(profile), ..own.cache },
+                ..own
+            },
+        )
     };
     let others = config.pools.default_pool().clone();
     let named =

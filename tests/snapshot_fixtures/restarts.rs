@@ -4,7 +4,7 @@ use super::task::{
     self, END, SNAPSHOT, config_that_asks, feed_values, fresh, from_the_start, lines, restored_as, value,
 };
 use super::{file, frozen};
-use kvset::core::pool::config::PoolConfig;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
 use kvset::core::questions::worth::{Prices, WorthQuestion};

@@ -5,13 +5,14 @@
 
 use super::{FINGERPRINT, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, SourceRecord, decode_estimate};
+use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::Profile;
 use kvset::core::engines::rules::EngineRules;
+use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::Pool;
-use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
-use kvset::core::questions::tiers::{Inclusion, TierConfig, TrendRules};
+use kvset::core::sizing::tiers::{Inclusion, TierConfig, TrendRules};
 use kvset::core::stack::{ChainCheck, ChainPolicy};
 use kvset::core::units::pages::mix;
 use kvset::core::units::ratio::Ratio;
@@ -45,19 +46,22 @@ pub(super) const POOLS: [&str; 7] =
 /// How every pool is estimated, but for what makes it another kind.
 fn common() -> PoolConfig {
     PoolConfig {
-        page_size: PageSize::new(16),
-        kv_bytes_per_token: Some(131_072.0),
+        cache: CacheConfig {
+            page_size: PageSize::new(16),
+            kv_bytes_per_token: Some(131_072.0),
+            capacities: ["16p", "64p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+            coverages: [500, 950].map(Ratio::per_mille).to_vec(),
+            chain_check: ChainCheck::Full,
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:10s", "hopping:20s/10s", "last:40", "all"]
             .map(|text| text.parse().expect("a window"))
             .to_vec(),
-        capacities: ["16p", "64p"].map(|text| text.parse().expect("a capacity")).to_vec(),
-        coverages: [500, 950].map(Ratio::per_mille).to_vec(),
         publish_every_ms: 20_000,
         allowed_lateness_ms: 2_000,
         grace_ms: 3_000,
         min_history_ms: 60_000,
         min_requests: 3,
-        chain_check: ChainCheck::Full,
         tiers: vec![tier("gpu", 500, "8p"), tier("host", 950, "32p")],
         trend: TrendRules { step_ms: 10_000, ..TrendRules::default() },
         ..PoolConfig::default()
@@ -72,14 +76,46 @@ fn config() -> Arc<TaskConfig> {
 pub(super) fn config_that_asks(questions: Questions) -> Arc<TaskConfig> {
     let pool = PoolConfig { questions, ..common() };
     let questions = Questions::default();
-    let sglang = PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), questions, ..pool.clone() };
+    let sglang = PoolConfig {
+        cache: CacheConfig { profile: Profile::Sglang, ..pool.cache.clone() },
+        tiers: Vec::new(),
+        questions,
+        ..pool.clone()
+    };
     let named = [
-        ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
-        ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
-        ("refusing", PoolConfig { chain_policy: ChainPolicy::Reject, ..pool.clone() }),
+        (
+            "bounded",
+            PoolConfig {
+                cache: CacheConfig { max_tracked_pages: PageCount(24), ..pool.cache.clone() },
+                ..pool.clone()
+            },
+        ),
+        (
+            "learning",
+            PoolConfig {
+                cache: CacheConfig { page_size: None, profile: Profile::Vllm, ..pool.cache.clone() },
+                ..pool.clone()
+            },
+        ),
+        (
+            "refusing",
+            PoolConfig {
+                cache: CacheConfig { chain_policy: ChainPolicy::Reject, ..pool.cache.clone() },
+                ..pool.clone()
+            },
+        ),
         ("sglang", sglang),
-        ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
-        ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
+        (
+            "sampled",
+            PoolConfig {
+                cache: CacheConfig { sample_rate: Ratio::per_mille(500), ..pool.cache.clone() },
+                ..pool.clone()
+            },
+        ),
+        (
+            "unsized",
+            PoolConfig { cache: CacheConfig { page_size: None, ..pool.cache.clone() }, ..pool.clone() },
+        ),
     ];
     config_of(pool, &named)
 }
@@ -92,7 +128,10 @@ fn config_of_rules() -> Arc<TaskConfig> {
 /// The same with more asked of every pool.
 pub(super) fn config_of_rules_that_asks(questions: Questions) -> Arc<TaskConfig> {
     let pool = PoolConfig { tiers: Vec::new(), questions, ..common() };
-    let told = |profile, rules: EngineRules| PoolConfig { profile, rules, ..pool.clone() };
+    let told = |profile, rules: EngineRules| PoolConfig {
+        cache: CacheConfig { profile, rules, ..pool.cache.clone() },
+        ..pool.clone()
+    };
     let groups =
         |text: &str| EngineRules { attention: text.parse().expect("groups"), ..EngineRules::default() };
     let named = [

@@ -1,12 +1,15 @@
 //! The pure core: pages, stack distances, required capacity, windows, coverage, curves.
 //!
-//! - [`units`]: pages, bytes, ratios and times; page ids and how they are hashed.
+//! Each room imports only those named before it:
+//!
+//! - [`units`]: pages, bytes, ratios, times and kinds of windows; page ids and how they are hashed.
 //! - [`request`]: one request as it arrives, and what it found.
 //! - [`stack`]: LRU stack distances of every capacity, in one pass.
-//! - [`engines`]: caches as serving engines keep them, with their rules and the tiers below.
-//! - [`windows`]: event time, and what is counted by window.
-//! - [`estimate`]: from counts to numbers: curve, coverage, requirement, recommendation.
+//! - [`engines`]: caches as serving engines keep them, with their rules and the tiers below; how a cache is configured.
+//! - [`sizing`]: from counts to sizes: curve, coverage, requirement, recommendation, plan, trend.
 //! - [`questions`]: what is asked of a pool alongside its curve.
+//! - [`windows`]: event time, and what is counted by window.
+//! - [`estimate`]: the published result of a window, and everything that shapes it.
 //! - [`pool`]: puts these together; a set of pools.
 //!
 //! Nothing in here names a broker, a runtime, a file or a clock; `tests/repository/architecture.rs` keeps it so.
@@ -25,6 +28,7 @@ pub mod estimate;
 pub mod pool;
 pub mod questions;
 pub mod request;
+pub mod sizing;
 pub mod stack;
 pub mod units;
 pub mod windows;

@@ -9,8 +9,8 @@
 //! sgl-project/sglang (`python/sglang/srt/entrypoints/openai/serving_base.py`, `_compute_extra_key`: salt and key are joined)
 //! and BerriAI/litellm (`litellm/types/utils.py`, `StandardLoggingPayload`: `model_id` names the deployment).
 
+use crate::key::Key;
 use crate::spelling::Spellings;
-use crate::trace::json::Key;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;

@@ -9,6 +9,7 @@
 
 pub mod codec;
 pub mod identity;
+pub mod key;
 pub mod logs;
 pub mod output;
 pub mod placeholders;

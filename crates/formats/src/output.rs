@@ -2,7 +2,7 @@
 
 use super::codec::DeadLetter;
 use super::position::Partition;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 
 /// Which of the output topics a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The models whose tokenizers turn requests into token ids, by name.
 
 #[cfg(feature = "tokenize")]
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::EventTime;
 #[cfg(not(feature = "tokenize"))]
 use kvset_core::units::features::{Feature, MissingFeature};

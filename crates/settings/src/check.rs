@@ -6,9 +6,9 @@ use super::problem::Problem;
 use super::{
     Assignment, Estimate, GroupProtocol, InputEncoding, OutputEncoding, Price, Settings, field::Field,
 };
-use kvset_core::pool::config::{MAX_TIERS, PoolConfigError};
+use kvset_core::estimate::config::{MAX_TIERS, PoolConfigError};
 use kvset_core::questions::enabled::QuestionsError;
-use kvset_core::questions::tiers::is_tier_name;
+use kvset_core::sizing::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
 use kvset_prepare::template::TemplatePart;
@@ -165,7 +165,7 @@ impl Settings {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
             needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
-            needs_cost(notes, "estimate.hicache", self.pool_config("").rules.hicache.as_slice(), cost);
+            needs_cost(notes, "estimate.hicache", self.pool_config("").cache.rules.hicache.as_slice(), cost);
         }
     }
 
@@ -201,7 +201,7 @@ impl Settings {
         let estimate = &self.estimate;
         let of_pools = self.pools.iter().map(|pool| &pool.name[..]);
         let is_modelled =
-            [""].into_iter().chain(of_pools).any(|name| self.pool_config(name).models_overlap());
+            [""].into_iter().chain(of_pools).any(|name| self.pool_config(name).cache.models_overlap());
         if !is_modelled && estimate.hold_back.is_some() {
             notes.add("estimate.hold_back", estimate.hold_back.toml(), reason);
         }
@@ -209,7 +209,7 @@ impl Settings {
             notes.add("estimate.hold_back_bytes", estimate.hold_back_bytes.toml(), reason);
         }
         for (index, pool) in self.pools.iter().enumerate() {
-            if pool.hold_back.is_some() && !self.pool_config(&pool.name).models_overlap() {
+            if pool.hold_back.is_some() && !self.pool_config(&pool.name).cache.models_overlap() {
                 notes.add(format!("pools[{index}].hold_back"), pool.hold_back.toml(), reason);
             }
         }

@@ -2,11 +2,11 @@
 
 use super::load::from_environment;
 use config::{Value, ValueKind};
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
-use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::trace::Format;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -244,7 +244,7 @@ impl Field for WindowKind {
     fn read(value: &Value) -> Result<Self, Refusal> {
         let text = text_of(value)?;
         text.parse()
-            .map_err(|error: kvset_core::windows::window::WindowError| Refusal::Because(error.to_string()))
+            .map_err(|error: kvset_core::units::window::WindowError| Refusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<WindowKind> {

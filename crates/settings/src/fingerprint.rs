@@ -1,7 +1,7 @@
 //! Which configuration made a result, in 64 bits.
 
 use super::{FieldDoc, Pool, Section, Settings};
-use kvset_core::pool::config::RESULT_VERSION;
+use kvset_core::estimate::config::RESULT_VERSION;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Enters every fingerprint: raised when equal settings begin to mean other results.
@@ -61,7 +61,7 @@ impl Settings {
     /// set.
     fn enter_order(&self, hash: &mut Xxh3, pool: &str) {
         let config = self.pool_config(pool);
-        if config.models_overlap() {
+        if config.cache.models_overlap() {
             let (ms, bytes) = (config.hold_back_ms, self.hold_back_bytes());
             hash.update(format!("overlap {pool}=on {ms} {bytes}\n").as_bytes());
         }

@@ -1,10 +1,11 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
 use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::engines::config::CacheConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::questions::enabled::Questions;
-use kvset_core::questions::tiers::{TierConfig, TrendRules};
 use kvset_core::questions::worth::{PrefillRate, Prices, WorthQuestion};
+use kvset_core::sizing::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -49,15 +50,22 @@ impl Settings {
         let capacities = own.and_then(|pool| pool.capacities.as_ref()).unwrap_or(&general.capacities);
         let tracked = own.and_then(|pool| pool.max_tracked_pages).unwrap_or(general.max_tracked_pages);
         let config = PoolConfig {
-            profile: general.engine,
-            rules: general.rules(own),
-            outputs: general.outputs,
-            page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
-            kv_bytes_per_token: cost.map(TokenCost::get),
-            include_partial_page: general.include_partial_page,
-            target_ratios: general.target_ratios.clone(),
-            coverages: general.coverages.clone(),
-            capacities: capacities.clone(),
+            cache: CacheConfig {
+                profile: general.engine,
+                rules: general.rules(own),
+                outputs: general.outputs,
+                page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
+                kv_bytes_per_token: cost.map(TokenCost::get),
+                include_partial_page: general.include_partial_page,
+                target_ratios: general.target_ratios.clone(),
+                coverages: general.coverages.clone(),
+                capacities: capacities.clone(),
+                max_tracked_pages: PageCount(tracked),
+                max_pages_per_request: self.input.max_pages_per_request,
+                sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
+                chain_check: ChainCheck::Sampled,
+                chain_policy: general.chain_policy,
+            },
             windows: general.windows.clone(),
             act_on: general.act_on,
             min_requests: general.min_requests,
@@ -67,18 +75,13 @@ impl Settings {
             hold_back_ms: 0,
             publish_every_ms: general.publish_every.as_ms(),
             min_history_ms: general.min_history.as_ms(),
-            max_tracked_pages: PageCount(tracked),
-            max_pages_per_request: self.input.max_pages_per_request,
-            sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
-            chain_check: ChainCheck::Sampled,
-            chain_policy: general.chain_policy,
             tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
             trend: self.plan.rules(),
             further_costs: Vec::new(),
             questions: self.questions(own),
         };
         // Without meaning elsewhere, and no part of a configuration there.
-        let hold_back_ms = if config.models_overlap() { self.hold_back(own).as_ms() } else { 0 };
+        let hold_back_ms = if config.cache.models_overlap() { self.hold_back(own).as_ms() } else { 0 };
         PoolConfig { hold_back_ms, ..config }
     }
 

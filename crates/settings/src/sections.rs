@@ -10,19 +10,19 @@ use super::values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
     OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
 };
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
-use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
+use kvset_core::estimate::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
 use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
-use kvset_core::questions::tiers::{Inclusion, TrendRules};
 use kvset_core::questions::worth::PrefillRate;
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::sizing::tiers::{Inclusion, TrendRules};
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::PageSize;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{EstimateDetail, LetterContent};
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};

@@ -263,11 +263,11 @@ fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
                 [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";
     let settings = load(text, &[]).expect("valid");
     let (a, b) = (settings.pool_config("a"), settings.pool_config("b"));
-    assert_eq!([&a, &b].map(|pool| pool.page_size.map(|size| size.get())), [Some(16), Some(64)]);
-    assert_eq!([&a, &b].map(|pool| pool.sample_rate), [500, 1000].map(Ratio::per_mille));
-    assert_eq!([&a, &b].map(|pool| pool.max_tracked_pages.0), [7, 7]);
+    assert_eq!([&a, &b].map(|pool| pool.cache.page_size.map(|size| size.get())), [Some(16), Some(64)]);
+    assert_eq!([&a, &b].map(|pool| pool.cache.sample_rate), [500, 1000].map(Ratio::per_mille));
+    assert_eq!([&a, &b].map(|pool| pool.cache.max_tracked_pages.0), [7, 7]);
     assert_eq!([a.check(), b.check()], [Ok(()), Ok(())]);
-    assert_eq!(Settings::default().pool_config("a"), kvset_core::pool::config::PoolConfig::default());
+    assert_eq!(Settings::default().pool_config("a"), kvset_core::estimate::config::PoolConfig::default());
 }
 
 const TIERS: &str = "[[tiers]]\nname = \"hbm\"\ncoverage = 0.95\nunit = \"80GiB\"\nunit_price = 25000\n\
@@ -464,11 +464,11 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
         &[("KVSET__ESTIMATE__PREFILL_CHUNK", "2048")],
     )
     .expect("valid");
-    let told = |pool: &str| settings.pool_config(pool).rules.options_of(Profile::Vllm);
+    let told = |pool: &str| settings.pool_config(pool).cache.rules.options_of(Profile::Vllm);
     let texts = |told: Vec<(&str, String)>| told.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(texts(told("any")), ["full+window:128", "none", "2048", "on"]);
     assert_eq!(texts(told("next")), ["full+3*mamba", "512", "4096", "on"]);
-    let plain = settings.pool_config("plain").rules;
+    let plain = settings.pool_config("plain").cache.rules;
     let overlaps = EngineRules { overlap: OverlapMode::On, ..EngineRules::default() };
     assert_eq!(plain, overlaps, "one group retains nothing apart");
     let stores = load(
@@ -476,16 +476,16 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
         &[],
     )
     .expect("valid");
-    let rules = stores.pool_config("any").rules;
+    let rules = stores.pool_config("any").cache.rules;
     assert_eq!(texts(rules.options_of(Profile::Mooncake)), ["5s", "0.95", "0.1", "on"]);
-    assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").rules, rules);
+    assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").cache.rules, rules);
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
-    let rules = load(host, &[]).expect("valid").pool_config("any").rules;
+    let rules = load(host, &[]).expect("valid").pool_config("any").cache.rules;
     assert_eq!(texts(rules.options_of(Profile::Sglang)), ["5000p", "write-back"]);
     let windows = "[estimate]\nengine = \"sglang\"\nattention = \"full+window:128\"\nswa_full_tokens_ratio = 0.5\n\
                    [[pools]]\nname = \"next\"\nswa_full_tokens_ratio = 0.1\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
     let windows = load(windows, &[]).expect("valid");
-    let told = |pool: &str| texts(windows.pool_config(pool).rules.options_of(Profile::Sglang));
+    let told = |pool: &str| texts(windows.pool_config(pool).cache.rules.options_of(Profile::Sglang));
     assert_eq!(told("any"), ["full+window:128", "8192", "0.5"]);
     assert_eq!(told("next"), ["full+window:128", "8192", "0.1"]);
     assert_eq!(told("plain"), ["on"], "one pool has nothing to split");
@@ -495,7 +495,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
 fn requests_that_overlap_are_modelled_and_taken_in_the_order_of_arrivals_where_that_can_be() {
     let of = |text: &str, pool: &str| {
         let config = load(&format!("[estimate]\n{text}"), &[]).expect("valid").pool_config(pool);
-        (config.rules.overlap, config.hold_back_ms)
+        (config.cache.rules.overlap, config.hold_back_ms)
     };
     let (on, off) = (OverlapMode::On, (OverlapMode::Off, 0));
     assert_eq!(
@@ -514,7 +514,7 @@ fn requests_that_overlap_are_modelled_and_taken_in_the_order_of_arrivals_where_t
     );
     let heads = pools.replace("attention = \"full+window:128\"", "draft_head = 3");
     assert_eq!(["any", "hybrid"].map(|pool| of(&heads, pool)), [(on, 60_000); 2]);
-    let rules = load(&format!("[estimate]\n{heads}"), &[]).expect("valid").pool_config("hybrid").rules;
+    let rules = load(&format!("[estimate]\n{heads}"), &[]).expect("valid").pool_config("hybrid").cache.rules;
     assert!(rules.options_of(Profile::Vllm).contains(&("draft_head", "3".to_owned())));
 }
 

@@ -2,7 +2,7 @@
 
 use super::partings::Parting;
 use super::rules::{ChatRules, engine_version};
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 
 /// How many chats held what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

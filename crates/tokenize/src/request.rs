@@ -12,7 +12,7 @@ use super::partings::{FirstText, Partings};
 use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;
 use super::rules::ChatRules;
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::EventTime;
 use std::fmt;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! `entrypoints/openai/serving_chat.py`, `entrypoints/openai/serving_responses.py`, `entrypoints/openai/protocol.py` and
 //! `parser/jinja_template_utils.py`. `docs/prepare.md` shows the same table to users.
 
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 
 /// The rules of one engine.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What each engine makes of a body: text by text, rule by rule, and nothing of a prompt left out in silence.
 
-use kvset_core::request::chat_engine::ChatEngine::{self, Sglang, Vllm};
+use kvset_core::engines::chat_engine::ChatEngine::{self, Sglang, Vllm};
 use kvset_tokenize::{Model, ModelFiles, RequestTokenizer, TokenizeError, TokenizeLimits};
 use serde_json::{Value, json};
 use std::path::PathBuf;

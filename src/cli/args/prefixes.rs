@@ -4,8 +4,9 @@ use super::parse::{choice, token_cost};
 use super::replay::TraceArgs;
 use crate::replay::ReplayOptions;
 use clap::Args;
+use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::profile::Profile;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::units::capacity::CapacitySpec;
 
 /// Arguments of `kvset prefixes`.
@@ -52,8 +53,11 @@ impl PrefixesArgs {
         let options = self.trace.replay_options(self.engine);
         ReplayOptions {
             pool: PoolConfig {
-                kv_bytes_per_token: self.kv_bytes_per_token,
-                capacities: self.capacities.iter().cloned().collect(),
+                cache: CacheConfig {
+                    kv_bytes_per_token: self.kv_bytes_per_token,
+                    capacities: self.capacities.iter().cloned().collect(),
+                    ..options.pool.cache
+                },
                 ..options.pool
             },
             pool_name: self.pool.clone(),

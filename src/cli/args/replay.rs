@@ -4,21 +4,22 @@ use super::engine::EngineArgs;
 use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
 use crate::replay::{Below, Extras, ReplayOptions, WarmUp, cores};
 use clap::Args;
+use kvset_core::engines::chat_engine::ChatEngine;
+use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::engines::rules::EngineRules;
-use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS, PoolConfig};
+use kvset_core::estimate::config::{MAX_MIN_REQUESTS, MIN_REQUESTS, PoolConfig};
 use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
 use kvset_core::questions::tenants::Quota;
-use kvset_core::questions::tiers::{TierConfig, TrendRules};
 use kvset_core::questions::worth::{PrefillRate, Prices};
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::sizing::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{Bytes, PageCount, PageSize};
-use kvset_core::windows::window::WindowKind;
 use kvset_formats::logs::{FieldPath, Places, Preset};
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
 use kvset_prepare::TimeUnit;
@@ -100,14 +101,17 @@ impl TraceArgs {
             traces: self.traces.clone(),
             read: ReadOptions { chat_engine: self.chat_engine_for(&[engine]), ..self.read_options() },
             pool: PoolConfig {
-                profile: engine,
-                page_size: self.page_size,
+                cache: CacheConfig {
+                    profile: engine,
+                    page_size: self.page_size,
+                    max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
+                    max_pages_per_request: MAX_REQUEST_PAGES as u32,
+                    ..CacheConfig::default()
+                },
                 windows: vec![WindowKind::All],
                 allowed_lateness_ms: 0,
                 max_lateness_ms: 0,
                 publish_every_ms: 0,
-                max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
-                max_pages_per_request: MAX_REQUEST_PAGES as u32,
                 ..PoolConfig::default()
             },
             warm_up: WarmUp::Requests(0),
@@ -360,15 +364,25 @@ impl ReplayArgs {
     /// history requested, "last" and "all" published at the end.
     pub fn pool_config(&self, costs: &[f64], rules: EngineRules) -> PoolConfig {
         PoolConfig {
-            profile: self.engines.first().copied().unwrap_or_default(),
-            rules,
-            outputs: self.outputs,
-            page_size: self.trace.page_size,
-            kv_bytes_per_token: costs.first().copied(),
-            include_partial_page: self.include_partial_page,
-            target_ratios: self.target_ratios.clone(),
-            coverages: self.coverage.clone(),
-            capacities: self.capacities.clone(),
+            cache: CacheConfig {
+                profile: self.engines.first().copied().unwrap_or_default(),
+                rules,
+                outputs: self.outputs,
+                page_size: self.trace.page_size,
+                kv_bytes_per_token: costs.first().copied(),
+                include_partial_page: self.include_partial_page,
+                target_ratios: self.target_ratios.clone(),
+                coverages: self.coverage.clone(),
+                capacities: self.capacities.clone(),
+                max_tracked_pages: PageCount(self.max_tracked_pages),
+                max_pages_per_request: MAX_REQUEST_PAGES as u32,
+                sample_rate: self.sample_rate,
+                chain_check: match self.verify_chain {
+                    ChainChecking::Sampled => ChainCheck::Sampled,
+                    ChainChecking::Full => ChainCheck::Full,
+                },
+                chain_policy: ChainPolicy::Report,
+            },
             windows: self.windows.clone(),
             act_on: None,
             min_requests: self.min_requests,
@@ -378,14 +392,6 @@ impl ReplayArgs {
             hold_back_ms: 0,
             publish_every_ms: 0,
             min_history_ms: 0,
-            max_tracked_pages: PageCount(self.max_tracked_pages),
-            max_pages_per_request: MAX_REQUEST_PAGES as u32,
-            sample_rate: self.sample_rate,
-            chain_check: match self.verify_chain {
-                ChainChecking::Sampled => ChainCheck::Sampled,
-                ChainChecking::Full => ChainCheck::Full,
-            },
-            chain_policy: ChainPolicy::Report,
             tiers: self.tiers.clone(),
             trend: TrendRules::default(),
             further_costs: costs.iter().skip(1).copied().collect(),

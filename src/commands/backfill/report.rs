@@ -2,7 +2,7 @@
 
 use crate::present::pool::{EstimateHistory, PoolReport, ReportInput, WindowRow};
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::decode_estimate;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;

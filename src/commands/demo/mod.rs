@@ -14,7 +14,7 @@ use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_service::events::Observers;
 use kvset_settings::{Listen, LogFilter, Provisioned, Settings, Span, TokenCost};
 use std::collections::BTreeMap;

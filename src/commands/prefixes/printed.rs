@@ -4,7 +4,7 @@ use crate::prefixes::{Family, Findings};
 use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words::{integer, rate};
-use kvset_core::estimate::curve::share;
+use kvset_core::sizing::curve::share;
 
 /// The answer in words, then a table.
 pub(super) fn render(found: &Findings, terminal: &Terminal) -> String {

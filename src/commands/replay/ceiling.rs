@@ -2,7 +2,7 @@
 
 use crate::present::words::rate;
 use crate::replay::Ceiling;
-use kvset_core::estimate::curve::share;
+use kvset_core::sizing::curve::share;
 use serde::Serialize;
 
 /// Hit rates of a hybrid model with unlimited capacity: what its rules lose at any size.

@@ -24,9 +24,9 @@ struct Comparison {
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromModel) -> Result<(), Failure> {
     check(args)?;
     if args.capacities.is_empty()
-        && args.engines.iter().any(|engine| options.pool.with_profile(*engine).is_pointwise())
+        && args.engines.iter().any(|engine| options.pool.cache.with_profile(*engine).is_pointwise())
     {
-        options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
+        options.pool.cache.capacities = coarse_grid(options.pool.cache.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
     model.notes.iter().for_each(|line| bar.note(line));

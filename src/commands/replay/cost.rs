@@ -4,9 +4,9 @@ use super::required::{CapacityResult, RequiredResult, capacities_of, required_of
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::plan_table;
 use crate::present::words;
-use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use kvset_core::estimate::{Estimate, InFlight};
-use kvset_core::questions::tiers::TierEstimates;
+use kvset_core::sizing::recommendation::{Recommendation, by_target};
+use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::units::Bytes;
 use serde::Serialize;
 

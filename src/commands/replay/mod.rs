@@ -39,7 +39,7 @@ use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::units::capacity::CapacitySize;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
@@ -117,10 +117,10 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
-    check_provisioned(args, options.pool.kv_bytes_per_token)?;
+    check_provisioned(args, options.pool.cache.kv_bytes_per_token)?;
     check_search(args, &options)?;
     check_worth(args)?;
-    check_below(args, &model, options.pool.kv_bytes_per_token)?;
+    check_below(args, &model, options.pool.cache.kv_bytes_per_token)?;
     Ok((model, options))
 }
 
@@ -269,7 +269,7 @@ const MOST_BELOW: usize = 5;
 /// Refuses to search what is reported already, or for several engines.
 fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
     let reason = match (args.search, args.engines.as_slice()) {
-        (true, [engine]) if !options.pool.is_pointwise() => {
+        (true, [engine]) if !options.pool.cache.is_pointwise() => {
             format!(
                 "--search is for engines modelled a capacity at a time: {engine} reports every requirement without it"
             )
@@ -323,10 +323,16 @@ impl ReplayResult {
             rejected_rows: done.rejected_rows,
             passed_over: done.passed_over.clone(),
             chain_violations: done.chain_violations,
-            chain_check: done.config.chain_check,
-            engine: done.config.profile,
-            engine_options: done.config.rules.options_of(done.config.profile).into_iter().collect(),
-            sample_rate: done.config.sample_rate.as_f64(),
+            chain_check: done.config.cache.chain_check,
+            engine: done.config.cache.profile,
+            engine_options: done
+                .config
+                .cache
+                .rules
+                .options_of(done.config.cache.profile)
+                .into_iter()
+                .collect(),
+            sample_rate: done.config.cache.sample_rate.as_f64(),
             sample_error: whole.map_or(0.0, |all| all.sample_error),
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
             order: OrderResult::of(&done.times),
@@ -347,7 +353,7 @@ impl ReplayResult {
         lifetimes::add(&mut result, done);
         result.draft_head =
             done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));
-        let of_groups = done.ceiling.filter(|_| !done.config.rules.attention.is_full());
+        let of_groups = done.ceiling.filter(|_| !done.config.cache.rules.attention.is_full());
         result.ceiling = of_groups.map(|found| CeilingResult::of(found, result.trace.page_accesses));
         for (point, below) in result.capacities.iter_mut().zip(&done.below) {
             point.below.clone_from(below);

@@ -7,7 +7,7 @@ use crate::present::terminal::{self, Terminal};
 use crate::present::words;
 use crate::replay::{Demand, MemorySplit, PoolReplay};
 use kvset_core::estimate::TheoreticalHits;
-use kvset_core::estimate::curve::share;
+use kvset_core::sizing::curve::share;
 use kvset_core::units::{Bytes, PageBytes};
 use serde::Serialize;
 
@@ -154,15 +154,15 @@ pub(super) fn split(
     }
     let demands = pools.iter().map(|pool| {
         let replay = &pool.replay;
-        if replay.config.is_pointwise() {
-            let engine = replay.config.profile;
+        if replay.config.cache.is_pointwise() {
+            let engine = replay.config.cache.profile;
             return Err(format!(
                 "--plan needs an engine with one curve, which {engine} has not here: choose another --engine, or with vllm \
                  --attention full"
             ));
         }
         let own = costs.iter().find(|(model, _)| model == name(pool)).map(|(_, cost)| *cost);
-        let cost = own.or(replay.config.kv_bytes_per_token).ok_or_else(|| {
+        let cost = own.or(replay.config.cache.kv_bytes_per_token).ok_or_else(|| {
             let model = name(pool);
             format!("--plan needs what a token of {model} costs: give --pool-cost {model}=X or --kv-bytes-per-token")
         })?;
@@ -176,6 +176,6 @@ pub(super) fn split(
         })
     });
     let demands = demands.collect::<Result<Vec<_>, String>>()?;
-    let coverages = pools.first().map(|pool| pool.replay.config.coverages.clone()).unwrap_or_default();
+    let coverages = pools.first().map(|pool| pool.replay.config.cache.coverages.clone()).unwrap_or_default();
     Ok(MemorySplit::of(&demands, bytes.0, &coverages))
 }

@@ -1,8 +1,8 @@
 //! What splits by quota cost, as scripts read it.
 
 use crate::replay::Replay;
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::tenants::QuotaResult;
+use kvset_core::sizing::curve::share;
 use serde::Serialize;
 
 /// What a split by quota gives.

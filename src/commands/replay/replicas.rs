@@ -1,7 +1,7 @@
 //! Replicas of the parts of one memory: what one fewer and one more behind the routers named bring each model.
 
 use crate::cli::Failure;
-use crate::commands::tune::printed::replicas_table;
+use crate::commands::replicas::replicas_table;
 use crate::present::document::Section;
 use crate::replay::{Extras, MemorySplit, PoolReplay, ReplayOptions, RequestLog};
 use crate::tune::{ReplicasResult, TuneError, replicas_of};
@@ -57,7 +57,7 @@ pub(super) fn of_split(
             ..options.clone()
         };
         (own.pool.tiers, own.pool.further_costs) = (Vec::new(), Vec::new());
-        own.pool.kv_bytes_per_token = Some(page_bytes as f64 / page as f64);
+        own.pool.cache.kv_bytes_per_token = Some(page_bytes as f64 / page as f64);
         let log = RequestLog::read(&own, &mut |_| {})?;
         for router in &routers {
             own.pool.questions = Questions { routers: vec![*router], ..Questions::default() };

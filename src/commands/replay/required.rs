@@ -2,7 +2,7 @@
 
 use crate::replay::BelowHits;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity};
-use kvset_core::questions::retention::EvictionAge;
+use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 

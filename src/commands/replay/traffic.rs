@@ -2,7 +2,7 @@
 
 use crate::present::questions::traffic_sentences;
 use kvset_core::estimate::Estimate;
-use kvset_core::questions::tiers::TrafficEstimate;
+use kvset_core::questions::traffic::TrafficEstimate;
 use serde::Serialize;
 
 /// What passes between the tiers of a plan.

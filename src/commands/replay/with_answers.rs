@@ -5,7 +5,7 @@ use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{self, hit_rate};
 use crate::replay::WithAnswers;
 use kvset_core::estimate::TheoreticalHits;
-use kvset_core::estimate::recommendation::{Recommendation, by_target};
+use kvset_core::sizing::recommendation::{Recommendation, by_target};
 use serde::Serialize;
 
 /// The upper end of the figures.

@@ -1,6 +1,6 @@
 //! `kvset tune`: every single change of the present configuration, replayed and ranked.
 
-pub(crate) mod printed;
+mod printed;
 
 use crate::cli::args::{ReplayArgs, TuneArgs};
 use crate::cli::{Failure, json, print};
@@ -8,7 +8,7 @@ use crate::commands::replay::prepared;
 use crate::present::terminal::{Progress, Terminal};
 use crate::replay::RequestLog;
 use crate::tune::{TuneError, tune};
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use std::sync::{Mutex, PoisonError};
 
 /// Runs `kvset tune`.

@@ -1,10 +1,10 @@
 //! The result of `kvset tune` for people.
 
+use crate::commands::replicas::{COSTS, cost_cells, replicas_table};
 use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal};
-use crate::present::words;
 use crate::present::words::{capacity, integer, rate};
-use crate::tune::{Base, ChangeResult, Cost, ReplicasResult, TuneResult};
+use crate::tune::{Base, ChangeResult, TuneResult};
 
 /// Most changes that are shown in the table.
 const MOST_ROWS: usize = 30;
@@ -39,38 +39,6 @@ fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
     let caption = "Replicas behind the present router, each with the memory that it has";
     let table = replicas_table(caption.to_owned(), &result.replicas, page_bytes);
     format!("\n{}", terminal::captioned(&table, terminal))
-}
-
-/// A row per number of replicas.
-pub(crate) fn replicas_table(caption: String, all: &[ReplicasResult], page_bytes: Option<u64>) -> Table {
-    let costs = all.iter().any(|found| found.cost.is_some());
-    let columns = ["replicas", "together", "hit rate by tokens", "hit tokens"];
-    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
-    let mut table = Table::new(caption, columns).spare(&["hit tokens"]);
-    for found in all {
-        let cells = [
-            Cell::Count(found.replicas),
-            Cell::Pages(found.capacity_pages, page_bytes),
-            Cell::Rate(found.hit_rate_tokens),
-            Cell::Count(found.hit_tokens),
-        ];
-        table.row(cells.into_iter().chain(costs.then(|| cost_cells(found.cost)).into_iter().flatten()));
-    }
-    table
-}
-
-/// The columns of [`cost_cells`].
-const COSTS: [&str; 3] = ["hours a day", "cost a day", "memory a day"];
-
-/// Prefill in accelerator-hours, its cost, and that of the memory.
-fn cost_cells(cost: Option<Cost>) -> [Cell; 3] {
-    let figure =
-        |amount: Option<f64>, say: fn(f64) -> String| Cell::known(amount, |amount| Cell::Figure(say(amount)));
-    [
-        figure(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
-        figure(cost.and_then(|cost| cost.money_a_day), words::money),
-        figure(cost.and_then(|cost| cost.memory_a_day), words::money),
-    ]
 }
 
 fn shown(caption: &str, tried: &[&ChangeResult], terminal: &Terminal) -> String {

@@ -1,7 +1,7 @@
 //! A cell of a table: a figure with its unit, or words.
 
 use crate::present::words;
-use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
+use kvset_core::sizing::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::units::ratio::Ratio;
 
 /// What stands for a figure that is not known.

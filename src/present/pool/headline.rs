@@ -2,9 +2,9 @@
 
 use crate::present::pool::PoolReport;
 use crate::present::words;
-use kvset_core::estimate::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::estimate::{InFlight, TheoreticalHits};
-use kvset_core::questions::tiers::Settled;
+use kvset_core::sizing::recommendation::{Answer, Recommendation, RecommendationStatus};
+use kvset_core::sizing::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::units::ratio::Ratio;
 use std::cmp::Ordering;

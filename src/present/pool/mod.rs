@@ -20,14 +20,14 @@ pub use windows::windows;
 
 use crate::present::questions::QuestionSections;
 use kvset_core::engines::profile::{Outputs, Profile};
-use kvset_core::estimate::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
-use kvset_core::questions::tiers::TierEstimates;
+use kvset_core::sizing::recommendation::{Recommendation, by_target, chosen};
+use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 
 /// Everything one report shows.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -4,7 +4,7 @@ use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::PoolReport;
 use crate::present::words;
 use kvset_core::estimate::CoverageCapacity;
-use kvset_core::questions::tiers::{Inclusion, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset_core::sizing::tiers::{Inclusion, Purchase, Settled, TierEstimate, TierEstimates};
 
 /// The tiers with what each buys; `None` where no tiers are configured.
 pub fn plan(pool: &PoolReport) -> Option<Section> {

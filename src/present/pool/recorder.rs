@@ -2,7 +2,7 @@
 
 use crate::present::pool::{History, HistoryPoint};
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 
 /// Most points kept; when they are reached every other one is dropped and the stride doubles.
 const MAX_POINTS: usize = 256;

@@ -3,8 +3,8 @@
 use super::PoolReport;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
-use kvset_core::estimate::recommendation::Recommendation;
 use kvset_core::request::sample::sampling_error;
+use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::units::ratio::Ratio;
 
 /// What to provision: of each target ratio, a row per coverage; `None` where nothing is required of any capacity.

@@ -2,8 +2,8 @@
 
 use crate::present::document::{Cell, Page, Section, Table};
 use crate::present::words::{BY_TOKENS, capacity, counted, factor, integer, moment, rate, short_name};
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::measured::{EffectiveCapacity, Loss, MeasuredEstimate, Verdict};
+use kvset_core::sizing::curve::share;
 
 /// Most times at which the cache was emptied that are listed.
 const MOST_RESTARTS: usize = 5;

@@ -17,8 +17,8 @@ pub use tiers::traffic_sentences;
 pub use worth::WorthCurve;
 
 use crate::present::document::{MOST_SIZES, spread};
-use kvset_core::estimate::recommendation::Recommendation;
 use kvset_core::estimate::{CapacityPoint, Estimate};
+use kvset_core::sizing::recommendation::Recommendation;
 
 /// The place of the smallest capacity of the curve that is enough for what is recommended, else of the largest one; `None`
 /// where nothing is recommended.

@@ -4,8 +4,8 @@ use super::telling;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words::capacity;
 use kvset_core::estimate::Estimate;
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::optimum::OptimalCapacity;
+use kvset_core::sizing::curve::share;
 
 /// The curve alongside that of perfect foresight, and the recommended capacity alongside the one that foresight would need;
 /// `None` where neither is known.

@@ -5,7 +5,7 @@ use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{BY_TOKENS, capacity, lasting, share as share_of};
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::retention::RetentionEstimate;
-use kvset_core::windows::window::format_duration_ms;
+use kvset_core::units::window::format_duration_ms;
 
 /// Most times to live that are compared with how long capacities keep pages.
 const MOST_PROMISES: usize = 3;

@@ -4,8 +4,8 @@ use super::climbing;
 use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
 use crate::present::words::{BY_TOKENS, hours, money, share as share_of};
 use kvset_core::estimate::Estimate;
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
+use kvset_core::sizing::curve::share;
 
 /// What prefill takes behind a router, per day.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,10 +5,10 @@ use super::routing::PrefillCost;
 use super::worth::WorthCurve;
 use super::{measured, restarts, retention, routing, tenants, tiers, worth};
 use crate::present::document::{Page, Section};
-use kvset_core::estimate::curve::share;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::worth::{TierWorth, WorthEstimate};
+use kvset_core::sizing::curve::share;
 
 /// What a document shows alongside the curve.
 #[derive(Debug, Clone, PartialEq, Default)]

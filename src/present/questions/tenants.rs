@@ -4,8 +4,8 @@ use super::recommended_place;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{capacity, counted, short_name};
 use kvset_core::estimate::Estimate;
-use kvset_core::estimate::curve::share;
 use kvset_core::questions::tenants::TenantEstimate;
+use kvset_core::sizing::curve::share;
 
 /// Most characters of a tenant's name.
 const MOST_NAME: usize = 24;

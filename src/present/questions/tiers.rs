@@ -3,8 +3,9 @@
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{bytes_round, bytes_up, capacity, integer, lasting, rate};
 use kvset_core::estimate::Estimate;
-use kvset_core::questions::tiers::{TierEstimate, TierTraffic};
-use kvset_core::windows::window::format_duration_ms;
+use kvset_core::questions::traffic::TierTraffic;
+use kvset_core::sizing::tiers::TierEstimate;
+use kvset_core::units::window::format_duration_ms;
 
 /// Milliseconds of a day.
 const DAY_MS: f64 = 86_400_000.0;

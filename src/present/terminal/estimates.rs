@@ -5,12 +5,12 @@ use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, headline};
 use crate::present::words;
 use crate::present::words::{BY_TOKENS, capacity, integer, rate};
-use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{Estimate, Status};
-use kvset_core::questions::tiers::Settled;
+use kvset_core::sizing::recommendation::{Recommendation, RecommendationStatus};
+use kvset_core::sizing::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::units::ratio::Ratio;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -248,7 +248,8 @@ pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<&Recommendation>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_core::pool::config::PoolConfig;
+    use kvset_core::engines::config::CacheConfig;
+    use kvset_core::estimate::config::PoolConfig;
     use kvset_core::pool::{Arrival, Pool};
     use kvset_core::request::event::{CachedTokens, RequestEvent};
     use kvset_core::units::pages::PageIds;
@@ -257,12 +258,24 @@ mod tests {
     /// The estimates of a pool that saw the same three pages a few times.
     fn estimates(pool: &str, kv_bytes_per_token: Option<f64>, tiers: &[&str]) -> Vec<Estimate> {
         let tiers = tiers.iter().map(|tier| tier.parse().expect("a tier")).collect();
-        estimates_of(pool, PoolConfig { kv_bytes_per_token, tiers, ..PoolConfig::default() })
+        estimates_of(
+            pool,
+            PoolConfig {
+                cache: CacheConfig { kv_bytes_per_token, ..CacheConfig::default() },
+                tiers,
+                ..PoolConfig::default()
+            },
+        )
     }
 
     fn estimates_of(pool: &str, config: PoolConfig) -> Vec<Estimate> {
         let page_size = PageSize::new(64);
-        let config = PoolConfig { page_size, windows: vec![WindowKind::All], min_requests: 1, ..config };
+        let config = PoolConfig {
+            cache: CacheConfig { page_size, ..config.cache },
+            windows: vec![WindowKind::All],
+            min_requests: 1,
+            ..config
+        };
         let mut pool = Pool::new(pool, 0, std::sync::Arc::new(config)).expect("a pool");
         for offset in 0..4 {
             let event = RequestEvent {

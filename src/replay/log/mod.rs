@@ -14,7 +14,8 @@ use super::ledger::Ledger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};
 use super::run::{Run, Surroundings};
 use super::{Findings, Replay, ReplayError, ReplayOptions, WarmUp};
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::engines::config::CacheConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::{CachedTokens, RequestEvent};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
@@ -273,7 +274,13 @@ impl RequestLog {
         page_size: Option<PageSize>,
         mend: &dyn Fn(usize, &mut Vec<u64>),
     ) -> Result<Replay, ReplayError> {
-        let pool = PoolConfig { page_size: page_size.or(options.pool.page_size), ..options.pool.clone() };
+        let pool = PoolConfig {
+            cache: CacheConfig {
+                page_size: page_size.or(options.pool.cache.page_size),
+                ..options.pool.cache.clone()
+            },
+            ..options.pool.clone()
+        };
         let mut run = Run::new(options, &pool, None)?;
         let mut ledger = Ledger::default();
         let warm_up = match options.warm_up {

@@ -1,11 +1,10 @@
 //! What restarts cost, as it is reported.
 
-use kvset_core::questions::observers::counters::Counter;
+use kvset_core::questions::counters::Counter;
 use kvset_core::questions::restarts::{
     Costs, FoundPages, HOUR_MS, HOURS_A_DAY, Lost, RestartsObserver, RestartsShape, RestartsSize,
     RestartsTally, WARM_PERCENT,
 };
-use kvset_core::questions::worth::Prices;
 use serde::Serialize;
 
 /// Most hours from the first to the last request: ten years.
@@ -140,8 +139,8 @@ impl RestartsLog {
     }
 
     /// What it came to at these sizes.
-    pub fn result(&self, sizes: &[RestartsSize], clock: HourClock, prices: Prices) -> RestartsResult {
-        let costs = Costs { has_rate: self.observer.has_rate(), prices };
+    pub fn result(&self, sizes: &[RestartsSize], clock: HourClock) -> RestartsResult {
+        let costs = Costs::of(self.observer.worth());
         let (first, last) = self.hours().unwrap_or_default();
         let hours = first + 1..=last;
         let at = |size: &RestartsSize| {

@@ -3,7 +3,9 @@
 
 pub mod bank;
 pub mod below;
+pub mod chat_engine;
 mod chunks;
+pub mod config;
 pub mod configured;
 pub mod given;
 pub mod hybrid;

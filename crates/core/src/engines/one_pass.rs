@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// What shapes an engine's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineConfig {
-    /// The modelled engine; one that has a single stack ([`PoolConfig::engine`](crate::pool::config::PoolConfig::engine)).
+    /// The modelled engine; one that has a single stack ([`CacheConfig::engine`](crate::engines::config::CacheConfig::engine)).
     pub profile: Profile,
     /// Whether output pages enter the cache; only the `vllm` profile has any.
     pub outputs: Outputs,

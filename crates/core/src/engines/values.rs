@@ -5,7 +5,7 @@ use super::profile::OverlapMode;
 use super::sglang::WritePolicy;
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
-use crate::windows::window::{format_duration_ms, parse_duration_ms};
+use crate::units::window::{format_duration_ms, parse_duration_ms};
 use std::fmt;
 use std::ops::RangeInclusive;
 

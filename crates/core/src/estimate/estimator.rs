@@ -1,32 +1,32 @@
 //! From a window's counts to the published estimate: quantiles, units, rates, scaling.
 
-use crate::estimate::coverage::Distribution;
-use crate::estimate::curve::{Accesses, Curve, PromptTokens, share};
-use crate::estimate::exact_curve::FoundCurve;
-use crate::estimate::figures::thin;
-use crate::estimate::recommendation::{Recommendation, RecommendationBasis, recommend, with_room};
+use crate::estimate::config::PoolConfig;
 use crate::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use crate::pool::config::PoolConfig;
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
 use crate::questions::observers::{
     ObservationFigures, ObservationTally, Observers, ReuseEstimates, provisioned,
 };
 use crate::questions::restarts::RestartsEstimate;
 use crate::questions::routing::RouterEstimate;
-use crate::questions::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
 use crate::questions::worth::{WorthEstimate, WorthFigures};
 use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::sampling_error;
+use crate::sizing::coverage::Distribution;
+use crate::sizing::curve::{Accesses, Curve, PromptTokens, share};
+use crate::sizing::exact_curve::FoundCurve;
+use crate::sizing::figures::thin;
+use crate::sizing::recommendation::{Recommendation, RecommendationBasis, recommend, with_room};
+use crate::sizing::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
+use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use crate::windows::Window;
 use crate::windows::missing::MissingRecords;
 use crate::windows::tally::Tally;
-use crate::windows::window::WindowKind;
 use std::collections::BTreeSet;
 
 /// The share of requests whose others in flight are shown alongside the mean and the most.
@@ -144,9 +144,9 @@ impl PoolFigures<'_> {
             status,
             warm_up: reading.evidence.warm_up,
             recommended,
-            engine: self.config.profile,
-            outputs: self.config.outputs,
-            sample_rate: self.config.sample_rate.as_f64(),
+            engine: self.config.cache.profile,
+            outputs: self.config.cache.outputs,
+            sample_rate: self.config.cache.sample_rate.as_f64(),
             sample_error,
             fingerprint: self.fingerprint.to_owned(),
             partition: self.partition,
@@ -191,7 +191,8 @@ impl PoolFigures<'_> {
         recommended: &[Recommendation],
         capacities: &[CapacityPoint],
     ) -> (Option<WorthEstimate>, Option<RestartsEstimate>) {
-        let (config, page_size, page_bytes) = (self.config, self.page_size, self.page_bytes);
+        let config = self.config.observed().provisioned();
+        let (page_size, page_bytes) = (self.page_size, self.page_bytes);
         let figures =
             WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day: 0.0 };
         let asked = self.observers.zip(tally.observation.as_deref());
@@ -212,7 +213,7 @@ impl PoolFigures<'_> {
             page_bytes: self.page_bytes,
             requests: tally.requests,
             min_requests: self.config.min_requests,
-            bound: PageCount(self.whole(self.config.max_tracked_pages.0)),
+            bound: PageCount(self.whole(self.config.cache.max_tracked_pages.0)),
             act_on,
         };
         recommend(required, &basis)
@@ -244,8 +245,8 @@ impl PoolFigures<'_> {
         distinct: Option<PageCount>,
     ) -> Vec<CapacityPoint> {
         let Some(found) = tally.found.as_ref().filter(|_| !capacities.is_empty()) else { return Vec::new() };
-        let (bound, shares) = (self.config.max_tracked_pages, self.config.held_shares());
-        let curve = Curve::new(capacities, self.page_bytes, bound, shares);
+        let (bound, sample_rate) = (self.config.cache.max_tracked_pages, self.config.cache.sample_rate);
+        let curve = Curve::new(capacities, self.page_bytes, bound, sample_rate);
         let hits = found.hits_by_threshold(curve.thresholds());
         let told = distinct.map_or(curve.len(), |distinct| curve.telling_points(&hits, distinct));
         curve.points(&hits, self.accesses(tally), told)
@@ -254,7 +255,7 @@ impl PoolFigures<'_> {
     /// The curve; the capacities that nobody requested end where there is nothing more to say.
     fn capacities(&self, tally: &Tally, accumulated: PageCount) -> Vec<CapacityPoint> {
         let hits = tally.hits.as_slice();
-        let told = if self.config.capacities.is_empty() {
+        let told = if self.config.cache.capacities.is_empty() {
             self.curve.telling_points(hits, accumulated)
         } else {
             self.curve.len()
@@ -268,14 +269,15 @@ impl PoolFigures<'_> {
         let Some((observers, tally)) = self.observers.zip(tally) else { return Answers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
-            config: self.config,
+            config: &self.config.cache,
             page_size: self.page_size,
             page_bytes: self.page_bytes,
-            provisioned: provisioned(self.config, self.page_bytes),
+            provisioned: provisioned(self.config.observed(), self.page_bytes),
             during: window.start_ms..window.end_ms,
         };
         let figures = ObservationFigures {
             measured,
+            questions: &self.config.questions,
             totals: &totals,
             page_accesses: self.whole(window.tally.page_accesses),
             prompts: self.prompts(&window.tally),
@@ -295,7 +297,7 @@ impl PoolFigures<'_> {
         let smallest = found.filter_map(|found| found.pages).filter(|pages| *pages > 0).min();
         let footprint = self.tracked_pages.0 as f64;
         let followed = smallest.map_or(footprint, |pages| pages as f64 * self.held_share());
-        sampling_error(self.config.sample_rate.as_f64(), followed)
+        sampling_error(self.config.cache.sample_rate.as_f64(), followed)
     }
 
     /// The capacity each tier's coverage requires at the first target ratio.
@@ -312,13 +314,13 @@ impl PoolFigures<'_> {
             found: &found,
             page_accesses: tally.page_accesses,
             prompts: self.prompts(tally),
-            shares: self.config.held_shares(),
-            bound: self.config.max_tracked_pages,
+            sample_rate: self.config.cache.sample_rate,
+            bound: self.config.cache.max_tracked_pages,
         };
         let planning = Planning {
             tiers: &self.config.tiers,
             page_bytes: self.page_bytes,
-            target_ratio: *self.config.target_ratios.first()?,
+            target_ratio: *self.config.cache.target_ratios.first()?,
             required: &asked.tiers,
             pinned: asked.pinned,
             standing,
@@ -338,7 +340,7 @@ impl PoolFigures<'_> {
 
     /// Followed pages scaled up to all pages.
     fn whole(&self, followed: u64) -> u64 {
-        self.config.sample_rate.whole_of(followed)
+        self.config.cache.sample_rate.whole_of(followed)
     }
 
     fn theoretical(&self, tally: &Tally) -> TheoreticalHits {
@@ -364,7 +366,7 @@ impl PoolFigures<'_> {
 
     fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {
         let distribution = |needs| Distribution::new(needs, tally.requests);
-        let targets = self.config.measured_ratios().iter().zip(tally.needs.iter().map(distribution));
+        let targets = self.config.cache.measured_ratios().iter().zip(tally.needs.iter().map(distribution));
         targets.map(|(ratio, distribution)| self.required_at(*ratio, &distribution)).collect()
     }
 
@@ -374,7 +376,7 @@ impl PoolFigures<'_> {
             target_ratio,
             mean_pages: distribution.mean().map(|mean| mean / self.held_share()),
             max_pages: distribution.max().and_then(|need| self.pages(need)),
-            coverage: self.config.coverages.iter().map(coverage).collect(),
+            coverage: self.config.cache.coverages.iter().map(coverage).collect(),
         }
     }
 
@@ -424,12 +426,12 @@ impl PoolFigures<'_> {
 
     /// The followed pages that a page of nominal capacity stands for.
     fn held_share(&self) -> f64 {
-        self.config.sample_rate.as_f64()
+        self.config.cache.sample_rate.as_f64()
     }
 
     /// The nominal capacity for a need; `None` beyond the bound.
     fn pages(&self, need: Need) -> Option<u64> {
-        (need != BEYOND).then(|| self.config.nominal_pages(need))
+        (need != BEYOND).then(|| self.config.cache.nominal_pages(need))
     }
 }
 

@@ -1,30 +1,27 @@
 //! The published result: one capacity estimate for one pool and one window.
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes.
-pub mod coverage;
-pub mod curve;
+pub mod config;
 pub mod estimator;
-pub mod exact_curve;
-pub(crate) mod figures;
-pub mod recommendation;
 
 use crate::engines::profile::{Outputs, Profile};
-use crate::estimate::curve::PromptTokens;
-use crate::estimate::figures::thin;
-use crate::estimate::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
 use crate::questions::measured::MeasuredEstimate;
 use crate::questions::restarts::RestartsEstimate;
 use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
-use crate::questions::tiers::{TierEstimates, TrafficEstimate};
+use crate::questions::traffic::TrafficEstimate;
 use crate::questions::worth::WorthEstimate;
 use crate::request::sample::sampling_error;
+use crate::sizing::curve::PromptTokens;
+use crate::sizing::figures::thin;
+use crate::sizing::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
+use crate::sizing::tiers::TierEstimates;
+use crate::units::window::WindowKind;
 use crate::units::{PageBytes, PageCount};
-use crate::windows::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
-pub use crate::estimate::figures::{
+pub use crate::sizing::figures::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, InFlight, RequiredCapacity, RequiredInFlight,
     TheoreticalHits,
 };

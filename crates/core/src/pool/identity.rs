@@ -21,7 +21,7 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
-        self.kind.config().page_size.or(live.map(|live| live.cache.page_size))
+        self.kind.config().cache.page_size.or(live.map(|live| live.cache.page_size))
     }
 
     /// The page size that holds for this event: the configured one, else that of the first accepted event.

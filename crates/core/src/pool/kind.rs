@@ -1,8 +1,7 @@
 //! What pools of one configuration have in common: it is made once, however many of them there are.
 
-use crate::engines::profile::OverlapMode;
-use crate::estimate::curve::{Counting, Curve};
-use crate::pool::config::{PoolConfig, PoolConfigError};
+use crate::estimate::config::{PoolConfig, PoolConfigError};
+use crate::sizing::curve::{Counting, Curve};
 use crate::units::{PageBytes, PageSize};
 use std::sync::{Arc, OnceLock};
 
@@ -44,7 +43,7 @@ impl PoolKind {
 
     /// Bytes per page of this size, where a cost per token is configured.
     pub(super) fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
-        self.config.page_bytes(page_size)
+        self.config.cache.page_bytes(page_size)
     }
 
     /// The curve of pools with this page size.
@@ -57,22 +56,7 @@ impl PoolKind {
 
 /// The curve where a page takes so many bytes.
 pub(super) fn curve_at(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
-    let bound = config.max_tracked_pages;
-    let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares());
-    curve.counted(if config.is_pointwise() { Counting::Pointwise } else { Counting::Cumulative })
-}
-
-impl PoolConfig {
-    /// Whether requests that overlap are modelled, where events state durations.
-    pub fn models_overlap(&self) -> bool {
-        // A store's stack, which says what could be found without limit, is the paper's.
-        let is_store = self.profile.is_store();
-        is_store && self.rules.overlap == OverlapMode::On || self.engine().models_overlap()
-    }
-
-    /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the
-    /// log.
-    pub fn hold_back_ms(&self) -> Option<u64> {
-        Some(self.hold_back_ms).filter(|ms| *ms > 0 && self.models_overlap())
-    }
+    let bound = config.cache.max_tracked_pages;
+    let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.cache.sample_rate);
+    curve.counted(if config.cache.is_pointwise() { Counting::Pointwise } else { Counting::Cumulative })
 }

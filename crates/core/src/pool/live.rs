@@ -6,15 +6,15 @@ use crate::engines::bank::CacheBank;
 use crate::engines::configured::PageMismatch;
 use crate::engines::one_pass::Engine;
 use crate::engines::sglang::MAX_CAPACITY;
-use crate::estimate::curve::Curve;
-use crate::pool::config::PoolConfig;
+use crate::estimate::config::PoolConfig;
 use crate::questions::measured::Accepted;
 use crate::questions::observers::{
     Observation, ObservationShape, Observers, ObserversImage, RestoredObservers,
 };
-use crate::questions::tiers::Trend;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{BEYOND, Outcome};
+use crate::sizing::curve::Curve;
+use crate::sizing::tiers::Trend;
 use crate::stack::{MAX_TRACKED_PAGES, Others};
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
@@ -77,21 +77,21 @@ pub(super) fn check_size(
     page_size: PageSize,
     config: &PoolConfig,
 ) -> Result<(), Refusal> {
-    let generated = match config.caches_outputs() {
+    let generated = match config.cache.caches_outputs() {
         true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
         false => 0,
     };
     let outputs = generated.max(event.output_page_ids.len() as u64);
     let pages = (event.page_ids.len() as u64).saturating_add(outputs);
-    if pages > u64::from(config.max_pages_per_request) {
-        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
+    if pages > u64::from(config.cache.max_pages_per_request) {
+        return Err(Refusal::TooManyPages { pages, limit: config.cache.max_pages_per_request });
     }
     Ok(())
 }
 
 /// The trends of one kind of window, as they begin.
 fn fresh_trend(config: &PoolConfig) -> Trend {
-    let requirements = config.measured_ratios().len() * config.coverages.len();
+    let requirements = config.cache.measured_ratios().len() * config.cache.coverages.len();
     Trend::new(requirements, config.tiers.len(), &config.trend, config.min_requests)
 }
 
@@ -102,7 +102,7 @@ impl Cache {
             page_size,
             page_bytes: None,
             curve: Arc::default(),
-            engine: Engine::new(config.engine()),
+            engine: Engine::new(config.cache.engine()),
             caches: CacheBank::default(),
             in_flight: InFlight::default(),
             first_seen,
@@ -112,24 +112,24 @@ impl Cache {
             outcome: Outcome::default(),
         };
         cache.place_capacities(kind);
-        cache.observers = Observers::new(config, cache.curve.thresholds(), page_size);
-        cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
+        cache.observers = Observers::new(config.observed(), cache.curve.thresholds(), page_size);
+        cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, &config.cache)?;
         Ok(cache)
     }
 
     fn shape(&self, config: &PoolConfig) -> TallyShape {
         TallyShape {
-            targets: config.measured_ratios().len(),
+            targets: config.cache.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.counts_whole_curve(),
-            observation: ObservationShape::of(config, self.curve.thresholds()),
+            observation: ObservationShape::of(config.observed(), self.curve.thresholds()),
         }
     }
 
     /// What windows measure requests by.
     pub(super) fn counting_rules<'a>(&'a self, config: &'a PoolConfig) -> CountingRules<'a> {
         CountingRules {
-            target_ratios: config.measured_ratios(),
+            target_ratios: config.cache.measured_ratios(),
             thresholds: self.curve.thresholds(),
             whole_curve: config.counts_whole_curve(),
         }
@@ -150,21 +150,21 @@ impl Cache {
         config: &PoolConfig,
     ) -> Followed {
         if !self.caches.is_none() {
-            self.caches.request(event, self.outcome.reusable_prefix(), config, self.page_size);
+            self.caches.request(event, self.outcome.reusable_prefix(), &config.cache, self.page_size);
         }
         self.chain_violations += self.outcome.chain_violations;
         // The last token generated is never stored, so two are needed for one to be.
         let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
         self.output_reuse_unseen |=
-            config.caches_outputs() && stores_output && event.output_page_ids.is_empty();
+            config.cache.caches_outputs() && stores_output && event.output_page_ids.is_empty();
         let rules = OverlapRules {
             page_size: self.page_size,
-            sample_rate: config.sample_rate,
-            max_pages: config.max_tracked_pages,
+            sample_rate: config.cache.sample_rate,
+            max_pages: config.cache.max_tracked_pages,
         };
         let overlap = match self.engine.others_in_flight() {
             Some(Others { requests, pages }) => {
-                let whole = |pages| config.sample_rate.whole_of(pages);
+                let whole = |pages| config.cache.sample_rate.whole_of(pages);
                 Some(Overlap { requests, pages: if pages == BEYOND { BEYOND } else { whole(pages) } })
             }
             None => self.in_flight.arrive(event, &rules),
@@ -183,14 +183,14 @@ impl Cache {
         let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
         let generated = None;
         let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
-        self.observers.as_mut().map(|observers| observers.observe(&request, &self.caches, config))
+        self.observers.as_mut().map(|observers| observers.observe(&request, &self.caches, config.observed()))
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
     fn resume(&mut self, config: &PoolConfig) -> bool {
-        self.engine.resume(&config.engine())
-            && self.caches.are_sound(self.curve.thresholds(), self.page_size, config)
-            && self.in_flight.is_sound(config.max_tracked_pages)
+        self.engine.resume(&config.cache.engine())
+            && self.caches.are_sound(self.curve.thresholds(), self.page_size, &config.cache)
+            && self.in_flight.is_sound(config.cache.max_tracked_pages)
             && is_countable(self.chain_violations)
     }
 }
@@ -221,9 +221,12 @@ impl Live {
     /// Takes it back; whether it was all there, and no more.
     fn take_observers(&mut self, observers: Option<RestoredObservers>, config: &PoolConfig) -> bool {
         let Some(observers) = observers else { return config.questions.is_nothing() };
-        let Some((observers, mut saved)) =
-            observers.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
-        else {
+        let Some((observers, mut saved)) = observers.resume(
+            config.observed(),
+            self.cache.curve.thresholds(),
+            self.cache.page_size,
+            &self.cache.engine,
+        ) else {
             return false;
         };
         self.cache.observers = Some(observers);

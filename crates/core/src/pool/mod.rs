@@ -1,5 +1,4 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
-pub mod config;
 pub mod set;
 
 mod aside;
@@ -19,23 +18,23 @@ pub use shown::Moment;
 
 use crate::engines::bank::{CacheBank, Lane};
 use crate::engines::one_pass::Engine;
-use crate::estimate::coverage::Distribution;
-use crate::estimate::curve::Curve;
+use crate::estimate::config::{PoolConfig, PoolConfigError};
 use crate::estimate::estimator::PoolFigures;
-use crate::estimate::exact_curve::FoundPages;
 use crate::estimate::{CapacityPoint, Estimate};
-use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::questions::observers::{ObserversImage, QuestionError, RestoredObservers};
 use crate::questions::optimum::OptimalCapacity;
 use crate::questions::routing::RoutingShare;
 use crate::request::event::RequestEvent;
 use crate::request::id_scheme::IdScheme;
 use crate::request::outcome::{BEYOND, Outcome};
+use crate::sizing::coverage::Distribution;
+use crate::sizing::curve::Curve;
+use crate::sizing::exact_curve::FoundPages;
 use crate::stack::{ChainPolicy, Upcoming};
 use crate::units::capacity::CapacitySpec;
+use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use crate::windows::tally::{CountingRules, RequestSummary, Tally};
-use crate::windows::window::WindowKind;
 use aside::{Aside, LiveImage, Opened};
 use identity::{Identity, id_scheme_for};
 use kind::curve_at;
@@ -300,7 +299,7 @@ impl Pool {
         serve: impl FnOnce(&mut [Lane<'_>]),
     ) {
         let identity = &self.identity;
-        let is_known = identity.kind.config().chain_policy != ChainPolicy::Reject;
+        let is_known = identity.kind.config().cache.chain_policy != ChainPolicy::Reject;
         let Some(live) = self.live.as_mut().filter(|_| is_known) else { return };
         if live.cache.caches.is_none() || live.cache.caches.is_ahead() {
             return;
@@ -316,7 +315,7 @@ impl Pool {
         };
         let taken: Vec<RequestEvent<'a>> = events.filter(|event| is_taken(event)).copied().collect();
         if !taken.is_empty() {
-            live.cache.caches.serve_ahead(&taken, identity.kind.config(), serve);
+            live.cache.caches.serve_ahead(&taken, &identity.kind.config().cache, serve);
         }
     }
 
@@ -449,7 +448,7 @@ impl Pool {
         let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
             return Vec::new();
         };
-        let pages = |need| (need != BEYOND).then(|| self.identity.kind.config().nominal_pages(need));
+        let pages = |need| (need != BEYOND).then(|| self.identity.kind.config().cache.nominal_pages(need));
         Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
     }
 
@@ -463,12 +462,12 @@ impl Pool {
     /// and where the log was not kept for it.
     pub fn optimal_capacity(&self, pages: u64) -> Option<OptimalCapacity> {
         let config = self.config();
-        let followed = config.held_shares().followed_of(PageCount(pages));
+        let followed = config.cache.followed_pages(PageCount(pages));
         let hits = self.found_since_start()?.hits_at(followed);
         let least = self.live.as_ref()?.cache.observers.as_ref()?.least_optimal_capacity(hits)?;
         (config.questions.optimal && least > 0).then(|| OptimalCapacity {
             pages,
-            optimal_pages: config.nominal_pages(least),
+            optimal_pages: config.cache.nominal_pages(least),
             times: followed as f64 / least as f64,
         })
     }
@@ -508,7 +507,7 @@ impl Pool {
     /// Distinct pages ever seen, scaled up where the pool is sampled.
     pub fn accumulated_pages(&self) -> PageCount {
         let followed = self.engine().map_or(0, |engine| engine.stack().accumulated_pages().0);
-        PageCount(self.identity.kind.config().sample_rate.whole_of(followed))
+        PageCount(self.identity.kind.config().cache.sample_rate.whole_of(followed))
     }
 
     /// The engine, from the first accepted record on.

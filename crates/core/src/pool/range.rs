@@ -42,11 +42,11 @@ impl RangePool {
     /// # Errors
     /// [`InOrder`] where no range of such a pool can be merged.
     pub fn new(config: &Arc<PoolConfig>) -> Result<Self, InOrder> {
-        if config.is_pointwise() {
+        if config.cache.is_pointwise() {
             return Err(InOrder::Pointwise);
         }
-        let engine = RangeEngine::new(config.engine())?;
-        Ok(Self { config: Arc::clone(config), engine, page_size: config.page_size })
+        let engine = RangeEngine::new(config.cache.engine())?;
+        Ok(Self { config: Arc::clone(config), engine, page_size: config.cache.page_size })
     }
 
     /// Takes the next request.

@@ -2,7 +2,7 @@
 
 use crate::engines::configured::PageMismatch;
 use crate::engines::one_pass::EngineRefusal;
-use crate::pool::config::PoolConfigError;
+use crate::estimate::config::PoolConfigError;
 use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
 use crate::request::id_scheme::IdScheme;
 use crate::stack::ChainViolation;

@@ -2,7 +2,7 @@
 
 use crate::estimate::estimator::PoolFigures;
 use crate::estimate::{Estimate, Status};
-use crate::questions::tiers::{Evidence, Trend};
+use crate::sizing::tiers::{Evidence, Trend};
 use crate::units::Offset;
 use crate::windows::Window;
 use crate::windows::missing::MissingRecords;

@@ -1,12 +1,14 @@
 //! What a pool is asked alongside its estimates.
 
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
+use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::retention::{MAX_TTLS, Ttl};
 use crate::questions::routing::{RouterSpec, SpecError};
-use crate::questions::tiers::is_price;
 use crate::questions::worth::WorthQuestion;
+use crate::sizing::tiers::is_price;
 use crate::units::capacity::{CapacitySize, CapacitySpec};
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
 /// Most routers a pool is asked about: each costs as much as the pool's own cache.
@@ -72,6 +74,24 @@ pub struct Questions {
     /// Whether the log ends. A log that does is read without a snapshot.
     #[serde(skip)]
     pub horizon: Horizon,
+}
+
+/// A pool as its questions see it.
+#[derive(Debug, Clone, Copy)]
+pub struct ObservedPool<'a> {
+    /// The cache that is modelled.
+    pub cache: &'a CacheConfig,
+    /// What is asked alongside the estimates.
+    pub questions: &'a Questions,
+    /// The windows that are published.
+    pub windows: &'a [WindowKind],
+}
+
+impl<'a> ObservedPool<'a> {
+    /// The cache with what is provisioned of it.
+    pub fn provisioned(self) -> ProvisionedCache<'a> {
+        ProvisionedCache { cache: self.cache, provisioned: self.questions.provisioned.as_ref() }
+    }
 }
 
 /// What decides whether a pool can answer.

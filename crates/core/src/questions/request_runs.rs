@@ -3,7 +3,7 @@
 //!
 //! 16 bytes a run and 32 a request.
 
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{BEYOND, Outcome, Run};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};

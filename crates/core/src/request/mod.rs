@@ -1,6 +1,5 @@
 //! One request as it arrives: what its event says, its labels, whether a sample has it, and what it found.
 
-pub mod chat_engine;
 pub mod event;
 pub mod id_scheme;
 pub mod labels;

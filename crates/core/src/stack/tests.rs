@@ -1,6 +1,5 @@
 //! The stack against an obvious one: a list of whole prefixes, most recent first.
 
-mod flight;
 mod follower;
 mod ranges;
 

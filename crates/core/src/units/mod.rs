@@ -6,6 +6,7 @@ pub mod keyed;
 pub mod packed;
 pub mod pages;
 pub mod ratio;
+pub mod window;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,11 +15,6 @@ use std::fmt;
 /// adding to it could overflow.
 pub fn is_countable(count: u64) -> bool {
     count <= 1 << 56
-}
-
-/// Whether a number is zero, to be left out of what is written.
-pub(crate) fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// A number of pages; the unit every capacity is computed in.

@@ -1,7 +1,7 @@
 //! What of a log is not in a pool's windows, and which windows that leaves incomplete.
 
 use crate::units::EventTime;
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 
 /// What is not in the windows; nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -16,15 +16,14 @@ pub mod missing;
 pub mod overlaps;
 pub mod step_counts;
 pub mod tally;
-pub mod window;
 
 mod event_time;
 mod recent;
 
 use crate::questions::observers::{ObserversImage, SavedWindows};
+use crate::units::window::{WindowKind, WindowRules};
 use crate::units::{EventTime, Offset};
 use crate::windows::tally::{RequestSummary, Tally, TallyShape};
-use crate::windows::window::{WindowKind, WindowRules};
 use event_time::EventWindows;
 use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::{Extent, reserve_few};
-use crate::estimate::exact_curve::FoundRun;
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
+use crate::sizing::exact_curve::FoundRun;
 use crate::units::{EventTime, Offset};
 use crate::windows::in_flight::Overlap;
 use crate::windows::step_counts::StepHits;
@@ -303,7 +303,7 @@ impl LastRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::config::PoolConfig;
+    use crate::estimate::config::PoolConfig;
     use crate::questions::enabled::Questions;
     use crate::questions::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
     use crate::questions::observers::ObservationShape;
@@ -323,7 +323,7 @@ mod tests {
             targets: 1,
             thresholds: 1,
             whole_curve: true,
-            observation: ObservationShape::of(&config, &[]),
+            observation: ObservationShape::of(config.observed(), &[]),
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! A request is summarised once; every window of the pool then adds the same few numbers.
 
-use crate::estimate::exact_curve::{FoundPages, FoundRun};
-use crate::questions::observers::counters::Counter;
+use crate::questions::counters::Counter;
 use crate::questions::observers::{Observation, ObservationShape, ObservationTally};
 use crate::request::outcome::{Need, Outcome, Run};
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, Offset, is_countable};

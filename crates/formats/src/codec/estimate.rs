@@ -7,7 +7,7 @@ use super::schema;
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use kvset_core::estimate::Estimate;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::borrow::Cow;

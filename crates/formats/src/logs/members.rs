@@ -1,6 +1,6 @@
 //! The members of a JSON object, each as its own JSON.
 
-use crate::trace::json::Key;
+use crate::key::Key;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

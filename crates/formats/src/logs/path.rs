@@ -1,7 +1,7 @@
 //! Where in a record something is: a path of names, through objects and through JSON in strings.
 
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::json::Key;
+use crate::key::Key;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

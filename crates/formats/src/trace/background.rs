@@ -9,7 +9,7 @@ use super::options::{Format, ReadOptions};
 use super::parallel::Parallel;
 use super::reader::{Progress, TraceItem, TraceReader, open_with};
 use super::timeline::TimeFacts;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::PathBuf;

@@ -2,13 +2,11 @@
 
 use super::error::RowFault;
 use super::numbers::{Count, NumberFault, PageId};
+use crate::key::Key;
 use crate::spelling::Spellings;
 use crate::time::{Numbers, Time, Unit, WrittenTime};
 use kvset_core::request::labels::Label;
-use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
-use std::borrow::Cow;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -88,28 +86,6 @@ pub(super) fn read_line<'de, S: DeserializeSeed<'de>>(
 /// Passes over a field's value.
 pub(super) fn ignore<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
-}
-
-/// A key, borrowed from the line unless it is written with escapes.
-pub struct Key<'de>(pub Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(key)))
-            }
-            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(key.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(KeyVisitor)
-    }
 }
 
 /// A list of page ids, appended to a buffer; gives the range it filled, or why one of them is none. A database may have

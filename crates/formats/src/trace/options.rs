@@ -2,7 +2,7 @@
 
 use crate::logs::{Places, Preset};
 use crate::time::{Numbers, Unit};
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;

@@ -15,7 +15,7 @@ use super::text::{Line, LineWalk, Text, Texts};
 use super::unpack::has_cores;
 use crate::python;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
 use std::io;
 use std::sync::{Arc, Mutex};

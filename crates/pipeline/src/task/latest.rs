@@ -4,7 +4,7 @@
 //! estimate gains a field, numbers are kept to the last bit, and equal estimates have equal bytes.
 
 use kvset_core::estimate::{Estimate, Status};
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{EstimateEncoding, EstimateError, decode_estimate, encode_estimate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ use kvset_core::pool::set::{History, ObserveError, PoolConfigs, PoolRecord, Pool
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
-use kvset_core::windows::window::WindowKind;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
     EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,

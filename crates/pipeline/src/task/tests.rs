@@ -3,10 +3,11 @@ mod poison;
 
 use super::*;
 use crate::resume::Origin;
+use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::profile::Profile;
-use kvset_core::pool::config::PoolConfig;
+use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::PoolSetRestoreError;
-use kvset_core::questions::tiers::{Settled, TrendRules};
+use kvset_core::sizing::tiers::{Settled, TrendRules};
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{EventTime, PageCount, PageSize};
 use kvset_formats::codec::{Repacker, decode_estimate};
@@ -16,13 +17,16 @@ const TOPIC: &str = "requests";
 
 fn config() -> TaskConfig {
     let pool = PoolConfig {
-        page_size: PageSize::new(4),
+        cache: CacheConfig {
+            page_size: PageSize::new(4),
+            capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+            max_tracked_pages: PageCount(1 << 16),
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
-        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
         publish_every_ms: 1000,
         allowed_lateness_ms: 0,
         max_lateness_ms: 0,
-        max_tracked_pages: PageCount(1 << 16),
         tiers: ["hbm:0.5:3p:2", "dram:1:4p"].map(|text| text.parse().expect("a tier")).to_vec(),
         trend: TrendRules { converged_over: 2, hold: 2, ..TrendRules::default() },
         ..PoolConfig::default()
@@ -205,7 +209,10 @@ fn a_snapshot_of_another_configuration_is_not_taken_up() {
     assert_eq!(restored.take_new_pools(), ["a", "b"], "told to whom it may concern");
     let few = TaskConfig { max_pools: 1, ..config() };
     assert_eq!(restore(few).err(), Some(TaskRestoreError::PoolSet(PoolSetRestoreError::Pools)));
-    let pool = PoolConfig { page_size: PageSize::new(8), ..config().pools.default_pool().clone() };
+    let pool = PoolConfig {
+        cache: CacheConfig { page_size: PageSize::new(8), ..config().pools.default_pool().cache.clone() },
+        ..config().pools.default_pool().clone()
+    };
     let other = TaskConfig { pools: PoolConfigs::new(pool, []).expect("usable").into(), ..config() };
     assert!(matches!(restore(other), Err(TaskRestoreError::PoolSet(PoolSetRestoreError::Pool(_)))));
 }
@@ -351,7 +358,7 @@ proptest! {
         let max_tracked_pages = PageCount(if profile == Profile::Sglang { 1 << 16 } else { 6 });
         let tiers = if profile == Profile::Sglang { vec![] } else { loose.pools.default_pool().tiers.clone() };
         let pool = loose.pools.default_pool().clone();
-        let pool = PoolConfig { profile, max_tracked_pages, tiers, ..pool };
+        let pool = PoolConfig { cache: CacheConfig { profile, max_tracked_pages, ..pool.cache }, tiers, ..pool };
         loose.pools = PoolConfigs::new(pool, []).expect("usable").into();
         let loose = Arc::new(loose);
         let told = |(pool, value): &Request| {
@@ -523,7 +530,10 @@ proptest! {
 fn each_pool_is_sampled_at_its_own_rate() {
     let general = config();
     let pool = general.pools.default_pool().clone();
-    let sampled = PoolConfig { sample_rate: Ratio::per_mille(250), ..pool.clone() };
+    let sampled = PoolConfig {
+        cache: CacheConfig { sample_rate: Ratio::per_mille(250), ..pool.cache.clone() },
+        ..pool.clone()
+    };
     let pools = PoolConfigs::new(pool, [("sampled".to_owned(), sampled)]).expect("usable").into();
     let config = Arc::new(TaskConfig { pools, ..general });
     let ids: Vec<u64> = (1..=4000).collect();

@@ -4,7 +4,7 @@ pub mod features;
 pub mod schemas;
 
 use features::NotBuilt;
-use kvset_core::pool::config::PoolConfigError;
+use kvset_core::estimate::config::PoolConfigError;
 use kvset_core::pool::set::PoolConfigs;
 use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;

@@ -5,7 +5,7 @@ use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits, max_letter_bytes};
 #[cfg(feature = "tokenize")]
-use kvset_core::request::chat_engine::ChatEngine;
+use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 use kvset_core::units::keyed::NoHashKey;
 use kvset_core::units::ratio::Ratio;
@@ -115,9 +115,9 @@ pub fn recipe(settings: &Settings) -> Recipe {
     let rules = |name: &str| {
         let pool = settings.pool_config(name);
         PageRules {
-            page_size: pool.page_size.unwrap_or(PAGE_SIZE),
-            include_partial_page: pool.include_partial_page,
-            sample_rate: if prepare.sample { pool.sample_rate } else { Ratio::ONE },
+            page_size: pool.cache.page_size.unwrap_or(PAGE_SIZE),
+            include_partial_page: pool.cache.include_partial_page,
+            sample_rate: if prepare.sample { pool.cache.sample_rate } else { Ratio::ONE },
         }
     };
     Recipe {
@@ -155,7 +155,10 @@ pub fn recipe(settings: &Settings) -> Recipe {
 /// The engine that served the requests of the log: as it is set, else the one whose cache is estimated.
 #[cfg(feature = "tokenize")]
 fn chat_engine(settings: &Settings) -> ChatEngine {
-    settings.prepare.chat_engine.unwrap_or_else(|| ChatEngine::of_profile(settings.pool_config("").profile))
+    settings
+        .prepare
+        .chat_engine
+        .unwrap_or_else(|| ChatEngine::of_profile(settings.pool_config("").cache.profile))
 }
 
 #[cfg(feature = "tokenize")]

@@ -1,10 +1,10 @@
 //! Caches whose requests are followed while they are in flight.
 
 use super::{Found, Hybrids, PointCache};
+use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::load::{Load, LoadedCache};
 use crate::engines::sglang::SglangCache;
-use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl<C: LoadedCache + PointCache> PointCache for Load<C> {
         self.cache.memory_bytes() + Load::memory_bytes(self)
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         self.cache.is_sound(config, page_size) && self.is_countable()
     }
 }

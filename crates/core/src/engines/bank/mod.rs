@@ -6,6 +6,7 @@ mod points;
 
 pub use ahead::Lane;
 
+use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
@@ -13,7 +14,6 @@ use crate::engines::load::Load;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
-use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
@@ -205,7 +205,7 @@ trait PointCache {
     }
     fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool;
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool;
 }
 
 impl CacheBank {
@@ -213,7 +213,7 @@ impl CacheBank {
     ///
     /// # Errors
     /// When the page is none that the profile can be modelled at.
-    pub fn new(capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> Result<Self, PageMismatch> {
+    pub fn new(capacities: &[u64], page_size: PageSize, config: &CacheConfig) -> Result<Self, PageMismatch> {
         let pages = || capacities.iter().copied().map(PageCount);
         let rules = &config.rules;
         let caches = match config.profile {
@@ -281,8 +281,13 @@ impl CacheBank {
 
     /// Whether these, read back from a snapshot, are the caches of a configuration at these capacities and can go
     /// on.
-    pub fn are_sound(&self, capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> bool {
-        fn all<C: PointCache>(caches: &[C], capacities: &[u64], config: &PoolConfig, page: PageSize) -> bool {
+    pub fn are_sound(&self, capacities: &[u64], page_size: PageSize, config: &CacheConfig) -> bool {
+        fn all<C: PointCache>(
+            caches: &[C],
+            capacities: &[u64],
+            config: &CacheConfig,
+            page: PageSize,
+        ) -> bool {
             caches.iter().map(|cache| cache.capacity().0).eq(capacities.iter().copied())
                 && caches.iter().all(|cache| cache.is_sound(config, page))
         }
@@ -360,7 +365,7 @@ impl CacheBank {
         &mut self,
         event: &RequestEvent<'_>,
         found: u64,
-        config: &PoolConfig,
+        config: &CacheConfig,
         page_size: PageSize,
     ) {
         if event.duration_ms.is_some() && config.models_overlap() {
@@ -406,7 +411,7 @@ impl CacheBank {
     pub fn serve_ahead(
         &mut self,
         events: &[RequestEvent<'_>],
-        config: &PoolConfig,
+        config: &CacheConfig,
         serve: impl FnOnce(&mut [Lane<'_>]),
     ) {
         if config.models_overlap() && events.iter().any(|event| event.duration_ms.is_some()) {

@@ -1,11 +1,11 @@
 //! The caches of each engine at one capacity.
 
 use super::{Found, PointCache};
+use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
-use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
@@ -25,7 +25,7 @@ impl PointCache for SglangCache {
         Found::here(self.request(event).hits)
     }
 
-    fn is_sound(&self, _: &PoolConfig, _: PageSize) -> bool {
+    fn is_sound(&self, _: &CacheConfig, _: PageSize) -> bool {
         self.is_countable()
     }
 }
@@ -39,7 +39,7 @@ impl PointCache for HicacheCache {
         Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
     }
 }
@@ -51,7 +51,7 @@ impl PointCache for WindowCache {
         Found::here(self.request(event).hits)
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.windows(page_size, config.outputs) && self.is_countable()
     }
 }
@@ -63,7 +63,7 @@ impl PointCache for StateCache {
         Found::here(self.request(event).hits)
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.states(page_size, config.outputs) && self.is_countable()
     }
 }
@@ -75,7 +75,7 @@ impl PointCache for HybridCache {
         Found::here(self.request(event).hits)
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.hybrid(page_size, config.outputs) && self.is_countable()
     }
 }
@@ -87,7 +87,7 @@ impl PointCache for LmcacheCache {
         Found::here(self.request(event))
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.lmcache(page_size)
     }
 }
@@ -99,7 +99,7 @@ impl PointCache for LmcacheMpCache {
         Found::here(self.request(event))
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.lmcache_mp(page_size)
     }
 }
@@ -111,7 +111,7 @@ impl PointCache for MooncakeCache {
         Found::here(self.request(event))
     }
 
-    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.mooncake(page_size) && self.is_countable()
     }
 }

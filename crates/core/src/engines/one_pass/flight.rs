@@ -1,5 +1,8 @@
 //! Requests that are followed while they are in flight ([`Stack::arrive`](crate::stack::Stack::arrive)).
 
+#[cfg(test)]
+mod tests;
+
 use super::{Engine, EngineConfig, Footprint};
 use crate::engines::profile::OverlapMode;
 use crate::request::event::RequestEvent;

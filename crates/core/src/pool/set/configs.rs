@@ -1,7 +1,7 @@
 //! Which configuration each pool has.
 
+use crate::estimate::config::{PoolConfig, PoolConfigError};
 use crate::pool::PoolKind;
-use crate::pool::config::{PoolConfig, PoolConfigError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

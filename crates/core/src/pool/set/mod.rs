@@ -26,7 +26,7 @@ pub use timeline::Timeline;
 
 use crate::engines::bank::Lane;
 use crate::estimate::Estimate;
-use crate::pool::config::PoolConfig;
+use crate::estimate::config::PoolConfig;
 use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool};
 use crate::request::event::RequestEvent;
 use crate::stack::{InOrder, Upcoming};

@@ -1,10 +1,11 @@
 //! A set of pools against pools that are driven one by one, and each of its pools against a set of its own.
 
 use super::*;
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
+use crate::estimate::config::PoolConfig;
 use crate::units::PageSize;
 use crate::units::pages::PageIds;
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["b", "a", "c"];
@@ -14,7 +15,7 @@ type Draw = (usize, i64, u64, bool);
 
 fn config() -> PoolConfig {
     PoolConfig {
-        page_size: PageSize::new(1),
+        cache: CacheConfig { page_size: PageSize::new(1), ..CacheConfig::default() },
         windows: vec![
             WindowKind::Tumbling { size_ms: 10 },
             WindowKind::Hopping { size_ms: 20, advance_ms: 5 },
@@ -365,7 +366,7 @@ fn a_pool_that_died_makes_room_for_a_new_one_even_where_all_have_died() {
 #[test]
 fn a_pool_that_never_had_a_record_accepted_makes_room_at_once() {
     let (mut set, mut closed) = (set_of(full(Some(100))), Vec::new());
-    let unsized_pools = PoolConfig { page_size: None, ..config() };
+    let unsized_pools = PoolConfig { cache: CacheConfig { page_size: None, ..config().cache }, ..config() };
     set.config.pools = Arc::new(PoolConfigs::new(unsized_pools, []).expect("usable"));
     for (offset, name) in ["a", "b", "c"].into_iter().enumerate() {
         let refused = observe_as(&mut set, name, offset, &(0, 5, 2, true), &mut closed);

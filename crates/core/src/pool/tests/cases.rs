@@ -2,15 +2,16 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
-use crate::questions::tiers::TrendRules;
 use crate::request::labels::{Label, Labels};
+use crate::sizing::tiers::TrendRules;
 use crate::stack::ChainPolicy;
 use crate::units::PageCount;
 use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
+use crate::units::window::WindowKind;
 use crate::windows::missing::MissingRecords;
-use crate::windows::window::WindowKind;
 
 fn windows(texts: &[&str]) -> Vec<WindowKind> {
     texts.iter().map(|text| text.parse().expect("a window")).collect()
@@ -18,9 +19,12 @@ fn windows(texts: &[&str]) -> Vec<WindowKind> {
 
 fn config(texts: &[&str]) -> PoolConfig {
     PoolConfig {
-        page_size: PageSize::new(PAGE_SIZE),
-        target_ratios: ratios(&["1"]),
-        coverages: ratios(&["0.5", "1"]),
+        cache: CacheConfig {
+            page_size: PageSize::new(PAGE_SIZE),
+            target_ratios: ratios(&["1"]),
+            coverages: ratios(&["0.5", "1"]),
+            ..CacheConfig::default()
+        },
         windows: windows(texts),
         allowed_lateness_ms: 0,
         min_requests: 1,
@@ -52,10 +56,13 @@ fn finish(mut pool: Pool) -> Vec<Estimate> {
 #[test]
 fn the_worked_case_of_the_definitions() {
     let mut pool = pool(PoolConfig {
-        page_size: PageSize::new(1),
-        kv_bytes_per_token: Some(2.5),
-        capacities: ["1p", "2p"].map(|text| text.parse().expect("pages")).into(),
-        include_partial_page: true,
+        cache: CacheConfig {
+            page_size: PageSize::new(1),
+            kv_bytes_per_token: Some(2.5),
+            capacities: ["1p", "2p"].map(|text| text.parse().expect("pages")).into(),
+            include_partial_page: true,
+            ..config(&["all"]).cache
+        },
         ..config(&["all"])
     });
     let request = |ids| RequestEvent { page_ids: ids, ..RequestEvent::default() };
@@ -147,10 +154,13 @@ fn extreme_times_are_taken_as_they_are() {
 #[test]
 fn refused_requests_change_nothing_and_are_counted() {
     let mut pool = pool(PoolConfig {
-        page_size: None,
-        max_pages_per_request: 3,
-        chain_check: crate::stack::ChainCheck::Full,
-        chain_policy: ChainPolicy::Reject,
+        cache: CacheConfig {
+            page_size: None,
+            max_pages_per_request: 3,
+            chain_check: crate::stack::ChainCheck::Full,
+            chain_policy: ChainPolicy::Reject,
+            ..config(&["all"]).cache
+        },
         ..config(&["all"])
     });
     let sized = |size, ids, tokens| RequestEvent {
@@ -204,7 +214,10 @@ fn ids_of_a_second_scheme_are_refused_by_name_and_unknown_ones_are_not() {
 
 #[test]
 fn a_refused_request_names_no_scheme_for_its_pool() {
-    let mut pool = pool(PoolConfig { max_pages_per_request: 2, ..config(&["all"]) });
+    let mut pool = pool(PoolConfig {
+        cache: CacheConfig { max_pages_per_request: 2, ..config(&["all"]).cache },
+        ..config(&["all"])
+    });
     assert!(pool.observe(&of_scheme(&[1, 2, 3], "one"), at(0, None)).is_err());
     assert!(pool.observe(&of_scheme(&[1], "other"), at(1, None)).is_ok());
 }
@@ -212,7 +225,10 @@ fn a_refused_request_names_no_scheme_for_its_pool() {
 #[test]
 fn caches_that_serve_ahead_leave_out_requests_of_another_scheme() {
     let capacities = ["2p", "6p"].map(|text| text.parse().expect("pages")).into();
-    let sglang = PoolConfig { profile: Profile::Sglang, capacities, ..config(&["all"]) };
+    let sglang = PoolConfig {
+        cache: CacheConfig { profile: Profile::Sglang, capacities, ..config(&["all"]).cache },
+        ..config(&["all"])
+    };
     let events = [
         of_scheme(&[1, 2], "one"),
         of_scheme(&[1, 3, 4], "other"),
@@ -281,8 +297,11 @@ fn a_recommendation_never_shrinks_on_a_window_that_warms_up() {
 #[test]
 fn what_lies_beyond_the_bound_is_no_number() {
     let mut pool = pool(PoolConfig {
-        max_tracked_pages: PageCount(4),
-        capacities: ["4p", "5p"].map(|text| text.parse().expect("pages")).into(),
+        cache: CacheConfig {
+            max_tracked_pages: PageCount(4),
+            capacities: ["4p", "5p"].map(|text| text.parse().expect("pages")).into(),
+            ..config(&["all"]).cache
+        },
         ..config(&["all"])
     });
     for (offset, ids) in [&[1, 2][..], &[3, 4, 5], &[1, 2], &[1, 2]].into_iter().enumerate() {
@@ -303,8 +322,11 @@ fn what_lies_beyond_the_bound_is_no_number() {
 fn a_sampled_pool_answers_in_whole_pages() {
     let rate: Ratio = "0.125".parse().expect("a share");
     let mut pool = pool(PoolConfig {
-        sample_rate: rate,
-        capacities: ["8000p"].map(|text| text.parse().expect("pages")).into(),
+        cache: CacheConfig {
+            sample_rate: rate,
+            capacities: ["8000p"].map(|text| text.parse().expect("pages")).into(),
+            ..config(&["all"]).cache
+        },
         ..config(&["all"])
     });
     let ids: Vec<u64> = (0..8000).collect();

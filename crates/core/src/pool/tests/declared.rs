@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
 use crate::stack::ChainCheck;
 use crate::units::PageCount;
@@ -10,14 +11,17 @@ use proptest::prelude::*;
 
 fn config(profile: Profile, bound: u64) -> PoolConfig {
     PoolConfig {
-        profile,
-        page_size: PageSize::new(PAGE_SIZE),
-        target_ratios: ratios(&["0.9", "1"]),
-        capacities: ["3p", "6p", "12p"].map(|text| text.parse().expect("pages")).into(),
+        cache: CacheConfig {
+            profile,
+            page_size: PageSize::new(PAGE_SIZE),
+            target_ratios: ratios(&["0.9", "1"]),
+            capacities: ["3p", "6p", "12p"].map(|text| text.parse().expect("pages")).into(),
+            max_tracked_pages: PageCount(bound),
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:5ms", "last:4", "all"].map(|text| text.parse().expect("a window")).into(),
         allowed_lateness_ms: 0,
         max_lateness_ms: 0,
-        max_tracked_pages: PageCount(bound),
         ..PoolConfig::default()
     }
 }

@@ -2,16 +2,20 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, ratios};
-use crate::estimate::recommendation::RecommendationStatus;
-use crate::questions::tiers::{Settled, TrendRules};
+use crate::engines::config::CacheConfig;
+use crate::sizing::recommendation::RecommendationStatus;
+use crate::sizing::tiers::{Settled, TrendRules};
 use crate::units::pages::{PageIds, mix};
 
 const MINUTE_MS: i64 = 60_000;
 
 fn config() -> PoolConfig {
     PoolConfig {
-        page_size: PageSize::new(PAGE_SIZE),
-        coverages: ratios(&["0.5", "0.99"]),
+        cache: CacheConfig {
+            page_size: PageSize::new(PAGE_SIZE),
+            coverages: ratios(&["0.5", "0.99"]),
+            ..CacheConfig::default()
+        },
         tiers: vec!["hbm:0.99:20p".parse().expect("a tier")],
         ..PoolConfig::default()
     }

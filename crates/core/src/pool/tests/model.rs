@@ -3,14 +3,15 @@
 use super::super::*;
 use super::trends::{trends_follow_the_estimates, without_trend};
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
 use crate::estimate::{CoverageCapacity, Status};
-use crate::questions::tiers::{TierConfig, TierEstimate, TrendRules};
+use crate::sizing::tiers::{TierConfig, TierEstimate, TrendRules};
 use crate::stack::Order;
 use crate::stack::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,14 +57,18 @@ pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
             (min_requests, step_ms),
         )| {
             PoolConfig {
-                profile: if leaf_first { Profile::LeafFirst } else { Profile::Paper },
-                page_size: PageSize::new(PAGE_SIZE),
-                kv_bytes_per_token: Some(2.5),
-                target_ratios: ratios(&["0.5", "0.99", "1"]),
-                coverages: ratios(&["0", "0.5", "0.9", "0.999", "1"]),
-                capacities: ["30B", "2p", "3p", "5p", "5p", "8p", "13p", "30p"]
-                    .map(|text| text.parse().expect("a capacity"))
-                    .into(),
+                cache: CacheConfig {
+                    profile: if leaf_first { Profile::LeafFirst } else { Profile::Paper },
+                    page_size: PageSize::new(PAGE_SIZE),
+                    kv_bytes_per_token: Some(2.5),
+                    target_ratios: ratios(&["0.5", "0.99", "1"]),
+                    coverages: ratios(&["0", "0.5", "0.9", "0.999", "1"]),
+                    capacities: ["30B", "2p", "3p", "5p", "5p", "8p", "13p", "30p"]
+                        .map(|text| text.parse().expect("a capacity"))
+                        .into(),
+                    max_tracked_pages: PageCount(bound),
+                    ..CacheConfig::default()
+                },
                 windows: ["tumbling:10ms", "all", "hopping:12ms/4ms", "last:5", "last:1", "hopping:9ms/9ms"]
                     .map(|text| text.parse().expect("a window"))
                     .into(),
@@ -73,7 +78,6 @@ pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
                 publish_every_ms,
                 min_history_ms,
                 min_requests,
-                max_tracked_pages: PageCount(bound),
                 tiers: if planned { tiers() } else { Vec::new() },
                 trend: TrendRules { step_ms, converged_over: 3, hold: 2, ..TrendRules::default() },
                 ..PoolConfig::default()
@@ -231,7 +235,8 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     fn new(config: &'a PoolConfig, distinct_as_sets: bool) -> Self {
-        let order = if config.profile == Profile::LeafFirst { Order::LeafFirst } else { Order::RootFirst };
+        let order =
+            if config.cache.profile == Profile::LeafFirst { Order::LeafFirst } else { Order::RootFirst };
         Self {
             config,
             stack: NaiveStack::new(order),
@@ -350,7 +355,13 @@ impl<'a> Model<'a> {
             ),
             late: self.late[kind],
             distinct: told.then(|| (self.distinct(members), self.stack.len())),
-            required: self.config.target_ratios.iter().map(|ratio| self.required(*ratio, members)).collect(),
+            required: self
+                .config
+                .cache
+                .target_ratios
+                .iter()
+                .map(|ratio| self.required(*ratio, members))
+                .collect(),
             recommended: self.recommended(members),
             // 30 bytes are 3 pages of 10 bytes.
             hits: [2, 3, 3, 5, 5, 8, 13, 30].map(hits_at).into(),
@@ -367,7 +378,7 @@ impl<'a> Model<'a> {
     /// The tiers by trying one unit more until it is enough.
     fn plan(&self, members: &[&Listed]) -> Vec<Planned> {
         let accesses: u64 = members.iter().map(|listed| listed.found.pages.len() as u64).sum();
-        let (ratio, mut above) = (self.config.target_ratios[0], Some(0));
+        let (ratio, mut above) = (self.config.cache.target_ratios[0], Some(0));
         let sizes = [("0.5", 3, false), ("0.9", 4, false), ("1", 5, true)];
         let plan = sizes.map(|(coverage, unit, inclusive)| {
             let needs = self.sorted_needs(ratio, members);
@@ -392,14 +403,14 @@ impl<'a> Model<'a> {
         let accesses: u64 = members.iter().map(|listed| listed.found.pages.len() as u64).sum();
         let rate = |pages: u64| self.hits_at(pages, members).map(|hits| hits as f64 / accesses.max(1) as f64);
         let is_enough = members.len() as u64 >= self.config.min_requests;
-        let ratios = self.config.target_ratios.iter();
+        let ratios = self.config.cache.target_ratios.iter();
         let required = ratios.flat_map(|ratio| self.required(*ratio, members).2);
         let pages = required.map(|[pages, _]| pages.filter(|_| is_enough));
         pages.map(|pages| (pages, pages.and_then(rate))).collect()
     }
 
     fn bound(&self) -> u64 {
-        self.config.max_tracked_pages.0
+        self.config.cache.max_tracked_pages.0
     }
 
     fn distinct(&self, members: &[&Listed]) -> u64 {
@@ -432,7 +443,7 @@ impl<'a> Model<'a> {
         };
         let max = all.last().copied().and_then(bounded);
         let mean = max.map(|_| all.iter().sum::<u64>() as f64 / all.len() as f64);
-        let coverages = self.config.coverages.iter();
+        let coverages = self.config.cache.coverages.iter();
         (mean, max, coverages.map(|coverage| [at(&all, *coverage), at(&reusing, *coverage)]).collect())
     }
 }

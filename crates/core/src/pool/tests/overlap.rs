@@ -2,21 +2,25 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::{OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
-use crate::questions::tiers::TrendRules;
+use crate::sizing::tiers::TrendRules;
 use crate::stack::naive::chained_requests;
 use crate::units::ratio::Ratio;
+use crate::units::window::WindowKind;
 use crate::windows::in_flight::{InFlight, OverlapRules};
-use crate::windows::window::WindowKind;
 use proptest::prelude::*;
 
 fn config() -> PoolConfig {
     PoolConfig {
-        page_size: PageSize::new(PAGE_SIZE),
-        kv_bytes_per_token: Some(2.5),
-        target_ratios: ratios(&["1"]),
-        coverages: ratios(&["0.5", "1"]),
+        cache: CacheConfig {
+            page_size: PageSize::new(PAGE_SIZE),
+            kv_bytes_per_token: Some(2.5),
+            target_ratios: ratios(&["1"]),
+            coverages: ratios(&["0.5", "1"]),
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:10ms", "hopping:20ms/10ms", "last:7", "all"]
             .map(|text| text.parse().expect("a window"))
             .into(),
@@ -106,8 +110,12 @@ fn a_plan_has_room_for_what_others_hold_in_the_first_tier_alone() {
 fn where_overlap_is_modelled_nothing_has_room_that_the_requirement_counts() {
     let rules = EngineRules { overlap: OverlapMode::On, ..EngineRules::default() };
     let tiers = vec!["hbm:1:1p".parse().expect("a tier")];
-    let serial = PoolConfig { profile: Profile::LeafFirst, tiers, ..config() };
-    let modelled = PoolConfig { rules, ..serial.clone() };
+    let serial = PoolConfig {
+        cache: CacheConfig { profile: Profile::LeafFirst, ..config().cache },
+        tiers,
+        ..config()
+    };
+    let modelled = PoolConfig { cache: CacheConfig { rules, ..serial.cache.clone() }, ..serial.clone() };
     let (first, second): (&[u64], &[u64]) = (&[1, 2, 3], &[4, 5]);
     let events: Vec<_> = (0..8)
         .map(|at| (at * 10, if at % 2 == 0 { first } else { second }))
@@ -166,7 +174,7 @@ fn more_in_flight_than_the_bound_is_no_number() {
     let ids: Vec<u64> = (1..=20).collect();
     let overlapping = [0, 1].map(|time| RequestEvent { duration_ms: Some(50), ..event(time, &ids) });
     let config = PoolConfig {
-        max_tracked_pages: PageCount(8),
+        cache: CacheConfig { max_tracked_pages: PageCount(8), ..config().cache },
         tiers: vec!["hbm:0.5:1p".parse().expect("a tier")],
         ..config()
     };

@@ -3,16 +3,17 @@
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::engines::bank::{CacheBank, Lane};
+use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::{HybridCache, Retention};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::EngineRules;
 use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache, WritePolicy};
-use crate::pool::config::RESULT_VERSION;
+use crate::estimate::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 use proptest::prelude::*;
 
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
@@ -32,23 +33,26 @@ pub(super) const ENGINES: [(Profile, &str, u32); 8] = [
 pub(super) fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -> PoolConfig {
     let attention = attention.parse().expect("groups");
     PoolConfig {
-        profile,
-        rules: EngineRules {
-            attention,
-            chunk_tokens,
-            lease_ms: 3,
-            state_tokens: 1,
-            ..EngineRules::default()
-        }
-        .of_profile(profile),
-        page_size: PageSize::new(PAGE_SIZE),
-        target_ratios: ratios(&["0.9", "1"]),
-        capacities: ["3p", "6p", "12p", "40p", "2000p"].map(|text| text.parse().expect("pages")).into(),
+        cache: CacheConfig {
+            profile,
+            rules: EngineRules {
+                attention,
+                chunk_tokens,
+                lease_ms: 3,
+                state_tokens: 1,
+                ..EngineRules::default()
+            }
+            .of_profile(profile),
+            page_size: PageSize::new(PAGE_SIZE),
+            target_ratios: ratios(&["0.9", "1"]),
+            capacities: ["3p", "6p", "12p", "40p", "2000p"].map(|text| text.parse().expect("pages")).into(),
+            max_tracked_pages: PageCount(1000),
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:10ms", "hopping:20ms/10ms", "last:7", "all"]
             .map(|text| text.parse().expect("a window"))
             .into(),
         publish_every_ms: 0,
-        max_tracked_pages: PageCount(1000),
         ..PoolConfig::default()
     }
 }
@@ -62,7 +66,7 @@ fn observe(pool: &mut Pool, number: usize, ids: &[u64]) {
 /// Hits of every request at one capacity.
 fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
-    let (capacity, rules) = (PageCount(capacity), &config.rules);
+    let (capacity, rules) = (PageCount(capacity), &config.cache.rules);
     let mut sglang = SglangCache::new(capacity, page_size, Outputs::Cached).expect("small");
     let hybrid = rules.hybrid(page_size, Outputs::Cached);
     let mut hybrid = HybridCache::new(capacity, hybrid).expect("sound rules");
@@ -74,9 +78,9 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let mut mooncake = MooncakeCache::new(capacity, rules.mooncake(page_size));
     let mut hits = |(number, ids): (usize, &Vec<u64>)| {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
-        match config.profile {
-            Profile::Sglang if rules.has_window_pool(config.profile) => windows.request(&request).hits,
-            Profile::Sglang if rules.has_state_pool(config.profile) => states.request(&request).hits,
+        match config.cache.profile {
+            Profile::Sglang if rules.has_window_pool(config.cache.profile) => windows.request(&request).hits,
+            Profile::Sglang if rules.has_state_pool(config.cache.profile) => states.request(&request).hits,
             Profile::Sglang => sglang.request(&request).hits,
             Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
             Profile::LmcacheMp => lmcache_mp.as_mut().expect("whole pages").request(&request),
@@ -96,10 +100,10 @@ proptest! {
     ) {
         let alone = config(ENGINES[0]);
         let hicache = Some("20p".parse().expect("pages"));
-        let rules = EngineRules { hicache, hicache_write: write.1, ..alone.rules.clone() };
-        let config = PoolConfig { rules, ..alone.clone() };
+        let rules = EngineRules { hicache, hicache_write: write.1, ..alone.cache.rules.clone() };
+        let config = PoolConfig { cache: CacheConfig { rules, ..alone.cache.clone() }, ..alone.clone() };
         let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
-        let rules = config.hicache(page_size).expect("a host");
+        let rules = config.cache.hicache(page_size).expect("a host");
         let mut caches = CAPACITIES.map(|pages| HicacheCache::new(PageCount(pages), rules).expect("small"));
         let mut expected = [0; CAPACITIES.len()];
         let cut = cut.index(requests.len());
@@ -189,9 +193,12 @@ fn caches_of_other_capacities_are_not_taken_over() {
         let restored = Pool::restore("p", 0, Arc::new(config.clone()), image);
         assert!(matches!(restored, Err(RestoreError::Inconsistent)), "{engine:?}");
         let mut image = made(&config);
-        let rules = EngineRules { lease_ms: 4, chunk_tokens: PAGE_SIZE, ..config.rules.clone() };
+        let rules = EngineRules { lease_ms: 4, chunk_tokens: PAGE_SIZE, ..config.cache.rules.clone() };
         let rules = EngineRules { retention_interval: Retention::All, ..rules };
-        let other = PoolConfig { rules: rules.of_profile(config.profile), ..config.clone() };
+        let other = PoolConfig {
+            cache: CacheConfig { rules: rules.of_profile(config.cache.profile), ..config.cache.clone() },
+            ..config.clone()
+        };
         image.fingerprint = other.fingerprint().expect("json");
         let restored = Pool::restore("p", 0, Arc::new(other.clone()), image);
         assert_eq!(restored.is_ok(), engine.0 == Profile::Sglang, "{engine:?}: caches of other rules");
@@ -200,7 +207,10 @@ fn caches_of_other_capacities_are_not_taken_over() {
 
 #[test]
 fn a_page_that_makes_no_whole_chunk_is_refused_and_leaves_the_pool_as_it_was() {
-    let config = PoolConfig { page_size: None, ..config((Profile::Lmcache, "full", 10)) };
+    let config = PoolConfig {
+        cache: CacheConfig { page_size: None, ..config((Profile::Lmcache, "full", 10)).cache },
+        ..config((Profile::Lmcache, "full", 10))
+    };
     let mut pool = Pool::new("p", 0, Arc::new(config)).expect("usable");
     let arrival = Arrival { offset: Offset(0), counted: true, watermark: None };
     let sized =
@@ -216,12 +226,24 @@ fn a_page_that_makes_no_whole_chunk_is_refused_and_leaves_the_pool_as_it_was() {
 fn options_at_their_defaults_leave_the_fingerprint_and_others_change_it() {
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
     for engine in ENGINES {
-        let plain = PoolConfig { profile: engine.0, ..PoolConfig::default() };
-        let told = PoolConfig { rules: config(engine).rules.of_profile(engine.0), ..plain.clone() };
-        assert_eq!(fingerprint(&plain) == fingerprint(&told), told.rules.is_default(), "{engine:?}");
+        let plain = PoolConfig {
+            cache: CacheConfig { profile: engine.0, ..CacheConfig::default() },
+            ..PoolConfig::default()
+        };
+        let told = PoolConfig {
+            cache: CacheConfig {
+                rules: config(engine).cache.rules.of_profile(engine.0),
+                ..plain.cache.clone()
+            },
+            ..plain.clone()
+        };
+        assert_eq!(fingerprint(&plain) == fingerprint(&told), told.cache.rules.is_default(), "{engine:?}");
         assert_eq!(told.check(), Ok(()));
-        let foreign = PoolConfig { profile: Profile::Paper, ..told.clone() };
-        assert_eq!(foreign.check().is_ok(), told.rules.is_default(), "{engine:?}");
+        let foreign = PoolConfig {
+            cache: CacheConfig { profile: Profile::Paper, ..told.cache.clone() },
+            ..told.clone()
+        };
+        assert_eq!(foreign.check().is_ok(), told.cache.rules.is_default(), "{engine:?}");
     }
 }
 
@@ -229,7 +251,10 @@ fn options_at_their_defaults_leave_the_fingerprint_and_others_change_it() {
 #[test]
 fn a_state_of_the_former_rules_is_refused() {
     for profile in [Profile::Lmcache, Profile::Mooncake] {
-        let config = PoolConfig { page_size: PageSize::new(256), profile, ..PoolConfig::default() };
+        let config = PoolConfig {
+            cache: CacheConfig { page_size: PageSize::new(256), profile, ..CacheConfig::default() },
+            ..PoolConfig::default()
+        };
         let pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
         let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
         let mut image: RestoredPool = postcard::from_bytes(&bytes).expect("the same bytes");

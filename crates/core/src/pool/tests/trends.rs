@@ -1,7 +1,7 @@
 //! What trends add to estimates, against trackers filled by hand.
 
 use super::super::*;
-use crate::questions::tiers::{Convergence, Hysteresis, Purchase, Settled};
+use crate::sizing::tiers::{Convergence, Hysteresis, Purchase, Settled};
 use crate::units::PageCount;
 use proptest::prelude::*;
 

@@ -21,7 +21,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::request::event::{RequestEvent, full_pages};
 use crate::request::sample::Sample;
 use crate::units::PageSize;
@@ -101,7 +101,7 @@ struct Request {
 
 impl GeneratedPages {
     /// Follows no request yet, of a pool that is configured like this.
-    pub fn new(config: &PoolConfig) -> Self {
+    pub fn new(config: &CacheConfig) -> Self {
         Self {
             naming: config.caches_outputs(),
             limit: config.sample_rate.whole_of(config.max_tracked_pages.0),
@@ -116,7 +116,7 @@ impl GeneratedPages {
     }
 
     /// The same, but that pages get no names.
-    pub fn of_lengths(config: &PoolConfig) -> Self {
+    pub fn of_lengths(config: &CacheConfig) -> Self {
         Self { naming: false, ..Self::new(config) }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engines::one_pass::{Engine, EngineConfig};
 use crate::engines::profile::Profile;
+use crate::estimate::config::PoolConfig;
 use crate::request::event::CachedTokens;
 use crate::request::outcome::Outcome;
 use proptest::prelude::*;
@@ -15,7 +16,10 @@ fn page_size() -> PageSize {
 }
 
 fn config() -> PoolConfig {
-    PoolConfig { profile: Profile::Vllm, page_size: Some(page_size()), ..PoolConfig::default() }
+    PoolConfig {
+        cache: CacheConfig { profile: Profile::Vllm, page_size: Some(page_size()), ..CacheConfig::default() },
+        ..PoolConfig::default()
+    }
 }
 
 /// One request of a log.
@@ -179,7 +183,7 @@ fn engine() -> Engine {
 proptest! {
     #[test]
     fn named_pages_need_what_a_cache_needs_that_has_every_page_once(steps in steps()) {
-        let (mut pages, mut engine, mut model) = (GeneratedPages::new(&config()), engine(), Model::default());
+        let (mut pages, mut engine, mut model) = (GeneratedPages::new(&config().cache), engine(), Model::default());
         for request in log(&steps) {
             let outcome = take(&mut pages, &mut engine, &request);
             let (needs, brought) = model.access(&request);
@@ -195,12 +199,12 @@ proptest! {
     /// A snapshot at any moment changes nothing of what follows, and two of one state are the same bytes.
     #[test]
     fn what_is_read_back_goes_on_as_what_was_written(steps in steps(), limit in 4u64..400) {
-        let config = PoolConfig { max_tracked_pages: crate::units::PageCount(limit), ..config() };
-        let (mut pages, mut engine) = (GeneratedPages::new(&config), engine());
+        let config = PoolConfig { cache: CacheConfig { max_tracked_pages: crate::units::PageCount(limit), ..config().cache }, ..config() };
+        let (mut pages, mut engine) = (GeneratedPages::new(&config.cache), engine());
         for request in log(&steps) {
             let bytes = postcard::to_allocvec(&pages).expect("memory");
             let mut restored: GeneratedPages = postcard::from_bytes(&bytes).expect("what was written");
-            prop_assert!(restored.is_like(&GeneratedPages::new(&config)));
+            prop_assert!(restored.is_like(&GeneratedPages::new(&config.cache)));
             let event = request.event();
             restored.follow(&event, page_size(), Ratio::ONE, |prompt| {
                 engine.known_pages(prompt, page_size(), &mut Outcome::default())
@@ -224,7 +228,7 @@ proptest! {
         steps in steps(), at in any::<prop::sample::Index>(), rate in prop::sample::select(vec![1000u16, 300]),
     ) {
         let (log, rate) = (log(&steps), Ratio::per_mille(rate));
-        let mut pages = GeneratedPages::new(&PoolConfig { profile: Profile::Paper, ..config() });
+        let mut pages = GeneratedPages::new(&CacheConfig { profile: Profile::Paper, ..config().cache });
         prop_assert!(!pages.is_naming());
         for (number, request) in log.iter().enumerate() {
             let event = request.event();
@@ -253,8 +257,11 @@ proptest! {
 
 #[test]
 fn a_log_longer_than_what_is_kept_forgets_what_was_used_longest_ago() {
-    let config = PoolConfig { max_tracked_pages: crate::units::PageCount(60), ..config() };
-    let (mut pages, mut engine) = (GeneratedPages::new(&config), engine());
+    let config = PoolConfig {
+        cache: CacheConfig { max_tracked_pages: crate::units::PageCount(60), ..config().cache },
+        ..config()
+    };
+    let (mut pages, mut engine) = (GeneratedPages::new(&config.cache), engine());
     let request = |ids: &[u64], output_tokens| Logged {
         scope: Scope::GLOBAL,
         ids: ids.to_vec(),

@@ -6,8 +6,8 @@
 use super::accepted::Accepted;
 use super::reading::{CachedPages, Explanation};
 use crate::engines::bank::CacheBank;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig};
-use crate::pool::config::PoolConfig;
 use crate::questions::generated::GeneratedPages;
 use crate::request::event::{CachedTokens, RequestEvent};
 use crate::request::outcome::{Need, Outcome};
@@ -60,7 +60,7 @@ impl Answers {
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
-        config: &PoolConfig,
+        config: &CacheConfig,
         fresh_bank: impl FnOnce() -> Result<CacheBank, E>,
         hand_on: impl FnOnce(&Accepted<'_>, &CacheBank) -> T,
     ) -> Result<T, E> {
@@ -105,7 +105,7 @@ impl Answers {
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
-    pub(super) fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+    pub(super) fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &CacheConfig) -> bool {
         let fresh = GeneratedPages::new(config);
         let has_caches = self.pages.is_some() && fresh.is_naming();
         self.pages.iter().all(|pages| pages.is_like(&fresh))
@@ -129,7 +129,7 @@ impl Answers {
 }
 
 impl NamedCaches {
-    fn new(config: &PoolConfig, bank: CacheBank) -> Self {
+    fn new(config: &CacheConfig, bank: CacheBank) -> Self {
         Self {
             engine: Engine::new(engine_config(config)),
             bank,
@@ -140,7 +140,7 @@ impl NamedCaches {
 }
 
 /// The pool's engine, but that it refuses nothing more than the pool has.
-fn engine_config(config: &PoolConfig) -> EngineConfig {
+fn engine_config(config: &CacheConfig) -> EngineConfig {
     EngineConfig { chain_policy: ChainPolicy::Report, ..config.engine() }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn explained(
     request: &Accepted<'_>,
     cached: CachedPages,
     outcome: &Outcome,
-    config: &PoolConfig,
+    config: &CacheConfig,
 ) -> Explanation {
     let reusable = outcome.reusable_prefix();
     let Some(generated) = request.generated else { return Explanation::by_prompts(reusable) };

@@ -6,8 +6,8 @@ use super::reading::CachedPages;
 use super::restarts::{Explained, ReplicaRestart, RequestPosition, Restarts};
 use super::share::MeasuredShare;
 use crate::engines::bank::CacheBank;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
-use crate::pool::config::PoolConfig;
 use crate::questions::routing::{MAX_REPLICAS, RoutedCaches, RouterKind, RouterSpec, RoutingError};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
@@ -59,7 +59,7 @@ impl MeasuredCaches {
     pub fn observe(
         &mut self,
         request: &Accepted<'_>,
-        config: &PoolConfig,
+        config: &CacheConfig,
     ) -> Result<Option<MeasuredShare>, RoutingError> {
         let Self { served, answers } = self;
         let none = CacheBank::default();
@@ -102,7 +102,7 @@ impl MeasuredCaches {
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
-    pub fn resume(&mut self, config: &PoolConfig, page_size: PageSize, pool: &Engine) -> bool {
+    pub fn resume(&mut self, config: &CacheConfig, page_size: PageSize, pool: &Engine) -> bool {
         let Self { served: Served { logged, alone, restarts, .. }, answers } = self;
         let answers_fit = answers.resume(&[], page_size, config);
         let engine = answers.engine().unwrap_or(pool);
@@ -128,7 +128,7 @@ impl Served {
     fn observe(
         &mut self,
         request: &Accepted<'_>,
-        config: &PoolConfig,
+        config: &CacheConfig,
     ) -> Result<Option<MeasuredShare>, RoutingError> {
         if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
             self.logged = Some(match self.are_apart {

@@ -10,9 +10,9 @@ use super::points::PointCaches;
 use super::restarts::ReplicaRestart;
 use super::tally::MeasuredTally;
 use super::verdict::{Findings, MIN_AGREEMENT, Verdict};
-use crate::estimate::curve::{PromptTokens, prefill_throughput};
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
+use crate::sizing::curve::{PromptTokens, prefill_throughput};
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -136,7 +136,7 @@ pub struct RestartEstimate {
 #[derive(Debug, Clone)]
 pub struct MeasuredFigures<'a> {
     /// The pool's configuration.
-    pub config: &'a PoolConfig,
+    pub config: &'a CacheConfig,
     /// Tokens per page.
     pub page_size: PageSize,
     /// Bytes per page, where a cost per token is configured.
@@ -201,7 +201,7 @@ impl MeasuredFigures<'_> {
         let decode_side = counts.are_of_decode_side();
         let agreed = counted.agreed.filter(|_| !decode_side);
         let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);
-        let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
+        let followed = |pages: u64| self.config.followed_pages(PageCount(pages));
         let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
         let ledger = self.whole_ledger(&ledger(all, each));
         let effective = agreed.map(|agreed| self.effective(agreed, told));

@@ -5,8 +5,8 @@
 
 use super::reading::Reading;
 use super::share::MeasuredShare;
-use crate::estimate::exact_curve::{FoundPages, FoundRun};
 use crate::request::outcome::Need;
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 

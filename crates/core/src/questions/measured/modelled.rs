@@ -1,5 +1,6 @@
 //! By which of its two forms an engine's measured hits are followed.
 
+use crate::questions::counters::{Counter, Share};
 use serde::{Deserialize, Serialize};
 
 /// Something of the measured hits: of an engine with one curve, or of one that is modelled a capacity at a time.
@@ -44,6 +45,98 @@ impl<Curve, Points> Modelled<Curve, Points> {
         match self {
             Self::Points(points) => Some(points),
             Self::Nothing | Self::Curve(_) => None,
+        }
+    }
+}
+
+impl<A: Share, B: Share> Share for Modelled<A, B> {
+    type Shape = Modelled<A::Shape, B::Shape>;
+
+    fn is_sound(&self, shape: Self::Shape) -> bool {
+        match (self, shape) {
+            (Self::Nothing, _) => true,
+            (Self::Curve(share), Modelled::Curve(shape)) => share.is_sound(shape),
+            (Self::Points(share), Modelled::Points(shape)) => share.is_sound(shape),
+            _ => false,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Curve(share) => share.memory_bytes(),
+            Self::Points(share) => share.memory_bytes(),
+        }
+    }
+}
+
+impl<A: Counter, B: Counter> Counter for Modelled<A, B> {
+    type Share = Modelled<A::Share, B::Share>;
+
+    fn new(shape: <Self::Share as Share>::Shape) -> Self {
+        match shape {
+            Modelled::Nothing => Self::Nothing,
+            Modelled::Curve(shape) => Self::Curve(A::new(shape)),
+            Modelled::Points(shape) => Self::Points(B::new(shape)),
+        }
+    }
+
+    fn add(&mut self, share: &Self::Share) {
+        match (self, share) {
+            (Self::Curve(counter), Modelled::Curve(share)) => counter.add(share),
+            (Self::Points(counter), Modelled::Points(share)) => counter.add(share),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, share: &Self::Share) {
+        match (self, share) {
+            (Self::Curve(counter), Modelled::Curve(share)) => counter.remove(share),
+            (Self::Points(counter), Modelled::Points(share)) => counter.remove(share),
+            _ => {}
+        }
+    }
+
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        parts.clone().next()?;
+        let curves = A::merged(parts.clone().filter_map(|part| part.as_ref().curve()));
+        let points = B::merged(parts.filter_map(|part| part.as_ref().points()));
+        Some(curves.map(Self::Curve).or(points.map(Self::Points)).unwrap_or_default())
+    }
+
+    fn consolidate(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Curve(counter) => counter.consolidate(),
+            Self::Points(counter) => counter.consolidate(),
+        }
+    }
+
+    fn is_consolidated(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Curve(counter) => counter.is_consolidated(),
+            Self::Points(counter) => counter.is_consolidated(),
+        }
+    }
+
+    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
+        match (self, shape) {
+            (Self::Nothing, Modelled::Nothing) => true,
+            (Self::Curve(counter), Modelled::Curve(shape)) => counter.is_sound(shape),
+            (Self::Points(counter), Modelled::Points(shape)) => counter.is_sound(shape),
+            _ => false,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Curve(counter) => counter.memory_bytes(),
+            Self::Points(counter) => counter.memory_bytes(),
         }
     }
 }

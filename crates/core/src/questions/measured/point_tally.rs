@@ -4,7 +4,7 @@ use super::counts::{Agreement, Counts};
 use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::reading::{CachedPages, Explanation};
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};

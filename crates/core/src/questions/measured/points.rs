@@ -6,8 +6,8 @@ use super::answers::{Answers, explained};
 use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::engines::bank::CacheBank;
+use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
-use crate::pool::config::PoolConfig;
 use crate::questions::routing::{MAX_REPLICAS, Router, RouterKind, RouterSpec, TooManyReplicas};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
@@ -68,7 +68,7 @@ impl PointCaches {
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
-        config: &PoolConfig,
+        config: &CacheConfig,
     ) -> Result<Option<PointShare>, PointError> {
         let Self { capacities, served, answers } = self;
         if answers.wait_for(request) {
@@ -92,7 +92,7 @@ impl PointCaches {
 
     /// Completes what was read back from a snapshot; whether these are caches of these capacities and the configuration and
     /// can go on.
-    pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+    pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &CacheConfig) -> bool {
         let ServedBanks { router, banks } = &self.served;
         let fresh = Router::new(LOGGED);
         self.capacities == capacities
@@ -116,7 +116,7 @@ impl ServedBanks {
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
-        (config, capacities): (&PoolConfig, &[Need]),
+        (config, capacities): (&CacheConfig, &[Need]),
     ) -> Result<Option<PointShare>, PointError> {
         let replica = self.serve(request, (config, capacities))?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
@@ -132,7 +132,7 @@ impl ServedBanks {
     fn serve(
         &mut self,
         request: &Accepted<'_>,
-        (config, capacities): (&PoolConfig, &[Need]),
+        (config, capacities): (&CacheConfig, &[Need]),
     ) -> Result<Option<usize>, PointError> {
         if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
             return Ok(None);

@@ -2,9 +2,9 @@
 
 use super::counts::Counts;
 use super::reading::{CachedPages, Explanation, Reading};
-use crate::estimate::exact_curve::FoundRun;
-use crate::questions::observers::counters::Share;
+use crate::questions::counters::Share;
 use crate::request::outcome::Outcome;
+use crate::sizing::exact_curve::FoundRun;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 

@@ -6,9 +6,9 @@ use super::intervals::Intervals;
 use super::latest::{Latest, hits_at};
 use super::ledger::Ledger;
 use super::share::MeasuredShare;
-use crate::estimate::exact_curve::{FoundPages, FoundRun};
-use crate::questions::observers::counters::Counter;
+use crate::questions::counters::Counter;
 use crate::request::outcome::Need;
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use serde::{Deserialize, Serialize};
 
 /// Counts over the requests that say what they found. Pages are followed pages.

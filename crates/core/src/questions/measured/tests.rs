@@ -4,7 +4,7 @@ use super::agreement::agreed;
 use super::*;
 use crate::engines::one_pass::{Engine, EngineConfig};
 use crate::engines::profile::Profile;
-use crate::questions::observers::counters::Counter;
+use crate::questions::counters::Counter;
 use crate::request::event::{CachedTokens, RequestEvent};
 use crate::request::outcome::{BEYOND, Need, Outcome, Run};
 use crate::stack::naive::chained_requests;

@@ -5,7 +5,7 @@
 
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
-use crate::pool::config::PoolConfig;
+use crate::questions::enabled::ObservedPool;
 use crate::questions::request_runs::{RequestRuns, RunLog};
 use crate::questions::restarts::{RestartsObserver, RestartsShare, RestartsTally};
 use crate::questions::retention::{RetentionShare, RetentionTally};
@@ -183,7 +183,7 @@ impl RestoredObservers {
     /// is not what the configuration asks for.
     pub fn resume(
         mut self,
-        config: &PoolConfig,
+        config: ObservedPool<'_>,
         capacities: &[u64],
         page_size: PageSize,
         engine: &Engine,
@@ -197,7 +197,7 @@ impl RestoredObservers {
             (reuse_tallies, reuse_shares) = (tallies, shares);
         }
         let (mut restarts_tallies, mut restarts_shares) = (Vec::new(), Vec::new());
-        let fresh = RestartsObserver::of(config, capacities, page_size);
+        let fresh = super::restarts_observer(config, capacities, page_size);
         is_sound = is_sound && fresh.is_some() == self.restarts.is_some();
         if let Some((RestoredRestarts { mut restarts, tallies, shares }, fresh)) =
             self.restarts.take().zip(fresh)

@@ -6,8 +6,8 @@
 //! [`Estimate`](crate::estimate::Estimate). Snapshots keep [`ObserversImage`] behind everything else, so that a pool that is
 //! asked nothing is kept as it always was.
 
-pub mod counters;
 mod image;
+mod lifetimes;
 mod observation;
 mod reuse;
 #[cfg(test)]
@@ -17,13 +17,13 @@ pub use image::{
     ObserversImage, RestartsImage, RestoredObservers, RestoredRestarts, RestoredReuse, RestoredWorth,
     ReuseImage, SavedWindows, WorthImage,
 };
+pub use lifetimes::{Arrival, Lifetimes};
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
 
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
-use crate::estimate::curve::PromptTokens;
-use crate::pool::config::PoolConfig;
+use crate::questions::enabled::{ObservedPool, Questions};
 use crate::questions::measured::{
     Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
     PointCaches, PointError, PointShare,
@@ -32,9 +32,10 @@ use crate::questions::restarts::{FoundPages, RestartsEstimate, RestartsObserver}
 use crate::questions::routing::{
     RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
 };
-use crate::questions::tiers::TierEstimate;
 use crate::questions::worth::{FoundRequest, WorthEstimate, WorthFigures, WorthObserver};
 use crate::request::event::CachedTokens;
+use crate::sizing::curve::PromptTokens;
+use crate::sizing::tiers::TierEstimate;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub enum QuestionError {
 pub struct ObservationFigures<'a> {
     /// What measured requests are held against.
     pub measured: MeasuredFigures<'a>,
+    /// What is asked.
+    pub questions: &'a Questions,
     /// Total capacities that routers are reported at.
     pub totals: &'a [PageCount],
     /// Pages accessed, in whole pages.
@@ -100,10 +103,10 @@ pub struct ObservationFigures<'a> {
 impl Observers {
     /// What the configuration asks for, at capacities that can be known, in followed pages and ascending; `None` where
     /// that is nothing.
-    pub fn new(config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> Option<Box<Self>> {
+    pub fn new(config: ObservedPool<'_>, capacities: &[u64], page_size: PageSize) -> Option<Box<Self>> {
         let asked = &config.questions;
         let routers = asked.routers.iter().map(|spec| match asked.is_of_finite_log() {
-            true => RoutedCaches::apart(*spec, config),
+            true => RoutedCaches::apart(*spec, config.cache),
             false => RoutedCaches::new(*spec),
         });
         let observers = || Self {
@@ -115,8 +118,8 @@ impl Observers {
             nothing: Arc::default(),
             latest: None,
             reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
-            worth: WorthObserver::of(config, capacities).map(Box::new),
-            restarts: RestartsObserver::of(config, capacities, page_size).map(Box::new),
+            worth: worth_observer(config, capacities).map(Box::new),
+            restarts: restarts_observer(config, capacities, page_size).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
@@ -127,12 +130,13 @@ impl Observers {
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
-        config: &PoolConfig,
+        config: ObservedPool<'_>,
     ) -> Arc<Observation> {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
-            let routed = caches.observe(&request.arriving(), request.page_size, config, request.engine)?;
-            Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
+            let routed =
+                caches.observe(&request.arriving(), request.page_size, config.cache, request.engine)?;
+            Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.cache.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
         // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
@@ -153,7 +157,10 @@ impl Observers {
         self.reuse.iter_mut().for_each(|reuse| reuse.observe(request, room));
         let Accepted { event, outcome, page_size, index, .. } = *request;
         let found = FoundRequest { event, outcome, page_size, own };
-        room.worth = self.worth.as_ref().map(|worth| Box::new(worth.observe(found, config, |_| (0, 0.0))));
+        room.worth = self
+            .worth
+            .as_ref()
+            .map(|worth| Box::new(worth.observe(found, config.provisioned(), |_| (0, 0.0))));
         let found = FoundPages::of(event, index, page_size, outcome);
         room.restarts = self.restarts.as_mut().map(|restarts| Box::new(restarts.observe(found)));
         self.latest = Some(Arc::clone(&share));
@@ -177,8 +184,8 @@ impl Observers {
         figures: &ObservationFigures<'_>,
         tally: &ObservationTally,
     ) -> Option<MeasuredEstimate> {
-        let is_told = figures.measured.config.questions.measured
-            || tally.measured_counts().is_some_and(Counts::state_something);
+        let is_told =
+            figures.questions.measured || tally.measured_counts().is_some_and(Counts::state_something);
         if !is_told {
             return None;
         }
@@ -228,25 +235,30 @@ impl Observers {
     /// on.
     fn resume(
         &mut self,
-        config: &PoolConfig,
+        config: ObservedPool<'_>,
         capacities: &[u64],
         page_size: PageSize,
         engine: &Engine,
     ) -> bool {
-        self.worth = WorthObserver::of(config, capacities).map(Box::new);
+        self.worth = worth_observer(config, capacities).map(Box::new);
         let asked = &config.questions;
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.compares_measured(),
             Modelled::Curve(caches) => {
-                asked.measured && !config.is_pointwise() && caches.resume(config, page_size, engine)
+                asked.measured
+                    && !config.cache.is_pointwise()
+                    && caches.resume(config.cache, page_size, engine)
             }
             Modelled::Points(caches) => {
-                asked.measured && config.is_pointwise() && caches.resume(capacities, page_size, config)
+                asked.measured
+                    && config.cache.is_pointwise()
+                    && caches.resume(capacities, page_size, config.cache)
             }
         };
         let as_many = self.routers.len() == asked.routers.len();
         let mut routers = self.routers.iter_mut().zip(&asked.routers);
-        let sound = |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config, engine);
+        let sound =
+            |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config.cache, engine);
         measured && is_countable(self.left_out) && as_many && routers.all(sound)
     }
 
@@ -267,7 +279,7 @@ impl Observers {
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
-        config: &PoolConfig,
+        config: ObservedPool<'_>,
     ) -> Result<Modelled<MeasuredShare, PointShare>, QuestionError> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let is_unexpected = is_first
@@ -280,23 +292,40 @@ impl Observers {
                 if is_unexpected {
                     caches.expect_nothing();
                 }
-                caches.observe(request, config)?.map_or_else(Modelled::default, Modelled::Curve)
+                caches.observe(request, config.cache)?.map_or_else(Modelled::default, Modelled::Curve)
             }
             Modelled::Points(caches) => {
                 if is_unexpected {
                     caches.expect_nothing();
                 }
-                caches.observe(request, own, config)?.map_or_else(Modelled::default, Modelled::Points)
+                caches.observe(request, own, config.cache)?.map_or_else(Modelled::default, Modelled::Points)
             }
         })
     }
 }
 
-/// Caches to hold measured hits against, of capacities in followed pages, where that is asked.
-fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
+/// Follows what requests compute, where that is asked.
+fn worth_observer(config: ObservedPool<'_>, capacities: &[u64]) -> Option<WorthObserver> {
+    let question = config.questions.worth.clone()?;
+    Some(WorthObserver::new(question, config.provisioned(), capacities))
+}
+
+/// Follows what restarts would cost, where that is asked.
+fn restarts_observer(
+    config: ObservedPool<'_>,
+    capacities: &[u64],
+    page_size: PageSize,
+) -> Option<RestartsObserver> {
+    let worth = config.questions.worth.clone();
+    let observer = || RestartsObserver::new(worth, config.provisioned(), capacities, page_size);
+    config.questions.restarts.then(observer)
+}
+
+/// Caches to compare measured hits with, of capacities in followed pages, where that is asked.
+fn measured_caches(config: ObservedPool<'_>, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
     match config.questions.compares_measured() {
         false => Modelled::Nothing,
-        true if config.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
+        true if config.cache.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
         true if config.questions.is_of_finite_log() => Modelled::Curve(MeasuredCaches::apart()),
         true => Modelled::Curve(MeasuredCaches::default()),
     }
@@ -304,7 +333,7 @@ fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<Measured
 
 /// The total capacity a ledger is drawn up at, where one is known: what is provisioned, else the only
 /// capacity that is asked about.
-pub fn provisioned(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Option<PageCount> {
-    let only = || config.capacities.first().filter(|_| config.capacities.len() == 1);
+pub fn provisioned(config: ObservedPool<'_>, page_bytes: Option<PageBytes>) -> Option<PageCount> {
+    let only = || config.cache.capacities.first().filter(|_| config.cache.capacities.len() == 1);
     config.questions.provisioned.as_ref().or_else(only)?.pages(page_bytes)
 }

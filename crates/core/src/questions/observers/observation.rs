@@ -1,15 +1,15 @@
 //! What one request adds to windows alongside its own counts, and what windows make of it: one entry a question.
 
 use super::ReuseRules;
-use super::counters::{Counter, Share, questions};
-use crate::pool::config::PoolConfig;
+use crate::questions::counters::{Counter, Share, questions};
+use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::{Counts, MeasuredTally, Modelled, PointTally};
 use crate::questions::request_runs::RunLog;
 use crate::questions::restarts::{RestartsShape, RestartsTally};
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
 use crate::questions::tenants::TenantsTally;
-use crate::questions::worth::{WorthObserver, WorthTally};
+use crate::questions::worth::WorthTally;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -37,23 +37,23 @@ questions! {
 
 impl ObservationShape {
     /// What is counted at capacities within the tracked bound, in followed pages.
-    pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
+    pub fn of(config: ObservedPool<'_>, capacities: &[u64]) -> Self {
         let asked = &config.questions;
         let (retention, tenants, runs) = ReuseRules::of(config, capacities).shape();
         Self {
             measured: match asked.compares_measured() {
                 false => Modelled::Nothing,
-                true if config.is_pointwise() => Modelled::Points(capacities.len()),
+                true if config.cache.is_pointwise() => Modelled::Points(capacities.len()),
                 true => Modelled::Curve(()),
             },
             routers: match asked.routers.len() {
                 0 => Default::default(),
-                routers => (routers, config.target_ratios.len()),
+                routers => (routers, config.cache.target_ratios.len()),
             },
             retention,
             tenants,
             runs,
-            worth: WorthObserver::of(config, capacities).map(|worth| worth.shape()),
+            worth: super::worth_observer(config, capacities).map(|worth| worth.shape()),
             restarts: asked.restarts.then(|| RestartsShape::of_window(capacities.len())),
         }
     }

@@ -3,23 +3,23 @@
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
-use super::counters::Counter;
-use super::{Observation, ObservationFigures, ObservationTally};
-use crate::estimate::CapacityPoint;
-use crate::pool::config::PoolConfig;
-use crate::questions::lifetimes::{Arrival, Lifetimes};
+use super::{Arrival, Lifetimes, Observation, ObservationFigures, ObservationTally};
+use crate::questions::counters::Counter;
+use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
 use crate::questions::request_runs::{LoggedRequest, MAX_LOG_RUNS, MAX_WINDOW_RUNS, RequestRuns, RunLog};
 use crate::questions::retention::{
-    EvictionAge, MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig,
-    RetentionEstimate, RetentionFigures, RetentionShape,
+    MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig, RetentionEstimate,
+    RetentionFigures, RetentionShape,
 };
 use crate::questions::tenants::{TenantEstimate, Tenants, TenantsConfig, TenantsShape, TenantsTally};
-use crate::questions::tiers::{Sights, TrafficEstimate, TrafficFigures};
+use crate::questions::traffic::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
+use crate::sizing::figures::CapacityPoint;
+use crate::sizing::figures::EvictionAge;
 use crate::units::PageCount;
-use crate::windows::window::WindowKind;
+use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
 /// What is followed, by the configuration.
@@ -40,7 +40,7 @@ struct RunsRules {
 }
 
 impl RunsRules {
-    fn of(config: &PoolConfig) -> Self {
+    fn of(config: ObservedPool<'_>) -> Self {
         let asked = &config.questions;
         let of_log = asked.is_of_finite_log();
         let has_windows = config.windows.iter().any(|window| *window != WindowKind::All);
@@ -58,11 +58,11 @@ impl RunsRules {
 
 impl ReuseRules {
     /// What the configuration asks for of capacities that can be known, in followed pages and ascending.
-    pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
+    pub fn of(config: ObservedPool<'_>, capacities: &[u64]) -> Self {
         let asked = &config.questions;
         let mut ttls = asked.ttls.clone();
         ttls.sort_unstable();
-        let targets = || config.target_ratios.clone();
+        let targets = || config.cache.target_ratios.clone();
         Self {
             retention: (!ttls.is_empty()).then(|| RetentionConfig {
                 ttls,
@@ -71,7 +71,7 @@ impl ReuseRules {
                 most_ages: if asked.is_of_finite_log() { MOST_AGES } else { MOST_WINDOW_AGES },
             }),
             tenants: asked.tenants.map(|_| TenantsConfig {
-                order: config.profile.order(),
+                order: config.cache.profile.order(),
                 capacities: capacities.to_vec(),
                 targets: targets(),
             }),
@@ -137,10 +137,10 @@ impl ReuseEstimates {
 
 impl ReuseObserver {
     /// What the configuration asks for; `None` where that is nothing.
-    pub fn new(rules: ReuseRules, config: &PoolConfig) -> Option<Self> {
+    pub fn new(rules: ReuseRules, config: ObservedPool<'_>) -> Option<Self> {
         let retention = rules.retention.clone().map(Retention::new);
         let tenants = rules.tenants.clone().map(Tenants::new);
-        let lifetimes = Lifetimes::new(config.max_tracked_pages, retention, tenants);
+        let lifetimes = Lifetimes::new(config.cache.max_tracked_pages, retention, tenants);
         let lifetimes = if rules.runs.keeps_some() { lifetimes.with_sights() } else { lifetimes };
         let log = rules.runs.of_log.then(|| (RunLog::new(MAX_LOG_RUNS), 0));
         rules.is_something().then_some(Self { rules, lifetimes, log })
@@ -186,10 +186,10 @@ impl ReuseObserver {
             retention_required: retention.map(|figures| figures.required()).unwrap_or_default(),
             eviction_ages: retention.map(|figures| figures.tally.eviction_ages()).unwrap_or_default(),
             optimal: runs
-                .filter(|_| config.questions.optimal)
+                .filter(|_| figures.questions.optimal)
                 .map(|runs| optimal(runs, figures))
                 .unwrap_or_default(),
-            traffic: runs.filter(|_| config.questions.traffic).and_then(|runs| self.traffic(runs, figures)),
+            traffic: runs.filter(|_| figures.questions.traffic).and_then(|runs| self.traffic(runs, figures)),
             tenants: self.tenants(figures, tally.tenants.as_deref()),
         }
     }
@@ -210,7 +210,7 @@ impl ReuseObserver {
             config: figures.measured.config,
             page_size: Some(figures.measured.page_size),
             page_bytes: figures.measured.page_bytes,
-            prefill_rate: figures.measured.config.questions.prefill_rate,
+            prefill_rate: figures.questions.prefill_rate,
             tiers: figures.tiers?,
         };
         traffic.estimate(log, uncounted as usize, self.lifetimes.sights().and_then(Sights::touched_once))
@@ -218,15 +218,15 @@ impl ReuseObserver {
 
     fn tenants(&self, figures: &ObservationFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
         let config = figures.measured.config;
-        let (Some(most), Some(tally)) = (config.questions.tenants, tally) else { return Vec::new() };
+        let (Some(most), Some(tally)) = (figures.questions.tenants, tally) else { return Vec::new() };
         self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))
     }
 
     /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
-    pub fn resume(&mut self, rules: ReuseRules, config: &PoolConfig) -> bool {
+    pub fn resume(&mut self, rules: ReuseRules, config: ObservedPool<'_>) -> bool {
         let (retention, tenants) = (rules.retention.clone(), rules.tenants.clone());
         let sound = self.lifetimes.sights().is_some() == rules.runs.keeps_some()
-            && self.lifetimes.resume(config.max_tracked_pages, retention, tenants);
+            && self.lifetimes.resume(config.cache.max_tracked_pages, retention, tenants);
         self.rules = rules;
         sound
     }
@@ -243,7 +243,7 @@ impl ReuseObserver {
 fn optimal((log, uncounted): (&RunLog, u32), figures: &ObservationFigures<'_>) -> Vec<u64> {
     let config = figures.measured.config;
     let Some(reuse) = ReuseLog::of(log) else { return Vec::new() };
-    let followed = figures.totals.iter().map(|total: &PageCount| config.held_shares().followed_of(*total));
+    let followed = figures.totals.iter().map(|total: &PageCount| config.followed_pages(*total));
     let followed: Vec<u64> = followed.take_while(|pages| *pages <= config.max_tracked_pages.0).collect();
     let hits = reuse.within_window().curve(&followed, 1 + uncounted).into_iter();
     hits.map(|hits| config.sample_rate.whole_of(hits)).collect()

@@ -1,31 +1,33 @@
 //! What windows say alongside their estimates, against the same counted request by request, and what a
 //! snapshot keeps of it.
 
-use super::counters::Counter;
 use super::*;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
-use crate::estimate::curve::Curve;
+use crate::estimate::config::PoolConfig;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::RestoredPool;
 use crate::pool::set::{
     History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
     RestoredPoolSet, Timeline,
 };
+use crate::questions::counters::Counter;
 use crate::questions::enabled::Questions;
 use crate::questions::restarts::HOUR_MS;
-use crate::questions::tiers::{Inclusion, TierConfig};
 use crate::questions::worth::{Prices, WorthAt, WorthQuestion};
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::Outcome;
+use crate::sizing::curve::Curve;
+use crate::sizing::tiers::{Inclusion, TierConfig};
 use crate::stack::ChainCheck;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::{PageIds, Scope};
 use crate::units::ratio::Ratio;
+use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageSize};
-use crate::windows::window::WindowKind;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -56,10 +58,15 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
     let all = enabled(&["logged", "round-robin:2", "least-in-flight:3", "prefix:2:match=0.2"], true);
     let provisioned = provisioned.map(|pages| format!("{pages}p").parse().expect("pages"));
     PoolConfig {
-        profile: Profile::Vllm,
-        page_size: Some(PAGE),
-        target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
-        capacities: ["4p", "9p", "40p"].map(|text| text.parse().expect("pages")).to_vec(),
+        cache: CacheConfig {
+            profile: Profile::Vllm,
+            page_size: Some(PAGE),
+            target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
+            capacities: ["4p", "9p", "40p"].map(|text| text.parse().expect("pages")).to_vec(),
+            max_tracked_pages: PageCount(64),
+            sample_rate,
+            ..CacheConfig::default()
+        },
         windows: ["tumbling:50ms", "hopping:90ms/30ms", "last:7", "all"]
             .map(|text| text.parse().expect("a window"))
             .to_vec(),
@@ -67,7 +74,6 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         allowed_lateness_ms: 20,
         max_lateness_ms: 30,
         publish_every_ms: 70,
-        max_tracked_pages: PageCount(64),
         tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
         questions: Questions {
             provisioned,
@@ -80,7 +86,6 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
             restarts: sample_rate == Ratio::ONE,
             ..all
         },
-        sample_rate,
         ..PoolConfig::default()
     }
 }
@@ -90,7 +95,7 @@ fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
     let Questions { provisioned, worth, .. } = config.questions;
     let questions = Questions { provisioned, worth, ..enabled(&[], true) };
-    PoolConfig { profile, tiers: Vec::new(), questions, ..config }
+    PoolConfig { cache: CacheConfig { profile, ..config.cache }, tiers: Vec::new(), questions, ..config }
 }
 
 /// A millisecond a token.
@@ -105,7 +110,10 @@ fn configs() -> impl Strategy<Value = PoolConfig> {
     let overlap = prop::sample::select(vec![OverlapMode::On, OverlapMode::Off]);
     let curve = (prop::option::of(1u64..30), rate, overlap).prop_map(|(provisioned, rate, overlap)| {
         let rules = EngineRules { overlap, ..EngineRules::default() };
-        PoolConfig { rules, ..config(provisioned, rate) }
+        PoolConfig {
+            cache: CacheConfig { rules, ..config(provisioned, rate).cache },
+            ..config(provisioned, rate)
+        }
     });
     let profile = prop::sample::select(vec![Profile::Sglang, Profile::Mooncake]);
     let provisioned = prop::option::of(prop::sample::select(vec![4, 9, 27, 40]));
@@ -127,7 +135,8 @@ fn tier(text: &str) -> TierConfig {
 
 /// The capacities that can be known, in followed pages.
 fn capacities(config: &PoolConfig) -> Vec<u64> {
-    let curve = Curve::new(&config.capacities, None, config.max_tracked_pages, config.held_shares());
+    let curve =
+        Curve::new(&config.cache.capacities, None, config.cache.max_tracked_pages, config.cache.sample_rate);
     curve.thresholds().to_vec()
 }
 
@@ -188,28 +197,28 @@ struct Model {
 impl Model {
     fn new(config: &PoolConfig) -> Self {
         let capacities = capacities(config);
-        let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
-        let observers = Observers::new(config, &capacities, PAGE).expect("asked");
-        let engine = Engine::new(config.engine());
+        let caches = CacheBank::new(&capacities, PAGE, &config.cache).expect("pages of any size");
+        let observers = Observers::new(config.observed(), &capacities, PAGE).expect("asked");
+        let engine = Engine::new(config.cache.engine());
         Self { config: config.clone(), engine, caches, observers, counted: Vec::new(), computed: Vec::new() }
     }
 
     fn observe(&mut self, index: usize, event: &RequestEvent<'_>, watermark: Option<EventTime>) {
         let (page_size, mut outcome) = (PAGE, Outcome::default());
         self.engine.observe(event, page_size, &mut outcome).expect("chained");
-        if self.config.is_pointwise() {
-            self.caches.request(event, outcome.reusable_prefix(), &self.config, page_size);
+        if self.config.cache.is_pointwise() {
+            self.caches.request(event, outcome.reusable_prefix(), &self.config.cache, page_size);
         }
         let (session, counted, index) = (None, index > 2, index as u64);
         let engine = &self.engine;
         let generated = None;
         let accepted =
             Accepted { event, session, outcome: &outcome, page_size, index, counted, engine, generated };
-        let share = self.observers.observe(&accepted, &self.caches, &self.config);
+        let share = self.observers.observe(&accepted, &self.caches, self.config.observed());
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
             let unlimited = self.caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
-            let hits = match self.config.is_pointwise() {
+            let hits = match self.config.cache.is_pointwise() {
                 true => self.caches.last_hits().to_vec(),
                 false => capacities(&self.config).iter().map(|capacity| outcome.hits_at(*capacity)).collect(),
             };
@@ -271,21 +280,22 @@ impl Model {
     /// What a window says that holds these requests and nothing was ever taken out of.
     fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
         let (_, shares): (Vec<usize>, Vec<&Arc<Observation>>) = self.in_window(estimate).unzip();
-        let shape = ObservationShape::of(&self.config, &capacities(&self.config));
+        let shape = ObservationShape::of(self.config.observed(), &capacities(&self.config));
         let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
         let mut tally = shape.tally().expect("asked");
         shares.into_iter().for_each(|share| tally.as_mut().add(share));
         let (start, end) = (estimate.start_ms, estimate.end_ms);
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
         let measured = MeasuredFigures {
-            config: &self.config,
+            config: &self.config.cache,
             page_size: PAGE,
             page_bytes: None,
-            provisioned: provisioned(&self.config, None),
+            provisioned: provisioned(self.config.observed(), None),
             during: start..end,
         };
         let figures = ObservationFigures {
             measured,
+            questions: &self.config.questions,
             totals: &totals,
             page_accesses: estimate.page_accesses,
             prompts: estimate.prompts(),
@@ -373,7 +383,7 @@ proptest! {
                 prop_assert_eq!(&estimate.traffic, &reuse.traffic, "{}", estimate.window);
                 prop_assert_eq!(&estimate.tenants, &reuse.tenants, "{}", estimate.window);
                 prop_assert_eq!(&estimate.capacities, &reuse.with_points(bare(&estimate)), "{}", estimate.window);
-                let has_curve = !config.is_pointwise();
+                let has_curve = !config.cache.is_pointwise();
                 prop_assert_eq!(reuse.retention.len(), if has_curve { 6 } else { 0 });
                 prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
@@ -458,20 +468,14 @@ proptest! {
         requests in chained_requests(50), gaps in prop::collection::vec(0..3 * HOUR_MS, 50),
         cut in any::<prop::sample::Index>(), provisioned in prop::option::of(2u64..30),
     ) {
-        let config = PoolConfig {
-            profile: Profile::Paper,
-            windows: ["tumbling:3h", "hopping:30h/6h", "last:7", "all"]
+        let config = PoolConfig { cache: CacheConfig { profile: Profile::Paper, ..config(None, Ratio::ONE).cache }, windows: ["tumbling:3h", "hopping:30h/6h", "last:7", "all"]
                 .map(|text| text.parse().expect("a window"))
-                .to_vec(),
-            questions: Questions {
+                .to_vec(), questions: Questions {
                 provisioned: provisioned.map(|pages| format!("{pages}p").parse().expect("pages")),
                 worth: Some(worth()),
                 restarts: true,
                 ..Questions::default()
-            },
-            publish_every_ms: HOUR_MS as u64,
-            ..config(None, Ratio::ONE)
-        };
+            }, publish_every_ms: HOUR_MS as u64, ..config(None, Ratio::ONE) };
         let lives = PoolSetConfig { idle_timeout_ms: None, put_aside_after_ms: None, ..set_config(&config) };
         let mut set = PoolSet::new(lives, History::Whole);
         let times = gaps.iter().scan(1_000_000_000_000_i64, |now, gap| { *now += gap; Some(*now) });
@@ -554,12 +558,17 @@ fn a_snapshot_of_other_questions_is_refused() {
         let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
         assert!(restore(&config, &other).is_err(), "other questions");
     }
-    let fewer_capacities =
-        kept(&PoolConfig { capacities: config.capacities[1..].to_vec(), ..config.clone() });
+    let fewer_capacities = kept(&PoolConfig {
+        cache: CacheConfig { capacities: config.cache.capacities[1..].to_vec(), ..config.cache.clone() },
+        ..config.clone()
+    });
     let fewer_columns =
         (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3, whole.4.clone());
     assert!(restore(&config, &fewer_columns).is_err(), "other capacities");
-    let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
+    let fewer = kept(&PoolConfig {
+        cache: CacheConfig { target_ratios: vec![Ratio::ONE], ..config.cache.clone() },
+        ..config.clone()
+    });
     let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
     assert!(restore(&config, &fewer).is_err(), "other target ratios");
 }
@@ -567,7 +576,7 @@ fn a_snapshot_of_other_questions_is_refused() {
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
-    assert!(Observers::new(&config, &[], PAGE).is_none());
+    assert!(Observers::new(config.observed(), &[], PAGE).is_none());
     assert_eq!(
         (kept(&config).1, kept(&config).2, kept(&config).3, kept(&config).4),
         (vec![0], vec![0], vec![0], vec![0]),
@@ -593,7 +602,7 @@ fn questions_that_cannot_be_answered_are_refused() {
     refused(Questions { ttls: ttls(17), ..Questions::default() }, "`ttls` has 17 entries: at most 16");
     let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
     let many = PoolConfig {
-        capacities,
+        cache: CacheConfig { capacities, ..CacheConfig::default() },
         questions: Questions { ttls: ttls(2), ..Questions::default() },
         ..PoolConfig::default()
     };
@@ -605,7 +614,10 @@ fn questions_that_cannot_be_answered_are_refused() {
     assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
     refused(Questions { traffic: true, ..Questions::default() }, "set at least two `tiers`");
     refused(Questions { prefill_rate: Some(1.0), ..Questions::default() }, "`prefill_rate` is 1");
-    let few = PoolConfig { capacities: vec!["9p".parse().expect("pages")], ..PoolConfig::default() };
+    let few = PoolConfig {
+        cache: CacheConfig { capacities: vec!["9p".parse().expect("pages")], ..CacheConfig::default() },
+        ..PoolConfig::default()
+    };
     let refused_of_few = |questions: Questions, windows: &str, part: &str| {
         let windows = vec![windows.parse().expect("a window")];
         let error = PoolConfig { questions, windows, ..few.clone() }.check().expect_err(part).to_string();
@@ -626,8 +638,11 @@ fn questions_that_cannot_be_answered_are_refused() {
     }
     let in_bytes = Some("1GiB".parse().expect("a size"));
     refused(Questions { provisioned: in_bytes, ..enabled(&[], true) }, "`provisioned` is 1GiB");
-    let of =
-        |questions: Questions| PoolConfig { profile: Profile::Sglang, questions, ..PoolConfig::default() };
+    let of = |questions: Questions| PoolConfig {
+        cache: CacheConfig { profile: Profile::Sglang, ..CacheConfig::default() },
+        questions,
+        ..PoolConfig::default()
+    };
     assert_eq!(of(enabled(&[], true)).check(), Ok(()), "by single capacities");
     let routed = of(enabled(&["logged"], true)).check().expect_err("no stack").to_string();
     assert!(routed.starts_with("`routers` needs an engine"), "{routed}");

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engines::profile::Profile;
+use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::counters::Counter;
 use crate::questions::request_runs::LoggedRequest;
 use crate::request::outcome::Outcome;
 use crate::stack::naive::Page;

@@ -3,8 +3,8 @@
 use super::observer::RestartsObserver;
 use super::tally::{Lost, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
-use crate::estimate::recommendation::chosen;
-use crate::questions::worth::{Prices, WorthFigures, provisioned_pages};
+use crate::questions::worth::{Prices, WorthFigures, WorthQuestion};
+use crate::sizing::recommendation::chosen;
 use serde::{Deserialize, Serialize};
 
 const NANOSECONDS_A_SECOND: f64 = 1e9;
@@ -76,6 +76,12 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Those of the question what a cache is worth; without it nothing is known.
+    pub fn of(worth: Option<&WorthQuestion>) -> Self {
+        let prices = worth.map(|worth| worth.prices).unwrap_or_default();
+        Self { has_rate: worth.is_some(), prices }
+    }
+
     /// Seconds of one prefill worker.
     pub fn seconds(self, nanoseconds: f64) -> Option<f64> {
         self.has_rate.then_some(nanoseconds / NANOSECONDS_A_SECOND)
@@ -91,7 +97,7 @@ impl RestartsSize {
     /// The sizes that an estimate says restarts of, as described in [`RestartsEstimate::sizes`].
     pub fn all(figures: &WorthFigures<'_>) -> Vec<Self> {
         let WorthFigures { config, page_size, page_bytes, capacities, recommended, .. } = *figures;
-        let provisioned = provisioned_pages(config, page_size);
+        let provisioned = config.pages(page_size);
         let curve = || capacities.iter().filter(|point| !point.beyond_bound).map(|point| point.pages);
         let enough = chosen(recommended).and_then(|found| found.pages);
         let recommended = enough.and_then(|enough| curve().find(|pages| *pages >= enough));
@@ -114,8 +120,7 @@ impl RestartsObserver {
     /// What a window says; `None` of no requests.
     pub fn estimate(&self, tally: &RestartsTally, figures: &WorthFigures<'_>) -> Option<RestartsEstimate> {
         let (first, last) = tally.span()?;
-        let prices = figures.config.questions.worth.as_ref().map(|worth| worth.prices);
-        let costs = Costs { has_rate: self.has_rate(), prices: prices.unwrap_or_default() };
+        let costs = Costs::of(self.worth());
         let hour = |place: usize, hour: i64| {
             let Lost { tokens, nanoseconds, warm_minutes } = tally.lost(place, std::iter::once(hour));
             let (hour, nanoseconds) = (hour as u32, nanoseconds as f64);

@@ -2,8 +2,8 @@
 
 use super::tally::{Loss, RestartsShare};
 use super::{HOUR_MS, HOURS_A_DAY};
-use crate::pool::config::PoolConfig;
-use crate::questions::worth::{PrefillRate, provisioned_pages};
+use crate::questions::provisioned::ProvisionedCache;
+use crate::questions::worth::WorthQuestion;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 /// Follows the requests of a pool: it knows in which of the latest 24 hours a page was used last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestartsObserver {
-    /// How fast prompts are computed, where that is known.
+    /// What computing costs, where that is known.
     #[serde(skip)]
-    rate: Option<PrefillRate>,
+    worth: Option<WorthQuestion>,
     /// In pages, ascending.
     #[serde(skip)]
     sizes: Vec<u64>,
@@ -59,30 +59,22 @@ impl<'a> FoundPages<'a> {
 }
 
 impl RestartsObserver {
-    /// What the configuration asks for of capacities that can be told, in pages; `None` where that is nothing.
-    pub fn of(config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> Option<Self> {
-        let asked = &config.questions;
-        let rate = asked.worth.as_ref().map(|worth| worth.prefill_rate.clone());
-        asked.restarts.then(|| Self::new(rate, config, capacities, page_size))
-    }
-
-    /// The same where the question is not the configuration's.
+    /// Nothing seen yet, at capacities that can be known, in pages.
     pub fn new(
-        rate: Option<PrefillRate>,
-        config: &PoolConfig,
+        worth: Option<WorthQuestion>,
+        config: ProvisionedCache<'_>,
         capacities: &[u64],
         page_size: PageSize,
     ) -> Self {
-        let mut sizes: Vec<u64> =
-            capacities.iter().copied().chain(provisioned_pages(config, page_size)).collect();
+        let mut sizes: Vec<u64> = capacities.iter().copied().chain(config.pages(page_size)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        Self { rate, sizes, hours: VecDeque::new(), latest_ms: None }
+        Self { worth, sizes, hours: VecDeque::new(), latest_ms: None }
     }
 
-    /// Whether it is known how fast prompts are computed.
-    pub fn has_rate(&self) -> bool {
-        self.rate.is_some()
+    /// What computing costs, where that is known.
+    pub fn worth(&self) -> Option<&WorthQuestion> {
+        self.worth.as_ref()
     }
 
     /// The place of a size among those that are counted at.
@@ -130,7 +122,8 @@ impl RestartsObserver {
             let more = u64::from(run.hits_at(self.sizes[place]));
             if more > hits {
                 let (from, end) = (token(above + hits), token(above + more));
-                let nanoseconds = self.rate.as_ref().map_or(0, |rate| nanoseconds(rate.seconds(from, end)));
+                let nanoseconds =
+                    self.worth.as_ref().map_or(0, |worth| nanoseconds(worth.prefill_rate.seconds(from, end)));
                 lost.push(Loss { hours, place: place as u32, tokens: end - from, nanoseconds });
                 hits = more;
             }
@@ -142,7 +135,7 @@ impl RestartsObserver {
 
     /// Takes back what follows from the configuration, after a restore; whether it can go on.
     pub fn resume(&mut self, fresh: Self) -> bool {
-        (self.rate, self.sizes) = (fresh.rate, fresh.sizes);
+        (self.worth, self.sizes) = (fresh.worth, fresh.sizes);
         let now = self.latest_ms.map(|latest| latest.div_euclid(HOUR_MS));
         let newest = self.hours.back().map(|start| start.hour);
         let oldest = self.hours.front().map(|start| start.hour);

@@ -1,7 +1,7 @@
 //! Hits by the minute in which they are found, the full hours since their last use, and the size that they need.
 
 use super::{HOURS_A_DAY, MINUTE_MS, MINUTES_A_DAY, MINUTES_AN_HOUR, WARM_PERCENT};
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

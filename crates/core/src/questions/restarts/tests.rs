@@ -1,9 +1,10 @@
 //! The tally against sums over single runs, restart by restart.
 
 use super::*;
-use crate::pool::config::PoolConfig;
-use crate::questions::enabled::Questions;
-use crate::questions::observers::counters::{Counter, Share};
+use crate::engines::config::CacheConfig;
+use crate::questions::counters::{Counter, Share};
+use crate::questions::provisioned::ProvisionedCache;
+use crate::questions::worth::{Prices, WorthQuestion};
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
 use proptest::prelude::*;
@@ -59,12 +60,12 @@ fn sums(losses: &[(i64, u64)]) -> (u64, Option<u32>) {
 }
 
 fn observer() -> RestartsObserver {
-    let config = PoolConfig {
-        questions: Questions { provisioned: "40p".parse().ok(), ..Questions::default() },
-        ..PoolConfig::default()
-    };
     let page_size = PageSize::new(PAGE as u32).expect("a page size");
-    RestartsObserver::new("1000".parse().ok(), &config, &[SIZES[0], SIZES[2]], page_size)
+    let prefill_rate = "1000".parse().expect("a rate");
+    let worth = WorthQuestion { prefill_rate, prices: Prices::default() };
+    let (cache, provisioned) = (CacheConfig::default(), "40p".parse().ok());
+    let config = ProvisionedCache { cache: &cache, provisioned: provisioned.as_ref() };
+    RestartsObserver::new(Some(worth), config, &[SIZES[0], SIZES[2]], page_size)
 }
 
 /// What each request adds, in windows of a log that goes on or of one that ends.

@@ -1,7 +1,8 @@
 //! What retention found over a set of requests, as it is published. Pages are whole pages: sampled counts are scaled up.
 
 use super::{Ages, RetentionConfig, RetentionTally};
-use crate::estimate::curve::{PromptTokens, share};
+use crate::sizing::curve::{PromptTokens, share};
+use crate::sizing::figures::EvictionAge;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
@@ -93,22 +94,9 @@ pub struct TtlCoverage {
     pub ttl_ms: Option<u64>,
 }
 
-/// How long a page lives unused in one capacity, in milliseconds, over the arrivals after which it drops something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct EvictionAge {
-    /// Of ten such arrivals one finds it smaller.
-    pub p10: Option<u64>,
-    /// The median.
-    pub p50: Option<u64>,
-    /// Of ten such arrivals nine find it smaller.
-    pub p90: Option<u64>,
-}
-
-impl EvictionAge {
-    fn of(ages: Cow<'_, Ages>) -> Self {
-        let found = Ages::quantiles_of(ages, &[500, 100, 900].map(Ratio::per_mille), 0);
-        Self { p10: found[1], p50: found[0], p90: found[2] }
-    }
+fn eviction_age(ages: Cow<'_, Ages>) -> EvictionAge {
+    let found = Ages::quantiles_of(ages, &[500, 100, 900].map(Ratio::per_mille), 0);
+    EvictionAge { p10: found[1], p50: found[0], p90: found[2] }
 }
 
 /// A set of requests, and what its counts are published with.
@@ -208,6 +196,6 @@ impl RetentionFigures<'_> {
 impl RetentionTally {
     /// How long unused pages live, one entry per capacity.
     pub fn eviction_ages(&self) -> Vec<EvictionAge> {
-        self.eviction_ages.columns().map(EvictionAge::of).collect()
+        self.eviction_ages.columns().map(eviction_age).collect()
     }
 }

@@ -19,8 +19,8 @@ mod ttl;
 pub(crate) use age_table::AgeTable;
 pub use ages::Ages;
 pub use estimate::{
-    EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures,
-    RetentionKind, TtlCoverage,
+    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures, RetentionKind,
+    TtlCoverage,
 };
 pub use follow::{Retention, RetentionConfig, RetentionShare};
 pub use tally::{RetentionShape, RetentionTally};

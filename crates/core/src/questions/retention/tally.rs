@@ -2,7 +2,7 @@
 
 use super::age_table::AgeTable;
 use super::{Ages, RetentionShare};
-use crate::questions::observers::counters::Counter;
+use crate::questions::counters::Counter;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -271,7 +271,7 @@ impl Counter for RetentionTally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::questions::observers::counters::Share;
+    use crate::questions::counters::Share;
 
     #[test]
     fn requests_of_older_snapshots_leave_the_coverage_of_fixed_times_untold() {

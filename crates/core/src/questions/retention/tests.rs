@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::engines::profile::Profile;
-use crate::estimate::curve::PromptTokens;
+use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
-use crate::questions::lifetimes::{Arrival, Lifetimes};
-use crate::questions::observers::counters::Counter;
+use crate::questions::observers::{Arrival, Lifetimes};
+use crate::sizing::curve::PromptTokens;
+use crate::sizing::figures::EvictionAge;
 use crate::stack::naive::Page;
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;

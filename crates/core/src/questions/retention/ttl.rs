@@ -1,7 +1,7 @@
 //! How long a page is kept.
 
 use crate::units::EventTime;
-use crate::windows::window::{format_duration_ms, parse_duration_ms};
+use crate::units::window::{format_duration_ms, parse_duration_ms};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::num::NonZeroU64;

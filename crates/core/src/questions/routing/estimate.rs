@@ -2,10 +2,10 @@
 
 use super::router::Router;
 use super::tally::{ReplicaTally, RoutingTally};
-use crate::estimate::coverage::Distribution;
-use crate::estimate::curve::{PromptTokens, share};
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::request::outcome::BEYOND;
+use crate::sizing::coverage::Distribution;
+use crate::sizing::curve::{PromptTokens, share};
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
@@ -90,7 +90,7 @@ pub struct RoutingFigures<'a> {
     /// Total capacities, ascending.
     pub totals: &'a [PageCount],
     /// The pool's configuration.
-    pub config: &'a PoolConfig,
+    pub config: &'a CacheConfig,
     /// Tokens per page.
     pub page_size: PageSize,
     /// Bytes per page, where a cost per token is known.
@@ -127,7 +127,7 @@ impl RoutingFigures<'_> {
 
     fn capacity(&self, total: PageCount, page_accesses: u64, prompts: PromptTokens) -> RoutedCapacity {
         let pages = total.0 / self.router.replicas().max(1) as u64;
-        let followed = self.config.held_shares().followed_of(PageCount(pages));
+        let followed = self.config.followed_pages(PageCount(pages));
         let is_known = followed <= self.config.max_tracked_pages.0;
         let hits = |tally: &ReplicaTally| tally.found.hits_at(followed);
         let page_hits = is_known.then(|| self.whole(self.tally.replicas.iter().map(hits).sum()));

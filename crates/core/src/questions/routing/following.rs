@@ -1,8 +1,8 @@
 //! What each replica holds, along the stack of the pool's engine while that holds every page it ever saw.
 
 use super::caches::ReplicaCaches;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig, EngineRefusal, FollowingEngine};
-use crate::pool::config::PoolConfig;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
@@ -39,7 +39,7 @@ impl FollowingCaches {
     }
 
     /// No caches yet, each with a stack of its own from the start: the pool's engine need not be asked.
-    pub(super) fn apart(config: &PoolConfig) -> Self {
+    pub(super) fn apart(config: &CacheConfig) -> Self {
         Self::Apart(ReplicaCaches::new(config.engine()))
     }
 
@@ -49,7 +49,7 @@ impl FollowingCaches {
 
     /// Gets ready for a request that the pool has accepted, and for the pool to accept another one: whoever is to serve
     /// the first must be ready for each that the pool accepts.
-    pub(super) fn prepare(&mut self, pool: &Engine, config: &PoolConfig) {
+    pub(super) fn prepare(&mut self, pool: &Engine, config: &CacheConfig) {
         let Self::Along { engines, .. } = self else { return };
         let may_go_on = !pool.may_forget(u64::from(config.max_pages_per_request));
         if may_go_on && !pool.follows_flights() {
@@ -105,7 +105,7 @@ impl FollowingCaches {
 
     /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on alongside the
     /// pool's engine.
-    pub(super) fn resume(&mut self, config: &PoolConfig, most: usize, pool: &Engine) -> bool {
+    pub(super) fn resume(&mut self, config: &CacheConfig, most: usize, pool: &Engine) -> bool {
         match self {
             Self::Along { engines, .. } => {
                 engines.len() <= most

@@ -5,7 +5,7 @@
 
 use super::loads::Loads;
 use super::spec::PreciseRules;
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -34,13 +34,13 @@ impl PreciseRouter {
     }
 
     /// What each replica holds, in followed pages.
-    pub(super) fn each(&mut self, rules: &PreciseRules, page_size: PageSize, config: &PoolConfig) -> Need {
+    pub(super) fn each(&mut self, rules: &PreciseRules, page_size: PageSize, config: &CacheConfig) -> Need {
         let cost = config.kv_bytes_per_token;
         let page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
         // Bytes without a cost are refused before anything is routed.
         let total = rules.at.pages(page_bytes).unwrap_or(PageCount(0));
         self.total = Some(total);
-        config.held_shares().followed_of(PageCount(total.0 / self.loads.len() as u64))
+        config.followed_pages(PageCount(total.0 / self.loads.len() as u64))
     }
 
     /// The replica for a request of so many pages, of which `hits` tells what a replica would find.

@@ -5,8 +5,8 @@ use super::following::{FollowingCaches, Served};
 use super::routed::Routed;
 use super::router::{Arriving, Router, TooManyReplicas};
 use super::spec::RouterSpec;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineRefusal};
-use crate::pool::config::PoolConfig;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
@@ -30,14 +30,14 @@ pub struct RoutedCaches {
 
 impl RoutedCaches {
     /// Caches that have seen nothing, of a pool whose engine has a stack: others cannot be routed
-    /// ([`PoolConfig::is_pointwise`]).
+    /// ([`CacheConfig::is_pointwise`]).
     pub fn new(spec: RouterSpec) -> Self {
         Self { router: Router::new(spec), caches: FollowingCaches::new() }
     }
 
     /// The same with a stack of its own for each replica, whatever state the pool's engine is in: where ranges of
     /// requests are merged into that.
-    pub fn apart(spec: RouterSpec, config: &PoolConfig) -> Self {
+    pub fn apart(spec: RouterSpec, config: &CacheConfig) -> Self {
         Self { router: Router::new(spec), caches: FollowingCaches::apart(config) }
     }
 
@@ -50,7 +50,7 @@ impl RoutedCaches {
         &mut self,
         request: &Arriving<'_>,
         page_size: PageSize,
-        config: &PoolConfig,
+        config: &CacheConfig,
         pool: &Engine,
     ) -> Result<Routed<'_>, RoutingError> {
         self.caches.prepare(pool, config);
@@ -63,7 +63,7 @@ impl RoutedCaches {
         };
         let (caches, each) = (&mut self.caches, router.each(&rules, page_size, config));
         let pages = PageCount(request.event.page_ids.len() as u64);
-        let followed = config.held_shares().followed_of(pages) as usize;
+        let followed = config.followed_pages(pages) as usize;
         let replica = router.route(&rules, followed, |replica| caches.hits_at(replica, &served, each));
         let number = caches.requests(replica);
         let outcome = caches.observe(replica, &served)?;
@@ -77,7 +77,7 @@ impl RoutedCaches {
     }
 
     /// Completes what was read back from a snapshot; whether it is of this router and can go on alongside the pool's engine.
-    pub fn resume(&mut self, spec: RouterSpec, config: &PoolConfig, pool: &Engine) -> bool {
+    pub fn resume(&mut self, spec: RouterSpec, config: &CacheConfig, pool: &Engine) -> bool {
         let most = match spec.replicas {
             0 => MAX_REPLICAS,
             replicas => replicas,

@@ -2,9 +2,9 @@
 
 use super::MAX_REPLICAS;
 use super::routed::Routed;
-use crate::estimate::exact_curve::{FoundPages, FoundRun};
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::Need;
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::needs::Needs;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;

@@ -1,10 +1,11 @@
 //! Routers against obvious models, and one pass against a replay of each replica's part of the log.
 
 use super::*;
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{Outputs, Profile};
-use crate::pool::config::PoolConfig;
-use crate::questions::observers::counters::Counter;
+use crate::estimate::config::PoolConfig;
+use crate::questions::counters::Counter;
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::{BEYOND, Outcome};
@@ -53,7 +54,7 @@ struct Accepting(Engine);
 
 impl Accepting {
     fn new(config: &PoolConfig) -> Self {
-        Self(Engine::new(config.engine()))
+        Self(Engine::new(config.cache.engine()))
     }
 
     fn accept(&mut self, request: &Arriving<'_>) -> &Engine {
@@ -70,7 +71,7 @@ struct Run {
 
 impl Run {
     fn new(routed: RoutedCaches, config: &PoolConfig) -> Self {
-        Self { routed, tally: RoutingTally::new(config.target_ratios.len()) }
+        Self { routed, tally: RoutingTally::new(config.cache.target_ratios.len()) }
     }
 
     fn observe(
@@ -80,28 +81,32 @@ impl Run {
         pool: &Engine,
         counted: bool,
     ) -> Routed<'_> {
-        let routed = self.routed.observe(request, page_size(), config, pool).expect("few replicas");
+        let routed = self.routed.observe(request, page_size(), &config.cache, pool).expect("few replicas");
         if counted {
-            self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
+            self.tally.add(&RoutingShare::of(&routed, &config.cache.target_ratios));
         }
         routed
     }
 
     fn estimate(&self, totals: &[PageCount], config: &PoolConfig) -> RouterEstimate {
         let (router, tally, page_size) = (self.routed.router(), &self.tally, page_size());
-        RoutingFigures { router, tally, totals, config, page_size, page_bytes: None }.estimate()
+        RoutingFigures { router, tally, totals, config: &config.cache, page_size, page_bytes: None }
+            .estimate()
     }
 }
 
 /// Replicas follow the pool's engine all the while, or until half of the larger pools' pages are there.
 fn config(profile: Profile) -> PoolConfig {
     PoolConfig {
-        profile,
-        max_pages_per_request: (1 << 20) - 150,
-        outputs: Outputs::Cached,
-        target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
-        coverages: vec![Ratio::per_mille(500), Ratio::per_mille(990)],
-        max_tracked_pages: PageCount(1 << 20),
+        cache: CacheConfig {
+            profile,
+            max_pages_per_request: (1 << 20) - 150,
+            outputs: Outputs::Cached,
+            target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
+            coverages: vec![Ratio::per_mille(500), Ratio::per_mille(990)],
+            max_tracked_pages: PageCount(1 << 20),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     }
 }
@@ -126,7 +131,7 @@ fn specs() -> impl Strategy<Value = RouterSpec> {
 
 /// The outcomes of one replica's requests, replayed by themselves.
 fn replay_part(requests: &[Request], config: &PoolConfig, is_own: impl Fn(usize) -> bool) -> Vec<Outcome> {
-    let mut engine = Engine::new(config.engine());
+    let mut engine = Engine::new(config.cache.engine());
     let mut outcomes = Vec::new();
     replay(requests, |index, request| {
         if is_own(index) {
@@ -144,7 +149,7 @@ proptest! {
         requests in requests(), spec in specs(), (vllm, apart) in any::<(bool, bool)>(), warm_up in 0usize..20,
     ) {
         let config = config(if vllm { Profile::Vllm } else { Profile::Paper });
-        let routed = if apart { RoutedCaches::apart(spec, &config) } else { RoutedCaches::new(spec) };
+        let routed = if apart { RoutedCaches::apart(spec, &config.cache) } else { RoutedCaches::new(spec) };
         let (mut run, mut pool) = (Run::new(routed, &config), Accepting::new(&config));
         let mut replicas = Vec::new();
         replay(&requests, |index, request| {
@@ -181,7 +186,7 @@ proptest! {
             let expected = (sum > 0).then(|| most as f64 * count as f64 / sum as f64);
             prop_assert_eq!(point.imbalance, expected);
         }
-        for (target, required) in config.target_ratios.iter().zip(&result.required) {
+        for (target, required) in config.cache.target_ratios.iter().zip(&result.required) {
             let need = |outcome: &Outcome| outcome.need_of_prefix(target.ceil_of(outcome.reusable_prefix()));
             let mut needs: Vec<_> = all().map(need).collect();
             needs.sort_unstable();
@@ -246,7 +251,7 @@ proptest! {
         let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
         let mut run = Run::new(RoutedCaches::new(RouterSpec { kind, replicas }), &config);
         let mut pool = Accepting::new(&config);
-        let mut caches = vec![NaiveStack::new(config.profile.order()); replicas];
+        let mut caches = vec![NaiveStack::new(config.cache.profile.order()); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
         replay(&requests, |_, request| {
             let ids: Vec<u64> = request.event.page_ids.iter().collect();

@@ -3,9 +3,9 @@
 use super::estimate::{OTHER, TenantCoverage, TenantEstimate, TenantRequired};
 use super::names::TenantId;
 use super::tally::TenantTally;
-use crate::estimate::coverage::Distribution;
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::request::outcome::BEYOND;
+use crate::sizing::coverage::Distribution;
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
@@ -18,7 +18,7 @@ const MOST: u64 = i64::MAX as u64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TenantFigures<'a> {
     /// The pool's configuration.
-    pub(super) config: &'a PoolConfig,
+    pub(super) config: &'a CacheConfig,
     /// Bytes per page, where a cost per token is known.
     pub(super) page_bytes: Option<PageBytes>,
 }

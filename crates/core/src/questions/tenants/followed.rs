@@ -5,7 +5,7 @@ use super::estimate::TenantEstimate;
 use super::names::{NameIndex, TenantId};
 use super::occupancy::Occupancy;
 use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsTally};
-use crate::pool::config::PoolConfig;
+use crate::engines::config::CacheConfig;
 use crate::questions::lifetimes::{Holders, Packed};
 use crate::request::outcome::Outcome;
 use crate::units::PageBytes;
@@ -104,7 +104,7 @@ impl Tenants {
         holders: &Holders,
         tally: &TenantsTally,
         most: usize,
-        (config, page_bytes): (&PoolConfig, Option<PageBytes>),
+        (config, page_bytes): (&CacheConfig, Option<PageBytes>),
     ) -> Vec<TenantEstimate> {
         let Some(before) = &self.before else { return Vec::new() };
         let now = self.so_far(holders);

@@ -3,12 +3,12 @@
 //! Pages that tenants share lie in each of their caches then. One pass with one stack a part is exact for every total
 //! capacity.
 
+use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::EngineRefusal;
-use crate::estimate::exact_curve::{FoundPages, FoundRun};
-use crate::pool::config::PoolConfig;
 use crate::questions::routing::ReplicaCaches;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize};
 use std::collections::HashSet;
@@ -111,7 +111,7 @@ pub struct QuotaPoint {
 
 impl QuotaRun {
     /// A split that has seen nothing, of the engine that `config` models.
-    pub fn new(quota: Quota, config: &PoolConfig) -> Self {
+    pub fn new(quota: Quota, config: &CacheConfig) -> Self {
         let parts = quota.parts.len() + 1;
         let (found, used) = (vec![FoundPages::default(); parts], vec![false; parts]);
         Self { quota, caches: ReplicaCaches::new(config.engine()), found, used }
@@ -137,10 +137,10 @@ impl QuotaRun {
     }
 
     /// What was found, at these total capacities.
-    pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> QuotaResult {
+    pub fn result(&self, totals: &[PageCount], config: &CacheConfig) -> QuotaResult {
         let at = |total: &PageCount| {
             let hits = self.found.iter().zip(self.quota.sizes(*total)).map(|(found, size)| {
-                let followed = config.held_shares().followed_of(size);
+                let followed = config.followed_pages(size);
                 (followed <= config.max_tracked_pages.0).then(|| found.hits_at(followed))
             });
             let hits: Option<u64> = hits.sum();

@@ -1,7 +1,7 @@
 //! What tenants' requests find, counted.
 
 use super::names::TenantId;
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::Order;
 use crate::stack::needs::Needs;

@@ -1,11 +1,12 @@
 //! Attribution against a list of pages, one page and one span of time at a time.
 
 use super::*;
+use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
-use crate::pool::config::PoolConfig;
+use crate::estimate::config::PoolConfig;
+use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{Model, TimedRequest, profiles, timed_requests};
-use crate::questions::lifetimes::{Arrival, Lifetimes};
-use crate::questions::observers::counters::Counter;
+use crate::questions::observers::{Arrival, Lifetimes};
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::request::outcome::Outcome;
@@ -49,18 +50,21 @@ impl Counts {
 
 fn config(profile: Profile) -> PoolConfig {
     PoolConfig {
-        profile,
-        target_ratios: vec!["1".parse().expect("a share")],
-        coverages: ["0.5", "1"].map(|share| share.parse().expect("a share")).into(),
+        cache: CacheConfig {
+            profile,
+            target_ratios: vec!["1".parse().expect("a share")],
+            coverages: ["0.5", "1"].map(|share| share.parse().expect("a share")).into(),
+            ..CacheConfig::default()
+        },
         ..PoolConfig::default()
     }
 }
 
 fn rules(config: &PoolConfig) -> TenantsConfig {
     TenantsConfig {
-        order: config.profile.order(),
+        order: config.cache.profile.order(),
         capacities: CAPACITIES.into(),
-        targets: config.target_ratios.clone(),
+        targets: config.cache.target_ratios.clone(),
     }
 }
 
@@ -78,7 +82,7 @@ fn follow(
     config: &PoolConfig,
     warm_up: usize,
 ) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
-    let mut model = Model::new(config.profile, 1 << 20);
+    let mut model = Model::new(config.cache.profile, 1 << 20);
     let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(config))));
     let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
     let mut tally = TenantsTally::new(rules(config).shape());
@@ -146,7 +150,7 @@ proptest! {
     ) {
         let config = config(profile);
         let (lifetimes, tally, naive) = follow(&requests, &config, warm_up);
-        let results = lifetimes.by_tenant(&tally, 100, (&config, None));
+        let results = lifetimes.by_tenant(&tally, 100, (&config.cache, None));
         for result in &results {
             prop_assert_eq!(result.tenants, None);
             let counts = naive.get(&result.tenant).cloned().unwrap_or_default();
@@ -164,7 +168,7 @@ proptest! {
     ) {
         let config = config(profile);
         let (lifetimes, tally, naive) = follow(&requests, &config, 0);
-        let results = lifetimes.by_tenant(&tally, most, (&config, None));
+        let results = lifetimes.by_tenant(&tally, most, (&config.cache, None));
         let (told, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.tenants.is_none());
         prop_assert!(told.len() <= most && others.len() <= 1);
         let mut left = naive.clone();
@@ -188,7 +192,7 @@ proptest! {
     fn a_split_equals_caches_of_their_own(requests in timed_requests(60), profile in profiles()) {
         let config = config(profile);
         let quota: Quota = "tenant-1=0.5,tenant-2=0.2".parse().expect("a split");
-        let mut run = QuotaRun::new(quota, &config);
+        let mut run = QuotaRun::new(quota, &config.cache);
         let mut models: Vec<Model> = (0..3).map(|_| Model::new(profile, 1 << 20)).collect();
         let mut hits = [0; 6];
         for request in &requests {
@@ -209,7 +213,7 @@ proptest! {
                 *hits += looked.reusable().iter().filter(|(need, _)| *need <= own).count() as u64;
             }
         }
-        let result = run.result(&CAPACITIES.map(PageCount), &config);
+        let result = run.result(&CAPACITIES.map(PageCount), &config.cache);
         let found: Vec<_> = result.capacities.iter().map(|point| point.page_hits).collect();
         prop_assert_eq!(found, hits.map(Some).to_vec());
     }
@@ -231,7 +235,7 @@ fn tenants_beyond_the_limit_are_accounted_together() {
         lifetimes.observe(&arrival, &outcome);
         count(&mut lifetimes, &mut tally);
     }
-    let results = lifetimes.by_tenant(&tally, usize::MAX, (&config, None));
+    let results = lifetimes.by_tenant(&tally, usize::MAX, (&config.cache, None));
     assert_eq!(results.len(), MAX_TENANTS + 1);
     let last = results.last().expect("the others");
     assert_eq!((last.tenants, last.requests, last.cold_pages), (Some(0), 9, 18));
@@ -240,7 +244,7 @@ fn tenants_beyond_the_limit_are_accounted_together() {
 /// Follows two requests of one page each for every tenant named, in caches split by `quota`.
 fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
     let config = config(Profile::Paper);
-    let mut run = QuotaRun::new(quota.parse().expect("a split"), &config);
+    let mut run = QuotaRun::new(quota.parse().expect("a split"), &config.cache);
     for (page, tenant) in (1_u64..).zip(tenants).chain((1..).zip(tenants)) {
         let ids = [page];
         let event = RequestEvent {
@@ -250,7 +254,7 @@ fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
         };
         run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
     }
-    run.result(&[1, 2, 3].map(PageCount), &config)
+    run.result(&[1, 2, 3].map(PageCount), &config.cache)
 }
 
 #[test]

@@ -15,7 +15,6 @@ mod tests;
 pub use estimate::{
     CoverageWorth, HOURS_A_DAY, Prices, TierWorth, TimeToFirstToken, WorthAt, WorthBasis, WorthEstimate,
 };
-pub(crate) use observer::provisioned_pages;
 pub use observer::{FoundRequest, WorthFigures, WorthObserver};
 pub use rate::{PrefillRate, RateError};
 pub use tally::{FoundTokens, WorthShape, WorthShare, WorthTally};

@@ -4,12 +4,12 @@ use super::WorthQuestion;
 use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
-use crate::estimate::CapacityPoint;
-use crate::estimate::recommendation::{Recommendation, by_target, chosen};
-use crate::pool::config::PoolConfig;
+use crate::questions::provisioned::ProvisionedCache;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
-use crate::units::{PageBytes, PageCount, PageSize};
+use crate::sizing::figures::CapacityPoint;
+use crate::sizing::recommendation::{Recommendation, by_target, chosen};
+use crate::units::{PageBytes, PageSize};
 
 /// Follows requests, where it is known how fast prompts are computed. It has no state.
 #[derive(Debug, Clone)]
@@ -35,15 +35,10 @@ pub struct FoundRequest<'a> {
 }
 
 impl WorthObserver {
-    /// What the configuration asks for of capacities that can be told; `None` where that is nothing.
-    pub fn of(config: &PoolConfig, capacities: &[u64]) -> Option<Self> {
-        Some(Self::new(config.questions.worth.clone()?, config, capacities))
-    }
-
-    /// The same where the question is not the configuration's.
-    pub fn new(question: WorthQuestion, config: &PoolConfig, capacities: &[u64]) -> Self {
+    /// Nothing seen yet, at capacities that can be known.
+    pub fn new(question: WorthQuestion, config: ProvisionedCache<'_>, capacities: &[u64]) -> Self {
         // An engine with one cache a capacity would need one more for it.
-        let has_own_column = config.questions.provisioned.is_some() && !config.is_pointwise();
+        let has_own_column = config.provisioned.is_some() && !config.cache.is_pointwise();
         Self { question, capacities: capacities.to_vec(), has_own_column }
     }
 
@@ -71,7 +66,7 @@ impl WorthObserver {
     pub fn observe(
         &self,
         request: FoundRequest<'_>,
-        config: &PoolConfig,
+        config: ProvisionedCache<'_>,
         below: impl Fn(usize) -> (u64, f64),
     ) -> WorthShare {
         let FoundRequest { event, outcome, page_size, own } = request;
@@ -87,7 +82,7 @@ impl WorthObserver {
             let hits = own.last_hits().iter().copied().enumerate();
             return WorthShare::of(rate, at, (prompt, unlimited * page), hits.map(found));
         }
-        let provisioned = || provisioned_pages(config, page_size).unwrap_or(0);
+        let provisioned = || config.pages(page_size).unwrap_or(0);
         let own_column = self
             .has_own_column
             .then(|| FoundTokens { tokens: outcome.hits_at(provisioned()) * page, load_seconds: 0.0 });
@@ -99,8 +94,8 @@ impl WorthObserver {
     /// What a window says.
     pub fn estimate(&self, tally: &WorthTally, figures: &WorthFigures<'_>) -> Option<WorthEstimate> {
         let WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day } = *figures;
-        let spec = config.questions.provisioned.as_ref();
-        let provisioned = provisioned_pages(config, page_size).zip(spec);
+        let spec = config.provisioned;
+        let provisioned = config.pages(page_size).zip(spec);
         let counted = capacities.iter().filter(|point| !point.beyond_bound);
         let sizes: Vec<_> = counted.map(|point| (point.pages, point.bytes)).collect();
         let first = by_target(recommended).next().unwrap_or_default();
@@ -125,7 +120,7 @@ impl WorthObserver {
 #[derive(Debug, Clone, Copy)]
 pub struct WorthFigures<'a> {
     /// The pool's configuration.
-    pub config: &'a PoolConfig,
+    pub config: ProvisionedCache<'a>,
     /// Tokens a page.
     pub page_size: PageSize,
     /// Bytes a page, where a cost per token is configured.
@@ -136,11 +131,4 @@ pub struct WorthFigures<'a> {
     pub recommended: &'a [Recommendation],
     /// What tiers below cost a day.
     pub below_a_day: f64,
-}
-
-/// What is provisioned; `None` where that is not known, or beyond the tracked bound.
-pub(crate) fn provisioned_pages(config: &PoolConfig, page_size: PageSize) -> Option<u64> {
-    let page_bytes = config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
-    let PageCount(pages) = config.questions.provisioned.as_ref()?.pages(page_bytes)?;
-    (pages <= config.max_tracked_pages.0).then_some(pages)
 }

@@ -1,7 +1,7 @@
 //! Prefill time of a set of requests, by capacity.
 
 use super::rate::PrefillRate;
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::questions::retention::{AgeTable, Ages};
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;

@@ -1,7 +1,7 @@
 //! Worth by hand, and what must hold of any log.
 
 use super::*;
-use crate::questions::observers::counters::{Counter, Share};
+use crate::questions::counters::{Counter, Share};
 use crate::units::ratio::Ratio;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 //! `logs.proto` and `common.proto` of v1. The same types are read from protobuf and from JSON; what they leave out is
 //! passed over.
 
-use crate::trace::json::Key;
+use crate::key::Key;
 use crate::trace::numbers::WholeNumber;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};

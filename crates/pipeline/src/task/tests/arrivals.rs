@@ -11,8 +11,11 @@ fn held(hold_back_ms: i64) -> TaskConfig {
     let general = config();
     let plain = general.pools.default_pool().clone();
     let overlapping = PoolConfig {
-        profile: Profile::Vllm,
-        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        cache: CacheConfig {
+            profile: Profile::Vllm,
+            rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+            ..plain.cache.clone()
+        },
         hold_back_ms: hold_back_ms as u64,
         ..plain.clone()
     };

@@ -6,8 +6,8 @@
 //!
 //! Where tiers end is known once a log or a window has ended, so its runs are kept ([`RunLog`]).
 
-use super::plan::Inclusion;
 use crate::questions::request_runs::{LoggedRequest, LoggedRun, RunLog};
+use crate::sizing::tiers::Inclusion;
 use crate::units::EventTime;
 use crate::units::ratio::Ratio;
 
@@ -172,9 +172,9 @@ impl Passing {
 mod tests {
     use super::*;
     use crate::engines::profile::Profile;
+    use crate::questions::counters::Counter;
     use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
-    use crate::questions::observers::counters::Counter;
-    use crate::questions::tiers::Sights;
+    use crate::questions::traffic::Sights;
     use crate::request::outcome::Outcome;
     use crate::stack::naive::Page;
     use proptest::prelude::*;

@@ -1,10 +1,9 @@
 //! What passes between the tiers of a plan, as it is published.
 
-use super::plan::Inclusion;
-use super::published::TierEstimate;
-use super::traffic::{Peak, TierSpan, Traffic};
-use crate::pool::config::PoolConfig;
+use super::counts::{Peak, TierSpan, Traffic};
+use crate::engines::config::CacheConfig;
 use crate::questions::request_runs::RunLog;
+use crate::sizing::tiers::{Inclusion, TierEstimate};
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -85,7 +84,7 @@ pub struct PeakTraffic {
 #[derive(Debug, Clone, Copy)]
 pub struct TrafficFigures<'a> {
     /// The pool's configuration.
-    pub config: &'a PoolConfig,
+    pub config: &'a CacheConfig,
     /// Tokens per page.
     pub page_size: Option<PageSize>,
     /// Bytes per page, where a cost per token is known.
@@ -136,7 +135,7 @@ impl TrafficFigures<'_> {
     /// Where the last of these tiers lies, and its pages; none where it or one above has no size.
     fn span_of(&self, tiers: &[TierEstimate]) -> Option<(TierSpan, u64)> {
         let [.., above, tier] = tiers else { return None };
-        let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
+        let followed = |pages: u64| self.config.followed_pages(PageCount(pages));
         let pages = tier.planned.pages?;
         let above = followed(above.planned.reach_pages?);
         Some((TierSpan { above, own: followed(pages), inclusion: tier.inclusion }, pages))

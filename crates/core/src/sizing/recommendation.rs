@@ -6,14 +6,13 @@
 //! 1. There is one entry for each target ratio and coverage. The one to act on is that of the first target ratio at 99 %
 //!    of requests, else at the next smaller coverage configured, else at the smallest.
 //! 2. The recommended capacity is the requirement. Where the log says durations and requests that overlap are not modelled,
-//!    it has room for the pages that other requests in flight hold, because a live engine cannot evict them
-//!    ([`in_flight`](crate::windows::in_flight)).
+//!    it has room for the pages that other requests in flight hold, because a live engine cannot evict them.
 //! 3. A window with fewer requests than `min_requests` recommends nothing. It says so, and what is required so far.
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
 
-use crate::estimate::figures::{CapacityPoint, CoverageCapacity, InFlight, RequiredCapacity, is_false};
-use crate::questions::tiers::Settled;
+use crate::sizing::figures::{CapacityPoint, CoverageCapacity, InFlight, RequiredCapacity, is_false};
+use crate::sizing::tiers::Settled;
 use crate::units::ratio::{Ratio, percentile};
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};

@@ -1,47 +1,24 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
+use crate::engines::config::CacheConfig;
 use crate::engines::configured::EngineRulesError;
-use crate::engines::one_pass::EngineConfig;
-use crate::engines::profile::{Outputs, Profile};
-use crate::engines::rules::EngineRules;
-use crate::engines::sglang::HicacheRules;
-use crate::estimate::curve::HeldShares;
-use crate::questions::enabled::{Answerable, Questions, QuestionsError};
-use crate::questions::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
-use crate::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
+use crate::engines::profile::Profile;
+use crate::questions::enabled::{Answerable, ObservedPool, Questions, QuestionsError};
+use crate::sizing::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
+use crate::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid};
 use crate::units::ratio::Ratio;
-use crate::units::{PageBytes, PageCount, PageSize};
-use crate::windows::window::{WindowKind, WindowRules};
-use serde::{Deserialize, Serialize};
+use crate::units::window::{WindowKind, WindowRules};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How one pool is estimated. Two pools of equal configuration that read equal records publish equal
 /// estimates.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PoolConfig {
-    /// The modelled engine. One that is [pointwise](PoolConfig::is_pointwise) keeps one cache a capacity in memory,
-    /// each up to its capacity.
-    pub profile: Profile,
-    /// What the engine is told besides its name.
-    #[serde(skip_serializing_if = "EngineRules::is_default")]
-    pub rules: EngineRules,
-    /// Whether output tokens enter the cache.
-    pub outputs: Outputs,
-    /// Tokens per page; where absent, the pool's first event decides.
-    pub page_size: Option<PageSize>,
-    /// Bytes of KV state a token; where absent, capacities are in pages and tokens only.
-    pub kv_bytes_per_token: Option<f64>,
-    /// Count a partial last page.
-    pub include_partial_page: bool,
-    /// Shares of the reusable prefix a request must keep; 1 to 16 of them.
-    pub target_ratios: Vec<Ratio>,
-    /// Shares of the requests a capacity must cover; 1 to 64 of them.
-    pub coverages: Vec<Ratio>,
-    /// Capacities of the hit-rate curve, at most 1024 (64 where each is modelled on its own, or more is asked of
-    /// each); where empty, four a doubling up to the bound (or one a doubling from 64 pages to 2^20).
-    pub capacities: Vec<CapacitySpec>,
+    /// The cache that is modelled.
+    pub cache: CacheConfig,
     /// Windows to publish, 1 to 16 different ones.
     pub windows: Vec<WindowKind>,
     /// How long after its end a window waits for late records, in milliseconds of the watermark.
@@ -52,7 +29,6 @@ pub struct PoolConfig {
     pub max_lateness_ms: u64,
     /// How long whoever reads a log in the order of finishes holds its records back for requests that arrived earlier, in
     /// milliseconds; 0 for not at all. See [`PoolConfig::hold_back_ms`].
-    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub hold_back_ms: u64,
     /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
     /// but at the end of a trace.
@@ -64,25 +40,13 @@ pub struct PoolConfig {
     pub min_requests: u64,
     /// The window to act on, one of `windows`; where absent, [`PoolConfig::window_to_act_on`] chooses.
     pub act_on: Option<WindowKind>,
-    /// Largest capacity with exact results, and most pages held in memory; of sampled pages where the
-    /// pool is sampled.
-    pub max_tracked_pages: PageCount,
-    /// Most pages one request may bring.
-    pub max_pages_per_request: u32,
-    /// Share of the pages that are followed.
-    pub sample_rate: Ratio,
-    /// Which ids are watched for chain violations.
-    pub chain_check: ChainCheck,
-    /// What happens to a request that violates the chain.
-    pub chain_policy: ChainPolicy,
     /// Tiers to plan, from the fastest, at most 8; no plan where there are none.
     pub tiers: Vec<TierConfig>,
     /// When a requirement has converged, and when a recommendation may change.
     pub trend: TrendRules,
     /// Further costs a token at which the estimate since the start is requested, at most 16.
     pub further_costs: Vec<f64>,
-    /// The questions alongside the estimates. Fingerprints know them by their former name.
-    #[serde(rename = "asked", skip_serializing_if = "Questions::is_nothing")]
+    /// The questions alongside the estimates.
     pub questions: Questions,
 }
 
@@ -174,15 +138,7 @@ pub enum PoolConfigError {
 impl Default for PoolConfig {
     fn default() -> Self {
         Self {
-            profile: Profile::Paper,
-            rules: EngineRules::default(),
-            outputs: Outputs::Cached,
-            page_size: None,
-            kv_bytes_per_token: None,
-            include_partial_page: false,
-            target_ratios: vec![Ratio::per_mille(990)],
-            coverages: [500, 900, 950, 990, 999].map(Ratio::per_mille).into(),
-            capacities: Vec::new(),
+            cache: CacheConfig::default(),
             windows: vec![
                 WindowKind::Tumbling { size_ms: 300_000 },
                 WindowKind::Last { requests: 3000 },
@@ -196,11 +152,6 @@ impl Default for PoolConfig {
             min_history_ms: 0,
             min_requests: MIN_REQUESTS,
             act_on: None,
-            max_tracked_pages: PageCount(1 << 26),
-            max_pages_per_request: 1 << 20,
-            sample_rate: Ratio::ONE,
-            chain_check: ChainCheck::Sampled,
-            chain_policy: ChainPolicy::Report,
             tiers: Vec::new(),
             trend: TrendRules::default(),
             further_costs: Vec::new(),
@@ -215,15 +166,15 @@ impl PoolConfig {
     /// # Errors
     /// The first value that cannot be used, by its key, with what is expected.
     pub fn check(&self) -> Result<(), PoolConfigError> {
-        entries("target_ratios", self.target_ratios.len(), 1, 16)?;
-        entries("coverages", self.coverages.len(), 1, 64)?;
-        entries("capacities", self.capacities.len(), 0, 1024)?;
+        entries("target_ratios", self.cache.target_ratios.len(), 1, 16)?;
+        entries("coverages", self.cache.coverages.len(), 1, 64)?;
+        entries("capacities", self.cache.capacities.len(), 0, 1024)?;
         entries("windows", self.windows.len(), 1, 16)?;
-        range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
-        range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
+        range("max_tracked_pages", self.cache.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
+        range("max_pages_per_request", u64::from(self.cache.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
         range("min_requests", self.min_requests, 1, MAX_MIN_REQUESTS)?;
         self.check_sample_rate()?;
-        self.rules.check(self.profile, self.page_size)?;
+        self.cache.rules.check(self.cache.profile, self.cache.page_size)?;
         self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
@@ -243,7 +194,7 @@ impl PoolConfig {
                     "another tier has this name: choose another"
                 }
                 _ if matches!(tier.unit.size, CapacitySize::Bytes(_))
-                    && self.kv_bytes_per_token.is_none() =>
+                    && self.cache.kv_bytes_per_token.is_none() =>
                 {
                     "its unit is in bytes: set `kv_bytes_per_token`, or give pages (5000p)"
                 }
@@ -256,22 +207,26 @@ impl PoolConfig {
     }
 
     fn check_sample_rate(&self) -> Result<(), PoolConfigError> {
-        if self.sample_rate > Ratio::ZERO {
+        if self.cache.sample_rate > Ratio::ZERO {
             return Ok(());
         }
         let expected = "more than 0, at most 1".to_owned();
-        Err(PoolConfigError::Range { key: "sample_rate", value: self.sample_rate.to_string(), expected })
+        Err(PoolConfigError::Range {
+            key: "sample_rate",
+            value: self.cache.sample_rate.to_string(),
+            expected,
+        })
     }
 
     fn check_points(&self) -> Result<(), PoolConfigError> {
-        let (profile, count) = (self.profile, self.capacities.len());
-        if self.is_pointwise() && self.sample_rate != Ratio::ONE {
-            return Err(PoolConfigError::SampledPointwise { profile, rate: self.sample_rate });
+        let (profile, count) = (self.cache.profile, self.cache.capacities.len());
+        if self.cache.is_pointwise() && self.cache.sample_rate != Ratio::ONE {
+            return Err(PoolConfigError::SampledPointwise { profile, rate: self.cache.sample_rate });
         }
-        if self.is_pointwise() && count > MAX_POINTS {
+        if self.cache.is_pointwise() && count > MAX_POINTS {
             return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
         }
-        if self.is_pointwise() && (!self.tiers.is_empty() || !self.further_costs.is_empty()) {
+        if self.cache.is_pointwise() && (!self.tiers.is_empty() || !self.further_costs.is_empty()) {
             return Err(PoolConfigError::PlannedPointwise(profile));
         }
         Ok(())
@@ -280,29 +235,40 @@ impl PoolConfig {
     fn check_bytes(&self) -> Result<(), PoolConfigError> {
         entries("further_costs", self.further_costs.len(), 0, MAX_COSTS)?;
         self.further_costs.iter().try_for_each(|cost| token_cost("further_costs", *cost))?;
-        match self.kv_bytes_per_token {
+        match self.cache.kv_bytes_per_token {
             Some(cost) => token_cost("kv_bytes_per_token", cost),
             None => {
                 let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
-                if let Some(spec) = self.capacities.iter().find(in_bytes) {
+                if let Some(spec) = self.cache.capacities.iter().find(in_bytes) {
                     return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
                 }
-                let host = self.rules.hicache.as_ref().filter(in_bytes);
+                let host = self.cache.rules.hicache.as_ref().filter(in_bytes);
                 host.map_or(Ok(()), |spec| Err(PoolConfigError::HostWithoutCost(spec.clone())))
             }
         }
     }
 
+    /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the
+    /// log.
+    pub fn hold_back_ms(&self) -> Option<u64> {
+        Some(self.hold_back_ms).filter(|ms| *ms > 0 && self.cache.models_overlap())
+    }
+
+    /// The pool as its questions see it.
+    pub fn observed(&self) -> ObservedPool<'_> {
+        ObservedPool { cache: &self.cache, questions: &self.questions, windows: &self.windows }
+    }
+
     /// What decides which questions can be answered.
     fn answerable(&self) -> Answerable<'_> {
         Answerable {
-            profile: self.profile,
-            is_pointwise: self.is_pointwise(),
-            has_cost: self.kv_bytes_per_token.is_some(),
+            profile: self.cache.profile,
+            is_pointwise: self.cache.is_pointwise(),
+            has_cost: self.cache.kv_bytes_per_token.is_some(),
             capacities: self.curve_capacities().len(),
             windows: &self.windows,
             tiers: self.tiers.len(),
-            is_sampled: self.sample_rate != Ratio::ONE,
+            is_sampled: self.cache.sample_rate != Ratio::ONE,
         }
     }
 
@@ -350,50 +316,6 @@ impl PoolConfig {
         (waiting / advance_ms.max(1)).saturating_add(2)
     }
 
-    /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
-    /// capacities in between, and no request has a required capacity.
-    pub fn is_pointwise(&self) -> bool {
-        self.profile.is_always_pointwise() || self.rules.is_pool_of_blocks(self.profile)
-    }
-
-    /// The same for another engine, which keeps what of the options it has.
-    pub fn with_profile(&self, profile: Profile) -> Self {
-        Self { profile, rules: self.rules.of_profile(profile), ..self.clone() }
-    }
-
-    /// The engine's part. A profile without a single stack gets one alongside its caches, for what could be found
-    /// with unlimited capacity: without evictions, engines that look up all but the last token and store outputs
-    /// find the same, and so do stores that look up and keep prompts only.
-    pub fn engine(&self) -> EngineConfig {
-        EngineConfig {
-            profile: match self.profile {
-                Profile::Sglang => Profile::Vllm,
-                store if store.is_store() => Profile::Paper,
-                profile => profile,
-            },
-            outputs: self.outputs,
-            overlap: self.rules.overlap,
-            // Chunks and objects are of full pages.
-            include_partial_page: self.include_partial_page && !self.profile.is_store(),
-            sample_rate: self.sample_rate,
-            max_tracked_pages: self.max_tracked_pages,
-            chain_check: self.chain_check,
-            chain_policy: self.chain_policy,
-        }
-    }
-
-    /// Bytes per page of this size, where a cost per token is configured.
-    pub fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
-        self.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
-    }
-
-    /// The host tier under SGLang's device; `None` where there is none.
-    pub fn hicache(&self, page_size: PageSize) -> Option<HicacheRules> {
-        // A size in bytes without a cost is refused by `check`.
-        let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
-        Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
-    }
-
     /// The windows' part.
     pub fn window_rules(&self) -> WindowRules<'_> {
         WindowRules {
@@ -406,59 +328,31 @@ impl PoolConfig {
 
     /// Whether hits are counted at every capacity: recommended ones are known only when a window is shown.
     pub fn counts_whole_curve(&self) -> bool {
-        !self.is_pointwise()
-    }
-
-    /// What of a capacity's pages counts.
-    pub fn held_shares(&self) -> HeldShares {
-        HeldShares { followed: self.sample_rate }
-    }
-
-    /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
-    /// below 1.
-    pub fn nominal_pages(&self, followed: u64) -> u64 {
-        self.sample_rate.whole_of(followed)
+        !self.cache.is_pointwise()
     }
 
     /// The capacities of the curve: the configured ones, or the default grid.
     pub fn curve_capacities(&self) -> Vec<CapacitySpec> {
-        if !self.capacities.is_empty() {
-            return self.capacities.clone();
+        if !self.cache.capacities.is_empty() {
+            return self.cache.capacities.clone();
         }
-        if self.is_pointwise() || self.questions.needs_few_capacities() {
-            return coarse_grid(self.max_tracked_pages);
+        if self.cache.is_pointwise() || self.questions.needs_few_capacities() {
+            return coarse_grid(self.cache.max_tracked_pages);
         }
-        self.fine_grid()
-    }
-
-    /// Capacities close enough to draw a curve from, up to the tracked bound.
-    fn fine_grid(&self) -> Vec<CapacitySpec> {
-        // Rounding adds less than a followed page, so the bound still tells this capacity.
-        let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
-        default_grid(PageCount(bound))
+        self.cache.fine_grid()
     }
 
     /// Capacities that are counted alongside those of the curve, so that it can be drawn as it is: none where it is
     /// fine enough.
     pub fn further_capacities(&self) -> Vec<CapacitySpec> {
-        let is_fine = self.capacities.is_empty() && !self.questions.needs_few_capacities();
-        if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
+        let is_fine = self.cache.capacities.is_empty() && !self.questions.needs_few_capacities();
+        if is_fine || self.cache.is_pointwise() { Vec::new() } else { self.cache.fine_grid() }
     }
 
     /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be reported at each of
     /// them: then those with the hits of their neighbours need not be reported.
     pub fn chooses_capacities(&self) -> bool {
-        self.capacities.is_empty() && !self.is_pointwise() && self.questions.is_nothing()
-    }
-
-    /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
-    pub fn measured_ratios(&self) -> &[Ratio] {
-        if self.is_pointwise() { &[] } else { &self.target_ratios }
-    }
-
-    /// Whether output pages enter the modelled cache.
-    pub fn caches_outputs(&self) -> bool {
-        self.profile.keeps_outputs() && self.outputs == Outputs::Cached
+        self.cache.capacities.is_empty() && !self.cache.is_pointwise() && self.questions.is_nothing()
     }
 
     /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
@@ -466,13 +360,57 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
     pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
-        let json = match (self.profile.revision(), self.questions.revision()) {
+        let json = match (self.cache.profile.revision(), self.questions.revision()) {
             (0, 0) => serde_json::to_string(&(RESULT_VERSION, self)),
             (engine, 0) => serde_json::to_string(&(RESULT_VERSION, engine, self)),
             (engine, asked) => serde_json::to_string(&(RESULT_VERSION, engine, asked, self)),
         };
         let json = json.map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
         Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
+    }
+}
+
+/// What is hashed: the fields as one flat record, in the order of the first version. Neither a name nor a place in it changes,
+/// because fingerprints are published and snapshots are compared by them. What was added since is left out where it says what
+/// the first version did.
+impl Serialize for PoolConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cache = &self.cache;
+        let mut record = serializer.serialize_map(None)?;
+        record.serialize_entry("profile", &cache.profile)?;
+        if !cache.rules.is_default() {
+            record.serialize_entry("rules", &cache.rules)?;
+        }
+        record.serialize_entry("outputs", &cache.outputs)?;
+        record.serialize_entry("page_size", &cache.page_size)?;
+        record.serialize_entry("kv_bytes_per_token", &cache.kv_bytes_per_token)?;
+        record.serialize_entry("include_partial_page", &cache.include_partial_page)?;
+        record.serialize_entry("target_ratios", &cache.target_ratios)?;
+        record.serialize_entry("coverages", &cache.coverages)?;
+        record.serialize_entry("capacities", &cache.capacities)?;
+        record.serialize_entry("windows", &self.windows)?;
+        record.serialize_entry("grace_ms", &self.grace_ms)?;
+        record.serialize_entry("allowed_lateness_ms", &self.allowed_lateness_ms)?;
+        record.serialize_entry("max_lateness_ms", &self.max_lateness_ms)?;
+        if self.hold_back_ms != 0 {
+            record.serialize_entry("hold_back_ms", &self.hold_back_ms)?;
+        }
+        record.serialize_entry("publish_every_ms", &self.publish_every_ms)?;
+        record.serialize_entry("min_history_ms", &self.min_history_ms)?;
+        record.serialize_entry("min_requests", &self.min_requests)?;
+        record.serialize_entry("act_on", &self.act_on)?;
+        record.serialize_entry("max_tracked_pages", &cache.max_tracked_pages)?;
+        record.serialize_entry("max_pages_per_request", &cache.max_pages_per_request)?;
+        record.serialize_entry("sample_rate", &cache.sample_rate)?;
+        record.serialize_entry("chain_check", &cache.chain_check)?;
+        record.serialize_entry("chain_policy", &cache.chain_policy)?;
+        record.serialize_entry("tiers", &self.tiers)?;
+        record.serialize_entry("trend", &self.trend)?;
+        record.serialize_entry("further_costs", &self.further_costs)?;
+        if !self.questions.is_nothing() {
+            record.serialize_entry("asked", &self.questions)?;
+        }
+        record.end()
     }
 }
 
@@ -502,6 +440,7 @@ fn range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), PoolCo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::PageCount;
 
     #[test]
     fn the_defaults_are_usable_and_refusals_name_the_key() {
@@ -512,13 +451,13 @@ mod tests {
             let error = config.check().expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         };
-        refused(|c| c.target_ratios.clear(), "`target_ratios` has 0 entries: expected 1 to 16");
+        refused(|c| c.cache.target_ratios.clear(), "`target_ratios` has 0 entries: expected 1 to 16");
         refused(|c| c.windows.push(WindowKind::All), "names all twice");
-        refused(|c| c.max_tracked_pages.0 = 0, "`max_tracked_pages` is 0");
-        refused(|c| c.max_tracked_pages.0 = (1 << 31) + 1, "`max_tracked_pages` is 2147483649");
-        refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
-        refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
-        refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
+        refused(|c| c.cache.max_tracked_pages.0 = 0, "`max_tracked_pages` is 0");
+        refused(|c| c.cache.max_tracked_pages.0 = (1 << 31) + 1, "`max_tracked_pages` is 2147483649");
+        refused(|c| c.cache.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
+        refused(|c| c.cache.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
+        refused(|c| c.cache.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
         refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
         refused(|c| c.min_requests = 0, "`min_requests` is 0: expected 1 to 10000000");
         refused(
@@ -548,13 +487,22 @@ mod tests {
     fn a_profile_of_single_capacities_refuses_what_needs_all_of_them() {
         let refused = |config: PoolConfig, part: &str| {
             let error =
-                PoolConfig { profile: Profile::Sglang, ..config }.check().expect_err(part).to_string();
+                PoolConfig { cache: CacheConfig { profile: Profile::Sglang, ..config.cache }, ..config }
+                    .check()
+                    .expect_err(part)
+                    .to_string();
             assert!(error.contains(part), "{error}");
         };
         let (config, grid) = (PoolConfig::default(), (1..=65).map(CapacitySpec::of_pages));
-        let points = PoolConfig { capacities: grid.collect(), ..config.clone() };
+        let points = PoolConfig {
+            cache: CacheConfig { capacities: grid.collect(), ..config.cache.clone() },
+            ..config.clone()
+        };
         refused(points, "`capacities` has 65 entries and `profile` sglang");
-        let sampled = PoolConfig { sample_rate: Ratio::per_mille(500), ..config.clone() };
+        let sampled = PoolConfig {
+            cache: CacheConfig { sample_rate: Ratio::per_mille(500), ..config.cache.clone() },
+            ..config.clone()
+        };
         refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
         let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
         refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
@@ -563,10 +511,15 @@ mod tests {
 
     #[test]
     fn bytes_need_a_cost_and_short_panes_a_short_wait() {
-        let mut config =
-            PoolConfig { capacities: vec!["1GiB".parse().expect("a size")], ..PoolConfig::default() };
+        let mut config = PoolConfig {
+            cache: CacheConfig {
+                capacities: vec!["1GiB".parse().expect("a size")],
+                ..CacheConfig::default()
+            },
+            ..PoolConfig::default()
+        };
         assert!(matches!(config.check(), Err(PoolConfigError::BytesWithoutCost(_))));
-        config.kv_bytes_per_token = Some(61_505.0);
+        config.cache.kv_bytes_per_token = Some(61_505.0);
         assert_eq!(config.check(), Ok(()));
         config.windows = vec![WindowKind::Tumbling { size_ms: 1 }];
         assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 600_003, .. })));
@@ -579,8 +532,11 @@ mod tests {
     #[test]
     fn the_default_grid_of_a_sampled_pool_reaches_what_its_bound_can_tell() {
         let config = PoolConfig {
-            sample_rate: "0.3".parse().expect("a share"),
-            max_tracked_pages: PageCount(100),
+            cache: CacheConfig {
+                sample_rate: "0.3".parse().expect("a share"),
+                max_tracked_pages: PageCount(100),
+                ..CacheConfig::default()
+            },
             ..PoolConfig::default()
         };
         let largest = config.curve_capacities().last().and_then(|spec| spec.pages(None));

@@ -1,6 +1,6 @@
 //! The hit-rate curve: how many accesses each configured capacity would have served.
 
-use crate::estimate::figures::CapacityPoint;
+use crate::sizing::figures::CapacityPoint;
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
@@ -29,20 +29,6 @@ pub enum Counting {
     Cumulative,
     /// Each threshold was modelled on its own and has its own count.
     Pointwise,
-}
-
-/// What of a capacity's pages counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeldShares {
-    /// Share of the pages that are followed.
-    pub followed: Ratio,
-}
-
-impl HeldShares {
-    /// The followed pages that tell what a nominal capacity finds.
-    pub fn followed_of(self, capacity: PageCount) -> u64 {
-        self.followed.share_of(capacity.0)
-    }
 }
 
 /// What the hits of a curve are shares of, in followed pages and in tokens.
@@ -82,7 +68,7 @@ impl PromptTokens {
 impl Default for Curve {
     /// A curve without capacities.
     fn default() -> Self {
-        Self::new(&[], None, PageCount(0), HeldShares { followed: Ratio::ONE })
+        Self::new(&[], None, PageCount(0), Ratio::ONE)
     }
 }
 
@@ -96,17 +82,17 @@ impl Curve {
         specs: &[CapacitySpec],
         page_bytes: Option<PageBytes>,
         bound: PageCount,
-        shares: HeldShares,
+        sample_rate: Ratio,
     ) -> Self {
         let place = |spec: &CapacitySpec| {
             spec.pages(page_bytes).map(|pages| Point { label: spec.label.clone(), pages })
         };
         let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
         points.sort_by_key(|point| point.pages);
-        let followed = points.iter().map(|point| shares.followed_of(point.pages));
+        let followed = points.iter().map(|point| sample_rate.share_of(point.pages.0));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
         let counting = Counting::default();
-        Self { points, thresholds, counting, sample_rate: shares.followed, page_bytes }
+        Self { points, thresholds, counting, sample_rate, page_bytes }
     }
 
     /// The same capacities, with hits counted in this way.
@@ -214,17 +200,13 @@ mod tests {
         Accesses { all, reusable, prompts }
     }
 
-    fn followed(followed: Ratio) -> HeldShares {
-        HeldShares { followed }
-    }
-
     #[test]
     fn capacities_are_sorted_by_pages_whatever_their_units() {
         let curve = Curve::new(
             &specs(&["1KiB", "3p", "5p", "9p", "100B"]),
             Some(PageBytes(256)),
             PageCount(5),
-            followed(Ratio::ONE),
+            Ratio::ONE,
         );
         assert_eq!(curve.thresholds(), [0, 3, 4, 5]);
         let points = curve.points(&[0, 2, 1, 0], accesses(8, 4), 9);
@@ -241,8 +223,7 @@ mod tests {
     #[test]
     fn a_sampled_curve_counts_in_whole_pages() {
         let rate = "0.1".parse().expect("a share");
-        let curve =
-            Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), followed(rate));
+        let curve = Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), rate);
         assert_eq!(curve.thresholds(), [10, 10, 11]);
         let points = curve.points(&[7, 0, 1], accesses(16, 16), 9);
         assert_eq!(points[0].page_hits, Some(70));
@@ -253,8 +234,7 @@ mod tests {
 
     #[test]
     fn a_pointwise_curve_may_fall() {
-        let shares = followed(Ratio::ONE);
-        let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), shares);
+        let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), Ratio::ONE);
         let points = curve.counted(Counting::Pointwise).points(&[3, 1], accesses(4, 4), 9);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
         assert_eq!(hits, [Some(3), Some(1), None]);
@@ -263,7 +243,7 @@ mod tests {
     #[test]
     fn a_curve_is_told_up_to_where_everything_is_held_and_found() {
         let grid = ["1p", "2p", "4p", "8p", "16p"];
-        let curve = Curve::new(&specs(&grid), None, PageCount(9), followed(Ratio::ONE));
+        let curve = Curve::new(&specs(&grid), None, PageCount(9), Ratio::ONE);
         let told = |hits: &[u64], distinct| curve.telling_points(hits, PageCount(distinct));
         assert_eq!((told(&[], 0), told(&[], 1), told(&[0, 0], 3), told(&[5, 0], 4)), (1, 1, 3, 3));
         assert_eq!(told(&[0, 0, 0, 2], 4), 4, "an engine that needs a page more to find all");
@@ -273,7 +253,7 @@ mod tests {
 
     #[test]
     fn bytes_have_no_place_without_the_bytes_of_a_page() {
-        let curve = Curve::new(&specs(&["1GiB", "2p"]), None, PageCount(9), followed(Ratio::ONE));
+        let curve = Curve::new(&specs(&["1GiB", "2p"]), None, PageCount(9), Ratio::ONE);
         assert_eq!(curve.thresholds(), [2]);
     }
 

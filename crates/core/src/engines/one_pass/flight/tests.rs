@@ -1,10 +1,10 @@
 //! Requests that overlap, compared with a cache of one capacity that goes page by page and pins what is in flight.
 
-use super::super::{InOrder, Others, Stack};
 use crate::engines::one_pass::{Engine, EngineConfig, RangeEngine};
 use crate::engines::profile::{OverlapMode, Profile};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
+use crate::stack::{InOrder, Others, Stack};
 use crate::units::pages::{PageIds, Scope};
 use crate::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;

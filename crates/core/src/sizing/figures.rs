@@ -1,7 +1,6 @@
 //! The figures of an estimate: what a window requires, and the points of its hit-rate curve.
 
-use crate::questions::retention::EvictionAge;
-use crate::questions::tiers::Settled;
+use crate::sizing::tiers::Settled;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +68,7 @@ pub struct CoverageCapacity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InFlight {
     /// Requirements and hits are those of requests that overlap: what these hold is counted in them. Else they are those of
-    /// one request after another, and what others hold is room to be added ([`in_flight`](crate::windows::in_flight) says exactly
-    /// what is measured then).
+    /// one request after another, and what others hold is room to be added.
     #[serde(default, skip_serializing_if = "is_false")]
     pub modelled: bool,
     /// Most other requests in flight at once.
@@ -144,4 +142,15 @@ pub struct CapacityPoint {
     /// How long a page lives unused in a cache of this size; absent where no time to live is asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_age_ms: Option<EvictionAge>,
+}
+
+/// How long a page lives unused in one capacity, in milliseconds, over the arrivals after which it drops something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EvictionAge {
+    /// Of ten such arrivals one finds it smaller.
+    pub p10: Option<u64>,
+    /// The median.
+    pub p50: Option<u64>,
+    /// Of ten such arrivals nine find it smaller.
+    pub p90: Option<u64>,
 }

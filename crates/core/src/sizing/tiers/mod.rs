@@ -10,30 +10,22 @@
 //! [`Trend`] holds the trackers of one kind of window, [`Planning`] makes of them and the plan what an
 //! estimate publishes.
 //!
-//! [`Traffic`] tells what passes between tiers.
-//!
 //! All are pure; the trackers are plain data that a snapshot can hold.
 
 mod config;
 mod convergence;
 mod curve;
 mod hysteresis;
-mod passing;
 mod plan;
 mod published;
-mod sights;
 mod steps;
-mod traffic;
 mod trend;
 
 pub use config::{TierConfig, TierError, TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, Settled, Verdict};
 pub use curve::{CurvePoint, HitCurve, PointCurve};
 pub use hysteresis::{Hysteresis, SteadyCapacity};
-pub use passing::{Load, PeakTraffic, TierTraffic, TrafficEstimate, TrafficFigures};
 pub use plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, Unit, plan};
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
-pub use sights::Sights;
 pub use steps::{Evidence, Steps};
-pub use traffic::{Peak, TierSpan, Traffic};
 pub use trend::{Requirements, Standing, Trend};

@@ -1,14 +1,15 @@
 //! Found pages by the capacity they need: the hit-rate curve of a window at every capacity, exactly.
 //!
-//! The curve of [`Curve`](crate::estimate::curve::Curve) is counted at capacities that are known beforehand. What is recommended,
+//! The curve of [`Curve`](crate::sizing::curve::Curve) is counted at capacities that are known beforehand. What is recommended,
 //! and what a plan buys, is known only once the window is closed, so every window keeps this too. It holds two numbers
 //! per distinct need at most, so the tracked bound bounds it.
 
-use crate::estimate::curve::{HeldShares, PromptTokens};
-use crate::questions::tiers::HitCurve;
 use crate::request::outcome::{BEYOND, Need, Run};
+use crate::sizing::curve::PromptTokens;
+use crate::sizing::tiers::HitCurve;
 use crate::stack::needs::Needs;
 use crate::units::PageCount;
+use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -136,8 +137,8 @@ pub struct FoundCurve<'a> {
     pub page_accesses: u64,
     /// The prompts by their tokens.
     pub prompts: PromptTokens,
-    /// What of a capacity's pages counts.
-    pub shares: HeldShares,
+    /// Share of the pages that are followed.
+    pub sample_rate: Ratio,
     /// Largest capacity that can be known, in followed pages.
     pub bound: PageCount,
 }
@@ -148,13 +149,13 @@ impl HitCurve for FoundCurve<'_> {
     }
 
     fn prefix_hits(&self, capacity: PageCount) -> Option<u64> {
-        let followed = self.shares.followed_of(capacity);
+        let followed = self.sample_rate.share_of(capacity.0);
         (followed <= self.bound.0).then(|| self.found.hits_at(followed))
     }
 
     fn token_hit_rate(&self, capacity: PageCount) -> Option<f64> {
         let hits = self.prefix_hits(capacity)?;
-        Some(self.prompts.hit_rate(self.shares.followed.whole_of(hits)))
+        Some(self.prompts.hit_rate(self.sample_rate.whole_of(hits)))
     }
 }
 

@@ -3,8 +3,6 @@
 //! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`questions!`] lists them, and
 //! derives from each one's what windows do with all of them.
 
-use crate::questions::measured::Modelled;
-
 /// What one request adds to the counts of a question.
 pub trait Share {
     /// How many of everything are counted.
@@ -222,98 +220,6 @@ impl<C: Counter + Clone> Counter for Vec<C> {
 }
 
 /// A share that says nothing is one of anything.
-impl<A: Share, B: Share> Share for Modelled<A, B> {
-    type Shape = Modelled<A::Shape, B::Shape>;
-
-    fn is_sound(&self, shape: Self::Shape) -> bool {
-        match (self, shape) {
-            (Self::Nothing, _) => true,
-            (Self::Curve(share), Modelled::Curve(shape)) => share.is_sound(shape),
-            (Self::Points(share), Modelled::Points(shape)) => share.is_sound(shape),
-            _ => false,
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Curve(share) => share.memory_bytes(),
-            Self::Points(share) => share.memory_bytes(),
-        }
-    }
-}
-
-impl<A: Counter, B: Counter> Counter for Modelled<A, B> {
-    type Share = Modelled<A::Share, B::Share>;
-
-    fn new(shape: <Self::Share as Share>::Shape) -> Self {
-        match shape {
-            Modelled::Nothing => Self::Nothing,
-            Modelled::Curve(shape) => Self::Curve(A::new(shape)),
-            Modelled::Points(shape) => Self::Points(B::new(shape)),
-        }
-    }
-
-    fn add(&mut self, share: &Self::Share) {
-        match (self, share) {
-            (Self::Curve(counter), Modelled::Curve(share)) => counter.add(share),
-            (Self::Points(counter), Modelled::Points(share)) => counter.add(share),
-            _ => {}
-        }
-    }
-
-    fn remove(&mut self, share: &Self::Share) {
-        match (self, share) {
-            (Self::Curve(counter), Modelled::Curve(share)) => counter.remove(share),
-            (Self::Points(counter), Modelled::Points(share)) => counter.remove(share),
-            _ => {}
-        }
-    }
-
-    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self>
-    where
-        Self: 'a,
-    {
-        parts.clone().next()?;
-        let curves = A::merged(parts.clone().filter_map(|part| part.as_ref().curve()));
-        let points = B::merged(parts.filter_map(|part| part.as_ref().points()));
-        Some(curves.map(Self::Curve).or(points.map(Self::Points)).unwrap_or_default())
-    }
-
-    fn consolidate(&mut self) {
-        match self {
-            Self::Nothing => {}
-            Self::Curve(counter) => counter.consolidate(),
-            Self::Points(counter) => counter.consolidate(),
-        }
-    }
-
-    fn is_consolidated(&self) -> bool {
-        match self {
-            Self::Nothing => true,
-            Self::Curve(counter) => counter.is_consolidated(),
-            Self::Points(counter) => counter.is_consolidated(),
-        }
-    }
-
-    fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
-        match (self, shape) {
-            (Self::Nothing, Modelled::Nothing) => true,
-            (Self::Curve(counter), Modelled::Curve(shape)) => counter.is_sound(shape),
-            (Self::Points(counter), Modelled::Points(shape)) => counter.is_sound(shape),
-            _ => false,
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Curve(counter) => counter.memory_bytes(),
-            Self::Points(counter) => counter.memory_bytes(),
-        }
-    }
-}
-
 /// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the counts over a
 /// set of requests, and what windows do with these.
 macro_rules! questions {

@@ -1,0 +1,142 @@
+//! What follows how long pages live, and on whose behalf: times to live, tenants, and which pages are used again.
+
+use crate::engines::config::CacheConfig;
+use crate::questions::lifetimes::{HandedPages, Holders};
+use crate::questions::retention::{Retention, RetentionConfig, RetentionShare};
+use crate::questions::tenants::{
+    TenantEstimate, TenantId, TenantShare, Tenants, TenantsConfig, TenantsTally,
+};
+use crate::questions::traffic::Sights;
+use crate::request::outcome::Outcome;
+use crate::units::{EventTime, PageBytes, PageCount};
+use serde::{Deserialize, Serialize};
+
+/// One pool's lifetimes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Lifetimes {
+    holders: Holders,
+    retention: Option<Retention>,
+    tenants: Option<Tenants>,
+    /// Where it is asked which pages are used again.
+    sights: Option<Sights>,
+}
+
+/// A request as lifetimes see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// When it came.
+    pub event_time: EventTime,
+    /// On whose behalf.
+    pub tenant: Option<&'a str>,
+    /// Whether it counts, or only moves pages.
+    pub counted: bool,
+}
+
+impl Lifetimes {
+    /// Nothing seen yet, of a stack that remembers `bound` (followed) pages.
+    pub fn new(bound: PageCount, retention: Option<Retention>, tenants: Option<Tenants>) -> Self {
+        Self { holders: Holders::new(bound), retention, tenants, sights: None }
+    }
+
+    /// The same, of which it is asked which pages are used again.
+    pub fn with_sights(self) -> Self {
+        Self { sights: Some(Sights::default()), ..self }
+    }
+
+    /// Follows a request; every one of the stack's must come, in order.
+    pub fn observe(&mut self, arrival: &Arrival<'_>, outcome: &Outcome) {
+        self.pack_if_crowded();
+        let Self { holders, retention, tenants, sights } = self;
+        holders.advance(arrival.event_time);
+        retention.iter_mut().for_each(|retention| retention.advance(holders));
+        let tenant = tenants.as_mut().map(|tenants| tenants.id_of(arrival.tenant));
+        let pages = holders.take(outcome, tenant.map_or(0, TenantId::account));
+        if let Some((tenants, tenant)) = tenants.as_mut().zip(tenant) {
+            tenants.follow(holders, outcome, (tenant, pages), arrival.counted);
+        }
+        retention.iter_mut().for_each(|retention| retention.follow(holders, outcome, pages));
+        if let Some(sights) = sights {
+            let place = |taken: &HandedPages| taken.from.map(|place| place as usize);
+            holders.taken().iter().for_each(|taken| sights.take(place(taken), taken.pages));
+            sights.arrive(outcome.new_pages);
+        }
+        holders.forget_beyond_bound(|place, pages, age_ms| {
+            retention.iter_mut().for_each(|retention| retention.forget(place, pages, age_ms));
+        });
+        retention.iter_mut().for_each(Retention::mark_beyond_bound);
+    }
+
+    /// Hands over what the latest request adds to windows, for whatever lies there already.
+    pub(crate) fn hand_over(
+        &mut self,
+        retention: &mut Option<Box<RetentionShare>>,
+        tenant: &mut Option<Box<TenantShare>>,
+    ) {
+        if let Some(own) = &mut self.retention {
+            own.exchange(retention.get_or_insert_default());
+        }
+        *tenant = self.tenants.as_mut().and_then(Tenants::take_share).map(Box::new);
+    }
+
+    /// Which pages are used again, where that is followed.
+    pub fn sights(&self) -> Option<&Sights> {
+        self.sights.as_ref()
+    }
+
+    /// The latest event time so far.
+    pub fn now(&self) -> EventTime {
+        self.holders.now()
+    }
+
+    /// The `most` tenants that hold the most, and all others as one: what the requests of `tally` found, and what
+    /// was held since the first request that counts. Empty where tenants are not followed.
+    pub fn by_tenant(
+        &self,
+        tally: &TenantsTally,
+        most: usize,
+        (config, page_bytes): (&CacheConfig, Option<PageBytes>),
+    ) -> Vec<TenantEstimate> {
+        let by_tenant =
+            |tenants: &Tenants| tenants.estimates(&self.holders, tally, most, (config, page_bytes));
+        self.tenants.as_ref().map(by_tenant).unwrap_or_default()
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
+    pub fn resume(
+        &mut self,
+        bound: PageCount,
+        retention: Option<RetentionConfig>,
+        tenants: Option<TenantsConfig>,
+    ) -> bool {
+        let Self { holders, retention: own_retention, tenants: own_tenants, sights } = self;
+        holders.resume(bound)
+            && sights.as_ref().is_none_or(|sights| sights.requests() == holders.entries().len())
+            && match (own_retention, retention) {
+                (Some(own), Some(config)) => own.resume(config, holders),
+                (own, config) => own.is_none() && config.is_none(),
+            }
+            && match (own_tenants, tenants) {
+                (Some(own), Some(config)) => own.resume(config, holders),
+                (own, config) => own.is_none() && config.is_none(),
+            }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        self.holders.memory_bytes()
+            + self.retention.as_ref().map_or(0, Retention::memory_bytes)
+            + self.tenants.as_ref().map_or(0, Tenants::memory_bytes)
+            + self.sights.as_ref().map_or(0, Sights::memory_bytes)
+    }
+
+    fn pack_if_crowded(&mut self) {
+        if !self.holders.is_crowded() {
+            return;
+        }
+        let packed = self.holders.pack();
+        self.retention.iter_mut().for_each(|retention| retention.renumber(&packed, &self.holders));
+        self.tenants.iter_mut().for_each(|tenants| tenants.renumber(&packed));
+        let stays = |place| packed.place(place) < packed.place(place + 1);
+        self.sights.iter_mut().for_each(|sights| sights.retain(stays));
+    }
+}
