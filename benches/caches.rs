@@ -1,6 +1,8 @@
 //! The caches by their own rules at one capacity, in runs of pages, alongside page-at-a-time models of the same
 //! rules: `cargo bench --bench caches`. Prints the ratio; needs the shared traces.
 
+#[path = "../tests/support/page_tree.rs"]
+mod page_tree;
 #[path = "../tests/support/shared.rs"]
 #[allow(dead_code)]
 mod shared;
@@ -15,12 +17,14 @@ use kvset::core::engines::hybrid::{Attention, GroupKind, HybridCache, HybridRule
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::engines::sglang::{StateCache, StateRules, WindowCache, WindowRules};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{EventTime, PageCount, PageSize};
+use page_tree::{Other, PageRules, PageTree};
 use shared::{TraceRow, mooncake_trace};
 use slow_hybrid::{Kind, Retain, SlowHybrid};
 use std::collections::{BTreeMap, HashMap};
@@ -114,6 +118,52 @@ fn hybrids(trace: &[TraceRow]) {
                 report(&name, trace.len(), fast, slow);
             }
         }
+    }
+}
+
+/// SGLang's tree over a pool of windows or of states, without the answers.
+fn sglang_pools(trace: &[TraceRow]) {
+    let (prefill_chunk, outputs) = (8192, Outputs::Ignored);
+    for page in [64u64, 16] {
+        let trace = at_page(trace, page);
+        let capacity = PageCount(10_000 * LOGGED_PAGE / page);
+        let page_size = PageSize::new(page as u32).expect("not zero");
+        let slow = |rules: PageRules| {
+            let mut tree = PageTree::new(rules);
+            trace.iter().map(|row| tree.request(&row.hash_ids, row.input_length)).sum()
+        };
+        for groups in ["full+window:128", "full+5*window:1024"] {
+            let attention: Attention = groups.parse().expect("groups");
+            let Some(GroupKind::Window(window)) = attention.other() else { continue };
+            let ratio = Ratio::per_mille(800);
+            let rules =
+                WindowRules { attention, swa_full_tokens_ratio: ratio, prefill_chunk, page_size, outputs };
+            let fast = best(|| {
+                let mut cache = WindowCache::new(capacity, rules.clone()).expect("small");
+                trace.iter().map(|row| cache.request(&event(row)).hits).sum()
+            });
+            let (full, held) = rules.pools(capacity);
+            let other = Other::Windows(u64::from(window) - 1);
+            let rules =
+                PageRules { other, full: full.0, held: held.0, page, chunk: u64::from(prefill_chunk) };
+            report(&format!("SGLang, {groups}, {page} tokens"), trace.len(), fast, best(|| slow(rules)));
+        }
+        let rules = StateRules {
+            attention: "full+3*mamba".parse().expect("groups"),
+            mamba_full_memory_ratio: Ratio::per_mille(900),
+            state_tokens: 544,
+            prefill_chunk,
+            page_size,
+            outputs,
+        };
+        let fast = best(|| {
+            let mut cache = StateCache::new(capacity, rules.clone()).expect("small");
+            trace.iter().map(|row| cache.request(&event(row)).hits).sum()
+        });
+        let (full, held) = rules.pools(capacity);
+        let rules =
+            PageRules { other: Other::States, full: full.0, held, page, chunk: u64::from(prefill_chunk) };
+        report(&format!("SGLang, full+3*mamba, {page} tokens"), trace.len(), fast, best(|| slow(rules)));
     }
 }
 
@@ -279,6 +329,7 @@ fn tiers(trace: &[TraceRow]) {
 fn main() {
     let Some(trace) = mooncake_trace() else { return };
     hybrids(&trace);
+    sglang_pools(&trace);
     stores(&trace);
     tiers(&trace);
 }
