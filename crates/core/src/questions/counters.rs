@@ -233,7 +233,7 @@ macro_rules! questions {
         /// What is counted.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct ObservationShape {
-            $($question: <<$counts as Counter>::Share as Share>::Shape,)+
+            $(pub(super) $question: <<$counts as Counter>::Share as Share>::Shape,)+
         }
 
         /// The counts over a set of requests.

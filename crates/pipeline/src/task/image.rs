@@ -16,8 +16,7 @@ use kvset_core::pool::set::{
 };
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{
-    ObserversImage, RestartsImage, RestoredObservers, RestoredRestarts, RestoredReuse, RestoredWorth,
-    ReuseImage, WorthImage,
+    ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SectionsImage, SectionsOfPools,
 };
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
@@ -49,46 +48,9 @@ pub struct TaskImage<'a> {
     /// How pools' page ids are made; nothing is written where none is known.
     #[serde(skip_serializing_if = "SchemesSection::is_empty")]
     id_schemes: SchemesSection<'a>,
-    /// What requests compute; nothing is written where no pool is asked what its cache is worth.
-    #[serde(skip_serializing_if = "WorthSection::is_empty")]
-    worth: WorthSection<'a>,
-    /// What requests would lose by a restart; nothing is written where no pool is asked.
-    #[serde(skip_serializing_if = "RestartsSection::is_empty")]
-    restarts: RestartsSection<'a>,
-}
-
-/// What requests of pools would lose by a restart, in order of name.
-#[derive(Debug, Serialize)]
-struct RestartsSection<'a> {
-    /// Tells it from the parts before.
-    mark: u8,
-    pools: Vec<(&'a str, RestartsImage<'a>)>,
-}
-
-/// What a section of restarts begins with.
-const RESTARTS_MARK: u8 = 4;
-
-impl RestartsSection<'_> {
-    fn is_empty(&self) -> bool {
-        self.pools.is_empty()
-    }
-}
-
-/// What requests of pools compute, in order of name.
-#[derive(Debug, Serialize)]
-struct WorthSection<'a> {
-    /// Tells it from the parts before.
-    mark: u8,
-    pools: Vec<(&'a str, WorthImage<'a>)>,
-}
-
-/// What a section of worth begins with.
-const WORTH_MARK: u8 = 3;
-
-impl WorthSection<'_> {
-    fn is_empty(&self) -> bool {
-        self.pools.is_empty()
-    }
+    /// What single questions keep; nothing is written where no pool is asked one.
+    #[serde(skip_serializing_if = "SectionsImage::is_empty")]
+    sections: SectionsImage<'a>,
 }
 
 /// The schemes of pools' page ids, in order of name.
@@ -127,8 +89,7 @@ pub struct RestoredTask {
 struct Trailing {
     arrivals: Option<RestoredSection>,
     id_schemes: Vec<(Box<str>, String)>,
-    worth: Vec<(Box<str>, RestoredWorth)>,
-    restarts: Vec<(Box<str>, RestoredRestarts)>,
+    sections: SectionsOfPools,
 }
 
 impl<'de> Deserialize<'de> for Trailing {
@@ -153,12 +114,7 @@ impl<'de> Deserialize<'de> for Trailing {
                         SCHEMES_MARK if last < mark => {
                             trailing.id_schemes = parts.next_element()?.unwrap_or_default();
                         }
-                        WORTH_MARK if last < mark => {
-                            trailing.worth = parts.next_element()?.unwrap_or_default();
-                        }
-                        RESTARTS_MARK if last < mark => {
-                            trailing.restarts = parts.next_element()?.unwrap_or_default();
-                        }
+                        _ if last < mark && trailing.sections.read(mark, &mut parts)? => {}
                         _ => return Err(A::Error::custom("what follows the state is no part of it")),
                     }
                     last = mark;
@@ -167,8 +123,9 @@ impl<'de> Deserialize<'de> for Trailing {
             }
         }
 
-        // Four parts, each behind its mark, and the end.
-        deserializer.deserialize_tuple(9, Marked)
+        // The parts, each behind its mark, and the end.
+        let parts = 2 + SectionsOfPools::QUESTIONS;
+        deserializer.deserialize_tuple(2 * parts + 1, Marked)
     }
 }
 
@@ -254,12 +211,8 @@ impl PartitionTask {
         let reuse =
             observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_reuse()?)));
         let reuse = reuse.collect();
-        let worth =
-            observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_worth()?)));
-        let worth = worth.collect();
-        let restarts =
-            observers.iter_mut().filter_map(|(name, observers)| Some((*name, observers.take_restarts()?)));
-        let restarts = restarts.collect();
+        let sections = observers.iter_mut().map(|(name, observers)| (*name, observers.take_sections()));
+        let sections = sections.collect();
         let schemes = pools.iter().filter_map(|(name, pool)| Some((*name, pool.id_scheme()?))).collect();
         TaskImage {
             log,
@@ -272,8 +225,7 @@ impl PartitionTask {
             reuse,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
-            worth: WorthSection { mark: WORTH_MARK, pools: worth },
-            restarts: RestartsSection { mark: RESTARTS_MARK, pools: restarts },
+            sections,
         }
     }
 
@@ -296,10 +248,10 @@ impl PartitionTask {
     ) -> Result<Self, TaskRestoreError> {
         let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
-        let Trailing { arrivals, id_schemes, worth, restarts } = trailing;
+        let Trailing { arrivals, id_schemes, sections } = trailing;
+        let sections = sections.by_pool().ok_or(TaskRestoreError::Beside)?;
         let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
-        let observers = rejoined(observers, worth, RestoredObservers::with_worth)?;
-        let observers = rejoined(observers, restarts, RestoredObservers::with_restarts)?;
+        let observers = rejoined(observers, sections, RestoredObservers::with_sections)?;
         let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = RestoredPoolSet { log, pools, timelines };

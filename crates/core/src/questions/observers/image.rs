@@ -1,16 +1,15 @@
 //! The state of what is asked alongside the estimates, as a snapshot keeps it.
 //!
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
-//! time, tenants and tiers lies behind that in turn, then what the cache is worth, and what restarts cost behind all else.
+//! time, tenants and tiers lies behind that in turn, and the [sections](super::sections) of single questions behind all else.
 
+use super::sections::{PoolSections, RestoredSections, Section, Unread, UnreadSections};
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
 use crate::questions::enabled::ObservedPool;
 use crate::questions::request_runs::{RequestRuns, RunLog};
-use crate::questions::restarts::{RestartsObserver, RestartsShare, RestartsTally};
 use crate::questions::retention::{RetentionShare, RetentionTally};
 use crate::questions::tenants::{TenantShare, TenantsTally};
-use crate::questions::worth::{WorthShare, WorthTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -25,51 +24,25 @@ pub struct ObserversImage<'a> {
     #[serde(skip)]
     reuse: Option<ReuseImage<'a>>,
     #[serde(skip)]
-    worth: Option<WorthImage<'a>>,
-    #[serde(skip)]
-    restarts: Option<RestartsImage<'a>>,
+    sections: PoolSections<'a>,
 }
 
 /// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
-#[derive(Debug, Serialize)]
-pub struct ReuseImage<'a> {
-    reuse: &'a ReuseObserver,
-    tallies: Vec<Parts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>>,
-    shares: Vec<Parts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>>,
-}
+pub type ReuseImage<'a> = Section<
+    &'a ReuseObserver,
+    Parts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>,
+    Parts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>,
+>;
 
-/// What requests compute, to be serialised; in the same order.
-#[derive(Debug, Default, Serialize)]
-pub struct WorthImage<'a> {
-    tallies: Vec<&'a WorthTally>,
-    shares: Vec<&'a WorthShare>,
-}
-
-/// What requests would lose by a restart, to be serialised; in the same order.
-#[derive(Debug, Serialize)]
-pub struct RestartsImage<'a> {
-    restarts: &'a RestartsObserver,
-    tallies: Vec<&'a RestartsTally>,
-    shares: Vec<&'a RestartsShare>,
-}
-
-/// The same as [`RestartsImage`], read back.
-#[derive(Debug, Deserialize)]
-pub struct RestoredRestarts {
-    restarts: Box<RestartsObserver>,
-    tallies: Vec<RestartsTally>,
-    shares: Vec<RestartsShare>,
-}
-
-/// The same as [`WorthImage`], read back.
-#[derive(Debug, Default, Deserialize)]
-pub struct RestoredWorth {
-    tallies: Vec<WorthTally>,
-    shares: Vec<WorthShare>,
-}
+/// The same, read back.
+pub type RestoredReuse = Section<Box<ReuseObserver>, ReuseTally, ReuseShare>;
 
 /// Of retention, of tenants and of runs.
 type Parts<R, T, L> = (Option<R>, Option<T>, Option<L>);
+
+type ReuseTally = Parts<RetentionTally, TenantsTally, RunLog>;
+
+type ReuseShare = Parts<RetentionShare, TenantShare, RequestRuns>;
 
 /// The same as [`ObserversImage`], read back.
 #[derive(Debug, Deserialize)]
@@ -80,17 +53,7 @@ pub struct RestoredObservers {
     #[serde(skip)]
     reuse: Option<RestoredReuse>,
     #[serde(skip)]
-    worth: Option<RestoredWorth>,
-    #[serde(skip)]
-    restarts: Option<RestoredRestarts>,
-}
-
-/// The same as [`ReuseImage`], read back.
-#[derive(Debug, Deserialize)]
-pub struct RestoredReuse {
-    reuse: Box<ReuseObserver>,
-    tallies: Vec<Parts<RetentionTally, TenantsTally, RunLog>>,
-    shares: Vec<Parts<RetentionShare, TenantShare, RequestRuns>>,
+    sections: RestoredSections,
 }
 
 /// What windows take back, in the order they gave it.
@@ -98,41 +61,32 @@ pub struct RestoredReuse {
 pub struct SavedWindows {
     tallies: std::vec::IntoIter<ObservationTally>,
     shares: std::vec::IntoIter<Observation>,
-    reuse_tallies: std::vec::IntoIter<Parts<RetentionTally, TenantsTally, RunLog>>,
-    reuse_shares: std::vec::IntoIter<Parts<RetentionShare, TenantShare, RequestRuns>>,
-    worth_tallies: std::vec::IntoIter<WorthTally>,
-    worth_shares: std::vec::IntoIter<WorthShare>,
-    restarts_tallies: std::vec::IntoIter<RestartsTally>,
-    restarts_shares: std::vec::IntoIter<RestartsShare>,
+    reuse: Unread<ReuseTally, ReuseShare>,
+    sections: UnreadSections,
 }
 
 impl<'a> ObserversImage<'a> {
     /// An image without any window's part yet.
     pub fn of(observers: &'a Observers) -> Self {
-        let reuse = observers.reuse.as_deref();
-        let reuse = reuse.map(|reuse| ReuseImage { reuse, tallies: Vec::new(), shares: Vec::new() });
-        let worth = observers.worth.as_ref().map(|_| WorthImage::default());
-        let restarts = observers.restarts.as_deref();
-        let restarts =
-            restarts.map(|restarts| RestartsImage { restarts, tallies: Vec::new(), shares: Vec::new() });
-        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, worth, restarts }
+        let sections = PoolSections {
+            worth: observers.worth.as_ref().map(|_| Section::of(&())),
+            restarts: observers.restarts.as_deref().map(Section::of),
+        };
+        let reuse = observers.reuse.as_deref().map(Section::of);
+        Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, sections }
     }
 
     /// Adds a window's, or a pane's, counts.
     pub fn push_tally(&mut self, tally: Option<&'a ObservationTally>) {
-        self.tallies.extend(tally);
-        if let Some((image, tally)) = self.reuse.as_mut().zip(tally) {
+        let Some(tally) = tally else { return };
+        self.tallies.push(tally);
+        if let Some(image) = &mut self.reuse {
             let ObservationTally { retention, tenants, runs, .. } = tally;
             let counts_some = retention.is_some() || tenants.is_some() || runs.is_some();
             let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
             image.tallies.extend(counts_some.then_some(parts));
         }
-        if let Some((image, tally)) = self.worth.as_mut().zip(tally) {
-            image.tallies.extend(tally.worth.as_deref());
-        }
-        if let Some((image, tally)) = self.restarts.as_mut().zip(tally) {
-            image.tallies.extend(tally.restarts.as_deref());
-        }
+        self.sections.push_tally(tally);
     }
 
     /// Adds the requests that a window holds.
@@ -142,8 +96,7 @@ impl<'a> ObserversImage<'a> {
             let Observation { retention, tenants, runs, .. } = share;
             let parts = (retention.as_deref(), tenants.as_deref(), runs.as_deref());
             self.reuse.iter_mut().for_each(|image| image.shares.push(parts));
-            self.worth.iter_mut().for_each(|image| image.shares.extend(share.worth.as_deref()));
-            self.restarts.iter_mut().for_each(|image| image.shares.extend(share.restarts.as_deref()));
+            self.sections.push_share(share);
         }
     }
 
@@ -152,14 +105,9 @@ impl<'a> ObserversImage<'a> {
         self.reuse.take()
     }
 
-    /// What requests compute, which a snapshot keeps behind that; `None` where nobody asks.
-    pub fn take_worth(&mut self) -> Option<WorthImage<'a>> {
-        self.worth.take()
-    }
-
-    /// What requests would lose by a restart, which a snapshot keeps behind that; `None` where nobody asks.
-    pub fn take_restarts(&mut self) -> Option<RestartsImage<'a>> {
-        self.restarts.take()
+    /// The sections of single questions, which a snapshot keeps behind that.
+    pub fn take_sections(&mut self) -> PoolSections<'a> {
+        std::mem::take(&mut self.sections)
     }
 }
 
@@ -169,14 +117,9 @@ impl RestoredObservers {
         Self { reuse: Some(reuse), ..self }
     }
 
-    /// Gives it back what [`ObserversImage::take_worth`] took.
-    pub fn with_worth(self, worth: RestoredWorth) -> Self {
-        Self { worth: Some(worth), ..self }
-    }
-
-    /// Gives it back what [`ObserversImage::take_restarts`] took.
-    pub fn with_restarts(self, restarts: RestoredRestarts) -> Self {
-        Self { restarts: Some(restarts), ..self }
+    /// Gives it back what [`ObserversImage::take_sections`] took.
+    pub fn with_sections(self, sections: RestoredSections) -> Self {
+        Self { sections, ..self }
     }
 
     /// What is followed of capacities that can be known, in followed pages, and what windows take back; `None` where it
@@ -190,36 +133,17 @@ impl RestoredObservers {
     ) -> Option<(Box<Observers>, SavedWindows)> {
         let rules = ReuseRules::of(config, capacities);
         let is_asked = rules.is_something();
-        let (mut reuse_tallies, mut reuse_shares, mut is_sound) = (Vec::new(), Vec::new(), !is_asked);
-        if let Some(RestoredReuse { mut reuse, tallies, shares }) = self.reuse.take() {
-            is_sound = is_asked && reuse.resume(rules, config);
-            self.observers.reuse = Some(reuse);
-            (reuse_tallies, reuse_shares) = (tallies, shares);
+        let mut is_sound = self.observers.resume(config, capacities, page_size, engine);
+        is_sound = is_sound && is_asked == self.reuse.is_some();
+        let mut reuse = Unread::default();
+        if let Some(Section { mut followed, tallies, shares }) = self.reuse {
+            is_sound = is_sound && followed.resume(rules, config);
+            self.observers.reuse = Some(followed);
+            reuse = (tallies.into_iter(), shares.into_iter());
         }
-        let (mut restarts_tallies, mut restarts_shares) = (Vec::new(), Vec::new());
-        let fresh = super::restarts_observer(config, capacities, page_size);
-        is_sound = is_sound && fresh.is_some() == self.restarts.is_some();
-        if let Some((RestoredRestarts { mut restarts, tallies, shares }, fresh)) =
-            self.restarts.take().zip(fresh)
-        {
-            is_sound = restarts.resume(fresh) && is_sound;
-            self.observers.restarts = Some(restarts);
-            (restarts_tallies, restarts_shares) = (tallies, shares);
-        }
-        let is_sound = self.observers.resume(config, capacities, page_size, engine) && is_sound;
-        let is_sound = is_sound && self.worth.is_some() == self.observers.worth.is_some();
-        let RestoredWorth { tallies: worth_tallies, shares: worth_shares } = self.worth.unwrap_or_default();
-        let saved = SavedWindows {
-            tallies: self.tallies.into_iter(),
-            shares: self.shares.into_iter(),
-            reuse_tallies: reuse_tallies.into_iter(),
-            reuse_shares: reuse_shares.into_iter(),
-            worth_tallies: worth_tallies.into_iter(),
-            worth_shares: worth_shares.into_iter(),
-            restarts_tallies: restarts_tallies.into_iter(),
-            restarts_shares: restarts_shares.into_iter(),
-        };
-        is_sound.then_some((self.observers, saved))
+        let sections = self.observers.resume_sections(self.sections, config, capacities, page_size)?;
+        let (tallies, shares) = (self.tallies.into_iter(), self.shares.into_iter());
+        is_sound.then_some((self.observers, SavedWindows { tallies, shares, reuse, sections }))
     }
 }
 
@@ -228,16 +152,11 @@ impl SavedWindows {
     pub fn tally(&mut self, shape: ObservationShape) -> Option<Box<ObservationTally>> {
         let mut tally = self.tallies.next()?;
         if shape.counts_reuse()
-            && let Some(parts) = self.reuse_tallies.next()
+            && let Some(parts) = self.reuse.0.next()
         {
             (tally.retention, tally.tenants, tally.runs) = boxed(parts);
         }
-        if shape.counts_worth() {
-            tally.worth = self.worth_tallies.next().map(Box::new);
-        }
-        if shape.counts_restarts() {
-            tally.restarts = self.restarts_tallies.next().map(Box::new);
-        }
+        self.sections.complete_tally(shape, &mut tally);
         Some(Box::new(tally))
     }
 
@@ -247,22 +166,19 @@ impl SavedWindows {
         requests: usize,
         shape: ObservationShape,
     ) -> impl Iterator<Item = Observation> + '_ {
-        let Self { shares, reuse_shares, worth_shares, restarts_shares, .. } = self;
-        shares.take(requests).map(move |share| {
-            let parts = if shape.counts_reuse() { reuse_shares.next() } else { None };
-            let (retention, tenants, runs) = boxed(parts.unwrap_or_default());
-            let worth = if shape.counts_worth() { worth_shares.next().map(Box::new) } else { None };
-            let restarts = if shape.counts_restarts() { restarts_shares.next().map(Box::new) } else { None };
-            Observation { retention, tenants, runs, worth, restarts, ..share }
+        let Self { shares, reuse, sections, .. } = self;
+        shares.take(requests).map(move |mut share| {
+            let parts = if shape.counts_reuse() { reuse.1.next() } else { None };
+            (share.retention, share.tenants, share.runs) = boxed(parts.unwrap_or_default());
+            sections.complete_share(shape, &mut share);
+            share
         })
     }
 
     /// Whether all was taken back.
     pub fn is_empty(&self) -> bool {
-        let reuse = self.reuse_tallies.len() + self.reuse_shares.len();
-        let worth = self.worth_tallies.len() + self.worth_shares.len();
-        let restarts = self.restarts_tallies.len() + self.restarts_shares.len();
-        self.tallies.len() + self.shares.len() + reuse + worth + restarts == 0
+        let reuse = self.reuse.0.len() + self.reuse.1.len();
+        self.tallies.len() + self.shares.len() + reuse == 0 && self.sections.is_empty()
     }
 }
 

@@ -10,16 +10,15 @@ mod image;
 mod lifetimes;
 mod observation;
 mod reuse;
+mod sections;
 #[cfg(test)]
 mod tests;
 
-pub use image::{
-    ObserversImage, RestartsImage, RestoredObservers, RestoredRestarts, RestoredReuse, RestoredWorth,
-    ReuseImage, SavedWindows, WorthImage,
-};
+pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
 pub use lifetimes::{Arrival, Lifetimes};
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
+pub use sections::{PoolSections, RestoredSections, SectionsImage, SectionsOfPools};
 
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
@@ -37,6 +36,7 @@ use crate::request::event::CachedTokens;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::tiers::TierEstimate;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
+use sections::{Section, UnreadSections};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -240,7 +240,6 @@ impl Observers {
         page_size: PageSize,
         engine: &Engine,
     ) -> bool {
-        self.worth = worth_observer(config, capacities).map(Box::new);
         let asked = &config.questions;
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.compares_measured(),
@@ -260,6 +259,37 @@ impl Observers {
         let sound =
             |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config.cache, engine);
         measured && is_countable(self.left_out) && as_many && routers.all(sound)
+    }
+
+    /// Takes back the sections of single questions; what windows take back of them, or `None` where they are not what the
+    /// configuration asks for.
+    fn resume_sections(
+        &mut self,
+        RestoredSections { worth, restarts }: RestoredSections,
+        config: ObservedPool<'_>,
+        capacities: &[u64],
+        page_size: PageSize,
+    ) -> Option<UnreadSections> {
+        let mut unread = UnreadSections::default();
+        self.worth = worth_observer(config, capacities).map(Box::new);
+        if self.worth.is_some() != worth.is_some() {
+            return None;
+        }
+        if let Some(Section { followed: (), tallies, shares }) = worth {
+            unread.worth = (tallies.into_iter(), shares.into_iter());
+        }
+        let fresh = restarts_observer(config, capacities, page_size);
+        if fresh.is_some() != restarts.is_some() {
+            return None;
+        }
+        if let Some((Section { mut followed, tallies, shares }, fresh)) = restarts.zip(fresh) {
+            if !followed.resume(fresh) {
+                return None;
+            }
+            self.restarts = Some(Box::new(followed));
+            unread.restarts = (tallies.into_iter(), shares.into_iter());
+        }
+        Some(unread)
     }
 
     /// Bytes of memory held, nearly.

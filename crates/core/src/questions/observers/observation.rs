@@ -85,16 +85,6 @@ impl ObservationShape {
         self.retention.is_some() || self.tenants.is_some() || self.runs.is_some()
     }
 
-    /// Whether it is counted what requests compute.
-    pub(super) fn counts_worth(self) -> bool {
-        self.worth.is_some()
-    }
-
-    /// Whether it is counted what requests would lose by a restart.
-    pub(super) fn counts_restarts(self) -> bool {
-        self.restarts.is_some()
-    }
-
     /// Whether anything is counted.
     pub fn is_something(self) -> bool {
         self != Self::default()

@@ -318,47 +318,65 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
 }
 
 /// A set's image as a snapshot keeps it: the pools, then what they are asked alongside, then of that time, tenants and
-/// tiers, then of worth, then of restarts.
-type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+/// tiers, then the sections of single questions.
+type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
     let PoolSetImage { log, mut pools, timelines } = set.image();
-    let mut observers: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_observers()).collect();
-    let reuse: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_reuse).collect();
-    let worth: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_worth).collect();
-    let restarts: Vec<_> = observers.iter_mut().filter_map(ObserversImage::take_restarts).collect();
+    let observers = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_observers()?)));
+    let mut observers: Vec<_> = observers.collect();
+    let reuse: Vec<_> = observers.iter_mut().filter_map(|(_, observers)| observers.take_reuse()).collect();
+    let sections: SectionsImage<'_> =
+        observers.iter_mut().map(|(name, observers)| (*name, observers.take_sections())).collect();
     let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
+    let observers: Vec<_> = observers.iter().map(|(_, observers)| observers).collect();
     let observers = postcard::to_allocvec(&observers).expect("bytes");
-    let [reuse, worth, restarts] =
-        [postcard::to_allocvec(&reuse), postcard::to_allocvec(&worth), postcard::to_allocvec(&restarts)]
-            .map(Result::unwrap);
-    (pools, observers, reuse, worth, restarts)
+    let reuse = postcard::to_allocvec(&reuse).expect("bytes");
+    (pools, observers, reuse, postcard::to_allocvec(&sections).expect("bytes"))
+}
+
+/// The sections of the one pool that a set of these tests has.
+struct ReadSections(Option<RestoredSections>);
+
+impl<'de> serde::Deserialize<'de> for ReadSections {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Marked;
+        impl<'de> serde::de::Visitor<'de> for Marked {
+            type Value = ReadSections;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("sections")
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut parts: A) -> Result<ReadSections, A::Error> {
+                let mut sections = SectionsOfPools::default();
+                while let Ok(Some(mark)) = parts.next_element::<u8>() {
+                    assert!(sections.read(mark, &mut parts)?, "{mark} is of no question");
+                }
+                let by_pool = sections.by_pool().expect("one pool");
+                Ok(ReadSections(by_pool.into_iter().next().map(|(_, sections)| sections)))
+            }
+        }
+        deserializer.deserialize_tuple(1 + 2 * SectionsOfPools::QUESTIONS, Marked)
+    }
 }
 
 fn restore(
     config: &PoolConfig,
-    (pools, observers, reuse, worth, restarts): &Kept,
+    (pools, observers, reuse, sections): &Kept,
 ) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
     let observers = postcard::from_bytes::<Vec<RestoredObservers>>(observers).expect("what is asked");
     let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
-    let mut worth = postcard::from_bytes::<Vec<RestoredWorth>>(worth).expect("what is asked").into_iter();
-    let mut restarts =
-        postcard::from_bytes::<Vec<RestoredRestarts>>(restarts).expect("what is asked").into_iter();
+    let mut sections = postcard::from_bytes::<ReadSections>(sections).expect("what is asked").0;
     let with_reuse = |observers: RestoredObservers| match reuse.next() {
         Some(reuse) => observers.with_reuse(reuse),
         None => observers,
     };
-    let with_worth = |observers: RestoredObservers| match worth.next() {
-        Some(worth) => observers.with_worth(worth),
+    let with_sections = |observers: RestoredObservers| match sections.take() {
+        Some(sections) => observers.with_sections(sections),
         None => observers,
     };
-    let with_restarts = |observers: RestoredObservers| match restarts.next() {
-        Some(restarts) => observers.with_restarts(restarts),
-        None => observers,
-    };
-    let mut observers = observers.into_iter().map(with_reuse).map(with_worth).map(with_restarts);
+    let mut observers = observers.into_iter().map(with_reuse).map(with_sections);
     let with = |(name, pool): (Box<str>, RestoredPool)| match observers.next() {
         Some(observers) => (name, pool.with_observers(observers)),
         None => (name, pool),
@@ -551,25 +569,30 @@ fn a_snapshot_of_other_questions_is_refused() {
     };
     assert!(without(|kept, none| kept.1 = none), "nothing was kept beside");
     assert!(without(|kept, none| kept.2 = none), "time and tenants are asked");
-    assert!(without(|kept, none| kept.3 = none), "worth is asked");
-    assert!(without(|kept, none| kept.4 = none), "restarts are asked");
+    let only = |change: fn(&mut Questions)| {
+        let mut questions = config.questions.clone();
+        change(&mut questions);
+        let sections = kept(&PoolConfig { questions, ..config.clone() }).3;
+        restore(&config, &(whole.0.clone(), whole.1.clone(), whole.2.clone(), sections)).is_err()
+    };
+    assert!(only(|questions| questions.restarts = false), "restarts are asked");
+    assert!(only(|questions| questions.worth = None), "worth is asked");
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
         let other = kept(&PoolConfig { questions, ..config.clone() });
-        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
+        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone());
         assert!(restore(&config, &other).is_err(), "other questions");
     }
     let fewer_capacities = kept(&PoolConfig {
         cache: CacheConfig { capacities: config.cache.capacities[1..].to_vec(), ..config.cache.clone() },
         ..config.clone()
     });
-    let fewer_columns =
-        (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3, whole.4.clone());
+    let fewer_columns = (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3);
     assert!(restore(&config, &fewer_columns).is_err(), "other capacities");
     let fewer = kept(&PoolConfig {
         cache: CacheConfig { target_ratios: vec![Ratio::ONE], ..config.cache.clone() },
         ..config.clone()
     });
-    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone(), whole.4.clone());
+    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone());
     assert!(restore(&config, &fewer).is_err(), "other target ratios");
 }
 
@@ -578,9 +601,9 @@ fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
     assert!(Observers::new(config.observed(), &[], PAGE).is_none());
     assert_eq!(
-        (kept(&config).1, kept(&config).2, kept(&config).3, kept(&config).4),
-        (vec![0], vec![0], vec![0], vec![0]),
-        "empty lists"
+        (kept(&config).1, kept(&config).2, kept(&config).3),
+        (vec![0], vec![0], Vec::new()),
+        "empty lists and no section"
     );
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
