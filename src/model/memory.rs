@@ -103,7 +103,7 @@ impl Deployment {
         let bytes_per_accelerator = left.result;
         let in_engine = CalculationStep {
             what: "tokens in an engine".to_owned(),
-            formula: "pages of (left / bytes a token on an accelerator) * cp".to_owned(),
+            formula: "pages of (left / bytes per token on an accelerator) * cp".to_owned(),
             numbers: format!("{bytes_per_accelerator} / ({token} * {page}) * {page} * {sharing}"),
             result: tokens,
         };
@@ -227,7 +227,7 @@ impl fmt::Display for KvMemory {
         )?;
         writeln!(
             f,
-            "  {} bytes a token on each accelerator that holds it",
+            "  {} bytes per token on each accelerator that holds it",
             self.bytes_per_token_per_accelerator
         )?;
         for step in &self.steps {
