@@ -43,7 +43,7 @@ pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -
         "p95",
         "p99",
     ];
-    let caption = format!("At {} tokens a second", worth.prefill_rate);
+    let caption = format!("At {} tokens per second", worth.prefill_rate);
     let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory a day"]);
     let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
     let shown: Vec<&WorthAt> = match named {

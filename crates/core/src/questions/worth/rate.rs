@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Most points of a rate.
 const MAX_POINTS: usize = 64;
 
-/// Largest rate, in tokens a second.
+/// Largest rate, in tokens per second.
 const MAX_RATE: f64 = 1e9;
 
 /// Tokens that one prefill worker computes a second: one number, or points by the context before the token.
@@ -17,7 +17,7 @@ const MAX_RATE: f64 = 1e9;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrefillRate {
-    /// Context in tokens, ascending, and tokens a second there. Not empty.
+    /// Context in tokens, ascending, and tokens per second there. Not empty.
     points: Vec<(f64, f64)>,
     /// As it was written.
     text: String,
@@ -26,7 +26,7 @@ pub struct PrefillRate {
 /// A text that is no rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no prefill rate: {reason} (expected tokens a second such as 12000, or at several contexts such as \
+    "`{text}` is no prefill rate: {reason} (expected tokens per second such as 12000, or at several contexts such as \
      14000@0,9000@32768)"
 )]
 pub struct RateError {

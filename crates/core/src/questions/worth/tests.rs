@@ -49,7 +49,7 @@ fn found(tokens: u64) -> FoundTokens {
     FoundTokens { tokens, load_seconds: 0.0 }
 }
 
-/// Requests every half a day at a thousand tokens a second, by prompt and what the smaller and the larger cache find.
+/// Requests every half a day at a thousand tokens per second, by prompt and what the smaller and the larger cache find.
 fn result(requests: &[(u64, u64, u64)], prices: Prices) -> WorthEstimate {
     let of = |(at, (prompt, less, more)): (usize, &(u64, u64, u64))| {
         let both = [*less, *more].map(|tokens| found(tokens.min(*prompt))).to_vec();
