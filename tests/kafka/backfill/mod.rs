@@ -239,6 +239,7 @@ fn a_backfill_answers_every_question_as_the_live_service_did() {
             worth.is_some_and(|worth| worth.capacities.len() == 3 && worth.provisioned.is_some())
         };
         assert!(told(is_worth) > 20);
+        assert!(told(|estimate| estimate.restarts.is_some()) > 20);
         let published = bench.backfill("asked", "earliest", "latest", WarmUp::None);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
     }

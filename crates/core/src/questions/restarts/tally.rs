@@ -110,19 +110,18 @@ impl RestartsTally {
     /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the day,
     /// where days are one: then it is that of every day.
     pub fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> Lost {
-        let mut by_minute = [0_u64; MINUTES_A_DAY as usize];
+        let mut by_minute = Vec::new();
         let mut sum = Sum::default();
         for hour in hours {
             for (minutes, key, found) in self.day_from(hour * MINUTES_AN_HOUR) {
                 let is_lost = minutes / MINUTES_AN_HOUR < i64::from(key.hours);
                 if is_lost && key.place as usize <= place {
                     sum.add(found.tokens, found.nanoseconds);
-                    let at = &mut by_minute[minutes as usize];
-                    *at = at.saturating_add(found.tokens);
+                    by_minute.push((minutes as u32, found.tokens));
                 }
             }
         }
-        Lost { tokens: sum.tokens, nanoseconds: sum.nanoseconds, warm_minutes: warm(&by_minute, sum.tokens) }
+        Lost { tokens: sum.tokens, nanoseconds: sum.nanoseconds, warm_minutes: warm(by_minute, sum.tokens) }
     }
 
     /// What is found within a day of a minute, with the minutes since that.
@@ -139,15 +138,16 @@ impl RestartsTally {
     }
 }
 
-/// The minutes in which so many tokens are lost that the cache is warm.
-fn warm(by_minute: &[u64], tokens: u64) -> Option<u32> {
+/// The minutes in which so many of the tokens are lost that the cache is warm.
+fn warm(mut by_minute: Vec<(u32, u64)>, tokens: u64) -> Option<u32> {
+    by_minute.sort_unstable();
     let enough = |lost: u64| u128::from(lost) * 100 >= u128::from(tokens) * u128::from(WARM_PERCENT);
     let mut lost = 0_u64;
-    let minute = by_minute.iter().position(|found| {
+    let warm = by_minute.into_iter().find(|(_, found)| {
         lost = lost.saturating_add(*found);
         tokens > 0 && enough(lost)
     });
-    minute.map(|minute| minute as u32 + 1)
+    warm.map(|(minute, _)| minute + 1)
 }
 
 impl Share for RestartsShare {
