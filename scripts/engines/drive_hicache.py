@@ -1,4 +1,5 @@
-"""SGLang's HiCache: its own UnifiedRadixCache with its own cache controller and host pool, one request at a time, on the CPU.
+"""SGLang's HiCache: its own UnifiedRadixCache with its own cache controller and host pool, on the CPU; one request at a time, or,
+where the settings say how long a step takes, requests that overlap.
 
 The steps are those of its scheduler, each by the engine's own function: `check_hicache_events` first in every step,
 `init_next_round_input` matches, `PrefillAdder.add_one_req` admits, loads back and pins, `ready_to_load_host_cache`
@@ -9,7 +10,7 @@ tensors of keys and values do not exist on either side: copies between them are 
 from array import array
 
 import torch
-from drive_sglang import MAX_CONTEXT, decode, prefill
+from drive_sglang import MAX_CONTEXT, decode, prefill, serve_together
 from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req
 from sglang.srt.managers.schedule_policy import AddReqResult, PrefillAdder
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
@@ -151,9 +152,9 @@ STACK = Stack()
 assembler.register_stack_strategy(STACK)
 
 
-def cache(server_args, page_size, device_pages, host_pages):
-    """A tree over so many usable pages of the device and of the host."""
-    rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
+def cache(server_args, page_size, device_pages, host_pages, requests=1):
+    """A tree over so many usable pages of the device and of the host, for so many requests in flight."""
+    rows = ReqToTokenPool(size=requests, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
     allocator = PagedTokenToKVPoolAllocator(
         size=device_pages * page_size,
         page_size=page_size,
@@ -191,6 +192,17 @@ def admit(tree, req):
         raise SystemExit("a request does not fit: give it a larger capacity")
 
 
+def load_and_prefill(tree, req):
+    """Matches a request, loads back what the host has of it and takes pages for the rest of its prompt; tokens found on the
+    device, and those loaded back."""
+    req.init_next_round_input(tree)
+    found = req.prefix_len
+    admit(tree, req)
+    tree.ready_to_load_host_cache()
+    prefill(tree, req)
+    return found, req.host_loaded_length
+
+
 def serve(tree, request, outputs_cached, name):
     """Serves one request to its end; pages found on the device, and pages loaded back from the host."""
     wanted = request.output_length if outputs_cached else 1
@@ -198,11 +210,7 @@ def serve(tree, request, outputs_cached, name):
     params.normalize(None)
     req = Req(name, "", array("q", request.prompt()), params)
     tree.check_hicache_events()
-    req.init_next_round_input(tree)
-    found = req.prefix_len
-    admit(tree, req)
-    tree.ready_to_load_host_cache()
-    prefill(tree, req)
+    found, loaded = load_and_prefill(tree, req)
     req.output_ids.append(request.unique_token)
     if wanted > 1:
         checkpoint_kv_cache(req, tree)
@@ -213,7 +221,6 @@ def serve(tree, request, outputs_cached, name):
             req.output_ids.append(request.unique_token)
     req.finished_reason = FINISH_LENGTH(length=wanted)
     req.finished_len = wanted
-    loaded = req.host_loaded_length
     release_kv_cache(req, tree, checkpoint=True)
     tree.flush_pending_backups()
     return found // request.page_size, loaded // request.page_size
@@ -224,7 +231,12 @@ def drive(requests, settings, capacity):
     device_pages, host_pages = capacity
     server_args = ServerArgs(model_path="none", device="cpu", hicache_write_policy=settings["write"])
     set_global_server_args_for_scheduler(server_args)
-    tree = cache(server_args, requests[0].page_size, device_pages, host_pages)
+    step_ms, page_size = settings.get("step_ms"), requests[0].page_size
+    tree = cache(server_args, page_size, device_pages, host_pages, len(requests) if step_ms else 1)
     cached = settings["outputs"] == "cached"
     with torch.inference_mode():
+        if step_ms:
+            begins, ends = UnifiedRadixCache.check_hicache_events, UnifiedRadixCache.flush_pending_backups
+            found = serve_together(tree, requests, cached, step_ms, load_and_prefill, begins, ends)
+            return [(device // page_size, host // page_size) for device, host in found]
         return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

@@ -112,13 +112,29 @@ def decode_together(tree, reqs):
         req.kv.kv_committed_len += 1
 
 
-def serve_together(tree, requests, outputs_cached, step_ms):
+def match_and_prefill(tree, req):
+    """Matches a request, and takes pages for the rest of its prompt; tokens found."""
+    req.init_next_round_input(tree)
+    found = req.prefix_len
+    req.extend_end = len(req.full_untruncated_fill_ids)
+    req.lock = tree.lock(req.last_node)
+    prefill(tree, req)
+    return found
+
+
+def nothing(_):
+    pass
+
+
+def serve_together(tree, requests, outputs_cached, step_ms, admit=match_and_prefill, begins=nothing, ends=nothing):
     """Serves requests that overlap, each from the first step that begins at its time or later. A step ends those that have all
-    their tokens, takes a token of each request in flight, and then prefills those that have come, one after another."""
+    their tokens, takes a token of each request in flight, and then prefills those that have come, one after another; what else
+    it begins and ends with is given. What `admit` found of each."""
     waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
     hits, running, at, most = [], [], 0, 0
     while waiting or running:
         at = max(at, waiting[0][0]) if not running else at
+        begins(tree)
         for req, wanted, _ in [each for each in running if len(each[0].output_ids) >= each[1]]:
             req.finished_reason = FINISH_LENGTH(length=wanted)
             req.finished_len = wanted
@@ -131,14 +147,11 @@ def serve_together(tree, requests, outputs_cached, step_ms):
         while waiting and waiting[0][0] <= at:
             _, name, request = waiting.pop(0)
             req, wanted = begin(request, outputs_cached, name)
-            req.init_next_round_input(tree)
-            hits.append(req.prefix_len // request.page_size)
-            req.extend_end = len(req.full_untruncated_fill_ids)
-            req.lock = tree.lock(req.last_node)
-            prefill(tree, req)
+            hits.append(admit(tree, req))
             req.output_ids.append(request.unique_token)
             checkpoint_kv_cache(req, tree)
             running.append((req, wanted, request.unique_token))
+        ends(tree)
         most = max(most, len(running))
         at += 1
     print(f"at most {most} in flight", flush=True)
@@ -169,11 +182,7 @@ def answer(tree, req, wanted, token, step):
 def serve(tree, request, outputs_cached, name):
     """Serves one request to its end; pages found in the cache."""
     req, wanted = begin(request, outputs_cached, name)
-    req.init_next_round_input(tree)
-    hits = req.prefix_len
-    req.extend_end = len(req.full_untruncated_fill_ids)
-    req.lock = tree.lock(req.last_node)
-    prefill(tree, req)
+    hits = match_and_prefill(tree, req)
     answer(tree, req, wanted, request.unique_token, decode)
     return hits // request.page_size
 
@@ -198,5 +207,6 @@ def drive(requests, settings, capacity):
     cached = settings["outputs"] == "cached"
     with torch.inference_mode():
         if together:
-            return serve_together(tree, requests, cached, settings["step_ms"])
+            found = serve_together(tree, requests, cached, settings["step_ms"])
+            return [tokens // requests[0].page_size for tokens in found]
         return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

@@ -132,6 +132,9 @@ HICACHES = [
 ]
 
 
+# The same while requests overlap, on devices that hold what is in flight.
+HICACHE_LOADS = [("paced-16", "cached", 100, [(1500, 400), (1500, 2000), (2000, 1000), (3000, 2000)])]
+
 # SGLang with a pool of its own for windows: gpt-oss and Gemma 3, at its default ratio of tokens and at others, in chunks and in
 # one. Capacities are blocks of one group's layers, split by the engine's rule. The smallest pools of windows hold less than
 # a prompt, which is then computed in smaller steps.
@@ -217,9 +220,9 @@ def offload(workload, options, pages, capacities):
     return Recording("vllm", workload, name, settings, capacities)
 
 
-def hicache(workload, outputs, capacities, write):
-    settings = {"outputs": outputs, "write": write}
-    name = f"sglang_hicache_{workload}_{write.replace('_', '-')}_{outputs}"
+def hicache(workload, outputs, capacities, write, step_ms=None):
+    settings = {"outputs": outputs, "write": write} | ({"step_ms": step_ms} if step_ms else {})
+    name = f"sglang_hicache_{'load_' if step_ms else ''}{workload}_{write.replace('_', '-')}_{outputs}"
     return Recording("sglang", workload, name, settings, capacities)
 
 
@@ -257,6 +260,7 @@ def recordings(engine):
         ]
         hicaches = [hicache(*each, write) for each in HICACHES for write in WRITES]
         loads = [sglang_load(*each) for each in SGLANG_LOADS]
+        loads += [hicache(*each[:2], each[3], write, each[2]) for each in HICACHE_LOADS for write in WRITES]
         pools = [windows(*each) for each in SGLANG_WINDOWS] + [states(*each) for each in SGLANG_STATES]
         return plain + drafts + hicaches + pools + loads
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]

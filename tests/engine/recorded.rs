@@ -125,7 +125,8 @@ impl Recorded {
         let host = format!("hicache:{}p", result.host_pages.expect("a host"));
         let policy = self.settings.write.as_deref().unwrap_or_default().replace('_', "-");
         let (device, page_size) = (format!("{}p", result.capacity_pages), self.page_size.to_string());
-        kvset(&["replay", "--engine", "sglang", "--outputs", &self.settings.outputs])
+        let overlap = if self.settings.step_ms.is_some() { "on" } else { "off" };
+        kvset(&["replay", "--engine", "sglang", "--overlap", overlap, "--outputs", &self.settings.outputs])
             .args(["--page-size", &page_size, "--capacities", &device, "--below", &host])
             .args(["--hicache-write", &policy, "--per-request"])
             .arg(rows)
@@ -423,10 +424,10 @@ fn requests_equal_sglang_with_a_pool_of_states() {
 }
 
 #[test]
-fn requests_equal_sglang_with_hicache_on_device_and_host() {
+fn requests_equal_sglang_with_hicache_on_device_and_host_where_they_overlap_too() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
-    assert_eq!(recordings.len(), 9);
+    assert_eq!(recordings.len(), 12);
     for (name, recorded) in recordings {
         let folder = tempfile::tempdir().expect("a folder");
         let (trace, rows) = (recorded.generate(folder.path()), folder.path().join("rows.jsonl"));
@@ -480,7 +481,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 101);
+    assert_eq!(recordings.len(), 104);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -8,6 +8,7 @@ use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
+use kvset::core::engines::sglang::WritePolicy;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
@@ -128,6 +129,25 @@ fn config_of_others_under_load() -> Arc<TaskConfig> {
     })
 }
 
+/// A task with pools of SGLang over a host tier, written to in two ways, whose requests overlap.
+fn config_of_hosts_under_load() -> Arc<TaskConfig> {
+    let config = config_of_rules_under_load();
+    let pool = |(name, hicache_write): (&str, WritePolicy)| {
+        let own = PoolConfig::clone(config.pools.of("windows"));
+        let hicache = Some("40p".parse().expect("pages"));
+        let rules =
+            EngineRules { overlap: OverlapMode::On, hicache, hicache_write, ..EngineRules::default() };
+        let cache = CacheConfig { profile: Profile::Sglang, rules, ..own.cache };
+        (name.to_owned(), PoolConfig { cache, ..own })
+    };
+    let others = config.pools.default_pool().clone();
+    let named = [("back", WritePolicy::WriteBack), ("through", WritePolicy::WriteThrough)].map(pool);
+    Arc::new(TaskConfig {
+        pools: PoolConfigs::new(others, named).expect("usable").into(),
+        ..TaskConfig::clone(&config)
+    })
+}
+
 /// Compares a task that was stopped with one that was not, and with the frozen files of a folder.
 fn goes_on(config: fn() -> Arc<TaskConfig>, pools: &[&'static str], folder: &str) -> String {
     let mut unstopped = fresh(config(), &from_the_start());
@@ -157,6 +177,11 @@ fn caches_with_requests_in_flight_are_read_for_ever() {
 #[test]
 fn caches_of_other_engines_with_requests_in_flight_are_read_for_ever() {
     goes_on(config_of_others_under_load, &["drafts", "process", "sglang"], "loaded_others");
+}
+
+#[test]
+fn caches_over_a_host_with_requests_in_flight_are_read_for_ever() {
+    goes_on(config_of_hosts_under_load, &["back", "through"], "loaded_hosts");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! SGLang's cache with HiCache, transcribed step by step: a node owns its ids and a map of its children, what to evict is
 //! found by looking at every node, locks are counted, nodes on both sides are a list.
 
+use super::slow_load::SlowCache;
+use super::slow_sglang::SlowAsked;
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Node {
     ids: Vec<u64>,
     children: BTreeMap<u64, usize>,
@@ -18,7 +20,7 @@ struct Node {
     gone: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SlowHicache {
     nodes: Vec<Node>,
     free: u64,
@@ -32,6 +34,29 @@ pub struct SlowHicache {
     next_private: u64,
     /// Pages written to the host since the start.
     pub written: u64,
+}
+
+/// What a prompt found, where it ends, and the pages it holds that are in no node.
+struct Entered {
+    device: u64,
+    loaded: u64,
+    node: usize,
+    held: u64,
+}
+
+/// A request in flight.
+#[derive(Debug, Clone)]
+pub struct SlowRequest {
+    prompt: Vec<u64>,
+    outputs: Vec<u64>,
+    /// Tokens of the prompt, and of the output stored so far and in all.
+    tokens: u64,
+    done: u64,
+    all: u64,
+    device: u64,
+    pub loaded: u64,
+    node: usize,
+    held: u64,
 }
 
 impl SlowHicache {
@@ -61,57 +86,51 @@ impl SlowHicache {
 
     /// Pages of a request that are found on the device and loaded back from the host. The request must fit the device.
     pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> (u64, u64) {
-        let page = self.page;
-        let prompt = ids[..(n / page) as usize].to_vec();
-        let kv = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
-        let mut outputs: Vec<u64> = known_outputs.to_vec();
-        outputs.truncate((kv / page - n / page) as usize);
-        while (outputs.len() as u64) < kv / page - n / page {
-            outputs.push(self.next_private);
-            self.next_private += 1;
+        let (ids, known_outputs) = (ids.to_vec(), known_outputs.to_vec());
+        let asked = SlowAsked { ids, input: n, output: sampled, known_outputs };
+        let mut request = self.begin(&asked).expect("the request fits the device");
+        let found = (request.device, request.loaded);
+        for _ in 0..request.all {
+            self.evict_some(1);
+            self.decode(&mut request).expect("the request fits the device");
         }
-        let limit = n.saturating_sub(1) / page;
-        let best = self.matched(&prompt[..limit as usize]);
+        self.finish(request);
+        found
+    }
+
+    /// Matches a prompt, loads back what the host has of it, takes pages for so many tokens and inserts the prompt.
+    fn enter(&mut self, prompt: &[u64], limit: u64, tokens: u64) -> Option<Entered> {
+        let best = self.matched(&prompt[..prompt.len().min(limit as usize)]);
         let own = self.path(best).into_iter().find(|&node| self.nodes[node].on_device).expect("the root is");
         let device: u64 = self.path(own).iter().map(|&node| self.pages(node)).sum();
         let found: u64 = self.path(best).iter().map(|&node| self.pages(node)).sum();
         self.lock(own, 1);
+        let slots = tokens.div_ceil(self.page);
+        let unlocked = self.nodes.iter().filter(|node| !node.gone && node.on_device && node.locks == 0);
+        if self.free + unlocked.map(|node| node.ids.len() as u64).sum::<u64>() < slots - device + 1 {
+            self.lock(own, -1);
+            return None;
+        }
         let loaded = self.load_back(best, found - device);
-        let mut node = if loaded > 0 { best } else { own };
+        let node = if loaded > 0 { best } else { own };
         self.lock(node, 1);
         self.lock(own, -1);
         let hits = device + loaded;
-        self.evict((n - hits * page + page).div_ceil(page));
-        let mut held = n.div_ceil(page) - hits;
+        self.evict_some(slots - hits + 1);
+        let mut held = slots - hits;
         self.free -= held;
-        let (end, taken) = self.insert(&prompt, 0);
+        let (end, taken) = self.insert(prompt, 0);
         let own_pages = prompt.len() as u64 - hits;
         self.free += own_pages - taken;
         held -= own_pages;
         self.lock(end, 1);
         self.lock(node, -1);
-        node = end;
-        self.end_loads(node);
-        if self.outputs_cached {
-            for token in n..kv {
-                let begins = token.is_multiple_of(page);
-                if begins || self.free > 0 || self.oldest_leaf().is_some() {
-                    self.evict(1);
-                }
-                self.free -= u64::from(begins);
-                held += u64::from(begins);
-            }
-            let whole = [prompt.clone(), outputs.clone()].concat();
-            let (_, taken) = self.insert(&whole, prompt.len());
-            held -= outputs.len() as u64;
-            self.free += outputs.len() as u64 - taken;
-            if !prompt.is_empty() && !outputs.is_empty() {
-                self.insert(&prompt, prompt.len());
-            }
-        }
-        self.free += held;
-        self.lock(node, -1);
-        (device, loaded)
+        self.end_loads(end);
+        Some(Entered { device, loaded, node: end, held })
+    }
+
+    fn takes_page(&self, request: &SlowRequest, token: u64) -> bool {
+        (request.tokens + token - 1).is_multiple_of(self.page)
     }
 
     fn pages(&self, node: usize) -> u64 {
@@ -190,7 +209,7 @@ impl SlowHicache {
             return 0;
         }
         self.lock(best, 1);
-        self.evict(pages);
+        self.evict_some(pages);
         self.free -= pages;
         for node in self.path(best) {
             if !self.nodes[node].on_device {
@@ -323,9 +342,11 @@ impl SlowHicache {
         leaves.min_by_key(|&node| self.nodes[node].stamp)
     }
 
-    fn evict(&mut self, wanted: u64) {
-        while self.free < wanted {
-            let leaf = self.oldest_leaf().expect("the request fits the device");
+    /// Evicts until so many pages are free, or nothing can go.
+    fn evict_some(&mut self, wanted: u64) {
+        while self.free < wanted
+            && let Some(leaf) = self.oldest_leaf()
+        {
             if !self.nodes[leaf].on_host && self.threshold.is_none() && self.write(leaf) {
                 self.note_duplicate(leaf);
             }
@@ -352,5 +373,87 @@ impl SlowHicache {
         self.nodes[parent].children.remove(&first);
         self.nodes[node].gone = true;
         self.duplicates.retain(|other| *other != node);
+    }
+}
+
+impl SlowCache for SlowHicache {
+    type Asked = SlowAsked;
+    type Request = SlowRequest;
+
+    fn begin(&mut self, asked: &SlowAsked) -> Option<SlowRequest> {
+        let (page, tokens) = (self.page, asked.input);
+        let prompt = asked.ids[..(tokens / page) as usize].to_vec();
+        let all = if self.outputs_cached { asked.output.saturating_sub(1) } else { 0 };
+        let mut outputs = asked.known_outputs.clone();
+        outputs.truncate(((tokens + all) / page - tokens / page) as usize);
+        while (outputs.len() as u64) < (tokens + all) / page - tokens / page {
+            outputs.push(self.next_private);
+            self.next_private += 1;
+        }
+        let Entered { device, loaded, node, held } =
+            self.enter(&prompt, tokens.saturating_sub(1) / page, tokens)?;
+        Some(SlowRequest { prompt, outputs, tokens, done: 0, all, device, loaded, node, held })
+    }
+
+    fn try_begin(&mut self, asked: &SlowAsked) -> Option<SlowRequest> {
+        self.begin(asked)
+    }
+
+    fn wants(&self, request: &SlowRequest) -> bool {
+        let SlowRequest { done, all, .. } = *request;
+        let behind = done > 0 && self.takes_page(request, done);
+        done < all && (done == 0 || behind || self.takes_page(request, done + 1))
+    }
+
+    fn before_tokens(&mut self, in_flight: usize) {
+        self.evict_some(in_flight as u64);
+    }
+
+    fn hits(request: &SlowRequest) -> u64 {
+        request.device
+    }
+
+    fn stored(request: &SlowRequest) -> (u64, u64) {
+        (request.done, request.all)
+    }
+
+    fn decode(&mut self, request: &mut SlowRequest) -> Option<()> {
+        if self.takes_page(request, request.done + 1) {
+            self.evict_some(1);
+            self.free = self.free.checked_sub(1)?;
+            request.held += 1;
+        }
+        request.done += 1;
+        Some(())
+    }
+
+    fn finish(&mut self, request: SlowRequest) {
+        let SlowRequest { prompt, outputs, node, mut held, done, all, .. } = request;
+        let outputs = if done == all { outputs } else { Vec::new() };
+        let whole = [prompt.clone(), outputs.clone()].concat();
+        let (_, taken) = self.insert(&whole, prompt.len());
+        held -= outputs.len() as u64;
+        self.free += outputs.len() as u64 - taken;
+        if !prompt.is_empty() && !outputs.is_empty() {
+            self.insert(&prompt, prompt.len());
+        }
+        self.free += held;
+        self.lock(node, -1);
+    }
+
+    fn preempt(&mut self, request: &SlowRequest) {
+        self.free += request.held;
+        self.lock(request.node, -1);
+    }
+
+    fn resume(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        let tokens = preempted.tokens + (preempted.done + 1).min(preempted.all);
+        let limit = tokens.saturating_sub(1) / self.page;
+        let Entered { node, held, .. } = self.enter(&preempted.prompt, limit, tokens)?;
+        Some(SlowRequest { node, held, done: tokens - preempted.tokens, ..preempted.clone() })
+    }
+
+    fn try_resume(&mut self, preempted: &SlowRequest) -> Option<SlowRequest> {
+        self.resume(preempted)
     }
 }

@@ -197,7 +197,7 @@ impl Settings {
     /// Records are held back where requests that overlap are modelled, and nowhere else.
     fn check_hold_back(&self, notes: &mut Notes<'_>) {
         let reason = "is for requests that overlap: leave it out, or choose the engine \"leaf-first\", \"vllm\", \"lmcache\", \
-                      \"lmcache-mp\", \"mooncake\", or \"sglang\" with no host tier and no windows, and overlap \"on\"";
+                      \"lmcache-mp\", \"mooncake\", or \"sglang\" with no windows and no states, and overlap \"on\"";
         let estimate = &self.estimate;
         let of_pools = self.pools.iter().map(|pool| &pool.name[..]);
         let is_modelled =

@@ -481,7 +481,7 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").cache.rules, rules);
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
     let rules = load(host, &[]).expect("valid").pool_config("any").cache.rules;
-    assert_eq!(texts(rules.options_of(Profile::Sglang)), ["5000p", "write-back"]);
+    assert_eq!(texts(rules.options_of(Profile::Sglang)), ["5000p", "write-back", "on"]);
     let windows = "[estimate]\nengine = \"sglang\"\nattention = \"full+window:128\"\nswa_full_tokens_ratio = 0.5\n\
                    [[pools]]\nname = \"next\"\nswa_full_tokens_ratio = 0.1\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
     let windows = load(windows, &[]).expect("valid");

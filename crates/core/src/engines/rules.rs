@@ -113,8 +113,8 @@ pub enum Needs {
     HostTier,
     /// No such tier.
     NoHostTier,
-    /// No such tier, and no pool for windows or states.
-    OnePool,
+    /// No pool for windows or states alongside that of full attention, in SGLang.
+    NoOtherPool,
 }
 
 impl Needs {
@@ -129,7 +129,7 @@ impl Needs {
             Self::OtherPool => rules.has_other_pool(engine),
             Self::HostTier => rules.hicache.is_some(),
             Self::NoHostTier => rules.hicache.is_none(),
-            Self::OnePool => rules.hicache.is_none() && !rules.has_other_pool(engine),
+            Self::NoOtherPool => !rules.has_other_pool(engine),
         }
     }
 
@@ -144,7 +144,7 @@ impl Needs {
             Self::OtherPool => "windows or states alongside full attention, no host tier and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
-            Self::OnePool => "no host tier, no windows and no states",
+            Self::NoOtherPool => "no windows and no states",
         }
     }
 
@@ -164,7 +164,7 @@ impl Needs {
             }
             Self::HostTier => Some("give --below hicache:SIZE"),
             Self::NoHostTier => Some("leave --below hicache out"),
-            Self::OnePool => Some("leave --below hicache and --attention out"),
+            Self::NoOtherPool => Some("leave --attention out"),
         }
     }
 }
@@ -429,7 +429,7 @@ engine_options! {
             engines: &[
                 (Profile::LeafFirst, Needs::Nothing),
                 (Profile::Vllm, Needs::Nothing),
-                (Profile::Sglang, Needs::OnePool),
+                (Profile::Sglang, Needs::NoOtherPool),
                 (Profile::Lmcache, Needs::Nothing),
                 (Profile::LmcacheMp, Needs::Nothing),
                 (Profile::Mooncake, Needs::Nothing),

@@ -76,7 +76,10 @@ impl<C: LoadedCache + PointCache> PointCache for Load<C> {
     }
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.arrive(event))
+        let (_, written) = self.cache.host();
+        let hits = self.arrive(event);
+        let (host_hits, written_since) = self.cache.host();
+        Found { hits, host_hits, host_writes: written_since - written }
     }
 
     fn refused(&self) -> u64 {

@@ -66,6 +66,7 @@ enum Caches {
     MooncakeLoads(Vec<Load<MooncakeCache>>),
     LmcacheLoads(Vec<Load<LmcacheCache>>),
     States(States),
+    HicacheLoads(Vec<Load<HicacheCache>>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -143,6 +144,7 @@ impl Caches {
             Self::None => {}
             Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::HicacheLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
             Self::DraftSglang(DraftSglang { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
@@ -202,6 +204,11 @@ trait PointCache {
     /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
     fn refused(&self) -> u64 {
         0
+    }
+    /// Pages of its host tier that the latest request in flight had loaded back, and those written to it since the start: none where
+    /// it has none.
+    fn host(&self) -> (u64, u64) {
+        (0, 0)
     }
     fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
@@ -322,6 +329,11 @@ impl CacheBank {
             (Caches::Hicache(caches), Profile::Sglang) => {
                 config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
             }
+            (Caches::HicacheLoads(loads), Profile::Sglang) => {
+                config.models_overlap()
+                    && config.rules.hicache.is_some()
+                    && all(loads, capacities, config, page_size)
+            }
             (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
             (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
             (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
@@ -384,7 +396,7 @@ impl CacheBank {
             None => self.caches.each(|cache| take(cache.serve(event))),
         }
         self.last_ceiling = match &self.caches {
-            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) => None,
+            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::HicacheLoads(_) => None,
             Caches::Mooncake(_) | Caches::MooncakeLoads(_) => None,
             Caches::SglangLoads(SglangLoads { ceiling: None, .. }) => None,
             Caches::Lmcache(_)
@@ -438,6 +450,7 @@ impl CacheBank {
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
                 Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
             }
+            Caches::Hicache(caches) => Caches::HicacheLoads(caches.into_iter().map(Load::new).collect()),
             Caches::Lmcache(caches) => Caches::LmcacheLoads(caches.into_iter().map(Load::new).collect()),
             Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(caches.into_iter().map(Load::new).collect()),
             Caches::Mooncake(caches) => Caches::MooncakeLoads(caches.into_iter().map(Load::new).collect()),
@@ -451,6 +464,7 @@ impl CacheBank {
             self.caches,
             Caches::HybridLoads(_)
                 | Caches::SglangLoads(_)
+                | Caches::HicacheLoads(_)
                 | Caches::LmcacheLoads(_)
                 | Caches::LmcacheMpLoads(_)
                 | Caches::MooncakeLoads(_)
@@ -492,6 +506,7 @@ impl CacheBank {
             Caches::None => Vec::new(),
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
+            Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
             Caches::Windows(Windows { caches, .. }) => all(caches),
             Caches::States(States { caches, .. }) => all(caches),
@@ -518,6 +533,7 @@ impl CacheBank {
             Caches::None => 0,
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
+            Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Windows(Windows { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::States(States { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),

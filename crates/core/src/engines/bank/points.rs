@@ -39,6 +39,10 @@ impl PointCache for HicacheCache {
         Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
     }
 
+    fn host(&self) -> (u64, u64) {
+        (self.loaded(), self.written().0)
+    }
+
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
     }

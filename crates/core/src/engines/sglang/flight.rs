@@ -4,7 +4,7 @@
 use super::SglangCache;
 use super::node::{NodeIndex, ROOT};
 use super::shape::Shape;
-use super::tree::Touching;
+use super::tree::{Touching, Tree};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use serde::{Deserialize, Serialize};
@@ -35,25 +35,97 @@ impl SglangRequest {
     }
 }
 
-impl SglangCache {
+/// A radix tree over a device whose requests in flight hold pages of it.
+pub(super) trait FlyingTree {
+    fn tree(&self) -> &Tree;
+    fn tree_mut(&mut self) -> &mut Tree;
+    /// Pages of the device.
+    fn pages(&self) -> u64;
+    /// Tokens per page.
+    fn page(&self) -> u64;
+    /// Pages that requests in flight hold and that are in no node.
+    fn held(&mut self) -> &mut u64;
     /// Free pages.
-    fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.tree.pages() + self.held)
-    }
+    fn free(&self) -> u64;
+    /// Counts a request that is turned away.
+    fn refuse(&mut self);
+    /// The shape of a request, and its ids, prompt then known outputs.
+    fn shape(&self, event: &RequestEvent<'_>) -> Shape;
+    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64>;
+    /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to `slots` pages in all,
+    /// and inserts it; gives its hits and its last node, which is locked. `None` where there is no room.
+    fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)>;
+    /// Touches the path that ends at a node, and inserts known and private pages behind its `prompt_pages`.
+    fn place_outputs(&mut self, tail: NodeIndex, prompt_pages: usize, outputs: &[u64], private: u32);
+    /// Evicts a leaf of the device; whether there was one.
+    fn evict_leaf(&mut self) -> bool;
 
     /// Whether so many pages are free, or would be.
     fn has_room(&self, wanted: u64) -> bool {
-        self.free() + self.tree.unlocked_pages() >= wanted
+        self.free() + self.tree().unlocked_pages() >= wanted
     }
 
     /// Evicts until so many pages are free, or nothing is left to evict.
     fn evict_until_free(&mut self, wanted: u64) {
-        while self.free() < wanted && self.tree.evict_oldest_leaf() {}
+        while self.free() < wanted && self.evict_leaf() {}
     }
 
-    /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to `slots` pages in all,
-    /// and inserts it; gives its hits and its last node.
-    fn insert_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)> {
+    /// The ids of the path that ends at a node.
+    fn ids_to(&self, tail: NodeIndex) -> Vec<u64> {
+        let mut path = Vec::new();
+        self.tree().path_to(tail, &mut path);
+        path[1..].iter().flat_map(|node| self.tree().label(*node)).copied().collect()
+    }
+
+    /// Lets go of what a request holds apart from its own pages, which are gone then.
+    fn let_go(&mut self, request: &mut SglangRequest) {
+        *self.held() -= std::mem::take(&mut request.held);
+        if std::mem::take(&mut request.is_locked) {
+            self.tree_mut().unlock(request.tail);
+        }
+    }
+}
+
+impl FlyingTree for SglangCache {
+    fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
+    fn pages(&self) -> u64 {
+        self.capacity
+    }
+
+    fn page(&self) -> u64 {
+        u64::from(self.page_size.get())
+    }
+
+    fn held(&mut self) -> &mut u64 {
+        &mut self.held
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.tree.pages() + self.held)
+    }
+
+    fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    fn shape(&self, event: &RequestEvent<'_>) -> Shape {
+        Shape::of(event, self.page_size, self.outputs, self.drafts)
+    }
+
+    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64> {
+        let mut ids = Vec::new();
+        self.take_ids(event, shape, &mut ids);
+        ids
+    }
+
+    fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)> {
         self.path.clear();
         self.path.push(ROOT);
         let hits = self.tree.descend(&mut self.path, &prompt[..looked_up], 0, Touching::No);
@@ -75,34 +147,37 @@ impl SglangCache {
         Some((hits as u64, tail))
     }
 
-    /// Lets go of what a request holds apart from its own pages, which are gone then.
-    fn let_go(&mut self, request: &mut SglangRequest) {
-        self.held -= std::mem::take(&mut request.held);
-        if std::mem::take(&mut request.is_locked) {
-            self.tree.unlock(request.tail);
-        }
+    fn place_outputs(&mut self, tail: NodeIndex, _: usize, outputs: &[u64], private: u32) {
+        let mut path = std::mem::take(&mut self.path);
+        self.tree.path_to(tail, &mut path);
+        self.tree.touch_all(&path);
+        self.tree.insert(&mut path, outputs, 0, private);
+        self.path = path;
+    }
+
+    fn evict_leaf(&mut self) -> bool {
+        self.tree.evict_oldest_leaf()
     }
 }
 
-impl LoadedCache for SglangCache {
+impl<C: FlyingTree> LoadedCache for C {
     type Request = SglangRequest;
     type Saved = SglangRequest;
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<SglangRequest> {
-        let shape = Shape::of(event, self.page_size, self.outputs, self.drafts);
-        if shape.least_capacity() > self.capacity {
-            self.refused += 1;
+        let shape = self.shape(event);
+        if shape.least_capacity() > self.pages() {
+            self.refuse();
             return Begun::Refused;
         }
-        let mut ids = std::mem::take(&mut self.ids);
-        self.take_ids(event, &shape, &mut ids);
-        let begun = self.insert_prompt(&ids[..shape.prompt_pages], shape.hit_limit, shape.prompt_slots);
-        let outputs = ids[shape.prompt_pages..].to_vec();
-        self.ids = ids;
-        let Some((hits, tail)) = begun else { return Begun::Waits };
+        let mut ids = self.ids(event, &shape);
+        let outputs = ids.split_off(shape.prompt_pages);
+        let Some((hits, tail)) = self.place_prompt(&ids, shape.hit_limit, shape.prompt_slots) else {
+            return Begun::Waits;
+        };
         let held = shape.prompt_slots - shape.prompt_pages as u64;
-        self.held += held;
-        self.tree.compact();
+        *self.held() += held;
+        self.tree_mut().compact();
         let request =
             SglangRequest { tail, is_locked: true, prompt: Vec::new(), outputs, shape, done: 0, held };
         Begun::Runs(request, hits)
@@ -110,7 +185,7 @@ impl LoadedCache for SglangCache {
 
     /// A free page is wanted before every token, so besides tokens that take one the first and those behind them count.
     fn next_token(&self, request: &SglangRequest) -> Option<u64> {
-        let (SglangRequest { shape, done, .. }, page) = (request, u64::from(self.page_size.get()));
+        let (SglangRequest { shape, done, .. }, page) = (request, self.page());
         let next = done + 1;
         let is_next = *done == 0 || request.takes_page(*done, page);
         let token = match is_next {
@@ -126,12 +201,12 @@ impl LoadedCache for SglangCache {
 
     fn grow(&mut self, request: &mut SglangRequest) -> bool {
         let Some(token) = self.next_token(request) else { return true };
-        if request.takes_page(token, u64::from(self.page_size.get())) {
+        if request.takes_page(token, self.page()) {
             self.evict_until_free(1);
             if self.free() == 0 {
                 return false;
             }
-            self.held += 1;
+            *self.held() += 1;
             request.held += 1;
         }
         request.done = token;
@@ -140,26 +215,20 @@ impl LoadedCache for SglangCache {
 
     fn finish(&mut self, mut request: SglangRequest) {
         let is_whole = self.next_token(&request).is_none();
-        let mut path = std::mem::take(&mut self.path);
-        self.tree.path_to(request.tail, &mut path);
-        self.tree.touch_all(&path);
-        self.held -= std::mem::take(&mut request.held);
-        // One that ends early leaves its prompt alone.
-        if is_whole {
-            // Fits: `least_capacity` was checked against a capacity of 32 bits.
-            let private = request.shape.private_outputs as u32;
-            self.tree.insert(&mut path, &request.outputs, 0, private);
-        }
-        self.path = path;
+        *self.held() -= std::mem::take(&mut request.held);
+        let outputs = std::mem::take(&mut request.outputs);
+        // One that ends early leaves its prompt alone. Pages fit: `least_capacity` was checked against a capacity of 32 bits.
+        let (outputs, private) = match is_whole {
+            true => (&outputs[..], request.shape.private_outputs as u32),
+            false => (&[][..], 0),
+        };
+        self.place_outputs(request.tail, request.shape.prompt_pages, outputs, private);
         self.let_go(&mut request);
-        self.tree.compact();
+        self.tree_mut().compact();
     }
 
     fn preempt(&mut self, request: &mut SglangRequest, tokens: u64) {
-        let mut path = std::mem::take(&mut self.path);
-        self.tree.path_to(request.tail, &mut path);
-        request.prompt = path[1..].iter().flat_map(|node| self.tree.label(*node)).copied().collect();
-        self.path = path;
+        request.prompt = self.ids_to(request.tail);
         request.done = request.done.max(tokens).min(request.shape.stored - request.shape.prompt);
         self.let_go(request);
     }
@@ -169,12 +238,12 @@ impl LoadedCache for SglangCache {
     }
 
     fn resume(&mut self, request: &mut SglangRequest) -> bool {
-        let (shape, page) = (request.shape, u64::from(self.page_size.get()));
+        let (shape, page) = (request.shape, self.page());
         let tokens = (shape.prompt + request.done + 1).min(shape.stored);
         let prompt = std::mem::take(&mut request.prompt);
         let limit = prompt.len().min(usize::try_from(tokens.saturating_sub(1) / page).unwrap_or(usize::MAX));
         let slots = tokens.div_ceil(page);
-        let begun = self.insert_prompt(&prompt, limit, slots);
+        let begun = self.place_prompt(&prompt, limit, slots);
         let Some((_, tail)) = begun else {
             request.prompt = prompt;
             return false;
@@ -182,48 +251,46 @@ impl LoadedCache for SglangCache {
         (request.tail, request.is_locked) = (tail, true);
         request.held = slots - prompt.len() as u64;
         request.done = tokens - shape.prompt;
-        self.held += request.held;
+        *self.held() += request.held;
         true
     }
 
     fn abandon(&mut self, _: SglangRequest) {
-        self.refused += 1;
+        self.refuse();
     }
 
     fn save(&self, request: &SglangRequest) -> SglangRequest {
         let mut saved = request.clone();
         if request.is_locked {
-            let mut path = Vec::new();
-            self.tree.path_to(request.tail, &mut path);
-            saved.prompt = path[1..].iter().flat_map(|node| self.tree.label(*node)).copied().collect();
+            saved.prompt = self.ids_to(request.tail);
         }
         saved
     }
 
     fn rejoin(&mut self, mut saved: SglangRequest) -> Option<SglangRequest> {
         let shape = saved.shape;
-        let is_sound = shape.least_capacity() <= self.capacity
+        let is_sound = shape.least_capacity() <= self.pages()
             && shape.prompt <= shape.stored
             && saved.prompt.len() == shape.prompt_pages
             && saved.outputs.len() == shape.known_outputs
             && saved.done <= shape.stored - shape.prompt
-            && shape.private_outputs <= self.capacity
+            && shape.private_outputs <= self.pages()
             && saved.held <= self.free();
         if !is_sound {
             return None;
         }
-        self.held += saved.held;
+        *self.held() += saved.held;
         if saved.is_locked {
             let prompt = std::mem::take(&mut saved.prompt);
             let mut path = vec![ROOT];
-            let clock = self.tree.clock();
-            let matched = self.tree.descend(&mut path, &prompt, 0, Touching::No);
+            let clock = self.tree().clock();
+            let matched = self.tree_mut().descend(&mut path, &prompt, 0, Touching::No);
             // A node that is cut gets a new stamp; the prompts of requests in flight end where nodes do.
-            if matched < prompt.len() || self.tree.clock() != clock {
+            if matched < prompt.len() || self.tree().clock() != clock {
                 return None;
             }
             saved.tail = path.last().copied().unwrap_or(ROOT);
-            self.tree.lock(saved.tail);
+            self.tree_mut().lock(saved.tail);
         }
         Some(saved)
     }

@@ -1,5 +1,6 @@
 //! SGLang with HiCache: one tree over the device and the host, at one capacity of each (ENGINES 2).
 
+use super::flight::FlyingTree;
 use super::node::{Node, NodeIndex, ROOT};
 use super::shape::Shape;
 use super::tree::{Touching, Tree};
@@ -72,7 +73,7 @@ pub struct HicacheHits {
 /// Fewest tokens that are loaded back at once: SGLang's `load_back_threshold`.
 const LEAST_LOADED_TOKENS: u64 = 10;
 
-/// SGLang's radix cache over a device and a host of fixed numbers of pages, serving one request after the other.
+/// SGLang's radix cache over a device and a host of fixed numbers of pages.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "super::SavedHicache")]
 pub struct HicacheCache {
@@ -81,6 +82,10 @@ pub struct HicacheCache {
     /// Requests turned away since the start.
     pub(super) refused: u64,
     pub(super) tree: Tree,
+    /// Pages that requests in flight hold and that are in no node.
+    held: u64,
+    /// Pages that the latest of them had loaded back; not saved.
+    loaded: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes from the root to where the request's pages end so far; kept for its memory.
@@ -100,7 +105,17 @@ impl HicacheCache {
             return Err(CapacityTooLarge { asked: together });
         }
         let (ids, path, chain) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { capacity: capacity.0, rules, refused: 0, tree: Tree::new(), ids, path, chain })
+        Ok(Self {
+            capacity: capacity.0,
+            rules,
+            refused: 0,
+            tree: Tree::new(),
+            held: 0,
+            loaded: 0,
+            ids,
+            path,
+            chain,
+        })
     }
 
     /// Usable pages of the device.
@@ -133,6 +148,11 @@ impl HicacheCache {
         PageCount(self.tree.host.written)
     }
 
+    /// Pages that the latest request in flight had loaded back as it was looked up.
+    pub(crate) fn loaded(&self) -> u64 {
+        self.loaded
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.path.capacity() + self.chain.capacity();
@@ -154,30 +174,28 @@ impl HicacheCache {
             self.refused += 1;
             return HicacheHits { refused: true, ..HicacheHits::default() };
         }
-        shape.take_ids(event, &mut self.ids);
-        let (device, host) = self.look_up(&shape);
+        let mut ids = std::mem::take(&mut self.ids);
+        shape.take_ids(event, &mut ids);
+        let (device, host) = self.look_up(&ids[..shape.hit_limit]);
         let host = self.load_back(host);
-        self.prefill(&shape, device + host);
+        self.prefill(&ids, &shape, device + host);
         self.end_load();
         if self.rules.outputs == Outputs::Cached {
             self.decode(&shape);
             // Fits: `least_capacity` was checked against a capacity of 32 bits.
-            self.insert(
-                shape.prompt_pages + shape.known_outputs,
-                shape.private_outputs as u32,
-                shape.prompt_pages,
-            );
+            self.insert(&ids, shape.private_outputs as u32, shape.prompt_pages);
         }
+        self.ids = ids;
         self.tree.unpin();
         self.tree.compact();
         HicacheHits { device, host, refused: false }
     }
 
     /// Matches and stamps; gives the pages found on the device, and those after them that the host holds.
-    fn look_up(&mut self, shape: &Shape) -> (u64, u64) {
+    fn look_up(&mut self, ids: &[u64]) -> (u64, u64) {
         self.path.clear();
         self.path.push(ROOT);
-        let matched = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
+        let matched = self.tree.descend(&mut self.path, ids, 0, Touching::No);
         self.note_duplicate(self.tip());
         self.tree.touch_all(&self.path);
         let on_device = self.path.iter().map(|index| self.tree.node(*index)).filter(|node| node.on_device);
@@ -188,28 +206,42 @@ impl HicacheCache {
     /// Loads what the host holds of the path back and locks it; gives the pages loaded. Too few tokens are left where
     /// they are, and the path then ends where the device's part does.
     fn load_back(&mut self, wanted: u64) -> u64 {
-        let own = self.path.iter().take_while(|index| self.tree.node(**index).on_device).count();
-        let last_own = self.path[own - 1];
-        self.tree.pin(last_own);
-        if wanted * u64::from(self.rules.page_size.get()) < LEAST_LOADED_TOKENS {
+        let own = self.nodes_on_device();
+        self.tree.pin(self.path[own - 1]);
+        if !self.is_loaded_back(wanted) {
             self.path.truncate(own);
             return 0;
         }
         self.tree.pin_on_host(self.tip());
         self.make_room(wanted, 0);
         self.tree.unpin_on_host();
-        for at in own..self.path.len() {
-            self.tree.promote(self.path[at]);
-            self.tree.set_loading(self.path[at], true);
-        }
+        self.promote_from(own);
         self.tree.pin(self.tip());
         wanted
     }
 
+    /// Nodes of the path that the device holds, the root among them.
+    fn nodes_on_device(&self) -> usize {
+        self.path.iter().take_while(|index| self.tree.node(**index).on_device).count()
+    }
+
+    /// Whether so many pages are enough to be loaded back.
+    fn is_loaded_back(&self, pages: u64) -> bool {
+        pages * u64::from(self.rules.page_size.get()) >= LEAST_LOADED_TOKENS
+    }
+
+    /// Loads the nodes of the path from this one on.
+    fn promote_from(&mut self, own: usize) {
+        for at in own..self.path.len() {
+            self.tree.promote(self.path[at]);
+            self.tree.set_loading(self.path[at], true);
+        }
+    }
+
     /// Makes room for the rest of the prompt and inserts it.
-    fn prefill(&mut self, shape: &Shape, hits: u64) {
+    fn prefill(&mut self, ids: &[u64], shape: &Shape, hits: u64) {
         self.make_room(shape.prompt_slots - hits + 1, 0);
-        self.insert(shape.prompt_pages, 0, 0);
+        self.insert(&ids[..shape.prompt_pages], 0, 0);
         self.tree.pin(self.tip());
     }
 
@@ -235,9 +267,9 @@ impl HicacheCache {
         }
     }
 
-    /// Inserts the first `count` ids and `private` pages after them from the root down, the path standing for the
-    /// first of them. Pages up to `inserted` were counted when this request inserted them before.
-    fn insert(&mut self, count: usize, private: u32, inserted: usize) {
+    /// Inserts ids and `private` pages after them from the root down, the path standing for the first of them. Pages up to
+    /// `inserted` were counted when this request inserted them before.
+    fn insert(&mut self, ids: &[u64], private: u32, inserted: usize) {
         let mut end = 0;
         for at in 0..self.path.len() {
             let index = self.path[at];
@@ -245,7 +277,7 @@ impl HicacheCache {
             end += self.tree.node(index).pages();
             self.pass(index, end, inserted);
         }
-        while let Some(index) = self.tree.step(self.tip(), &self.ids[end as usize..count], Touching::Yes) {
+        while let Some(index) = self.tree.step(self.tip(), &ids[end as usize..], Touching::Yes) {
             self.note_duplicate(index);
             if !self.tree.node(index).on_device {
                 self.tree.promote(index);
@@ -255,8 +287,8 @@ impl HicacheCache {
             end += self.tree.node(index).pages();
             self.pass(index, end, inserted);
         }
-        if (end as usize) < count || private > 0 {
-            let leaf = self.tree.add_leaf(self.tip(), &self.ids[end as usize..count], private);
+        if (end as usize) < ids.len() || private > 0 {
+            let leaf = self.tree.add_leaf(self.tip(), &ids[end as usize..], private);
             self.path.push(leaf);
             self.pass(leaf, u64::MAX, inserted);
         }
@@ -349,5 +381,93 @@ impl HicacheCache {
     /// The node where the request's pages end so far.
     fn tip(&self) -> NodeIndex {
         self.path.last().copied().unwrap_or(ROOT)
+    }
+}
+
+impl FlyingTree for HicacheCache {
+    fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
+    fn pages(&self) -> u64 {
+        self.capacity
+    }
+
+    fn page(&self) -> u64 {
+        u64::from(self.rules.page_size.get())
+    }
+
+    fn held(&mut self) -> &mut u64 {
+        &mut self.held
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.tree.pages() + self.held)
+    }
+
+    fn refuse(&mut self) {
+        self.loaded = 0;
+        self.refused += 1;
+    }
+
+    fn shape(&self, event: &RequestEvent<'_>) -> Shape {
+        Shape::of(event, self.rules.page_size, self.rules.outputs, false)
+    }
+
+    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64> {
+        let mut ids = Vec::new();
+        shape.take_ids(event, &mut ids);
+        ids
+    }
+
+    fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)> {
+        self.loaded = 0;
+        let (device, host) = self.look_up(&prompt[..looked_up]);
+        let own = self.nodes_on_device();
+        let last_own = self.path[own - 1];
+        self.tree.lock(last_own);
+        if !self.has_room(slots - device + 1) {
+            self.tree.unlock(last_own);
+            return None;
+        }
+        if self.is_loaded_back(host) {
+            self.loaded = host;
+            self.tree.pin_on_host(self.tip());
+            self.evict_until_free(host);
+            self.tree.unpin_on_host();
+            self.promote_from(own);
+        } else {
+            self.path.truncate(own);
+        }
+        let found = self.tip();
+        self.tree.lock(found);
+        self.evict_until_free(slots - device - self.loaded + 1);
+        self.insert(prompt, 0, 0);
+        let tail = self.tip();
+        self.tree.lock(tail);
+        self.tree.unlock(found);
+        self.tree.unlock(last_own);
+        self.end_load();
+        Some((device, tail))
+    }
+
+    fn place_outputs(&mut self, tail: NodeIndex, prompt_pages: usize, outputs: &[u64], private: u32) {
+        let mut path = std::mem::take(&mut self.path);
+        self.tree.path_to(tail, &mut path);
+        self.path = path;
+        // The path stands for the prompt, whose ids are not looked at.
+        let mut ids = vec![0; prompt_pages];
+        ids.extend_from_slice(outputs);
+        self.insert(&ids, private, prompt_pages);
+    }
+
+    fn evict_leaf(&mut self) -> bool {
+        let leaf = self.tree.oldest_leaf();
+        leaf.into_iter().for_each(|leaf| self.evict(leaf));
+        leaf.is_some()
     }
 }
