@@ -513,7 +513,7 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
             &[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p"]].concat(),
             "without --draft-head and --below hicache",
         ),
-        (&[&WINDOWS[..], &["--prefill-chunk", "8"]].concat(), "smaller than the page"),
+        (&[&WINDOWS[..], &["--prefill-chunk", "1000"]].concat(), "no multiple of the page ("),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),
         (
             &["--watermark", "0.5"],

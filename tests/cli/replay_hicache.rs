@@ -50,7 +50,8 @@ fn device_host_and_a_tier_below_find_what_slow_models_of_them_find() {
             .assert()
             .success();
         let result: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
-        assert_eq!(result["trace"]["engine_options"], json!({"hicache": "700p", "hicache_write": policy}));
+        let options = json!({"hicache": "700p", "hicache_write": policy, "overlap": "on"});
+        assert_eq!(result["trace"]["engine_options"], options);
         let found = std::fs::read_to_string(&file).expect("the rows");
         let found: Vec<Value> = found.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
         assert_eq!(found.len(), rows.len());

@@ -3,7 +3,7 @@
 use crate::asked::{Asked, event, to_event};
 use crate::support::slow_states::{SlowStateRules, SlowStates};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedStates, StateCache, StateRules};
+use kvset::core::engines::sglang::{SavedPools, StateCache, StateRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ proptest! {
         page in prop::sample::select(vec![16u32, 32, 64, 128]),
         state_tokens in prop::sample::select(vec![40u32, 100, 250]),
         ratio in prop::sample::select(vec!["0.3", "0.9"]),
-        chunk in prop::sample::select(vec![128u32, 400, 8192]),
+        chunk in prop::sample::select(vec![128u32, 384, 8192]),
         cached in any::<bool>(),
         requests in prop::collection::vec(asked(16), 1..50),
     ) {
@@ -135,7 +135,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&ids[..18], 288, 1));
     let sound = sound.save();
     assert!(StateCache::restore(&sound).is_ok());
-    type Damage = fn(&mut SavedStates);
+    type Damage = fn(&mut SavedPools<StateRules>);
     let damages: [(&str, Damage); 4] = [
         ("precedes its parent", |s| s.nodes[0].node.parent = 9),
         ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.place = 1)),

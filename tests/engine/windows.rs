@@ -3,7 +3,7 @@
 use crate::asked::{asked, event, to_event};
 use crate::support::slow_windows::{SlowRules, SlowWindows};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedWindows, WindowCache, WindowRules};
+use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ proptest! {
         long in any::<bool>(),
         requests in prop::collection::vec(asked(4), 1..60),
     ) {
-        let chunk = chunk.max(page);
+        let chunk = (chunk / page).max(1) * page;
         let rules = rules(&format!("full+window:{window}"), ratio, chunk, page, cached);
         let mut fast = cache(capacity, &rules);
         let (full, windows) = fast.pools();
@@ -130,7 +130,7 @@ fn damaged_states_are_refused() {
     assert!(WindowCache::restore(&sound).is_ok());
     let held = sound.nodes.iter().filter(|node| node.place > 0).count();
     assert!(held >= 2, "{sound:?}");
-    type Damage = fn(&mut SavedWindows);
+    type Damage = fn(&mut SavedPools<WindowRules>);
     let damages: [(&str, Damage); 4] = [
         ("precedes its parent", |s| s.nodes[0].node.parent = 9),
         ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.place = 1)),

@@ -50,6 +50,17 @@ pub enum RulesError {
     },
     /// SGLang refuses it as well.
     #[error(
+        "a prefill chunk of {chunk} tokens is no multiple of the page ({page_size} tokens), which SGLang requires: choose one \
+         that is"
+    )]
+    ChunkPages {
+        /// The chunk requested.
+        chunk: u32,
+        /// Tokens per page.
+        page_size: PageSize,
+    },
+    /// SGLang refuses it as well.
+    #[error(
         "a page of {page_size} tokens does not divide 256, which are the tokens between states that SGLang keeps: choose one \
          that does"
     )]

@@ -45,11 +45,11 @@ impl StateRules {
     /// Whether a cache can keep these.
     ///
     /// # Errors
-    /// [`RulesError`] where the chunk is smaller than the page, or the page does not divide 256.
+    /// [`RulesError`] where the chunk is no multiple of the page, or the page does not divide 256.
     pub fn check(&self) -> Result<(), RulesError> {
         let (chunk, page_size) = (self.prefill_chunk, self.page_size);
-        if chunk < page_size.get() {
-            return Err(RulesError::Chunk { chunk, page_size });
+        if !chunk.is_multiple_of(page_size.get()) {
+            return Err(RulesError::ChunkPages { chunk, page_size });
         }
         if !INTERVAL.is_multiple_of(self.page()) {
             return Err(RulesError::StatePage { page_size });
@@ -107,7 +107,7 @@ impl Progress {
 
 /// SGLang's radix cache over a pool of full attention and a pool of states, serving one request after the other.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "super::SavedStates")]
+#[serde(try_from = "super::SavedPools<StateRules>")]
 pub struct StateCache {
     capacity: PageCount,
     pub(super) rules: StateRules,

@@ -32,11 +32,11 @@ impl WindowRules {
     /// Whether a cache can keep these.
     ///
     /// # Errors
-    /// [`RulesError`] where the chunk is smaller than the page.
+    /// [`RulesError`] where the chunk is no multiple of the page.
     pub fn check(&self) -> Result<(), RulesError> {
         let (chunk, page_size) = (self.prefill_chunk, self.page_size);
-        if chunk < page_size.get() {
-            return Err(RulesError::Chunk { chunk, page_size });
+        if !chunk.is_multiple_of(page_size.get()) {
+            return Err(RulesError::ChunkPages { chunk, page_size });
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ struct Lookup {
 
 /// SGLang's radix cache over a pool of full attention and a pool of windows, serving one request after the other.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "super::SavedWindows")]
+#[serde(try_from = "super::SavedPools<WindowRules>")]
 pub struct WindowCache {
     capacity: PageCount,
     pub(super) rules: WindowRules,
