@@ -10,7 +10,6 @@ tensors of keys and values do not exist on either side: copies between them are 
 from array import array
 
 import torch
-from drive_sglang import MAX_CONTEXT, decode, prefill, serve_together
 from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req
 from sglang.srt.managers.schedule_policy import AddReqResult, PrefillAdder
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
@@ -28,6 +27,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_memory
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+from sglang_steps import MAX_CONTEXT, decode, prefill, serve_together
 
 
 class Done:

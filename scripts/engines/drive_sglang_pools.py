@@ -7,7 +7,6 @@ window has passed before each token, `release_kv_cache` at the end. The tensors 
 """
 
 import torch
-from drive_sglang import MAX_CONTEXT, answer, begin, decode, prefill
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.schedule_policy import PrefillAdder
 from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
@@ -20,6 +19,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.model_executor.pool_configurator import HybridSWAPoolConfigurator
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill
 
 
 class WindowPool(BaseSWAKVPool):

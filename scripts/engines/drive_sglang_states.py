@@ -10,7 +10,6 @@ says which state a step keeps, `checkpoint_kv_cache` inserts after it, `_mamba_p
 from types import SimpleNamespace
 
 import torch
-from drive_sglang import MAX_CONTEXT, answer, begin, decode, prefill
 from drive_sglang_pools import adder
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
@@ -24,6 +23,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_schedule
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill
 
 
 class States:
