@@ -38,7 +38,7 @@ pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -
         "cost a day",
         "saved a day",
         "memory a day",
-        "a GiB more earns",
+        "a GiB of the step earns",
         "TTFT p50",
         "p95",
         "p99",
