@@ -48,11 +48,11 @@ impl StateRules {
     /// [`RulesError`] where the chunk is no multiple of the page, or the page does not divide 256.
     pub fn check(&self) -> Result<(), RulesError> {
         let (chunk, page_size) = (self.prefill_chunk, self.page_size);
-        if !chunk.is_multiple_of(page_size.get()) {
-            return Err(RulesError::ChunkPages { chunk, page_size });
-        }
         if !INTERVAL.is_multiple_of(self.page()) {
             return Err(RulesError::StatePage { page_size });
+        }
+        if !chunk.is_multiple_of(page_size.get()) {
+            return Err(RulesError::ChunkPages { chunk, page_size });
         }
         Ok(())
     }
