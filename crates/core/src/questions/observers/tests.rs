@@ -1,6 +1,9 @@
 //! What windows say alongside their estimates, against the same counted request by request, and what a
 //! snapshot keeps of it.
 
+mod emptied;
+mod limits;
+
 use super::*;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
@@ -90,7 +93,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
     }
 }
 
-/// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
+/// The same of an engine that is modelled a capacity at a time: it answers for measured hits alone.
 fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     let config = config(provisioned, Ratio::ONE);
     let Questions { provisioned, worth, .. } = config.questions;
@@ -454,100 +457,6 @@ proptest! {
     }
 }
 
-/// A cache of so many pages kept page by page, and emptied every day at an hour, where one is given: tokens that each request
-/// finds, by its time and ids.
-fn found_page_by_page(requests: &[(i64, Vec<u64>)], capacity: usize, emptied_at: Option<i64>) -> Vec<u64> {
-    let (mut held, mut emptied): (Vec<u64>, _) = (Vec::new(), i64::MIN);
-    let find = |(time, ids): &(i64, Vec<u64>)| {
-        let day = emptied_at.map_or(i64::MIN, |hour| (time - hour * HOUR_MS).div_euclid(24 * HOUR_MS));
-        if day > emptied {
-            held.clear();
-        }
-        emptied = day;
-        let mut hits = 0;
-        for (place, id) in ids.iter().enumerate() {
-            match held.iter().position(|own| own == id) {
-                Some(at) => {
-                    held.remove(at);
-                    hits += u64::from(hits == place as u64);
-                }
-                None => held.truncate(capacity - 1),
-            }
-            held.insert(0, *id);
-        }
-        hits * u64::from(PAGE.get())
-    };
-    requests.iter().map(find).collect()
-}
-
-proptest! {
-    #[test]
-    fn every_window_says_what_a_cache_emptied_daily_page_by_page_loses(
-        requests in chained_requests(50), gaps in prop::collection::vec(0..3 * HOUR_MS, 50),
-        cut in any::<prop::sample::Index>(), provisioned in prop::option::of(2u64..30),
-    ) {
-        let config = PoolConfig { cache: CacheConfig { profile: Profile::Paper, ..config(None, Ratio::ONE).cache }, windows: ["tumbling:3h", "hopping:30h/6h", "last:7", "all"]
-                .map(|text| text.parse().expect("a window"))
-                .to_vec(), questions: Questions {
-                provisioned: provisioned.map(|pages| format!("{pages}p").parse().expect("pages")),
-                worth: Some(worth()),
-                restarts: true,
-                ..Questions::default()
-            }, publish_every_ms: HOUR_MS as u64, ..config(None, Ratio::ONE) };
-        let lives = PoolSetConfig { idle_timeout_ms: None, put_aside_after_ms: None, ..set_config(&config) };
-        let mut set = PoolSet::new(lives, History::Whole);
-        let times = gaps.iter().scan(1_000_000_000_000_i64, |now, gap| { *now += gap; Some(*now) });
-        let log: Vec<(i64, Vec<u64>)> = times.zip(requests).collect();
-        let cut = cut.index(log.len());
-        let mut closed = Vec::new();
-        for (index, (time, ids)) in log.iter().enumerate() {
-            if index == cut {
-                set = restore(&config, &bytes(&set)).expect("the same configuration");
-            }
-            let event = RequestEvent {
-                event_time: EventTime(*time),
-                page_ids: PageIds::from_slice(ids),
-                ..RequestEvent::default()
-            };
-            let record = PoolRecord::in_order("pool", &event, Offset(index as i64), true);
-            let mut shown = Vec::new();
-            set.observe(record, &mut shown).expect("accepted");
-            closed.extend(shown.into_iter().map(|estimate| (index + 1, estimate)));
-        }
-        let mut shown = Vec::new();
-        set.finish(Offset(99), &mut shown);
-        closed.extend(shown.into_iter().map(|estimate| (log.len(), estimate)));
-        for (seen, estimate) in closed {
-            let restarts = estimate.restarts.as_ref().expect("asked");
-            prop_assert_eq!(restarts.sizes.is_empty(), false);
-            prop_assert_eq!(restarts.sizes[0].provisioned, provisioned.is_some());
-            let is_in = |(place, time): (usize, i64)| match estimate.window {
-                WindowKind::Last { requests } => place < seen && place + requests as usize >= seen,
-                WindowKind::All => place < seen,
-                _ => (estimate.start_ms..estimate.end_ms).contains(&time),
-            };
-            for at in &restarts.sizes {
-                let whole = found_page_by_page(&log, at.pages as usize, None);
-                for hour in 0..24 {
-                    let emptied = found_page_by_page(&log, at.pages as usize, Some(hour));
-                    let of_window = (0..log.len()).filter(|place| is_in((*place, log[*place].0)));
-                    let lost: u64 = of_window.map(|place| whole[place] - emptied[place]).sum();
-                    let told = at.hours.iter().find(|found| i64::from(found.hour) == hour);
-                    let tokens = told.map_or(0, |found| found.tokens);
-                    prop_assert_eq!(tokens, lost, "{} at {} of {:?}", estimate.window, hour, at.pages);
-                    let seconds = told.and_then(|found| found.prefill_seconds).unwrap_or(0.0);
-                    prop_assert!((seconds - lost as f64 / 1000.0).abs() < 1e-9);
-                    let is_whole = told.is_none_or(|found| {
-                        let money = found.money == Some(seconds * 3.0 / 3600.0);
-                        found.tokens > 0 && found.warm_minutes.is_some() && money
-                    });
-                    prop_assert!(is_whole, "all of it: {:?}", told);
-                }
-            }
-        }
-    }
-}
-
 /// A set that has seen a few requests, and what a snapshot keeps of it.
 fn kept(config: &PoolConfig) -> Kept {
     let mut set = PoolSet::new(set_config(config), History::Whole);
@@ -612,119 +521,4 @@ fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let other = PoolConfig { questions: enabled(&["hash:2:first-page"], false), ..config.clone() };
     assert_ne!(fingerprint(&some), fingerprint(&config));
     assert_ne!(fingerprint(&some), fingerprint(&other));
-}
-
-#[test]
-fn questions_that_cannot_be_answered_are_refused() {
-    let refused = |questions: Questions, part: &str| {
-        let config = PoolConfig { questions, ..PoolConfig::default() };
-        let error = config.check().expect_err(part).to_string();
-        assert!(error.contains(part), "{error}");
-    };
-    let ttls = |count: u64| (1..=count).map(|ms| format!("{ms}s").parse().expect("a time")).collect();
-    refused(Questions { ttls: ttls(17), ..Questions::default() }, "`ttls` has 17 entries: at most 16");
-    let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
-    let many = PoolConfig {
-        cache: CacheConfig { capacities, ..CacheConfig::default() },
-        questions: Questions { ttls: ttls(2), ..Questions::default() },
-        ..PoolConfig::default()
-    };
-    assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
-    let none = PoolConfig {
-        questions: Questions { ttls: ttls(2), ..Questions::default() },
-        ..PoolConfig::default()
-    };
-    assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
-    refused(Questions { traffic: true, ..Questions::default() }, "set at least two `tiers`");
-    refused(Questions { prefill_rate: Some(1.0), ..Questions::default() }, "`prefill_rate` is 1");
-    let few = PoolConfig {
-        cache: CacheConfig { capacities: vec!["9p".parse().expect("pages")], ..CacheConfig::default() },
-        ..PoolConfig::default()
-    };
-    let refused_of_few = |questions: Questions, windows: &str, part: &str| {
-        let windows = vec![windows.parse().expect("a window")];
-        let error = PoolConfig { questions, windows, ..few.clone() }.check().expect_err(part).to_string();
-        assert!(error.contains(part), "{error}");
-    };
-    refused_of_few(
-        Questions { tenants: Some(0), ..Questions::default() },
-        "all",
-        "`tenants` is 0: expected 1 to 100",
-    );
-    refused_of_few(Questions { ttls: ttls(1), ..Questions::default() }, "last:65537", "at most last:65536");
-    let twice = [ttls(1), ttls(1)].concat();
-    refused_of_few(Questions { ttls: twice, ..Questions::default() }, "all", "`ttls` names 1s twice");
-    refused(enabled(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
-    refused(enabled(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
-    for router in ["hash:2", "hash:2:session"] {
-        refused(enabled(&[router], false), &format!("has {router}, which goes by the session"));
-    }
-    let in_bytes = Some("1GiB".parse().expect("a size"));
-    refused(Questions { provisioned: in_bytes, ..enabled(&[], true) }, "`provisioned` is 1GiB");
-    let of = |questions: Questions| PoolConfig {
-        cache: CacheConfig { profile: Profile::Sglang, ..CacheConfig::default() },
-        questions,
-        ..PoolConfig::default()
-    };
-    assert_eq!(of(enabled(&[], true)).check(), Ok(()), "by single capacities");
-    let routed = of(enabled(&["logged"], true)).check().expect_err("no stack").to_string();
-    assert!(routed.starts_with("`routers` needs an engine"), "{routed}");
-}
-
-/// More names than are followed: the pool goes on, and says how many requests it left out.
-#[test]
-fn requests_of_too_many_replicas_are_left_out_and_counted() {
-    let config = PoolConfig {
-        windows: vec![WindowKind::All],
-        questions: enabled(&["logged"], true),
-        ..config(None, Ratio::ONE)
-    };
-    let mut set = PoolSet::new(set_config(&config), History::Whole);
-    for index in 0..1100_usize {
-        let (name, ids) = (format!("pod-{index}"), [1, 2]);
-        let event = RequestEvent {
-            event_time: EventTime(index as i64),
-            page_ids: PageIds::from_slice(&ids),
-            cached_tokens: Some(0).into(),
-            labels: Labels::from_iter([(Label::Replica, name.as_str())]),
-            ..RequestEvent::default()
-        };
-        observe(&mut set, index + 3, &event);
-    }
-    let estimates = set.provisional(Offset(0));
-    let measured = estimates[0].measured.as_ref().expect("asked");
-    assert_eq!((measured.requests, measured.requests_left_out, measured.replicas), (1024, 76, 1024));
-    assert_eq!(estimates[0].routing[0].required[0].requests, 1024);
-    assert_eq!(estimates[0].requests, 1100);
-}
-
-/// The caches that have answers once were read back without what they knew of ids, and took an event's word for them.
-#[test]
-fn restored_caches_of_answers_take_no_word_that_they_had_ceased_to_take() {
-    let watched = (1..).find(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).expect("one in 256");
-    let config = PoolConfig {
-        windows: vec![WindowKind::All],
-        tiers: Vec::new(),
-        questions: enabled(&[], true),
-        ..config(None, Ratio::ONE)
-    };
-    let request = |set: &mut PoolSet, index: usize, ids: [u64; 4], ids_chained: bool| {
-        let page_ids = PageIds::from_slice(&ids);
-        let cached_tokens = Some(0).into();
-        let event = RequestEvent { page_ids, ids_chained, cached_tokens, ..RequestEvent::default() };
-        observe(set, index, &event);
-    };
-    let mut set = PoolSet::new(set_config(&config), History::Whole);
-    request(&mut set, 0, [1, watched, 2, 5], false);
-    request(&mut set, 3, [3, watched, 2, 5], false);
-    let restored = restore(&config, &bytes(&set)).expect("the same configuration");
-    let unlimited = [set, restored].map(|mut set| {
-        request(&mut set, 6, [21, 22, 23, 24], true);
-        request(&mut set, 9, [21, 99, 23, 24], true);
-        let estimates = set.provisional(Offset(0));
-        estimates.iter().map(|found| found.measured.as_ref().map(|all| all.ledger.unlimited_pages)).collect()
-    });
-    let [set, restored]: [Vec<_>; 2] = unlimited;
-    assert_eq!(set, [Some(1)], "21 alone");
-    assert_eq!(restored, set);
 }
