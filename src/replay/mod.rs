@@ -32,11 +32,11 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::{PoolConfig, PoolConfigError};
 use kvset_core::estimate::{CapacityPoint, Estimate};
+use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::observers::QuestionError;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::routing::SpecError;
 use kvset_core::questions::tenants::{Quota, QuotaResult};
-use kvset_core::questions::worth::{PrefillRate, Prices};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
@@ -177,7 +177,7 @@ pub enum ReplayError {
         "{asked} needs an engine with one curve, which {engine} has not: choose another --engine, or with vllm \
          --attention full"
     )]
-    NoStack { asked: &'static str, engine: &'static str },
+    NoStack { asked: String, engine: &'static str },
     /// A router cannot be tried.
     #[error("--router: {0}")]
     Router(#[from] SpecError),

@@ -3,10 +3,10 @@
 use super::{Extras, ReplayError, ReplayOptions};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
+use kvset_core::questions::costs::PrefillRate;
 use kvset_core::questions::enabled::{Horizon, Questions};
 use kvset_core::questions::measured::Counts;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
-use kvset_core::questions::worth::PrefillRate;
 use kvset_core::request::labels::Label;
 use kvset_formats::trace::TraceRow;
 
@@ -32,20 +32,25 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
 /// [`ReplayError`].
 pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayError> {
     let asked = &config.questions;
-    let of_a_stack = [
-        ("--router", !asked.routers.is_empty()),
-        ("--ttl", !asked.ttls.is_empty()),
-        ("--optimal", asked.optimal),
-        ("--tenants", asked.tenants.is_some()),
-        ("--quota", !extras.quotas.is_empty()),
-        ("--restarts", extras.restarts),
-    ];
-    let option = of_a_stack.into_iter().find(|(_, is_asked)| *is_asked);
-    if let Some((asked, _)) = option.filter(|_| config.cache.is_pointwise()) {
+    let of_log = [("--quota", !extras.quotas.is_empty()), ("--restarts", extras.restarts)];
+    let option = asked
+        .first_of_a_stack()
+        .map(option_of)
+        .or_else(|| of_log.into_iter().find(|(_, is_asked)| *is_asked).map(|(option, _)| option.to_owned()));
+    if let Some(asked) = option.filter(|_| config.cache.is_pointwise()) {
         return Err(ReplayError::NoStack { asked, engine: config.cache.profile.name() });
     }
     asked.routers.iter().try_for_each(|spec| spec.check(config.cache.kv_bytes_per_token.is_some()))?;
     Ok(())
+}
+
+/// The option that stands for a setting: that of its name, or of one of the list.
+fn option_of(setting: &'static str) -> String {
+    match setting {
+        "routers" => "--router".to_owned(),
+        "ttls" => "--ttl".to_owned(),
+        other => format!("--{}", other.replace('_', "-")),
+    }
 }
 
 /// Which names the rows of a trace have.

@@ -5,8 +5,9 @@ use crate::present::document::{Section, Table};
 use crate::worth::restarts::{self, HourClock, RestartsLog, RestartsResult};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
+use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
+use kvset_core::questions::question::{QuestionFigures, QuestionPool};
 use kvset_core::questions::restarts::{FoundPages, RestartsObserver, RestartsSize};
-use kvset_core::questions::worth::{PrefillRate, Prices, WorthFigures, WorthQuestion};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -54,9 +55,11 @@ impl Restarts {
                     return Err(ReplayError::RestartsBeyond { pages, most });
                 }
                 let prices = self.prices;
-                let worth = self.rate.clone().map(|prefill_rate| WorthQuestion { prefill_rate, prices });
-                let (config, capacities) = (pool.config().observed().provisioned(), curve.thresholds());
-                let observer = RestartsObserver::new(worth, config, capacities, page_size);
+                let worth = self.rate.clone().map(|prefill_rate| PrefillCosts { prefill_rate, prices });
+                let capacities = curve.thresholds();
+                let cache = pool.config().observed().provisioned();
+                let followed = QuestionPool { cache, costs: worth.as_ref(), capacities, page_size };
+                let observer = RestartsObserver::at(followed);
                 none.insert(RestartsLog::new(observer, capacities.len()))
             }
         };
@@ -86,7 +89,7 @@ impl Restarts {
             }
             None => return Err(ReplayError::NoHours("no row says when its request came")),
         };
-        let sizes = RestartsSize::all(&WorthFigures {
+        let sizes = RestartsSize::all(&QuestionFigures {
             config: pool.config().observed().provisioned(),
             page_size,
             page_bytes: pool.page_bytes(),

@@ -20,8 +20,8 @@ use kvset_core::pool::set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
 use kvset_core::pool::{Pool, PoolRange, Refusal};
+use kvset_core::questions::costs::Prices;
 use kvset_core::questions::tenants::QuotaRun;
-use kvset_core::questions::worth::Prices;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::window::WindowKind;

@@ -6,11 +6,13 @@ use crate::worth::WorthResult;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
+use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::counters::Counter;
+use kvset_core::questions::question::{Question, QuestionFigures};
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
 use kvset_core::questions::worth::{
-    FoundRequest, FoundTokens, PrefillRate, Prices, TierWorth, WorthBasis, WorthEstimate, WorthFigures,
-    WorthObserver, WorthQuestion, WorthShape, WorthShare, WorthTally,
+    FoundRequest, FoundTokens, TierWorth, WorthBasis, WorthEstimate, WorthObserver, WorthShape, WorthShare,
+    WorthTally,
 };
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
@@ -19,7 +21,7 @@ use serde::Serialize;
 /// What the pool's cache is worth, with the tiers below it, while a log is replayed.
 #[derive(Debug)]
 pub(super) struct CacheWorth {
-    question: WorthQuestion,
+    question: PrefillCosts,
     /// From the first request that counts on.
     counted: Option<(WorthObserver, WorthTally)>,
 }
@@ -28,7 +30,7 @@ impl CacheWorth {
     /// Nothing yet; `None` where it is not known how fast prompts are computed.
     pub(super) fn new(options: &ReplayOptions) -> Option<Self> {
         let prefill_rate = options.extras.prefill_rate.clone()?;
-        let question = WorthQuestion { prefill_rate, prices: options.extras.prices };
+        let question = PrefillCosts { prefill_rate, prices: options.extras.prices };
         Some(Self { question, counted: None })
     }
 
@@ -41,7 +43,7 @@ impl CacheWorth {
         let own = pool.caches().unwrap_or(&none);
         let question = &self.question;
         let (observer, tally) = self.counted.get_or_insert_with(|| {
-            let observer = WorthObserver::new(
+            let observer = WorthObserver::at(
                 question.clone(),
                 pool.config().observed().provisioned(),
                 curve.thresholds(),
@@ -59,7 +61,7 @@ impl CacheWorth {
     /// What it came to, by the estimate of the whole log.
     pub(super) fn result(&self, pool: &Pool, whole: &Estimate, tiers: Vec<TierWorth>) -> Option<WorthResult> {
         let (observer, tally) = self.counted.as_ref()?;
-        let figures = WorthFigures {
+        let figures = QuestionFigures {
             config: pool.config().observed().provisioned(),
             page_size: pool.page_size()?,
             page_bytes: pool.page_bytes(),

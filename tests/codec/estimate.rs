@@ -15,6 +15,7 @@ use kvset::core::estimate::{
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::pool::{Arrival, Pool};
+use kvset::core::questions::costs::Prices;
 use kvset::core::questions::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
 };
@@ -25,7 +26,7 @@ use kvset::core::questions::retention::{
 use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
 use kvset::core::questions::traffic::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
-use kvset::core::questions::worth::{CoverageWorth, Prices, TimeToFirstToken, WorthAt, WorthEstimate};
+use kvset::core::questions::worth::{CoverageWorth, TimeToFirstToken, WorthAt, WorthEstimate};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::sizing::figures::EvictionAge;
 use kvset::core::sizing::recommendation::{Recommendation, RecommendationStatus};
@@ -418,6 +419,19 @@ fn encode(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_estimate(estimate, encoding, &mut bytes).expect("an estimate within the schema");
     bytes
+}
+
+#[test]
+fn json_with_a_number_that_avro_cannot_hold_is_refused() {
+    let text = include_str!("../fixtures/codec/capacity_estimate.v7.json");
+    let of = |requests: u64| {
+        let mut json: serde_json::Value = serde_json::from_str(text).expect("a fixture");
+        json["requests"] = requests.into();
+        decode_estimate(json.to_string().as_bytes())
+    };
+    assert_eq!(of(i64::MAX as u64).expect("the largest").requests, i64::MAX as u64);
+    let refused = of(1 << 63).expect_err("one more").to_string();
+    assert!(refused.contains("too large"), "{refused}");
 }
 
 proptest! {

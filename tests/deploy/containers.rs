@@ -135,7 +135,7 @@ fn the_stack_is_configured_as_a_user_s_would_be() {
         CapacitySize::Pages(_) => panic!("sizes to buy are in bytes"),
     };
     let sizes: Vec<u64> = settings.estimate.capacities.iter().map(bytes).collect();
-    let provisioned = bytes(settings.estimate.provisioned.as_ref().expect("what there is today"));
+    let provisioned = bytes(settings.estimate.questions.provisioned.as_ref().expect("what there is today"));
     assert!(sizes.contains(&provisioned), "what there is is one of the sizes");
     assert!(sizes.windows(2).all(|pair| pair[1] <= 2 * pair[0]), "{sizes:?}: steps as memory is sold in");
 

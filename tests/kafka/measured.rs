@@ -32,8 +32,8 @@ fn settings() -> Settings {
     settings.estimate.engine = Profile::Vllm;
     settings.estimate.windows =
         ["tumbling:5m", "last:1000", "all"].map(|text| text.parse().expect("a window")).to_vec();
-    settings.estimate.measured = Some(true);
-    settings.estimate.routers = Some(vec!["round-robin:4".parse().expect("a router")]);
+    settings.estimate.questions.measured = Some(true);
+    settings.estimate.questions.routers = Some(vec!["round-robin:4".parse().expect("a router")]);
     settings
 }
 

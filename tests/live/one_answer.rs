@@ -7,7 +7,7 @@ use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
-use kvset::core::questions::worth::{PrefillRate, Prices, WorthQuestion};
+use kvset::core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset::core::sizing::recommendation::Recommendation;
 use kvset::core::units::Bytes;
 use kvset::core::units::capacity::CapacitySpec;
@@ -57,7 +57,7 @@ fn what_a_cache_is_worth_is_the_same_in_estimates_and_in_a_replay() {
         options.provisioned = "3GiB".parse().ok();
         options.extras.prefill_rate = Some(prefill_rate.clone());
         options.extras.prices = prices;
-        options.pool.questions.worth = Some(WorthQuestion { prefill_rate: prefill_rate.clone(), prices });
+        options.pool.questions.worth = Some(PrefillCosts { prefill_rate: prefill_rate.clone(), prices });
         let done = replay(&options, None, &mut |_| {}).expect("a replay");
         let replayed = done.worth.expect("asked").estimate;
         let whole = done.whole.expect("counted requests");
@@ -88,7 +88,7 @@ fn what_restarts_cost_is_the_same_in_estimates_and_in_a_replay() {
         options.extras.prefill_rate = "9000@0,3000@30000".parse().ok();
         options.extras.prices = prices;
         let prefill_rate: PrefillRate = "9000@0,3000@30000".parse().expect("a rate");
-        options.pool.questions.worth = Some(WorthQuestion { prefill_rate, prices });
+        options.pool.questions.worth = Some(PrefillCosts { prefill_rate, prices });
         options.pool.questions.restarts = true;
         let done = replay(&options, None, &mut |_| {}).expect("a replay");
         let whole = done.whole.expect("counted requests");
@@ -310,7 +310,7 @@ fn needed_against_provisioned_is_said_first_everywhere() {
         let html = std::fs::read_to_string(report).expect("a report");
         assert!(html.contains(&format!("<div class=\"lead\">\n<p>{verdict}")), "{held}");
         let mut settings = Settings::default();
-        settings.estimate.provisioned = held.parse().ok();
+        settings.estimate.questions.provisioned = held.parse().ok();
         let service = Service::provisioned(10, settings.provisioned());
         service.take_up(0, 0);
         service.publish(std::slice::from_ref(whole));

@@ -6,8 +6,8 @@ use super::task::{
 use super::{file, frozen};
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
+use kvset::core::questions::costs::{PrefillCosts, Prices};
 use kvset::core::questions::enabled::Questions;
-use kvset::core::questions::worth::{Prices, WorthQuestion};
 use kvset::pipeline::task::TaskConfig;
 use kvset::snapshot::format::VERSION;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn config() -> Arc<TaskConfig> {
     let prices = Prices { accelerator_hour: Some(2.5), gib_hour: None };
     let questions = Questions {
         provisioned: Some("16p".parse().expect("pages")),
-        worth: Some(WorthQuestion { prefill_rate: "9000@0,4000@256".parse().expect("a rate"), prices }),
+        worth: Some(PrefillCosts { prefill_rate: "9000@0,4000@256".parse().expect("a rate"), prices }),
         restarts: true,
         ..Questions::default()
     };

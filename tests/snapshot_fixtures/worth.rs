@@ -5,8 +5,8 @@ use super::task::{
     lines, restored_as, value,
 };
 use super::{file, frozen};
+use kvset::core::questions::costs::{PrefillCosts, Prices};
 use kvset::core::questions::enabled::Questions;
-use kvset::core::questions::worth::{Prices, WorthQuestion};
 use kvset::pipeline::task::TaskConfig;
 use kvset::snapshot::format::VERSION;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn config() -> Arc<TaskConfig> {
     let prices = Prices { accelerator_hour: Some(2.5), gib_hour: Some(0.003) };
     config_of_rules_that_asks(Questions {
         provisioned: Some("16p".parse().expect("pages")),
-        worth: Some(WorthQuestion { prefill_rate: "9000@0,4000@256".parse().expect("a rate"), prices }),
+        worth: Some(PrefillCosts { prefill_rate: "9000@0,4000@256".parse().expect("a rate"), prices }),
         ..Questions::default()
     })
 }

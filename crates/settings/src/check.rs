@@ -4,10 +4,10 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{
-    Assignment, Estimate, GroupProtocol, InputEncoding, OutputEncoding, Price, Settings, field::Field,
+    Assignment, GroupProtocol, InputEncoding, OutputEncoding, PoolQuestions, Price, Settings, field::Field,
 };
 use kvset_core::estimate::config::{MAX_TIERS, PoolConfigError};
-use kvset_core::questions::enabled::QuestionsError;
+use kvset_core::questions::question::QuestionsError;
 use kvset_core::sizing::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
@@ -159,12 +159,12 @@ impl Settings {
         no_repeats(notes, "estimate.coverages", &estimate.coverages);
         no_repeats(notes, "estimate.windows", &estimate.windows);
         no_repeats(notes, "estimate.capacities", &estimate.capacities);
-        no_repeats(notes, "estimate.routers", estimate.routers.as_deref().unwrap_or_default());
-        no_repeats(notes, "estimate.ttls", estimate.ttls.as_deref().unwrap_or_default());
+        no_repeats(notes, "estimate.routers", estimate.questions.routers.as_deref().unwrap_or_default());
+        no_repeats(notes, "estimate.ttls", estimate.questions.ttls.as_deref().unwrap_or_default());
         if estimate.kv_bytes_per_token.is_none() {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
-            needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
+            needs_cost(notes, "estimate.provisioned", estimate.questions.provisioned.as_slice(), cost);
             needs_cost(notes, "estimate.hicache", self.pool_config("").cache.rules.hicache.as_slice(), cost);
         }
     }
@@ -267,14 +267,15 @@ impl Settings {
                 }
             }
         };
-        let Estimate { gpu_price, gib_price, prefill_rate, .. } = &self.estimate;
-        let has_rate = prefill_rate.is_some();
-        let own_rate = |pool: &super::Pool| pool.prefill_rate.as_ref().map(|own| own.rate().is_some());
-        let of_pools = self.pools.iter().any(|pool| own_rate(pool) == Some(true));
-        check("estimate", [*gpu_price, *gib_price], has_rate || of_pools);
+        let prices = |set: &PoolQuestions| [set.gpu_price, set.gib_price];
+        let rate = |set: &PoolQuestions| set.prefill_rate.as_ref().map(|rate| rate.rate().is_some());
+        let general = &self.estimate.questions;
+        let has_rate = rate(general).unwrap_or_default();
+        let of_pools = self.pools.iter().any(|pool| rate(&pool.questions) == Some(true));
+        check("estimate", prices(general), has_rate || of_pools);
         for (index, pool) in self.pools.iter().enumerate() {
-            let prices = [pool.gpu_price, pool.gib_price];
-            check(&format!("pools[{index}]"), prices, own_rate(pool).unwrap_or(has_rate));
+            let has_rate = rate(&pool.questions).unwrap_or(has_rate);
+            check(&format!("pools[{index}]"), prices(&pool.questions), has_rate);
         }
     }
 
@@ -306,12 +307,12 @@ impl Settings {
             let capacities = pool.capacities.as_deref().unwrap_or_default();
             let key = |name: &str| format!("pools[{index}].{name}");
             no_repeats(notes, &key("capacities"), capacities);
-            no_repeats(notes, &key("routers"), pool.routers.as_deref().unwrap_or_default());
-            no_repeats(notes, &key("ttls"), pool.ttls.as_deref().unwrap_or_default());
+            no_repeats(notes, &key("routers"), pool.questions.routers.as_deref().unwrap_or_default());
+            no_repeats(notes, &key("ttls"), pool.questions.ttls.as_deref().unwrap_or_default());
             if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
                 let cost = key("kv_bytes_per_token");
                 needs_cost(notes, &key("capacities"), capacities, &cost);
-                needs_cost(notes, &key("provisioned"), pool.provisioned.as_slice(), &cost);
+                needs_cost(notes, &key("provisioned"), pool.questions.provisioned.as_slice(), &cost);
             }
         }
     }

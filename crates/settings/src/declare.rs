@@ -31,7 +31,7 @@ pub trait Section: Sized {
     fn keys() -> Vec<&'static str>;
 
     /// Reads the table; what is left out or wrong keeps its default, and every problem is noted.
-    fn read(reader: Reader<'_>) -> Self;
+    fn read(reader: &mut Reader<'_>) -> Self;
 
     /// Its fields with their present values.
     fn fields(&self) -> Vec<FieldDoc>;
@@ -227,9 +227,9 @@ macro_rules! sections {
                 [$(<$Type as $crate::declare::Entry>::keys(stringify!($field))),+].concat()
             }
 
-            fn read(mut reader: $crate::declare::Reader<'_>) -> Self {
+            fn read(reader: &mut $crate::declare::Reader<'_>) -> Self {
                 Self { $( $field: $crate::declare::Entry::read(
-                    &mut reader,
+                    reader,
                     stringify!($field),
                     $default,
                     optional!($($range)?),

@@ -20,6 +20,7 @@ mod pool;
 mod prepare;
 mod problem;
 mod properties;
+mod questions;
 mod reference;
 mod render;
 mod secret;
@@ -34,6 +35,7 @@ pub use pool::Provisioned;
 pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
 pub use properties::Properties;
+pub use questions::PoolQuestions;
 pub use reference::reference_markdown;
 pub use render::default_toml;
 pub use secret::{MASK, Secret, SecretError};
@@ -86,7 +88,7 @@ macro_rules! settings {
                 Self {
                     $( $name: {
                         let (name, section) = (stringify!($name), root.remove(stringify!($name)));
-                        $Section::read(Reader::open(name, section, &$Section::keys(), problems))
+                        $Section::read(&mut Reader::open(name, section, &$Section::keys(), problems))
                     }, )+
                     tiers: read_list("tiers", root.remove("tiers"), problems),
                     pools: read_list("pools", root.remove("pools"), problems),
@@ -195,7 +197,7 @@ fn read_list<S: Section>(name: &str, value: Option<Value>, problems: &mut Vec<Pr
     };
     let entry = |(index, value)| {
         let path = format!("{name}[{index}]");
-        S::read(Reader::open(&path, Some(value), &S::keys(), problems))
+        S::read(&mut Reader::open(&path, Some(value), &S::keys(), problems))
     };
     entries.into_iter().enumerate().map(entry).collect()
 }

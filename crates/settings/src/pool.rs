@@ -3,13 +3,10 @@
 use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::estimate::config::PoolConfig;
-use kvset_core::questions::enabled::Questions;
-use kvset_core::questions::worth::{PrefillRate, Prices, WorthQuestion};
 use kvset_core::sizing::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
-use kvset_core::units::ratio::Ratio;
 use std::collections::BTreeMap;
 
 /// How long records are held back, where nobody says.
@@ -35,9 +32,9 @@ impl Provisioned {
 impl Settings {
     /// What each pool holds today.
     pub fn provisioned(&self) -> Provisioned {
-        let own = |pool: &Pool| Some((pool.name.clone(), pool.provisioned.clone()?));
+        let own = |pool: &Pool| Some((pool.name.clone(), pool.questions.provisioned.clone()?));
         Provisioned {
-            general: self.estimate.provisioned.clone(),
+            general: self.estimate.questions.provisioned.clone(),
             own: self.pools.iter().filter_map(own).collect(),
         }
     }
@@ -93,59 +90,6 @@ impl Settings {
     /// Most bytes of records of a partition that are held back.
     pub fn hold_back_bytes(&self) -> u64 {
         self.estimate.hold_back_bytes.unwrap_or(HOLD_BACK_BYTES).0
-    }
-
-    /// What a pool with these settings of its own is asked alongside its estimates.
-    pub(super) fn questions(&self, own: Option<&Pool>) -> Questions {
-        let general = &self.estimate;
-        let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();
-        let routers = own.and_then(|pool| pool.routers.as_ref()).or(general.routers.as_ref());
-        let provisioned = own.and_then(|pool| pool.provisioned.as_ref()).or(general.provisioned.as_ref());
-        let ttls = own.and_then(|pool| pool.ttls.as_ref()).or(general.ttls.as_ref());
-        let tenants = own.and_then(|pool| pool.tenants).or(general.tenants);
-        let traffic = own.and_then(|pool| pool.traffic).or(general.traffic).unwrap_or_default();
-        let rate = match own.and_then(|pool| pool.prefill_rate.as_ref()) {
-            Some(own) => own.rate(),
-            None => general.prefill_rate.as_ref(),
-        };
-        let worth = self.worth(own, rate, traffic);
-        // A pool's own sample does not say it.
-        let is_sampled = own.and_then(|pool| pool.sample_rate).is_some_and(|rate| rate != Ratio::ONE);
-        let of_all = general.restarts.filter(|_| !is_sampled);
-        let restarts = own.and_then(|pool| pool.restarts).or(of_all).unwrap_or_default();
-        Questions {
-            measured,
-            // Without these it is no part of any result.
-            provisioned: provisioned.filter(|_| measured || worth.is_some() || restarts).cloned(),
-            routers: routers.cloned().unwrap_or_default(),
-            ttls: ttls.cloned().unwrap_or_default(),
-            tenants: tenants.filter(|most| *most > 0),
-            optimal: own.and_then(|pool| pool.optimal).or(general.optimal).unwrap_or_default(),
-            traffic,
-            // Without traffic there is nothing to hold it against.
-            prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
-            worth,
-            restarts,
-            ..Questions::default()
-        }
-    }
-
-    /// What a pool with these settings of its own, and this rate, is asked about the worth of its cache.
-    fn worth(&self, own: Option<&Pool>, rate: Option<&PrefillRate>, traffic: bool) -> Option<WorthQuestion> {
-        let general = &self.estimate;
-        let price = |own: Option<Price>, general: Option<Price>| own.or(general).map(Price::get);
-        let prices = Prices {
-            accelerator_hour: price(own.and_then(|pool| pool.gpu_price), general.gpu_price),
-            gib_hour: price(own.and_then(|pool| pool.gib_price), general.gib_price),
-        };
-        // Of a sample the rate says what it says of traffic, as long as nobody asks for money of all pools.
-        let is_sample = |rate: Ratio| rate != Ratio::ONE;
-        let of_traffic_alone = match own.and_then(|pool| pool.sample_rate) {
-            Some(rate) => is_sample(rate),
-            None => traffic && is_sample(general.sample_rate) && prices == Prices::default(),
-        };
-        let rate = rate.filter(|_| !of_traffic_alone)?;
-        Some(WorthQuestion { prefill_rate: rate.clone(), prices })
     }
 
     /// The tiers of these names; all where none are named.

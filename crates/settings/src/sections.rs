@@ -4,19 +4,16 @@
 use super::engine::EngineOptions;
 use super::prepare::ModelDirectory;
 use super::properties::Properties;
+use super::questions::PoolQuestions;
 use super::secret::Secret;
 use super::url::{HostName, HttpUrl};
 use super::values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
-    OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
+    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
 };
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::estimate::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
-use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS};
-use kvset_core::questions::retention::{MAX_TTLS, Ttl};
-use kvset_core::questions::routing::RouterSpec;
-use kvset_core::questions::worth::PrefillRate;
 use kvset_core::sizing::tiers::{Inclusion, TrendRules};
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::PageSize;
@@ -219,48 +216,9 @@ sections! {
         /// request so believed costs its runs, not its pages; one in 64 is checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
-        /// What a pool's cache holds today, all replicas together, shown as a metric alongside what it needs. It
-        /// changes no estimate but what `measured`, `prefill_rate` and `restarts` say.
-        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
-        /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
-        /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
+        /// What is asked alongside the curve.
         [results]
-        measured: Option<bool> = None, like Some(true);
-        /// Routers to say in every estimate what they would give; each costs as much again, and one more
-        /// cache in memory for each of its replicas.
-        [results]
-        routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
-        /// Times to live to say in every estimate what keeping pages for so long would give, from the last use and
-        /// from the write, and how long unused pages live in each of `capacities`: at most 64 of these.
-        [results]
-        ttls: Option<Vec<Ttl>> = None, in 0..=MAX_TTLS, like Some(example_ttls());
-        /// How many tenants to tell one by one in every estimate, those that hold the most; all others are reported as
-        /// one. At most 4,096 are distinguished.
-        [results]
-        tenants: Option<u32> = None, in 1..=MAX_TOLD_TENANTS, like Some(5);
-        /// Whether windows over event time and `last:N` say what perfect foresight would find at each of
-        /// `capacities`; keeps up to a million runs of requests, 16 MB, a window.
-        [results]
-        optimal: Option<bool> = None, like Some(true);
-        /// Whether windows over event time and `last:N` say what passes between their planned tiers, of which there
-        /// must be two; keeps the same runs.
-        [results]
-        traffic: Option<bool> = None, like Some(true);
-        /// Tokens that one worker prefills a second, as one number or by the context before the token
-        /// ("14000@0,9000@32768"): every estimate says what the cache is worth in accelerator-hours and time to the
-        /// first token; with `traffic` also at which bandwidth loading is as fast. A sample says the latter alone.
-        [results]
-        prefill_rate: Option<PrefillRate> = None, like "10000".parse().ok();
-        /// Price of that worker for an hour, in whatever currency: what the cache is worth in money.
-        [results]
-        gpu_price: Option<Price> = None, like Price::new(2.5);
-        /// Price of a GiB of cache for an hour, in the same currency.
-        [results]
-        gib_price: Option<Price> = None, like Price::new(0.003);
-        /// Whether every estimate says what an emptied cache costs, by hour of the day, at what is `provisioned` and
-        /// recommended: in tokens, with `prefill_rate` in time, with `gpu_price` in money. At most 64 of `capacities`.
-        [results]
-        restarts: Option<bool> = None, like Some(true);
+        questions: PoolQuestions = PoolQuestions::default();
         /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -499,39 +457,9 @@ sections! {
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
-        /// What the pool's cache holds today, all replicas together.
-        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
-        /// Whether to compare the cache in use with the modelled one.
+        /// What is asked alongside the curve.
         [results]
-        measured: Option<bool> = None, like Some(true);
-        /// Routers to say what they would give; an empty list for none.
-        [results]
-        routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
-        /// Times to live to say what they would give; an empty list for none.
-        [results]
-        ttls: Option<Vec<Ttl>> = None, in 0..=MAX_TTLS, like Some(example_ttls());
-        /// How many tenants to tell one by one; 0 for none at all.
-        [results]
-        tenants: Option<u32> = None, in 0..=MAX_TOLD_TENANTS, like Some(5);
-        /// Whether to say what perfect foresight would find.
-        [results]
-        optimal: Option<bool> = None, like Some(true);
-        /// Whether to say what passes between its planned tiers.
-        [results]
-        traffic: Option<bool> = None, like Some(false);
-        /// Tokens that one worker prefills a second, 0 not to say what its cache is worth; that of a sampled pool is
-        /// not said.
-        [results]
-        prefill_rate: Option<PoolRate> = None, like "14000@0,9000@32768".parse().ok().map(PoolRate::of);
-        /// Price of that worker for an hour.
-        [results]
-        gpu_price: Option<Price> = None, like Price::new(2.5);
-        /// Price of a GiB of cache for an hour.
-        [results]
-        gib_price: Option<Price> = None, like Price::new(0.003);
-        /// Whether to say what an emptied cache costs; of a sampled pool it is not said.
-        [results]
-        restarts: Option<bool> = None, like Some(false);
+        questions: PoolQuestions = PoolQuestions::default();
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
@@ -547,16 +475,6 @@ sections! {
 /// A template that is known to be one.
 fn template(text: &str) -> Template {
     text.parse().unwrap_or_default()
-}
-
-/// What the default configuration shows as routers.
-fn example_routers() -> Vec<RouterSpec> {
-    ["round-robin:4", "prefix:4"].into_iter().filter_map(|text| text.parse().ok()).collect()
-}
-
-/// What the default configuration shows as times to live.
-fn example_ttls() -> Vec<Ttl> {
-    ["5m", "1h"].into_iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// What the default configuration shows as a pool's capacities.

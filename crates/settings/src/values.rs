@@ -2,9 +2,9 @@
 
 use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::{Value, ValueKind};
+use kvset_core::questions::costs::{PrefillRate, RateError};
 use kvset_core::questions::retention::{Ttl, TtlError};
 use kvset_core::questions::routing::{RouterSpec, SpecError};
-use kvset_core::questions::worth::{PrefillRate, RateError};
 use kvset_core::sizing::tiers::{Inclusion, is_price};
 use kvset_core::stack::ChainPolicy;
 use kvset_core::units::capacity::{CapacityError, CapacitySize, CapacitySpec};

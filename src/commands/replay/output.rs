@@ -16,6 +16,7 @@ use crate::worth::WorthResult;
 use crate::worth::restarts::RestartsResult;
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
+use kvset_core::questions::observers::QuestionAnswers;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use kvset_core::questions::routing::RouterEstimate;
@@ -115,6 +116,10 @@ pub struct ReplayResult {
     /// What splits by quota give, in the order requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaOutput>,
+    /// What the estimate says of further questions. Worth and restarts are not among these: of a
+    /// log that ends they are above, in more detail.
+    #[serde(flatten)]
+    pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.
     #[serde(skip)]
     pub facts: PoolReport,
@@ -258,6 +263,7 @@ impl ReplayResult {
             optimal: None,
             tenants: whole.map(|all| all.tenants.clone()).unwrap_or_default(),
             quotas: Vec::new(),
+            answers: whole.map(Estimate::answers).unwrap_or_default(),
             facts,
             trace,
         }

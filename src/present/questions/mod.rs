@@ -1,51 +1,72 @@
-//! What an estimate says alongside its curve: a section a question.
+//! What an estimate says alongside its curve: a section a question, each in a file of its own and listed in
+//! [`QuestionSections::of`].
 
 pub mod measured;
 mod optimum;
 pub(crate) mod restarts;
 mod retention;
 mod routing;
-mod shown;
+mod sizes;
 mod tenants;
 mod tiers;
 mod worth;
 
 pub use optimum::{foresight, optimum};
 pub use routing::PrefillCost;
-pub use shown::QuestionSections;
+pub use sizes::recommended_place;
+pub(crate) use sizes::{climbing, prefix_hits, telling};
 pub use tiers::traffic_sentences;
 pub use worth::WorthCurve;
 
-use crate::present::document::{MOST_SIZES, spread};
+use crate::present::document::{Page, Section};
 use kvset_core::estimate::{CapacityPoint, Estimate};
-use kvset_core::sizing::recommendation::Recommendation;
+use kvset_core::questions::routing::RouterEstimate;
+use kvset_core::questions::worth::{TierWorth, WorthEstimate};
+use kvset_core::sizing::curve::share;
 
-/// The place of the smallest capacity of the curve that is enough for what is recommended, else of the largest one; `None`
-/// where nothing is recommended.
-pub fn recommended_place(estimate: &Estimate) -> Option<usize> {
-    let pages = estimate.recommendation().and_then(Recommendation::so_far)?;
-    let enough = estimate.capacities.iter().position(|point| point.pages >= pages);
-    enough.or(estimate.capacities.len().checked_sub(1))
+/// What a document shows alongside the curve.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QuestionSections {
+    /// Hit rates that perfect foresight would have, by capacity in pages.
+    pub foresight: Vec<(u64, f64)>,
+    /// What the cache in use behaves like, where the log tells it.
+    pub measured: Option<measured::MeasuredBand>,
+    /// What the next GiB earns, where that and its price are known.
+    pub worth: Option<WorthCurve>,
+    /// Sections, in the order shown.
+    pub sections: Vec<Section>,
 }
 
-/// The capacities of a table: all that somebody named, else some where the curve climbs.
-pub(crate) fn telling(estimate: &Estimate) -> Vec<&CapacityPoint> {
-    match estimate.names_capacities() {
-        true => estimate.capacities.iter().collect(),
-        false => spread(climbing(&estimate.capacities, prefix_hits), MOST_SIZES).collect(),
+impl QuestionSections {
+    /// What an estimate says alongside its curve; `cost` is what the prefill behind a router costs at so many pages of all
+    /// replicas together, where that is known.
+    pub fn of(estimate: &Estimate, cost: impl Fn(&RouterEstimate, u64) -> Option<PrefillCost>) -> Self {
+        let rate = |point: &CapacityPoint| {
+            Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
+        };
+        let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
+        let measured = estimate.measured.as_ref();
+        let sections = [
+            retention::retention(estimate),
+            tiers::traffic(estimate),
+            tenants::tenants(estimate),
+            measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
+            routing::routing(estimate, cost),
+            estimate.restarts.as_ref().and_then(restarts::section),
+        ];
+        let mut shown = Self {
+            foresight: estimate.capacities.iter().filter_map(rate).collect(),
+            measured: measured.and_then(measured::band),
+            worth: None,
+            sections: sections.into_iter().flatten().collect(),
+        };
+        estimate.worth.iter().for_each(|worth| shown.add_worth(worth, &[], estimate));
+        shown
     }
-}
 
-/// The part of a curve where it climbs: from the last point that gains next to nothing to the first that gains all that
-/// can be gained.
-pub(crate) fn climbing<T>(points: &[T], gain: impl Fn(&T) -> f64) -> &[T] {
-    let most = points.iter().map(&gain).fold(0.0, f64::max);
-    let first = points.iter().position(|point| gain(point) > most / 100.0).unwrap_or(0);
-    let end = points.iter().position(|point| gain(point) >= most).map_or(points.len(), |full| full + 1);
-    &points[first.saturating_sub(1).min(end)..end]
-}
-
-/// The prefix hits of a capacity; none beyond the tracked bound.
-pub(crate) fn prefix_hits(point: &CapacityPoint) -> f64 {
-    point.prefix_hits.unwrap_or(0) as f64
+    /// Adds what the cache that the estimate is of is worth, with these tiers below.
+    pub fn add_worth(&mut self, worth: &WorthEstimate, tiers: &[TierWorth], estimate: &Estimate) {
+        self.sections.push(worth::section(worth, tiers, estimate.names_capacities()));
+        self.worth = estimate.page_bytes.and_then(|bytes| WorthCurve::of(worth, bytes));
+    }
 }

@@ -3,7 +3,8 @@
 use super::climbing;
 use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
 use crate::present::words::{bytes_round, hours, integer, money};
-use kvset_core::questions::worth::{HOURS_A_DAY, Prices, TierWorth, WorthAt, WorthEstimate};
+use kvset_core::questions::costs::{HOURS_A_DAY, Prices};
+use kvset_core::questions::worth::{TierWorth, WorthAt, WorthEstimate};
 
 /// What the next GiB earns and costs. Amounts are of one currency, per day.
 #[derive(Debug, Clone, PartialEq)]

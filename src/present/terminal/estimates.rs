@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn rows_fit_80_columns_with_every_cell_whole_and_needed_against_provisioned() {
         let mut settings = kvset_settings::Settings::default();
-        settings.estimate.provisioned = "10MiB".parse().ok();
+        settings.estimate.questions.provisioned = "10MiB".parse().ok();
         let mut table = EstimateTable::comparing_with(settings.provisioned());
         for pool in ["coding/eu", "agents/us-west"] {
             (0..30).for_each(|_| table.observe(estimates(pool, Some(16_384.0), &[]).remove(0)));
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn long_names_and_remarks_fit_70_columns() {
         let mut settings = kvset_settings::Settings::default();
-        settings.estimate.provisioned = "10MiB".parse().ok();
+        settings.estimate.questions.provisioned = "10MiB".parse().ok();
         let mut table = EstimateTable::comparing_with(settings.provisioned());
         let mut estimate =
             estimates("deepseek-v3/eu/agents and chats of the team", Some(16_384.0), &[]).remove(0);

@@ -3,7 +3,8 @@
 use crate::engines::config::CacheConfig;
 use crate::engines::configured::EngineRulesError;
 use crate::engines::profile::Profile;
-use crate::questions::enabled::{Answerable, ObservedPool, Questions, QuestionsError};
+use crate::questions::enabled::{ObservedPool, Questions};
+use crate::questions::question::{Answerable, QuestionsError};
 use crate::sizing::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use crate::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid};

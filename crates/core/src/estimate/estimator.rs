@@ -7,11 +7,10 @@ use crate::estimate::{
 };
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
 use crate::questions::observers::{
-    ObservationFigures, ObservationTally, Observers, ReuseEstimates, provisioned,
+    ObservationFigures, ObservationTally, Observers, QuestionAnswers, ReuseEstimates, provisioned,
 };
-use crate::questions::restarts::RestartsEstimate;
+use crate::questions::question::QuestionFigures;
 use crate::questions::routing::RouterEstimate;
-use crate::questions::worth::{WorthEstimate, WorthFigures};
 use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::sampling_error;
 use crate::sizing::coverage::Distribution;
@@ -133,7 +132,7 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let (worth, restarts) = self.worth(tally, &recommended, &capacities);
+        let QuestionAnswers { worth, restarts } = self.listed_answers(tally, &recommended, &capacities);
         Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -184,21 +183,23 @@ impl PoolFigures<'_> {
         }
     }
 
-    /// What the cache is worth, and what restarts cost, where that is asked.
-    fn worth(
+    /// What the questions that have a section of their own say, where they are asked.
+    fn listed_answers(
         &self,
         tally: &Tally,
         recommended: &[Recommendation],
         capacities: &[CapacityPoint],
-    ) -> (Option<WorthEstimate>, Option<RestartsEstimate>) {
-        let config = self.config.observed().provisioned();
-        let (page_size, page_bytes) = (self.page_size, self.page_bytes);
-        let figures =
-            WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day: 0.0 };
+    ) -> QuestionAnswers {
+        let figures = QuestionFigures {
+            config: self.config.observed().provisioned(),
+            page_size: self.page_size,
+            page_bytes: self.page_bytes,
+            capacities,
+            recommended,
+            below_a_day: 0.0,
+        };
         let asked = self.observers.zip(tally.observation.as_deref());
-        asked.map_or((None, None), |(observers, tally)| {
-            (observers.worth(&figures, tally), observers.restarts(&figures, tally))
-        })
+        asked.map_or_else(QuestionAnswers::default, |(observers, tally)| observers.answers(tally, &figures))
     }
 
     fn recommended(

@@ -6,11 +6,13 @@ pub mod estimator;
 
 use crate::engines::profile::{Outputs, Profile};
 use crate::questions::measured::MeasuredEstimate;
+use crate::questions::observers::QuestionAnswers;
 use crate::questions::restarts::RestartsEstimate;
 use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::TrafficEstimate;
+use crate::questions::with_questions;
 use crate::questions::worth::WorthEstimate;
 use crate::request::sample::sampling_error;
 use crate::sizing::curve::PromptTokens;
@@ -153,12 +155,25 @@ pub struct Estimate {
     pub restarts: Option<RestartsEstimate>,
 }
 
-/// Whether a flag says nothing, so that JSON can leave it out.
 /// The version of the record that this program writes.
 pub const SCHEMA_VERSION: u32 = 7;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
+
+/// Declares what an estimate says of the questions that have a section of their own in a snapshot.
+macro_rules! answers {
+    ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
+        impl Estimate {
+            /// What is said of each question, where it is asked.
+            pub fn answers(&self) -> QuestionAnswers {
+                QuestionAnswers { $($question: self.$question.clone(),)+ }
+            }
+        }
+    };
+}
+
+with_questions!(answers);
 
 impl Estimate {
     /// Whether each capacity was modelled on its own: then, and only then, nothing is required at any target ratio,

@@ -1,6 +1,6 @@
 //! What windows count of a question, and how the counts of several questions are those of one.
 //!
-//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`questions!`] lists them, and
+//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] lists them, and
 //! derives from each one's what windows do with all of them.
 
 /// What one request adds to the counts of a question.
@@ -219,10 +219,9 @@ impl<C: Counter + Clone> Counter for Vec<C> {
     }
 }
 
-/// A share that says nothing is one of anything.
 /// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the counts over a
 /// set of requests, and what windows do with these.
-macro_rules! questions {
+macro_rules! counted {
     ($($(#[$attribute:meta])* $question:ident: $counts:ty,)+) => {
         /// What one request adds to windows alongside its own counts.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -292,4 +291,4 @@ macro_rules! questions {
     };
 }
 
-pub(super) use questions;
+pub(super) use counted;

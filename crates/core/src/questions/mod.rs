@@ -1,7 +1,25 @@
 //! What is asked of a pool alongside its curve: whether its cache does as it should, routers, tenants, what passes between
 //! tiers, how long pages live, what perfect foresight would find, what the cache is worth, and what an emptied one costs.
 
+/// Gives the questions that have a section of their own to a macro. An entry is what the setting means, the byte that begins
+/// the question's section of a snapshot, the name of setting, section and field of the estimate, and what follows requests
+/// ([`Question`](question::Question)). Bytes ascend, in the order in which sections are written.
+///
+/// The questions that were there before sections are listed in [`enabled`] and [`observers`].
+macro_rules! with_questions {
+    ($then:ident) => {
+        $then! {
+            /// What the cache is worth.
+            3 worth: $crate::questions::worth::WorthObserver;
+            /// What an emptied cache costs, by hour of the day.
+            4 restarts: $crate::questions::restarts::RestartsObserver;
+        }
+    };
+}
+pub(crate) use with_questions;
+
 pub mod answer_reuse;
+pub mod costs;
 pub mod counters;
 pub mod enabled;
 pub mod generated;
@@ -10,6 +28,7 @@ pub mod measured;
 pub mod observers;
 pub mod optimum;
 pub mod provisioned;
+pub mod question;
 pub mod request_runs;
 pub mod restarts;
 pub mod retention;

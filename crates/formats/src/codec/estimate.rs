@@ -93,7 +93,7 @@ fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
         EstimateEncoding::Json => {}
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V7);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATES[0].0);
         }
         EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
     }
@@ -121,10 +121,14 @@ fn decode(record: &[u8]) -> Result<Estimate, EstimateError> {
     if record.trim_ascii_start().first() != Some(&b'{') {
         return Err(EstimateError::UnknownEncoding);
     }
-    serde_json::from_slice(record).map_err(|error| {
+    let estimate = serde_json::from_slice(record).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         undecodable(format!("json that does not fit at line {line} column {column}"))
-    })
+    })?;
+    // JSON can hold numbers that no estimate has.
+    let datum = put_datum(&estimate, schema::capacity_estimate_in_full(), "estimate", &mut Vec::new());
+    datum.map_err(|_| undecodable("json with a number that is too large"))?;
+    Ok(estimate)
 }
 
 fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
@@ -139,7 +143,8 @@ fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
 fn decode_some_version(datum: &[u8]) -> Result<Estimate, EstimateError> {
     let newest = decode_datum(schema::capacity_estimate(), datum);
     let older = || {
-        let schemas = schema::CAPACITY_ESTIMATES.into_iter().filter_map(schema::capacity_estimate_of);
+        let fingerprints = schema::CAPACITY_ESTIMATES.into_iter().map(|(fingerprint, _)| fingerprint);
+        let schemas = fingerprints.filter_map(schema::capacity_estimate_of);
         schemas.skip(1).find_map(|schema| decode_datum(schema, datum).ok())
     };
     newest.or_else(|error| older().ok_or(error))

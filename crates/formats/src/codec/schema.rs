@@ -21,18 +21,6 @@ pub const REQUEST_EVENT_OF_V5: &str = include_str!("../../schemas/history/reques
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
 pub const RAW_REQUEST: &str = include_str!("../../schemas/raw_request.avsc");
-/// `schemas/history/capacity_estimate.v1.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V1: &str = include_str!("../../schemas/history/capacity_estimate.v1.avsc");
-/// `schemas/history/capacity_estimate.v2.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V2: &str = include_str!("../../schemas/history/capacity_estimate.v2.avsc");
-/// `schemas/history/capacity_estimate.v3.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V3: &str = include_str!("../../schemas/history/capacity_estimate.v3.avsc");
-/// `schemas/history/capacity_estimate.v4.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V4: &str = include_str!("../../schemas/history/capacity_estimate.v4.avsc");
-/// `schemas/history/capacity_estimate.v5.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V5: &str = include_str!("../../schemas/history/capacity_estimate.v5.avsc");
-/// `schemas/history/capacity_estimate.v6.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V6: &str = include_str!("../../schemas/history/capacity_estimate.v6.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -82,31 +70,11 @@ pub const REQUEST_EVENT_V6: [u8; 8] = [0xc2, 0x4a, 0x0b, 0x02, 0x1a, 0x76, 0xa6,
 /// Version 6 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V6_RUST: [u8; 8] = [0xe6, 0x35, 0x29, 0x6f, 0x17, 0x6c, 0xb2, 0x7d];
 
-/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
-pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
-
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
 pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
 
 /// The same schema as apache-avro for Rust fingerprints it; see [`REQUEST_EVENT_V1_RUST`].
 pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
-/// The same of version 2, which adds what requests met in flight, convergence and the plan.
-pub const CAPACITY_ESTIMATE_V2: [u8; 8] = [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0xf6, 0x33];
-/// The same of version 3, which adds what was measured and what routers would give.
-pub const CAPACITY_ESTIMATE_V3: [u8; 8] = [0x2e, 0xd6, 0x5d, 0x19, 0x14, 0xff, 0xea, 0xb8];
-
-/// The same of version 4, which adds time, tiers, tenants and the optimum.
-pub const CAPACITY_ESTIMATE_V4: [u8; 8] = [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0xe0, 0x68];
-
-/// The same of version 5, which adds what is recommended.
-pub const CAPACITY_ESTIMATE_V5: [u8; 8] = [77, 221, 58, 59, 185, 98, 191, 220];
-
-/// The same of version 6, which adds what the cache is worth.
-pub const CAPACITY_ESTIMATE_V6: [u8; 8] = [117, 203, 46, 151, 154, 148, 9, 117];
-
-/// The same of version 7, which adds what restarts cost.
-pub const CAPACITY_ESTIMATE_V7: [u8; 8] = [87, 175, 188, 45, 30, 38, 72, 232];
-
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
 /// The limit is the library's and holds for the whole process; its own default is 512 MiB.
@@ -204,35 +172,48 @@ pub(super) fn raw_request() -> &'static Schema {
     &SCHEMA
 }
 
-/// Every version of the capacity estimate, the newest first.
-pub(super) const CAPACITY_ESTIMATES: [[u8; 8]; 7] = [
-    CAPACITY_ESTIMATE_V7,
-    CAPACITY_ESTIMATE_V6,
-    CAPACITY_ESTIMATE_V5,
-    CAPACITY_ESTIMATE_V4,
-    CAPACITY_ESTIMATE_V3,
-    CAPACITY_ESTIMATE_V2,
-    CAPACITY_ESTIMATE_V1,
+/// Every version of the capacity estimate, the newest first: the fingerprint, CRC-64-AVRO, little-endian as it travels, and
+/// the schema. All are read, the newest is written.
+pub const CAPACITY_ESTIMATES: [([u8; 8], &str); 7] = [
+    // 7 adds what restarts cost.
+    ([0x57, 0xaf, 0xbc, 0x2d, 0x1e, 0x26, 0x48, 0xe8], CAPACITY_ESTIMATE),
+    // 6 adds what the cache is worth.
+    (
+        [0x75, 0xcb, 0x2e, 0x97, 0x9a, 0x94, 0x09, 0x75],
+        include_str!("../../schemas/history/capacity_estimate.v6.avsc"),
+    ),
+    // 5 adds what is recommended.
+    (
+        [0x4d, 0xdd, 0x3a, 0x3b, 0xb9, 0x62, 0xbf, 0xdc],
+        include_str!("../../schemas/history/capacity_estimate.v5.avsc"),
+    ),
+    // 4 adds time, tiers, tenants and the optimum.
+    (
+        [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0xe0, 0x68],
+        include_str!("../../schemas/history/capacity_estimate.v4.avsc"),
+    ),
+    // 3 adds what was measured and what routers would give.
+    (
+        [0x2e, 0xd6, 0x5d, 0x19, 0x14, 0xff, 0xea, 0xb8],
+        include_str!("../../schemas/history/capacity_estimate.v3.avsc"),
+    ),
+    // 2 adds what requests met in flight, convergence and the plan.
+    (
+        [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0xf6, 0x33],
+        include_str!("../../schemas/history/capacity_estimate.v2.avsc"),
+    ),
+    (
+        [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36],
+        include_str!("../../schemas/history/capacity_estimate.v1.avsc"),
+    ),
 ];
 
 /// The schema of the capacity estimate with this fingerprint, where this program knows it.
 pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Schema> {
-    static V1: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V1));
-    static V2: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V2));
-    static V3: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V3));
-    static V4: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V4));
-    static V5: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V5));
-    static V6: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V6));
-    match fingerprint {
-        CAPACITY_ESTIMATE_V1 => Some(&V1),
-        CAPACITY_ESTIMATE_V2 => Some(&V2),
-        CAPACITY_ESTIMATE_V3 => Some(&V3),
-        CAPACITY_ESTIMATE_V4 => Some(&V4),
-        CAPACITY_ESTIMATE_V5 => Some(&V5),
-        CAPACITY_ESTIMATE_V6 => Some(&V6),
-        CAPACITY_ESTIMATE_V7 => Some(capacity_estimate()),
-        _ => None,
-    }
+    static SCHEMAS: LazyLock<[Schema; CAPACITY_ESTIMATES.len()]> =
+        LazyLock::new(|| CAPACITY_ESTIMATES.map(|(_, text)| parse(text)));
+    let place = CAPACITY_ESTIMATES.iter().position(|(known, _)| *known == fingerprint)?;
+    SCHEMAS.get(place)
 }
 
 #[allow(clippy::expect_used, reason = "the text is compiled in and a test parses it: no input reaches this")]
@@ -279,7 +260,7 @@ mod tests {
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
             assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);
         }
-        for version in CAPACITY_ESTIMATES {
+        for (version, _) in CAPACITY_ESTIMATES {
             let schema = capacity_estimate_of(version).expect("published");
             assert_eq!(crc_64_avro(&canonical_form(schema)), version);
         }

@@ -23,6 +23,7 @@ fn what_a_cache_is_worth_is_said_at_a_rate_and_in_money_at_prices() {
     assert_eq!((of(traffic, "").worth, of(traffic, "").prefill_rate), (None, Some(100.0)));
     let sampled = format!("{general}[[pools]]\nname = \"a\"\nsample_rate = 0.5\n");
     assert!(of(&sampled, "a").worth.is_none() && of(&sampled, "b").worth.is_some());
+    assert!(of("[estimate]\nprefill_rate = 0", "").worth.is_none());
     // A pool can have none of its own.
     for none in ["0", "0.0", "\"0\""] {
         let text = format!("{general}[[pools]]\nname = \"a\"\nprefill_rate = {none}\n");
@@ -35,7 +36,6 @@ fn what_a_cache_is_worth_is_said_at_a_rate_and_in_money_at_prices() {
         ("[[pools]]\nname = \"a\"\ngib_price = 2", "pools[0].gib_price"),
         ("[estimate]\nprefill_rate = 9\ngib_price = 2", "estimate.gib_price"),
         ("[estimate]\nprefill_rate = \"5,6\"", "estimate.prefill_rate"),
-        ("[estimate]\nprefill_rate = 0", "estimate.prefill_rate"),
         ("[estimate]\nprefill_rate = 9\ngpu_price = -1", "estimate.gpu_price"),
         ("[estimate]\nprefill_rate = 9\nwindows = [\"last:70000\"]", "estimate.windows"),
         (

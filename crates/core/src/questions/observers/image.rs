@@ -3,6 +3,7 @@
 //! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
 //! time, tenants and tiers lies behind that in turn, and the [sections](super::sections) of single questions behind all else.
 
+use super::followed::FollowedQuestions;
 use super::sections::{PoolSections, RestoredSections, Section, Unread, UnreadSections};
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
@@ -68,10 +69,7 @@ pub struct SavedWindows {
 impl<'a> ObserversImage<'a> {
     /// An image without any window's part yet.
     pub fn of(observers: &'a Observers) -> Self {
-        let sections = PoolSections {
-            worth: observers.worth.as_ref().map(|_| Section::of(&())),
-            restarts: observers.restarts.as_deref().map(Section::of),
-        };
+        let sections = observers.questions.sections();
         let reuse = observers.reuse.as_deref().map(Section::of);
         Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, sections }
     }
@@ -141,7 +139,9 @@ impl RestoredObservers {
             self.observers.reuse = Some(followed);
             reuse = (tallies.into_iter(), shares.into_iter());
         }
-        let sections = self.observers.resume_sections(self.sections, config, capacities, page_size)?;
+        let fresh = FollowedQuestions::new(config, capacities, page_size);
+        let (questions, sections) = fresh.resumed(self.sections)?;
+        self.observers.questions = questions;
         let (tallies, shares) = (self.tallies.into_iter(), self.shares.into_iter());
         is_sound.then_some((self.observers, SavedWindows { tallies, shares, reuse, sections }))
     }

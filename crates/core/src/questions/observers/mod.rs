@@ -1,11 +1,12 @@
 //! What a pool answers alongside its estimates where it is asked to; it costs nothing until then.
 //!
-//! This is the one place for such questions, whether the service or a replay asks them. Each has a field in
-//! [`Questions`](crate::questions::enabled::Questions), what it follows in [`Observers`], an entry in the list of
-//! [`observation`], which makes of it what one request adds to every window and what windows count, and a record in the
-//! [`Estimate`](crate::estimate::Estimate). Snapshots keep [`ObserversImage`] behind everything else, so that a pool that is
-//! asked nothing is kept as it always was.
+//! This is the one place for such questions, whether the service or a replay asks them. A question is an entry of the list in
+//! [`questions`](crate::questions), and a field of the [`Estimate`](crate::estimate::Estimate). From the entry follow its
+//! setting, what is followed ([`followed`]), what one request adds and windows count ([`observation`]), and its section of a
+//! snapshot ([`sections`]). The questions from before sections stand here one by one. Snapshots keep [`ObserversImage`] behind
+//! everything else, so that a pool that is asked nothing is kept as it always was.
 
+mod followed;
 mod image;
 mod lifetimes;
 mod observation;
@@ -14,6 +15,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+pub use followed::QuestionAnswers;
 pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
 pub use lifetimes::{Arrival, Lifetimes};
 pub use observation::{Observation, ObservationShape, ObservationTally};
@@ -27,16 +29,15 @@ use crate::questions::measured::{
     Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
     PointCaches, PointError, PointShare,
 };
-use crate::questions::restarts::{FoundPages, RestartsEstimate, RestartsObserver};
+use crate::questions::question::QuestionFigures;
 use crate::questions::routing::{
     RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
 };
-use crate::questions::worth::{FoundRequest, WorthEstimate, WorthFigures, WorthObserver};
 use crate::request::event::CachedTokens;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::tiers::TierEstimate;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
-use sections::{Section, UnreadSections};
+use followed::FollowedQuestions;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -64,12 +65,9 @@ pub struct Observers {
     /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
     #[serde(skip)]
     reuse: Option<Box<ReuseObserver>>,
-    /// What requests compute, where that is asked.
+    /// The questions that have a section of their own in a snapshot.
     #[serde(skip)]
-    worth: Option<Box<WorthObserver>>,
-    /// What they would lose by a restart, where that is asked; a snapshot keeps it apart.
-    #[serde(skip)]
-    restarts: Option<Box<RestartsObserver>>,
+    questions: FollowedQuestions,
 }
 
 /// Why a request that its pool has accepted could not be followed for a question.
@@ -118,8 +116,7 @@ impl Observers {
             nothing: Arc::default(),
             latest: None,
             reuse: ReuseObserver::new(ReuseRules::of(config, capacities), config).map(Box::new),
-            worth: worth_observer(config, capacities).map(Box::new),
-            restarts: restarts_observer(config, capacities, page_size).map(Box::new),
+            questions: FollowedQuestions::new(config, capacities, page_size),
         };
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
@@ -144,7 +141,7 @@ impl Observers {
         self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
         self.left_out += u64::from(self.refusal.is_some());
         let measured = measured.unwrap_or_default();
-        let is_told_more = self.reuse.is_some() || self.worth.is_some() || self.restarts.is_some();
+        let is_told_more = self.reuse.is_some() || self.questions.is_something();
         if measured.is_nothing() && routed.is_empty() && !is_told_more {
             return Arc::clone(&self.nothing);
         }
@@ -155,14 +152,7 @@ impl Observers {
         room.routers.clear();
         room.routers.extend(routed.into_iter().map(Result::ok));
         self.reuse.iter_mut().for_each(|reuse| reuse.observe(request, room));
-        let Accepted { event, outcome, page_size, index, .. } = *request;
-        let found = FoundRequest { event, outcome, page_size, own };
-        room.worth = self
-            .worth
-            .as_ref()
-            .map(|worth| Box::new(worth.observe(found, config.provisioned(), |_| (0, 0.0))));
-        let found = FoundPages::of(event, index, page_size, outcome);
-        room.restarts = self.restarts.as_mut().map(|restarts| Box::new(restarts.observe(found)));
+        self.questions.follow(request, config, own, room);
         self.latest = Some(Arc::clone(&share));
         share
     }
@@ -206,14 +196,9 @@ impl Observers {
         self.reuse.as_deref().map(estimates).unwrap_or_default()
     }
 
-    /// What the cache is worth by a window; `None` where that is not asked.
-    pub fn worth(&self, figures: &WorthFigures<'_>, tally: &ObservationTally) -> Option<WorthEstimate> {
-        self.worth.as_ref()?.estimate(tally.worth.as_deref()?, figures)
-    }
-
-    /// What restarts cost by a window; `None` where that is not asked.
-    pub fn restarts(&self, figures: &WorthFigures<'_>, tally: &ObservationTally) -> Option<RestartsEstimate> {
-        self.restarts.as_ref()?.estimate(tally.restarts.as_deref()?, figures)
+    /// What a window says of the questions that have a section; nothing of those that are not asked.
+    pub fn answers(&self, tally: &ObservationTally, figures: &QuestionFigures<'_>) -> QuestionAnswers {
+        self.questions.answers(tally, figures)
     }
 
     /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.
@@ -261,37 +246,6 @@ impl Observers {
         measured && is_countable(self.left_out) && as_many && routers.all(sound)
     }
 
-    /// Takes back the sections of single questions; what windows take back of them, or `None` where they are not what the
-    /// configuration asks for.
-    fn resume_sections(
-        &mut self,
-        RestoredSections { worth, restarts }: RestoredSections,
-        config: ObservedPool<'_>,
-        capacities: &[u64],
-        page_size: PageSize,
-    ) -> Option<UnreadSections> {
-        let mut unread = UnreadSections::default();
-        self.worth = worth_observer(config, capacities).map(Box::new);
-        if self.worth.is_some() != worth.is_some() {
-            return None;
-        }
-        if let Some(Section { followed: (), tallies, shares }) = worth {
-            unread.worth = (tallies.into_iter(), shares.into_iter());
-        }
-        let fresh = restarts_observer(config, capacities, page_size);
-        if fresh.is_some() != restarts.is_some() {
-            return None;
-        }
-        if let Some((Section { mut followed, tallies, shares }, fresh)) = restarts.zip(fresh) {
-            if !followed.resume(fresh) {
-                return None;
-            }
-            self.restarts = Some(Box::new(followed));
-            unread.restarts = (tallies.into_iter(), shares.into_iter());
-        }
-        Some(unread)
-    }
-
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
@@ -332,23 +286,6 @@ impl Observers {
             }
         })
     }
-}
-
-/// Follows what requests compute, where that is asked.
-fn worth_observer(config: ObservedPool<'_>, capacities: &[u64]) -> Option<WorthObserver> {
-    let question = config.questions.worth.clone()?;
-    Some(WorthObserver::new(question, config.provisioned(), capacities))
-}
-
-/// Follows what restarts would cost, where that is asked.
-fn restarts_observer(
-    config: ObservedPool<'_>,
-    capacities: &[u64],
-    page_size: PageSize,
-) -> Option<RestartsObserver> {
-    let worth = config.questions.worth.clone();
-    let observer = || RestartsObserver::new(worth, config.provisioned(), capacities, page_size);
-    config.questions.restarts.then(observer)
 }
 
 /// Caches to compare measured hits with, of capacities in followed pages, where that is asked.

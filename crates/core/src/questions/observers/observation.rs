@@ -1,63 +1,77 @@
 //! What one request adds to windows alongside its own counts, and what windows make of it: one entry a question.
 
 use super::ReuseRules;
-use crate::questions::counters::{Counter, Share, questions};
+use crate::questions::counters::{Counter, Share, counted};
 use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::{Counts, MeasuredTally, Modelled, PointTally};
+use crate::questions::question::Question;
 use crate::questions::request_runs::RunLog;
-use crate::questions::restarts::{RestartsShape, RestartsTally};
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
 use crate::questions::tenants::TenantsTally;
-use crate::questions::worth::WorthTally;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-questions! {
-    /// How the cache in use compares with the model.
-    measured: Modelled<MeasuredTally, PointTally>,
-    /// What is found behind each router; of a request that could not be routed nothing is.
-    routers: Vec<RoutingTally>,
-    /// Times to live. A snapshot keeps this and what follows apart.
-    #[serde(skip)]
-    retention: Option<Box<RetentionTally>>,
-    /// Who holds the cache.
-    #[serde(skip)]
-    tenants: Option<Box<TenantsTally>>,
-    /// The runs of requests: for the optimum, and for what passes between tiers.
-    #[serde(skip)]
-    runs: Option<Box<RunLog>>,
-    /// What requests compute. A snapshot keeps it apart from all else.
-    #[serde(skip)]
-    worth: Option<Box<WorthTally>>,
-    /// What requests would lose by a restart. A snapshot keeps it apart, too.
-    #[serde(skip)]
-    restarts: Option<Box<RestartsTally>>,
+/// Declares what is counted of all questions.
+macro_rules! observation {
+    ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
+        counted! {
+            /// How the cache in use compares with the model.
+            measured: Modelled<MeasuredTally, PointTally>,
+            /// What is found behind each router; of a request that could not be routed nothing is.
+            routers: Vec<RoutingTally>,
+            /// Times to live. A snapshot keeps this and what follows apart.
+            #[serde(skip)]
+            retention: Option<Box<RetentionTally>>,
+            /// Who holds the cache.
+            #[serde(skip)]
+            tenants: Option<Box<TenantsTally>>,
+            /// The runs of requests: for the optimum, and for what passes between tiers.
+            #[serde(skip)]
+            runs: Option<Box<RunLog>>,
+            $(
+                $(#[$doc])+
+                #[serde(skip)]
+                $question: Option<Box<<$Observer as Question>::Tally>>,
+            )+
+        }
+
+        impl ObservationShape {
+            /// What is counted at capacities within the tracked bound, in followed pages.
+            pub fn of(config: ObservedPool<'_>, capacities: &[u64]) -> Self {
+                let asked = &config.questions;
+                let (retention, tenants, runs) = ReuseRules::of(config, capacities).shape();
+                Self {
+                    measured: measured_shape(config, capacities.len()),
+                    routers: match asked.routers.len() {
+                        0 => Default::default(),
+                        routers => (routers, config.cache.target_ratios.len()),
+                    },
+                    retention,
+                    tenants,
+                    runs,
+                    $($question: <$Observer as Question>::shape(
+                        &asked.$question,
+                        config.provisioned(),
+                        capacities,
+                    ),)+
+                }
+            }
+        }
+    };
+}
+
+with_questions!(observation);
+
+fn measured_shape(config: ObservedPool<'_>, capacities: usize) -> Modelled<(), usize> {
+    match config.questions.compares_measured() {
+        false => Modelled::Nothing,
+        true if config.cache.is_pointwise() => Modelled::Points(capacities),
+        true => Modelled::Curve(()),
+    }
 }
 
 impl ObservationShape {
-    /// What is counted at capacities within the tracked bound, in followed pages.
-    pub fn of(config: ObservedPool<'_>, capacities: &[u64]) -> Self {
-        let asked = &config.questions;
-        let (retention, tenants, runs) = ReuseRules::of(config, capacities).shape();
-        Self {
-            measured: match asked.compares_measured() {
-                false => Modelled::Nothing,
-                true if config.cache.is_pointwise() => Modelled::Points(capacities.len()),
-                true => Modelled::Curve(()),
-            },
-            routers: match asked.routers.len() {
-                0 => Default::default(),
-                routers => (routers, config.cache.target_ratios.len()),
-            },
-            retention,
-            tenants,
-            runs,
-            worth: super::worth_observer(config, capacities).map(|worth| worth.shape()),
-            restarts: asked.restarts.then(|| RestartsShape::of_window(capacities.len())),
-        }
-    }
-
     /// The same in a window that never ends.
     pub fn without_end(self) -> Self {
         Self { runs: None, ..self }

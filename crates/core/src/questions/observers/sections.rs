@@ -1,11 +1,10 @@
 //! Sections of a snapshot: what each question keeps by itself, behind the state of all pools.
 //!
 //! A section is written only where a pool is asked its question, behind a byte that says whose it is. So a further question is
-//! one more entry of the list at the end, and changes neither the format nor what was kept of the others.
+//! one more entry of the list in [`questions`](crate::questions), and changes neither the format nor what was kept of the others.
 
 use super::{Observation, ObservationShape, ObservationTally};
-use crate::questions::restarts::{RestartsObserver, RestartsShare, RestartsTally};
-use crate::questions::worth::{WorthShare, WorthTally};
+use crate::questions::question::{Question, ShareOf};
 use serde::de::SeqAccess;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -33,14 +32,19 @@ impl<F, T, S> Section<F, T, S> {
 /// The counts and the requests of a section that windows have not taken back yet.
 pub(super) type Unread<T, S> = (IntoIter<T>, IntoIter<S>);
 
-/// Declares the questions that keep sections: the byte that one begins with, what is followed, the counts of a window, and
-/// what one request adds. Bytes ascend, in the order in which sections are written.
+/// The section of a question.
+type SectionOf<Q> = Section<<Q as Question>::Kept, <Q as Question>::Tally, ShareOf<Q>>;
+
+/// The same of a pool that goes on.
+type SectionOfPool<'a, Q> = Section<&'a <Q as Question>::Kept, &'a <Q as Question>::Tally, &'a ShareOf<Q>>;
+
+/// Declares the sections of all questions that have one.
 macro_rules! sections {
-    ($($mark:literal $question:ident: $followed:ty, $tally:ty, $share:ty;)+) => {
+    ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
         /// The sections of one pool.
         #[derive(Debug, Default)]
         pub struct PoolSections<'a> {
-            $(pub(super) $question: Option<Section<&'a $followed, &'a $tally, &'a $share>>,)+
+            $(pub(super) $question: Option<SectionOfPool<'a, $Observer>>,)+
         }
 
         impl<'a> PoolSections<'a> {
@@ -58,13 +62,13 @@ macro_rules! sections {
         /// The sections of one pool, read back.
         #[derive(Debug, Default)]
         pub struct RestoredSections {
-            $(pub(super) $question: Option<Section<$followed, $tally, $share>>,)+
+            $(pub(super) $question: Option<SectionOf<$Observer>>,)+
         }
 
         /// What windows take back of these.
         #[derive(Debug, Default)]
         pub(super) struct UnreadSections {
-            $(pub(super) $question: Unread<$tally, $share>,)+
+            $(pub(super) $question: Unread<<$Observer as Question>::Tally, ShareOf<$Observer>>,)+
         }
 
         impl UnreadSections {
@@ -91,7 +95,7 @@ macro_rules! sections {
         /// The sections of all pools, each with its pools in order of name.
         #[derive(Debug, Default)]
         pub struct SectionsImage<'a> {
-            $($question: Vec<(&'a str, Section<&'a $followed, &'a $tally, &'a $share>)>,)+
+            $($question: Vec<(&'a str, SectionOfPool<'a, $Observer>)>,)+
         }
 
         impl<'a> FromIterator<(&'a str, PoolSections<'a>)> for SectionsImage<'a> {
@@ -127,7 +131,7 @@ macro_rules! sections {
         /// The sections of all pools, read back.
         #[derive(Debug, Default)]
         pub struct SectionsOfPools {
-            $($question: Vec<(Box<str>, Section<$followed, $tally, $share>)>,)+
+            $($question: Vec<(Box<str>, SectionOf<$Observer>)>,)+
         }
 
         impl SectionsOfPools {
@@ -161,7 +165,4 @@ macro_rules! sections {
     };
 }
 
-sections! {
-    3 worth: (), WorthTally, WorthShare;
-    4 restarts: RestartsObserver, RestartsTally, RestartsShare;
-}
+with_questions!(sections);

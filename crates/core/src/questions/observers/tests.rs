@@ -16,10 +16,11 @@ use crate::pool::set::{
     History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
     RestoredPoolSet, Timeline,
 };
+use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::Questions;
 use crate::questions::restarts::HOUR_MS;
-use crate::questions::worth::{Prices, WorthAt, WorthQuestion};
+use crate::questions::worth::WorthAt;
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
 use crate::request::outcome::Outcome;
@@ -102,9 +103,9 @@ fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
 }
 
 /// A millisecond a token.
-fn worth() -> WorthQuestion {
+fn worth() -> PrefillCosts {
     let prices = Prices { accelerator_hour: Some(3.0), gib_hour: None };
-    WorthQuestion { prefill_rate: "1000".parse().expect("a rate"), prices }
+    PrefillCosts { prefill_rate: "1000".parse().expect("a rate"), prices }
 }
 
 /// Any engine, its pages sampled and requests in flight modelled where that can be.

@@ -1,9 +1,9 @@
 //! What restarts cost, as it is reported.
 
-use super::observer::RestartsObserver;
 use super::tally::{Lost, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
-use crate::questions::worth::{Prices, WorthFigures, WorthQuestion};
+use crate::questions::costs::{PrefillCosts, Prices};
+use crate::questions::question::QuestionFigures;
 use crate::sizing::recommendation::chosen;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ pub struct Costs {
 
 impl Costs {
     /// Those of the question what a cache is worth; without it nothing is known.
-    pub fn of(worth: Option<&WorthQuestion>) -> Self {
+    pub fn of(worth: Option<&PrefillCosts>) -> Self {
         let prices = worth.map(|worth| worth.prices).unwrap_or_default();
         Self { has_rate: worth.is_some(), prices }
     }
@@ -95,8 +95,8 @@ impl Costs {
 
 impl RestartsSize {
     /// The sizes that an estimate says restarts of, as described in [`RestartsEstimate::sizes`].
-    pub fn all(figures: &WorthFigures<'_>) -> Vec<Self> {
-        let WorthFigures { config, page_size, page_bytes, capacities, recommended, .. } = *figures;
+    pub fn all(figures: &QuestionFigures<'_>) -> Vec<Self> {
+        let QuestionFigures { config, page_size, page_bytes, capacities, recommended, .. } = *figures;
         let provisioned = config.pages(page_size);
         let curve = || capacities.iter().filter(|point| !point.beyond_bound).map(|point| point.pages);
         let enough = chosen(recommended).and_then(|found| found.pages);
@@ -116,26 +116,29 @@ impl RestartsSize {
     }
 }
 
-impl RestartsObserver {
-    /// What a window says; `None` of no requests.
-    pub fn estimate(&self, tally: &RestartsTally, figures: &WorthFigures<'_>) -> Option<RestartsEstimate> {
-        let (first, last) = tally.span()?;
-        let costs = Costs::of(self.worth());
-        let hour = |place: usize, hour: i64| {
-            let Lost { tokens, nanoseconds, warm_minutes } = tally.lost(place, std::iter::once(hour));
-            let (hour, nanoseconds) = (hour as u32, nanoseconds as f64);
-            let (prefill_seconds, money) = (costs.seconds(nanoseconds), costs.money(nanoseconds));
-            (tokens > 0).then_some(RestartHour { hour, tokens, prefill_seconds, money, warm_minutes })
-        };
-        let at = |size: RestartsSize| {
-            let place = self.place(size.pages)?;
-            let RestartsSize { pages, bytes, provisioned, recommended } = size;
-            let hours = (0..HOURS_A_DAY).filter_map(|at| hour(place, at)).collect();
-            Some(RestartsAt { pages, bytes, provisioned, recommended, hours })
-        };
-        Some(RestartsEstimate {
-            days: last.abs_diff(first) as f64 / MS_A_DAY,
-            sizes: RestartsSize::all(figures).into_iter().filter_map(at).collect(),
-        })
-    }
+/// What a window says of sizes in these places, by what computing costs; `None` of no requests.
+pub(super) fn estimate(
+    worth: Option<&PrefillCosts>,
+    place: impl Fn(u64) -> Option<usize>,
+    tally: &RestartsTally,
+    figures: &QuestionFigures<'_>,
+) -> Option<RestartsEstimate> {
+    let (first, last) = tally.span()?;
+    let costs = Costs::of(worth);
+    let hour = |place: usize, hour: i64| {
+        let Lost { tokens, nanoseconds, warm_minutes } = tally.lost(place, std::iter::once(hour));
+        let (hour, nanoseconds) = (hour as u32, nanoseconds as f64);
+        let (prefill_seconds, money) = (costs.seconds(nanoseconds), costs.money(nanoseconds));
+        (tokens > 0).then_some(RestartHour { hour, tokens, prefill_seconds, money, warm_minutes })
+    };
+    let at = |size: RestartsSize| {
+        let place = place(size.pages)?;
+        let RestartsSize { pages, bytes, provisioned, recommended } = size;
+        let hours = (0..HOURS_A_DAY).filter_map(|at| hour(place, at)).collect();
+        Some(RestartsAt { pages, bytes, provisioned, recommended, hours })
+    };
+    Some(RestartsEstimate {
+        days: last.abs_diff(first) as f64 / MS_A_DAY,
+        sizes: RestartsSize::all(figures).into_iter().filter_map(at).collect(),
+    })
 }

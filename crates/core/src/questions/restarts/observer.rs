@@ -1,9 +1,15 @@
 //! What single requests of a pool would lose of their hits by a restart, and what a window of them says.
 
-use super::tally::{Loss, RestartsShare};
+use super::estimate::{RestartsEstimate, estimate};
+use super::tally::{Loss, RestartsShape, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
+use crate::engines::bank::CacheBank;
+use crate::questions::costs::PrefillCosts;
+use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::worth::WorthQuestion;
+use crate::questions::question::{
+    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
@@ -15,7 +21,7 @@ use std::collections::VecDeque;
 pub struct RestartsObserver {
     /// What computing costs, where that is known.
     #[serde(skip)]
-    worth: Option<WorthQuestion>,
+    worth: Option<PrefillCosts>,
     /// In pages, ascending.
     #[serde(skip)]
     sizes: Vec<u64>,
@@ -60,20 +66,16 @@ impl<'a> FoundPages<'a> {
 
 impl RestartsObserver {
     /// Nothing seen yet, at capacities that can be known, in pages.
-    pub fn new(
-        worth: Option<WorthQuestion>,
-        config: ProvisionedCache<'_>,
-        capacities: &[u64],
-        page_size: PageSize,
-    ) -> Self {
-        let mut sizes: Vec<u64> = capacities.iter().copied().chain(config.pages(page_size)).collect();
+    pub fn at(pool: QuestionPool<'_>) -> Self {
+        let QuestionPool { cache, costs, capacities, page_size } = pool;
+        let mut sizes: Vec<u64> = capacities.iter().copied().chain(cache.pages(page_size)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        Self { worth, sizes, hours: VecDeque::new(), latest_ms: None }
+        Self { worth: costs.cloned(), sizes, hours: VecDeque::new(), latest_ms: None }
     }
 
     /// What computing costs, where that is known.
-    pub fn worth(&self) -> Option<&WorthQuestion> {
+    pub fn worth(&self) -> Option<&PrefillCosts> {
         self.worth.as_ref()
     }
 
@@ -133,9 +135,8 @@ impl RestartsObserver {
         }
     }
 
-    /// Takes back what follows from the configuration, after a restore; whether it can go on.
-    pub fn resume(&mut self, fresh: Self) -> bool {
-        (self.worth, self.sizes) = (fresh.worth, fresh.sizes);
+    /// Whether hours and numbers ascend, and hours are those of a day.
+    fn is_sound(&self) -> bool {
         let now = self.latest_ms.map(|latest| latest.div_euclid(HOUR_MS));
         let newest = self.hours.back().map(|start| start.hour);
         let oldest = self.hours.front().map(|start| start.hour);
@@ -145,6 +146,49 @@ impl RestartsObserver {
         now == newest
             && is_of_a_day
             && pairs.all(|(one, next)| one.hour < next.hour && one.first < next.first)
+    }
+}
+
+impl Question for RestartsObserver {
+    type Setting = bool;
+    type Kept = Self;
+    type Tally = RestartsTally;
+    type Estimate = RestartsEstimate;
+
+    const NEEDS: QuestionNeeds =
+        QuestionNeeds { setting: "restarts", revision: 0, one_stack: true, few_capacities: true };
+
+    fn check(is_enabled: &bool, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+        match *is_enabled && pool.is_sampled {
+            true => Err(QuestionsError::Sampled { asked: Self::NEEDS.setting }),
+            false => Ok(()),
+        }
+    }
+
+    fn new(is_enabled: &bool, pool: QuestionPool<'_>) -> Option<Self> {
+        is_enabled.then(|| Self::at(pool))
+    }
+
+    fn shape(is_enabled: &bool, _: ProvisionedCache<'_>, capacities: &[u64]) -> Option<RestartsShape> {
+        is_enabled.then(|| RestartsShape::of_window(capacities.len()))
+    }
+
+    fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {
+        let Accepted { event, outcome, page_size, index, .. } = *request;
+        self.observe(FoundPages::of(event, index, page_size, outcome))
+    }
+
+    fn kept(&self) -> &Self {
+        self
+    }
+
+    fn resumed(self, kept: Self) -> Option<Self> {
+        let Self { worth, sizes, .. } = self;
+        Some(Self { worth, sizes, ..kept }).filter(Self::is_sound)
+    }
+
+    fn estimate(&self, tally: &RestartsTally, figures: &QuestionFigures<'_>) -> Option<RestartsEstimate> {
+        estimate(self.worth.as_ref(), |pages| self.place(pages), tally, figures)
     }
 }
 

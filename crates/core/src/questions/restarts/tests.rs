@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::engines::config::CacheConfig;
+use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::worth::{Prices, WorthQuestion};
+use crate::questions::question::{Question, QuestionPool};
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
 use proptest::prelude::*;
@@ -62,10 +63,15 @@ fn sums(losses: &[(i64, u64)]) -> (u64, Option<u32>) {
 fn observer() -> RestartsObserver {
     let page_size = PageSize::new(PAGE as u32).expect("a page size");
     let prefill_rate = "1000".parse().expect("a rate");
-    let worth = WorthQuestion { prefill_rate, prices: Prices::default() };
+    let worth = PrefillCosts { prefill_rate, prices: Prices::default() };
     let (cache, provisioned) = (CacheConfig::default(), "40p".parse().ok());
     let config = ProvisionedCache { cache: &cache, provisioned: provisioned.as_ref() };
-    RestartsObserver::new(Some(worth), config, &[SIZES[0], SIZES[2]], page_size)
+    RestartsObserver::at(QuestionPool {
+        cache: config,
+        costs: Some(&worth),
+        capacities: &[SIZES[0], SIZES[2]],
+        page_size,
+    })
 }
 
 /// What each request adds, in windows of a log that goes on or of one that ends.
@@ -83,7 +89,7 @@ fn tally(all: &[Arrived], shape: RestartsShape, parts: usize) -> RestartsTally {
         assert!(share.is_sound(shape) && share.time_ms() == request.time_ms);
         tallies[number as usize % parts].add(&share);
     }
-    assert!(observer.clone().resume(observer));
+    assert_eq!(observer.clone().resumed(observer.clone()), Some(observer));
     assert!(tallies.iter().all(|tally| tally.is_sound(shape)));
     RestartsTally::merged(tallies.iter()).expect("one at least")
 }

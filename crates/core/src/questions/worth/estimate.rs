@@ -1,36 +1,16 @@
 //! What a cache is worth, as it is reported.
 
-use super::rate::PrefillRate;
 use super::tally::WorthTally;
-
+use crate::questions::costs::{PrefillRate, Prices};
 use crate::units::ratio::{Ratio, percentile};
 use serde::{Deserialize, Serialize};
 
 /// A GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// Hours of a day.
-pub const HOURS_A_DAY: f64 = 24.0;
-
 const SECONDS_AN_HOUR: f64 = 3600.0;
 
 const MS_A_DAY: f64 = 86_400_000.0;
-
-/// What the operator pays, in one currency.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Prices {
-    /// Of an accelerator for an hour: of as much as computes at the prefill rate.
-    pub accelerator_hour: Option<f64>,
-    /// Of a GiB of cache for an hour.
-    pub gib_hour: Option<f64>,
-}
-
-impl Prices {
-    /// What so many bytes cost a day at a price of a GiB for an hour.
-    pub fn memory_a_day(bytes: u64, gib_hour: f64) -> f64 {
-        bytes as f64 / GIB * gib_hour * HOURS_A_DAY
-    }
-}
 
 /// A tier below the cache, at every capacity of that.
 #[derive(Debug, Clone, PartialEq, Serialize)]

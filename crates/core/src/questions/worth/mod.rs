@@ -7,27 +7,10 @@
 
 mod estimate;
 mod observer;
-mod rate;
 mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{
-    CoverageWorth, HOURS_A_DAY, Prices, TierWorth, TimeToFirstToken, WorthAt, WorthBasis, WorthEstimate,
-};
-pub use observer::{FoundRequest, WorthFigures, WorthObserver};
-pub use rate::{PrefillRate, RateError};
+pub use estimate::{CoverageWorth, TierWorth, TimeToFirstToken, WorthAt, WorthBasis, WorthEstimate};
+pub use observer::{FoundRequest, WorthObserver};
 pub use tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
-
-use serde::{Deserialize, Serialize};
-
-/// How fast prompts are computed, and what that and memory cost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorthQuestion {
-    /// Tokens that one worker computes a second.
-    pub prefill_rate: PrefillRate,
-    /// What is paid.
-    #[serde(default)]
-    pub prices: Prices,
-}

@@ -1,20 +1,24 @@
 //! What single requests of a pool compute at each of its capacities, and what a window of them says.
 
-use super::WorthQuestion;
 use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
+use crate::questions::costs::{PrefillCosts, Prices};
+use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
+use crate::questions::question::{
+    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
-use crate::sizing::figures::CapacityPoint;
-use crate::sizing::recommendation::{Recommendation, by_target, chosen};
-use crate::units::{PageBytes, PageSize};
+use crate::sizing::recommendation::{by_target, chosen};
+use crate::sizing::tiers::is_price;
+use crate::units::PageSize;
 
 /// Follows requests, where it is known how fast prompts are computed. It has no state.
 #[derive(Debug, Clone)]
 pub struct WorthObserver {
-    question: WorthQuestion,
+    question: PrefillCosts,
     /// In pages, ascending: those that can be told.
     capacities: Vec<u64>,
     /// What is provisioned is counted at, too, ahead of these.
@@ -36,7 +40,7 @@ pub struct FoundRequest<'a> {
 
 impl WorthObserver {
     /// Nothing seen yet, at capacities that can be known.
-    pub fn new(question: WorthQuestion, config: ProvisionedCache<'_>, capacities: &[u64]) -> Self {
+    pub fn at(question: PrefillCosts, config: ProvisionedCache<'_>, capacities: &[u64]) -> Self {
         // An engine with one cache a capacity would need one more for it.
         let has_own_column = config.provisioned.is_some() && !config.cache.is_pointwise();
         Self { question, capacities: capacities.to_vec(), has_own_column }
@@ -51,12 +55,7 @@ impl WorthObserver {
         self.capacities.len() + usize::from(self.has_own_column)
     }
 
-    /// What windows of a log that goes on count.
-    pub fn shape(&self) -> WorthShape {
-        WorthShape::of_window(self.columns())
-    }
-
-    /// The same of a log that ends.
+    /// What is counted of a log that ends.
     pub fn shape_of_log(&self) -> WorthShape {
         WorthShape::of_log(self.columns())
     }
@@ -90,17 +89,68 @@ impl WorthObserver {
         let columns = own_column.into_iter().chain(hits.map(found));
         WorthShare::of(rate, at, (prompt, outcome.reusable_prefix() * page), columns)
     }
+}
 
-    /// What a window says.
-    pub fn estimate(&self, tally: &WorthTally, figures: &WorthFigures<'_>) -> Option<WorthEstimate> {
-        let WorthFigures { config, page_size, page_bytes, capacities, recommended, below_a_day } = *figures;
+impl Question for WorthObserver {
+    type Setting = Option<PrefillCosts>;
+    type Kept = ();
+    type Tally = WorthTally;
+    type Estimate = WorthEstimate;
+
+    const NEEDS: QuestionNeeds =
+        QuestionNeeds { setting: "prefill_rate", revision: 3, one_stack: false, few_capacities: false };
+
+    fn check(setting: &Option<PrefillCosts>, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+        let Some(PrefillCosts { prices: Prices { accelerator_hour, gib_hour }, .. }) = setting else {
+            return Ok(());
+        };
+        for (asked, price) in [("gpu_price", accelerator_hour), ("gib_price", gib_hour)] {
+            if let Some(price) = price.filter(|price| !is_price(*price)) {
+                return Err(QuestionsError::Price { asked, price });
+            }
+        }
+        match () {
+            () if pool.is_sampled => Err(QuestionsError::Sampled { asked: Self::NEEDS.setting }),
+            () if gib_hour.is_some() && !pool.has_cost => Err(QuestionsError::PriceWithoutCost),
+            () => Ok(()),
+        }
+    }
+
+    fn new(setting: &Option<PrefillCosts>, pool: QuestionPool<'_>) -> Option<Self> {
+        Some(Self::at(setting.clone()?, pool.cache, pool.capacities))
+    }
+
+    fn shape(
+        setting: &Option<PrefillCosts>,
+        cache: ProvisionedCache<'_>,
+        capacities: &[u64],
+    ) -> Option<WorthShape> {
+        Some(WorthShape::of_window(Self::at(setting.clone()?, cache, capacities).columns()))
+    }
+
+    fn follow(&mut self, request: &Accepted<'_>, cache: ProvisionedCache<'_>, own: &CacheBank) -> WorthShare {
+        let Accepted { event, outcome, page_size, .. } = *request;
+        self.observe(FoundRequest { event, outcome, page_size, own }, cache, |_| (0, 0.0))
+    }
+
+    fn kept(&self) -> &() {
+        &()
+    }
+
+    fn resumed(self, (): ()) -> Option<Self> {
+        Some(self)
+    }
+
+    fn estimate(&self, tally: &WorthTally, figures: &QuestionFigures<'_>) -> Option<WorthEstimate> {
+        let QuestionFigures { config, page_size, page_bytes, capacities, recommended, below_a_day } =
+            *figures;
         let spec = config.provisioned;
         let provisioned = config.pages(page_size).zip(spec);
         let counted = capacities.iter().filter(|point| !point.beyond_bound);
         let sizes: Vec<_> = counted.map(|point| (point.pages, point.bytes)).collect();
         let first = by_target(recommended).next().unwrap_or_default();
         let coverages: Vec<_> = first.iter().map(|entry| (entry.coverage, entry.pages)).collect();
-        let WorthQuestion { prefill_rate, prices } = &self.question;
+        let PrefillCosts { prefill_rate, prices } = &self.question;
         let basis = WorthBasis {
             rate: prefill_rate,
             prices: *prices,
@@ -114,21 +164,4 @@ impl WorthObserver {
         };
         basis.estimate(tally)
     }
-}
-
-/// What an estimate knows besides the tally.
-#[derive(Debug, Clone, Copy)]
-pub struct WorthFigures<'a> {
-    /// The pool's configuration.
-    pub config: ProvisionedCache<'a>,
-    /// Tokens a page.
-    pub page_size: PageSize,
-    /// Bytes a page, where a cost per token is configured.
-    pub page_bytes: Option<PageBytes>,
-    /// The curve.
-    pub capacities: &'a [CapacityPoint],
-    /// What is recommended.
-    pub recommended: &'a [Recommendation],
-    /// What tiers below cost a day.
-    pub below_a_day: f64,
 }

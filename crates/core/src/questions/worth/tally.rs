@@ -1,6 +1,6 @@
 //! Prefill time of a set of requests, by capacity.
 
-use super::rate::PrefillRate;
+use crate::questions::costs::PrefillRate;
 use crate::questions::counters::{Counter, Share};
 use crate::questions::retention::{AgeTable, Ages};
 use crate::units::is_countable;

@@ -1,6 +1,7 @@
 //! Worth by hand, and what must hold of any log.
 
 use super::*;
+use crate::questions::costs::{PrefillRate, Prices};
 use crate::questions::counters::{Counter, Share};
 use crate::units::ratio::Ratio;
 use proptest::prelude::*;
