@@ -15,6 +15,7 @@ pub mod output;
 pub mod placeholders;
 pub mod position;
 pub mod python;
+pub mod record;
 mod spelling;
 pub mod stated;
 pub mod time;

@@ -3,8 +3,8 @@
 use super::tokens::{Prompts, Tokens};
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::key::Key;
+use kvset_formats::record::json::TOKEN_FIELDS;
 use kvset_formats::trace::Answer;
-use kvset_formats::trace::json::TOKEN_FIELDS;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};

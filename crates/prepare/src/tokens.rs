@@ -1,6 +1,6 @@
 //! Token ids of one prompt or several.
 
-use kvset_formats::trace::numbers::{TokenId, WholeNumber};
+use kvset_formats::record::numbers::{TokenId, WholeNumber};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 

@@ -5,10 +5,10 @@
 //! it, its [`RecordPath`], is read from the record itself. The search goes level by level and is bounded, so the place is
 //! the outermost one, and the same for the same record.
 
-use super::members::{Members, members};
 use super::shape::PromptKind;
 use crate::codec::DecodeError;
 use crate::python;
+use crate::record::members::{Members, members};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde::de::IgnoredAny;

@@ -3,8 +3,8 @@
 //! A table says how each looks; whatever is in none of its rows is described by what it lacks. Nothing here quotes a record.
 
 use super::envelope::{Value, Visit, is_object, walk};
-use super::members::{Members, members};
 use super::shape::PromptKind;
+use crate::record::members::{Members, members};
 use serde_json::value::RawValue;
 
 /// What a record or a file is, and what helps.

@@ -1,15 +1,15 @@
 //! What one shape keeps where, and how a record of it is read.
 
-use super::members::members;
 use super::path::{self, PathValue};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
+use crate::record::answer::Answer;
+use crate::record::members::members;
+use crate::record::numbers::{TokenId, count};
+use crate::record::outcome::{Outcome, answers_no_prompt};
+use crate::record::stated_time::StatedTime;
 use crate::time::{Numbers, Time, Unit, WrittenTime};
-use crate::trace::Answer;
-use crate::trace::numbers::{TokenId, count};
-use crate::trace::outcome::{Outcome, answers_no_prompt};
-use crate::trace::stated_time::StatedTime;
 use std::borrow::Cow;
 use std::time::Duration;
 

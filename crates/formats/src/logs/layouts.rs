@@ -2,11 +2,11 @@
 
 use super::LoggedPrompt;
 use super::layout::{Layout, Prompt};
-use super::members::members;
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
+use crate::record::members::members;
+use crate::record::outcome::Outcome;
 use crate::time::Unit::{Milliseconds, Seconds};
-use crate::trace::outcome::Outcome;
 use kvset_core::request::labels::Label;
 
 pub(super) static LITELLM: Layout = Layout {

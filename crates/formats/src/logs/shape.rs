@@ -1,9 +1,9 @@
 //! What a JSON record seems to hold, wherever in it: for those who have a log and no settings yet.
 
 use super::FieldPath;
-use super::members::{Members, members};
+use crate::record::json::TOKEN_FIELDS;
+use crate::record::members::{Members, members};
 use crate::time::{Form, Numbers, WrittenTime};
-use crate::trace::json::TOKEN_FIELDS;
 use serde_json::value::RawValue;
 use std::fmt;
 

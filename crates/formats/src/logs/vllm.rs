@@ -4,7 +4,7 @@ use super::layout::{first, missing, token_ids};
 use super::path;
 use super::{LoggedPrompt, Places};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::numbers::count;
+use crate::record::numbers::count;
 use serde_json::Value;
 
 pub(super) const SWITCH_ON: &str =

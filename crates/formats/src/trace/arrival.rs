@@ -6,8 +6,8 @@
 //! before one that was let go of is refused, never passed on out of order. Of two that came at the same moment the one
 //! that stands first in the trace goes first.
 
-use super::error::RowFault;
-use super::row::{Batch, Draft, StatedTimes};
+use crate::record::fault::RowFault;
+use crate::record::row::{Batch, Draft, StatedTimes};
 use crate::time::Moment;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -47,7 +47,7 @@ impl HoldBack {
             if let Some(released) = self.released.filter(|released| draft.moment < *released) {
                 let late_ms = released.since(draft.moment).as_millis();
                 let fault = RowFault::OutOfOrder { late_ms, limit: self.limit };
-                batch.refused.push(super::row::RefusedRow { after: 0, line: draft.line, fault });
+                batch.refused.push(crate::record::row::RefusedRow { after: 0, line: draft.line, fault });
                 continue;
             }
             let held = WaitingRequest::of(draft, batch, file, self.taken);

@@ -1,11 +1,12 @@
 //! Avro object container files of request events: a recorded topic as a trace.
 
-use super::error::{RowError, RowFault, TraceError};
+use super::error::{RowError, TraceError};
 use super::events::{EventFiler, UNNAMED_POOL};
 use super::options::ReadOptions;
 use super::records::{Carried, Filled, Source};
-use super::row::Batch;
 use crate::codec::{ContainerReader, DecodeLimits};
+use crate::record::fault::RowFault;
+use crate::record::row::Batch;
 use kvset_core::units::PageSize;
 use std::io::BufRead;
 use std::sync::Arc;

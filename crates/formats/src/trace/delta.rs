@@ -4,10 +4,10 @@
 //! it that is one listed block has the block's id. A page with tokens of an answer, or of two rows, has an id of its
 //! session alone: no block says what is in it.
 
-use super::error::RowFault;
 use super::options::{Format, ReadOptions};
 use super::records::{Carried, Decode, Records};
-use super::row::Batch;
+use crate::record::fault::RowFault;
+use crate::record::row::Batch;
 use kvset_core::units::PageSize;
 use kvset_core::units::pages::Scope;
 use std::collections::HashMap;

@@ -1,13 +1,13 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
-use super::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
-use super::numbers::TokenId;
 use super::options::Format;
-use super::stated_time::StatedTime;
-use super::subagents::Evidence;
 use crate::logs::shape::{PromptKind, Shape};
 use crate::logs::{EnvelopeRecords, FieldPath, Places, Preset, foreign, open};
 use crate::python;
+use crate::record::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
+use crate::record::numbers::TokenId;
+use crate::record::stated_time::StatedTime;
+use crate::record::subagents::Evidence;
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 
@@ -145,7 +145,7 @@ fn places_of(line: &[u8], request: FieldPath) -> Result<Places, String> {
 
 /// Whether a record has its request under `body`, as a line of a batch.
 fn has_body(record: &[u8]) -> bool {
-    let members = std::str::from_utf8(record).ok().and_then(crate::logs::members);
+    let members = std::str::from_utf8(record).ok().and_then(crate::record::members::members);
     members.is_some_and(|members| members.iter().any(|(name, _)| name == "body"))
 }
 
@@ -284,7 +284,7 @@ impl<'de> Fields<'de> for FirstRowFields {
 fn is_session(requests: &str) -> bool {
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(requests) else { return requests != "null" };
     items.first().is_none_or(|first| {
-        let members = crate::logs::members(first.get()).unwrap_or_default();
+        let members = crate::record::members::members(first.get()).unwrap_or_default();
         members.iter().any(|(name, _)| matches!(name.as_ref(), "t" | "hash_ids" | "requests"))
     })
 }

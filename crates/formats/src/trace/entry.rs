@@ -1,13 +1,13 @@
 //! The object that mooncake, qwen and weka rows share: a request, or a holder of nested requests.
 
-use super::answer::Answer;
-use super::error::RowFault;
 use super::id_arrays::ArrayPlaceholder;
-use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
-use super::row::{Batch, Declared, Draft, StatedTimes};
-use super::stated_time::{StatedTime, TimeName};
-use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
+use crate::record::answer::Answer;
+use crate::record::fault::RowFault;
+use crate::record::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
+use crate::record::row::{Batch, Declared, Draft, StatedTimes};
+use crate::record::stated_time::{StatedTime, TimeName};
+use crate::record::subagents::SubagentTimes;
 use crate::spelling::Spellings;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use hashbrown::HashMap;

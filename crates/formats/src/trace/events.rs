@@ -3,11 +3,12 @@
 //! Events of several pools are requests of several pools; `--id-scope field:pool` makes scopes of one pool of them,
 //! `--id-scope global` one pool.
 
-use super::error::RowFault;
-use super::options::{IdScope, ReadOptions};
+use super::options::ReadOptions;
 use super::records::{Carried, Decode};
-use super::row::{Batch, Draft};
 use crate::codec::{DecodeLimits, Decoded, Encoding, RequestDecoder};
+use crate::record::fault::RowFault;
+use crate::record::id_scope::IdScope;
+use crate::record::row::{Batch, Draft};
 use crate::time::Time;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageSize;

@@ -3,8 +3,8 @@
 use super::error::{RowError, TraceError};
 use super::options::Format;
 use super::reader::{Progress, ReaderStep, TraceItem, TraceReader};
-use super::row::Batch;
 use super::timeline::TimeFacts;
+use crate::record::row::Batch;
 use kvset_core::pool::PoolRange;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,16 +3,18 @@
 //! A prompt that is a body is tokenised with a model's own tokenizer; token ids are hashed as they are, page ids are
 //! page ids. Of a line with several requests one that is of no use is refused by itself.
 
-use super::error::RowFault;
-use super::generated::Generated;
-use super::json::TOKEN_FIELDS;
-use super::options::{IdScope, ReadOptions};
+use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
-use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
-use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Preset, members, token_ids};
+use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Preset, token_ids};
+use crate::record::fault::RowFault;
+use crate::record::generated::Generated;
+use crate::record::id_scope::IdScope;
+use crate::record::json::TOKEN_FIELDS;
+use crate::record::members::members;
+use crate::record::row::{Batch, Declared, Draft, RefusedRow};
 use crate::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use crate::stated::form_of;

@@ -28,55 +28,48 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
-mod answer;
-mod answer_names;
 mod arrival;
 mod avro;
 mod background;
 mod delta;
 mod detect;
-pub(crate) mod dynamo;
+mod dynamo;
 mod entry;
 mod error;
 mod events;
 mod frames;
-mod generated;
 mod groups;
 mod id_arrays;
 mod input;
 mod joined;
-pub mod json;
 mod lines;
 mod logged;
-pub mod numbers;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;
-pub(crate) mod outcome;
 mod paging;
 mod parallel;
 mod reader;
 mod records;
-pub(crate) mod row;
 mod rows;
-pub(crate) mod stated_time;
-mod subagents;
 mod text;
 mod timeline;
 mod tokens;
 mod unpack;
 mod write;
 
-pub use answer::{Answer, CacheWrites};
+pub use crate::record::answer::{Answer, CacheWrites};
+pub use crate::record::fault::RowFault;
+pub use crate::record::generated::Generated;
+pub use crate::record::id_scope::IdScope;
+pub use crate::record::row::TraceRow;
 pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};
 pub use detect::format_of;
-pub use error::{RowError, RowFault, TraceError};
-pub use generated::Generated;
+pub use error::{RowError, TraceError};
 pub use groups::Together;
 pub use options::page_size::DEFAULT as DEFAULT_PAGE_SIZE;
-pub use options::{Format, IdScope, Order, ReadOptions};
+pub use options::{Format, Order, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
-pub use row::TraceRow;
 pub use rows::RawRecords;
 pub use timeline::{Backwards, TimeFacts, TraceClock};
 pub use write::write_row;

@@ -2,18 +2,19 @@
 //!
 //! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of
 //! several prompts is several requests. Alongside the body's fields a line may carry `timestamp` (or another of
-//! the names that [`super::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
+//! the names that [`crate::record::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
 //! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
-use super::answer::Answer;
-use super::error::RowFault;
-use super::json::{Fields, Name, Object, Trouble, ignore, read_line, row_name};
-use super::options::{IdScope, ReadOptions};
+use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
-use super::row::{Batch, Declared, Draft};
-use super::stated_time::StatedTime;
 use crate::identity::NamedParts;
+use crate::record::answer::Answer;
+use crate::record::fault::RowFault;
+use crate::record::id_scope::IdScope;
+use crate::record::json::{Fields, Name, Object, Trouble, ignore, read_line, row_name};
+use crate::record::row::{Batch, Declared, Draft};
+use crate::record::stated_time::StatedTime;
 use crate::stated::form_of;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::request::labels::{Label, Labels};

@@ -1,6 +1,7 @@
 //! How a trace is to be read.
 
 use crate::logs::{Places, Preset};
+use crate::record::id_scope::IdScope;
 use crate::time::{Numbers, Unit};
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
@@ -118,58 +119,6 @@ pub(super) mod page_size {
     pub const WEKA: PageSize = PageSize::new(64).unwrap();
     /// Where the format has none of its own.
     pub const DEFAULT: PageSize = PageSize::new(64).unwrap();
-}
-
-/// What the page ids of a trace are unique within.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum IdScope {
-    /// What the trace declares (weka's `hash_id_scope: local` is the session) and what its rows keep apart
-    /// ([`crate::identity`]), else the whole trace.
-    #[default]
-    Auto,
-    /// The whole trace.
-    Global,
-    /// The session.
-    Session,
-    /// Requests with the same value of the named field: a top-level string or integer of the row, or
-    /// of the session it is part of.
-    Field(String),
-}
-
-impl IdScope {
-    /// Whether each model is a pool of its own: neither told to share nor to be scopes of one pool.
-    pub(super) fn keeps_pools_apart(&self) -> bool {
-        match self {
-            Self::Auto | Self::Session => true,
-            Self::Global => false,
-            Self::Field(name) => !["model", "pool"].contains(&name.as_str()),
-        }
-    }
-}
-
-impl fmt::Display for IdScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.pad("auto"),
-            Self::Global => f.pad("global"),
-            Self::Session => f.pad("session"),
-            Self::Field(name) => write!(f, "field:{name}"),
-        }
-    }
-}
-
-impl FromStr for IdScope {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("field:")) {
-            ("auto", _) => Ok(Self::Auto),
-            ("global", _) => Ok(Self::Global),
-            ("session", _) => Ok(Self::Session),
-            (_, Some(name)) if !name.is_empty() => Ok(Self::Field(name.to_owned())),
-            _ => Err(format!("unknown id scope `{text}`: expected auto, global, session or field:NAME")),
-        }
-    }
 }
 
 /// Options of a [`TraceReader`](super::TraceReader).

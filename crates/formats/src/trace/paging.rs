@@ -1,7 +1,7 @@
 //! How prompts of tokens become pages: hashed, or a page a token for those who look at the tokens themselves.
 
 use super::options::ReadOptions;
-use super::row::{Batch, Draft};
+use crate::record::row::{Batch, Draft};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;

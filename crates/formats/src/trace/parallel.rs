@@ -7,13 +7,14 @@
 //! Where pools are named that the requests go to, the thread that has parsed a piece takes them as a range of each of
 //! these too, while their ids are in its processor's caches.
 
-use super::error::{RowFault, TraceError};
+use super::error::TraceError;
 use super::lines::Lines;
 use super::records::{Carried, Filled, Records, Source};
-use super::row::{Batch, RefusedRow};
 use super::text::{Line, LineWalk, Text, Texts};
 use super::unpack::has_cores;
 use crate::python;
+use crate::record::fault::RowFault;
+use crate::record::row::{Batch, RefusedRow};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};

@@ -1,18 +1,20 @@
 //! Line formats: what a line becomes, and the source that hands lines to a decoder.
 
 use super::entry::{Entry, EntryFields, Sink};
-use super::error::{RowError, RowFault, TraceError};
+use super::error::{RowError, TraceError};
 use super::id_arrays::{FIELD, Shortened};
-use super::json::{Object, Trouble, read_line};
-use super::options::{Format, IdScope, ReadOptions, page_size};
-use super::row::{Batch, BatchMark, Declared};
+use super::options::{Format, ReadOptions, page_size};
 use super::rows::RowRecords;
-use super::subagents::{Evidence, SubagentTimes, may_have_subagents};
 use super::text::{Line, LineWalk};
 use super::timeline::{TimeFacts, Timeline};
 use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;
 use crate::python;
+use crate::record::fault::RowFault;
+use crate::record::id_scope::IdScope;
+use crate::record::json::{Object, Trouble, read_line};
+use crate::record::row::{Batch, BatchMark, Declared};
+use crate::record::subagents::{Evidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
 use crate::time::{Numbers, Unit};
 use kvset_core::pool::PoolRange;

@@ -1,7 +1,7 @@
 //! The rows of a file: its lines, or records with their length in front of them; and the records in those.
 
 use super::detect::format_of;
-use super::error::{RowFault, TraceError};
+use super::error::TraceError;
 use super::frames::{self, Frames};
 use super::input::Input;
 use super::joined;
@@ -12,6 +12,7 @@ use super::unpack::{has_cores, read_ahead};
 use crate::codec::DecodeError;
 use crate::logs::{EnvelopeRecords, LogReader, RecordPath, open};
 use crate::python;
+use crate::record::fault::RowFault;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 use std::path::Path;

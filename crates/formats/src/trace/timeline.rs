@@ -5,9 +5,9 @@
 //! here, in the order of the files: [`Timeline::place`] gives each request its moment and notes where moments run
 //! backwards.
 
-use super::error::RowFault;
 use super::options::Order;
-use super::row::{Batch, Draft, StatedTimes};
+use crate::record::fault::RowFault;
+use crate::record::row::{Batch, Draft, StatedTimes};
 use crate::time::{Clock, Form, Moment, words};
 use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};

@@ -3,21 +3,22 @@
 //! A line is an array of token ids, an object that holds one under `input_ids`, `token_ids` or
 //! `tokens`, or an array of these. An object's array may itself be a batch of arrays. An empty array
 //! is a prompt without tokens. Objects may carry `timestamp` (or another of the names that
-//! [`super::stated_time`] lists; small numbers in milliseconds) and `session_id`. What an object says of the
+//! [`crate::record::stated_time`] lists; small numbers in milliseconds) and `session_id`. What an object says of the
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
-use super::answer::Answer;
-use super::error::RowFault;
-use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line, row_name};
-use super::numbers::{TokenId, WholeNumber};
-use super::options::{IdScope, ReadOptions};
+use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
-use super::row::{Batch, Declared};
-use super::stated_time::StatedTime;
 use crate::codec::integers;
 use crate::identity::NamedParts;
+use crate::record::answer::Answer;
+use crate::record::fault::RowFault;
+use crate::record::id_scope::IdScope;
+use crate::record::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line, row_name};
+use crate::record::numbers::{TokenId, WholeNumber};
+use crate::record::row::{Batch, Declared};
+use crate::record::stated_time::StatedTime;
 use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::request::labels::{Label, Labels};

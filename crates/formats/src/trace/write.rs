@@ -1,6 +1,6 @@
 //! Writing requests as flat weka rows, the form every reader of this crate understands.
 
-use super::row::TraceRow;
+use crate::record::row::TraceRow;
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::Scope;
 use serde::ser::{Serialize, SerializeSeq, Serializer};

@@ -2,7 +2,7 @@
 
 use super::messages::{AnyValue, KeyValue, LogRecord, Resource, Span, Value};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::numbers::count;
+use crate::record::numbers::count;
 use std::rc::Rc;
 
 /// Events of a span that hold attributes of its request.

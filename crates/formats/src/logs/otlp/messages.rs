@@ -3,7 +3,7 @@
 //! passed over.
 
 use crate::key::Key;
-use crate::trace::numbers::WholeNumber;
+use crate::record::numbers::WholeNumber;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;

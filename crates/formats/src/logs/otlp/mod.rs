@@ -23,8 +23,9 @@ mod vercel;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::record::answer::CacheWrites;
+use crate::record::generated::Generated;
 use crate::time::{Number, Numbers, Unit, WrittenTime};
-use crate::trace::{CacheWrites, Generated};
 use export::items;
 use item::{LoggedItem, is_details, is_message};
 use kvset_core::request::event::CachedTokens;

@@ -1,8 +1,8 @@
 //! What a row says of whether a cache served its request: requests that failed, those that a gateway answered by itself, and
 //! those of endpoints that generate no text touched none.
 
+use super::members::members;
 use super::numbers::count;
-use crate::logs::members;
 use crate::spelling::Spellings;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;

@@ -83,7 +83,7 @@ impl AnswerText {
 
 /// What was read so far of what was generated.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     ids: AnswerTokens,
     text: Spoken,
     ended: bool,
@@ -260,7 +260,7 @@ impl Spoken {
 }
 
 /// A list of token ids, as such or in a text; nothing of any other value.
-pub(super) struct List<'a>(pub &'a mut Reading);
+pub(crate) struct List<'a>(pub &'a mut Reading);
 
 impl<'de> DeserializeSeed<'de> for List<'_> {
     type Value = ();

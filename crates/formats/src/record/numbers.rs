@@ -176,7 +176,7 @@ impl<'de> Deserialize<'de> for TokenId {
 
 /// A page's id in any form. Ids need be equal only where their pages are, so a negative one is taken by its bits, and
 /// a text of one word, such as a hash in hexadecimal digits, by its hash.
-pub(super) struct PageId(pub Result<u64, NumberFault>);
+pub(crate) struct PageId(pub Result<u64, NumberFault>);
 
 impl PageId {
     /// Takes a text for a page's id: a whole number of 64 bits is that number, in quotes or not.

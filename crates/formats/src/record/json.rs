@@ -1,6 +1,6 @@
 //! JSON read field by field into reused buffers, without building a tree.
 
-use super::error::RowFault;
+use super::fault::RowFault;
 use super::numbers::{Count, NumberFault, PageId};
 use crate::key::Key;
 use crate::spelling::Spellings;
@@ -28,7 +28,7 @@ const ROW_NAMES: [&str; 8] = [
 ];
 
 /// The usual spelling of a name that rows have for a prompt, a session or a label.
-pub(super) fn row_name(key: &str) -> &str {
+pub(crate) fn row_name(key: &str) -> &str {
     static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
         let labels = Label::ALL.into_iter().map(Label::name);
         Spellings::of(ROW_NAMES.into_iter().chain(TOKEN_FIELDS).chain(labels))
@@ -37,13 +37,13 @@ pub(super) fn row_name(key: &str) -> &str {
 }
 
 /// Takes the fields of one object.
-pub(super) trait Fields<'de> {
+pub(crate) trait Fields<'de> {
     /// Reads or ignores the value of `key`.
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
 }
 
 /// An object whose fields go to `F`; `null` has none.
-pub(super) struct Object<'a, F>(pub &'a mut F);
+pub(crate) struct Object<'a, F>(pub &'a mut F);
 
 impl<'de, F: Fields<'de>> DeserializeSeed<'de> for Object<'_, F> {
     type Value = ();
@@ -73,7 +73,7 @@ impl<'de, F: Fields<'de>> Visitor<'de> for Object<'_, F> {
 }
 
 /// Reads one whole line as `seed` says.
-pub(super) fn read_line<'de, S: DeserializeSeed<'de>>(
+pub(crate) fn read_line<'de, S: DeserializeSeed<'de>>(
     line: &'de [u8],
     seed: S,
 ) -> Result<S::Value, serde_json::Error> {
@@ -84,13 +84,13 @@ pub(super) fn read_line<'de, S: DeserializeSeed<'de>>(
 }
 
 /// Passes over a field's value.
-pub(super) fn ignore<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
+pub(crate) fn ignore<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
 /// A list of page ids, appended to a buffer; gives the range it filled, or why one of them is none. A database may have
 /// made one text of it: `[1, 2]`, `1,2` or `1 2`.
-pub(super) struct Ids<'a>(pub &'a mut Vec<u64>);
+pub(crate) struct Ids<'a>(pub &'a mut Vec<u64>);
 
 impl Ids<'_> {
     /// Takes ids one after another.
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for Ids<'_> {
 
 /// A name: a string, or an integer as its decimal text. Appended to a buffer; gives the range it
 /// filled.
-pub(super) struct Name<'a>(pub &'a mut String);
+pub(crate) struct Name<'a>(pub &'a mut String);
 
 impl Name<'_> {
     fn append(self, name: &str) -> Range<usize> {
@@ -185,7 +185,7 @@ impl<'de> Visitor<'de> for Name<'_> {
 }
 
 /// Reads a field's value as a time; nothing for `null`. `trouble` names the field.
-pub(super) fn read_time<'de, A: MapAccess<'de>>(
+pub(crate) fn read_time<'de, A: MapAccess<'de>>(
     map: &mut A,
     numbers: Numbers,
     trouble: &mut Trouble,
@@ -196,7 +196,7 @@ pub(super) fn read_time<'de, A: MapAccess<'de>>(
 }
 
 /// Reads a field's value as a length of time, whose numbers are in `unit`; nothing for `null`.
-pub(super) fn read_length<'de, A: MapAccess<'de>>(
+pub(crate) fn read_length<'de, A: MapAccess<'de>>(
     map: &mut A,
     unit: Unit,
 ) -> Result<Option<Duration>, A::Error> {

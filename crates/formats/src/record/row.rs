@@ -1,8 +1,8 @@
 //! Requests as the readers hand them out, and the buffers they live in.
 
 use super::answer::CacheWrites;
-use super::error::RowFault;
-use super::options::IdScope;
+use super::fault::RowFault;
+use super::id_scope::IdScope;
 use super::subagents::Evidence;
 use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
@@ -31,13 +31,13 @@ pub struct TraceRow<'a> {
     pub file: &'a str,
     /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
     pub line: u64,
-    /// Whether its page ids are tokens ([`super::ReadOptions::keeps_tokens`]).
+    /// Whether its page ids are tokens (`keeps_tokens` of the reader's options).
     pub are_tokens: bool,
 }
 
 impl TraceRow<'_> {
     /// Whether its page ids fit its tokens, whatever its format.
-    pub(super) fn check(&self) -> Result<(), PageCountMismatch> {
+    pub(crate) fn check(&self) -> Result<(), PageCountMismatch> {
         let fits = |size| full_pages(&self.event, size, true).map(|_| ());
         self.event.page_size.map_or(Ok(()), fits)
     }
@@ -46,7 +46,7 @@ impl TraceRow<'_> {
 /// A request whose ids and names are ranges of a [`Batch`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
-    /// When it came: as the row states it, and once it was placed ([`super::timeline`]) on the line of all files.
+    /// When it came: as the row states it, and once it was placed ((`timeline`)) on the line of all files.
     pub moment: Moment,
     /// What the row states of that.
     pub when: StatedTimes,

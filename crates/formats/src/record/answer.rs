@@ -197,7 +197,7 @@ impl Answer {
     }
 
     /// The names of all that belongs here.
-    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         answer_names::all()
     }
 
@@ -231,7 +231,7 @@ impl Answer {
     }
 
     /// Reads a field of the row that [`takes`](Self::takes) it; `trouble` learns where parsing stopped.
-    pub(super) fn read<'de, A: MapAccess<'de>>(
+    pub(crate) fn read<'de, A: MapAccess<'de>>(
         &mut self,
         key: &str,
         map: &mut A,

@@ -5,7 +5,7 @@
 //! that names no unit counts where its value does (`1.5s`), or where those who write it under that name have one.
 
 use super::json::{Trouble, read_time};
-use crate::logs::members;
+use super::members::members;
 use crate::spelling::Spellings;
 use crate::time::{Number, Numbers, Time, TimeFault, Unit, WrittenTime};
 use hashbrown::HashMap;
@@ -106,7 +106,7 @@ const LENGTHS: [(&str, Option<Unit>); 14] = [
 ];
 
 /// The usual name of how long a request took, in milliseconds: it is read with what else a row says of its answer.
-pub(super) const DURATION: &str = "duration_ms";
+pub(crate) const DURATION: &str = "duration_ms";
 
 /// Ends of names that say the unit of their numbers.
 const UNITS: [(&str, Unit); 16] = [

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// What a count is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Count {
+pub(crate) enum Count {
     /// All tokens of the prompt.
     Prompt,
     /// The same, but for what [`Self::CacheRead`] and [`Self::CacheCreation`] count apart.
@@ -24,7 +24,7 @@ pub(super) enum Count {
 
 /// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's, Bedrock's and
 /// llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
-pub(super) const COUNTS: [(&str, Count); 34] = [
+pub(crate) const COUNTS: [(&str, Count); 34] = [
     ("prompt_tokens", Count::Prompt),
     ("prompt_token_count", Count::Prompt),
     ("tokens_evaluated", Count::Prompt),
@@ -62,12 +62,12 @@ pub(super) const COUNTS: [(&str, Count); 34] = [
     ("input_cache_creation", Count::CacheCreation),
 ];
 /// Names that are of counts in a usage alone: elsewhere a prompt and an answer have them.
-pub(super) const OF_A_USAGE: [&str; 2] = ["input", "output"];
+pub(crate) const OF_A_USAGE: [&str; 2] = ["input", "output"];
 
 /// Fields of a row, or of its response, that lead to a usage.
-pub(super) const USAGES: [&str; 5] = ["usage", "usage_metadata", "usage_details", "meta_info", "timings"];
+pub(crate) const USAGES: [&str; 5] = ["usage", "usage_metadata", "usage_details", "meta_info", "timings"];
 /// Fields of a usage that lead on.
-pub(super) const DETAILS: [&str; 5] = [
+pub(crate) const DETAILS: [&str; 5] = [
     "prompt_tokens_details",
     "prompt_token_details",
     "input_tokens_details",
@@ -75,10 +75,10 @@ pub(super) const DETAILS: [&str; 5] = [
     "cache_creation",
 ];
 /// Fields that hold a response, or a part of one.
-pub(super) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
+pub(crate) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
 
 /// Counts that a row may have by itself, alongside its usage.
-pub(super) const ROW_COUNTS: [&str; 11] = [
+pub(crate) const ROW_COUNTS: [&str; 11] = [
     "output_tokens",
     "completion_tokens",
     "num_output_tokens",
@@ -93,11 +93,11 @@ pub(super) const ROW_COUNTS: [&str; 11] = [
 ];
 
 /// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
-pub(super) const ANSWER_IDS: [&str; 5] =
+pub(crate) const ANSWER_IDS: [&str; 5] =
     ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
 
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
-pub(super) const ROW_TOKENS: [&str; 10] = [
+pub(crate) const ROW_TOKENS: [&str; 10] = [
     "prompt_tokens",
     "input_tokens",
     "num_prompt_tokens",
@@ -110,16 +110,16 @@ pub(super) const ROW_TOKENS: [&str; 10] = [
     "context_tokens",
 ];
 /// The same under names that do not say of what they are the length: alongside token ids, of tokens.
-pub(super) const ROW_LENGTHS: [&str; 6] =
+pub(crate) const ROW_LENGTHS: [&str; 6] =
     ["input_length", "prompt_length", "prompt_len", "input_toks", "input_len", "isl"];
 
 /// The count of this name.
-pub(super) fn count_of(key: &str) -> Option<(&'static str, Count)> {
+pub(crate) fn count_of(key: &str) -> Option<(&'static str, Count)> {
     COUNTS.into_iter().find(|(name, _)| *name == key)
 }
 
 /// The one of these names that is `key`.
-pub(super) fn one_of(names: &[&'static str], key: &str) -> Option<&'static str> {
+pub(crate) fn one_of(names: &[&'static str], key: &str) -> Option<&'static str> {
     names.iter().copied().find(|name| *name == key)
 }
 
@@ -132,19 +132,19 @@ fn of_row() -> impl Iterator<Item = &'static str> {
 }
 
 /// Every name that stands for one thing wherever it stands.
-pub(super) fn all() -> impl Iterator<Item = &'static str> {
+pub(crate) fn all() -> impl Iterator<Item = &'static str> {
     let counts = COUNTS.into_iter().map(|(name, _)| name).filter(|name| !OF_A_USAGE.contains(name));
     of_row().chain(DETAILS).chain(counts)
 }
 
 /// The name in the usual spelling, where it is one of these.
-pub(super) fn standard(key: &str) -> &str {
+pub(crate) fn standard(key: &str) -> &str {
     static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(all()));
     SPELLINGS.standard(key)
 }
 
 /// Whether a field of a row itself is of its answer.
-pub(super) fn is_of_row(key: &str) -> bool {
+pub(crate) fn is_of_row(key: &str) -> bool {
     static OF_ROW: LazyLock<HashSet<&'static str, foldhash::fast::FixedState>> =
         LazyLock::new(|| of_row().collect());
     OF_ROW.contains(standard(key))

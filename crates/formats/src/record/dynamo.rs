@@ -1,0 +1,244 @@
+//! Dynamo request traces: a record is written when its request ends.
+
+use super::fault::RowFault;
+use super::id_scope::IdScope;
+use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_line, read_time};
+use super::row::{Batch, Draft};
+use crate::identity::NamedParts;
+use crate::stated::{PromptForm, StatedPrompts};
+use crate::time::{Numbers, Time, Unit, ms_of};
+use kvset_core::request::event::CachedTokens;
+use kvset_core::request::labels::{Label, Labels};
+use kvset_core::units::PageSize;
+use serde::de::{Error as _, MapAccess};
+use std::ops::Range;
+use std::time::Duration;
+
+const KNOWN: [&str; 20] = [
+    "event",
+    "event_type",
+    "event_time_unix_ms",
+    "agent_context",
+    "session_id",
+    "request",
+    "request_received_ms",
+    "total_time_ms",
+    "input_tokens",
+    "output_tokens",
+    "replay",
+    "trace_block_size",
+    "input_length",
+    "input_sequence_hashes",
+    "cached_tokens",
+    "worker",
+    "prefill_worker_id",
+    "prefill_dp_rank",
+    "decode_worker_id",
+    "decode_dp_rank",
+];
+
+/// Why other events of a trace are passed over.
+pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end; bodies of request_payload are read \
+    at payload.request, where prepare.request or --request names that";
+/// A worker and its data-parallel rank, which has a cache of its own.
+#[derive(Debug, Default)]
+struct Worker {
+    id: Option<Range<usize>>,
+    rank: Option<Range<usize>>,
+}
+
+/// The record, its `event` envelope and its inner objects, read as one flat object.
+struct Record<'s> {
+    batch: &'s mut Batch,
+    trouble: Trouble,
+    scope_field: Option<&'s str>,
+    /// The record tells of something else than a finished request.
+    is_other_event: bool,
+    ended: Option<Time>,
+    received: Option<Time>,
+    total: Option<Duration>,
+    input_tokens: Option<u64>,
+    input_length: Option<u64>,
+    page_size: Option<PageSize>,
+    ids: Option<Range<usize>>,
+    output_tokens: Option<u64>,
+    session: Option<Range<usize>>,
+    scope_name: Option<Range<usize>>,
+    cached_tokens: Option<u64>,
+    labels: Labels<Range<usize>>,
+    parts: NamedParts,
+    /// Who computed the prompt, in whose cache its prefix is, and who the answer.
+    prefill: Worker,
+    decode: Worker,
+}
+
+impl<'s> Record<'s> {
+    fn new(batch: &'s mut Batch, scope_field: Option<&'s str>) -> Self {
+        Self {
+            batch,
+            trouble: Trouble::default(),
+            scope_field,
+            is_other_event: false,
+            ended: None,
+            received: None,
+            total: None,
+            input_tokens: None,
+            input_length: None,
+            page_size: None,
+            ids: None,
+            output_tokens: None,
+            session: None,
+            scope_name: None,
+            cached_tokens: None,
+            labels: Labels::default(),
+            parts: NamedParts::default(),
+            prefill: Worker::default(),
+            decode: Worker::default(),
+        }
+    }
+
+    /// When the request came: as stated, or its end less its duration.
+    fn received(&self) -> Option<Time> {
+        self.received.or_else(|| Some(self.ended?.before(self.total?)))
+    }
+
+    /// The cache that the prompt was looked up in: that of the worker that computed it and of its rank.
+    fn replica(&mut self) -> Option<Range<usize>> {
+        let decode = std::mem::take(&mut self.decode);
+        let Worker { id, rank } = match std::mem::take(&mut self.prefill) {
+            Worker { id: None, .. } => decode,
+            prefill => prefill,
+        };
+        let (Some(id), Some(rank)) = (id.clone(), rank) else { return id };
+        let text = &mut self.batch.text;
+        let name = format!("{}/{}", &text[id], &text[rank]);
+        let start = text.len();
+        text.push_str(&name);
+        Some(start..text.len())
+    }
+
+    fn draft(&mut self) -> Result<Draft, RowFault> {
+        if let (Some(stated), Some(found)) = (self.input_tokens, self.input_length) {
+            StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
+        }
+        if self.labels.get(Label::Replica).is_none() {
+            let replica = self.replica();
+            self.labels.set(Label::Replica, replica);
+        }
+        let kept = self.batch.kept_apart(&self.parts);
+        let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
+        let mut draft = Draft {
+            page_size: self.page_size,
+            ids: self.ids.clone().ok_or_else(|| RowFault::missing("input_sequence_hashes"))?,
+            input_tokens: self.input_length.or(self.input_tokens),
+            output_tokens: self.output_tokens,
+            duration_ms: self.total.map(ms_of),
+            session: self.session.clone(),
+            scope_name: self.scope_name.clone(),
+            // A row that counts tokens leaves those out that its engine does not report.
+            cached_tokens: CachedTokens::of_usage(self.cached_tokens, self.input_tokens.is_some()),
+            labels: self.labels.clone(),
+            ..kept
+        };
+        draft.at(Some(received));
+        Ok(draft)
+    }
+
+    fn name<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<Range<usize>>, A::Error> {
+        map.next_value_seed(Name(&mut self.batch.text))
+    }
+
+    fn event_type<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        let start = self.batch.text.len();
+        let kind = self.name(map)?.map(|name| &self.batch.text[name]);
+        self.is_other_event = kind.is_some_and(|kind| kind != "request_end");
+        self.batch.text.truncate(start);
+        Ok(())
+    }
+
+    fn hashes<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        if self.ids.is_some() {
+            return Err(self.trouble.stop(RowFault::Repeated { field: "input_sequence_hashes" }));
+        }
+        let read = map.next_value_seed(Ids(&mut self.batch.ids))?;
+        self.ids = Some(self.trouble.number("page ids", read)?);
+        Ok(())
+    }
+}
+
+impl<'de> Fields<'de> for Record<'_> {
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if self.scope_field == Some(key) {
+            self.trouble.field = "--id-scope field";
+            self.scope_name = self.name(map)?;
+            match (key, Label::of_field(key)) {
+                ("session_id", _) => self.session = self.scope_name.clone(),
+                (_, Some(label)) => self.labels.set(label, self.scope_name.clone()),
+                _ => {}
+            }
+            return Ok(());
+        }
+        const MS: Numbers = Numbers::DatesOr(Unit::Milliseconds);
+        self.trouble.field = KNOWN
+            .into_iter()
+            .find(|name| *name == key)
+            .or_else(|| NamedParts::name(key))
+            .or_else(|| Label::of_field(key).map(Label::name))
+            .unwrap_or_default();
+        match self.trouble.field {
+            "event" | "request" | "replay" | "agent_context" | "worker" => {
+                map.next_value_seed(Object(self))?
+            }
+            "event_type" => self.event_type(map)?,
+            "event_time_unix_ms" => self.ended = read_time(map, MS, &mut self.trouble)?,
+            "request_received_ms" => self.received = read_time(map, MS, &mut self.trouble)?,
+            "total_time_ms" => self.total = read_length(map, Unit::Milliseconds)?,
+            "input_tokens" => self.input_tokens = self.trouble.count(map)?,
+            "input_length" => self.input_length = self.trouble.count(map)?,
+            "output_tokens" => self.output_tokens = self.trouble.count(map)?,
+            "session_id" => self.session = self.name(map)?,
+            "cached_tokens" => self.cached_tokens = self.trouble.count(map)?,
+            "trace_block_size" => {
+                let tokens = self.trouble.count(map)?.and_then(|tokens| u32::try_from(tokens).ok());
+                let page_size = tokens.and_then(PageSize::new);
+                self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
+            }
+            "input_sequence_hashes" => self.hashes(map)?,
+            "prefill_worker_id" => self.prefill.id = self.name(map)?,
+            "prefill_dp_rank" => self.prefill.rank = self.name(map)?,
+            "decode_worker_id" => self.decode.id = self.name(map)?,
+            "decode_dp_rank" => self.decode.rank = self.name(map)?,
+            name if NamedParts::takes(name) => self.parts.read(name, map, &mut self.batch.text)?,
+            field => match Label::of_field(field) {
+                Some(label) => {
+                    let name = self.name(map)?;
+                    self.labels.set(label, name);
+                }
+                None => ignore(map)?,
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Reads a record into `batch`, which is empty, but not among its requests; nothing where the record tells of
+/// something else than a finished request.
+pub(crate) fn read_record(
+    line: &[u8],
+    batch: &mut Batch,
+    id_scope: &IdScope,
+) -> Result<Option<Draft>, RowFault> {
+    let scope_field = match id_scope {
+        IdScope::Field(name) => Some(name.as_str()),
+        _ => None,
+    };
+    let mut record = Record::new(batch, scope_field);
+    if let Err(error) = read_line(line, Object(&mut record)) {
+        return Err(record.trouble.fault(&error));
+    }
+    if record.is_other_event {
+        batch.clear();
+        return Ok(None);
+    }
+    record.draft().map(Some)
+}
