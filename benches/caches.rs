@@ -13,11 +13,11 @@ mod slow_hybrid;
 #[allow(dead_code)]
 mod slow_load;
 
-use kvset::core::engines::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
+use kvset::core::engines::hybrid::{Attention, BlockRetention, GroupKind, HybridCache, HybridRules};
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::engines::sglang::{StateCache, StateRules, WindowCache, WindowRules};
+use kvset::core::engines::sglang::{StateCache, StateRules, WindowCache, WindowPoolRules};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::request::outcome::Outcome;
@@ -80,7 +80,7 @@ fn slow_hybrid(trace: &[TraceRow], capacity: u64, rules: &HybridRules) -> u64 {
         GroupKind::Window(tokens) => Kind::Window(u64::from(*tokens)),
         GroupKind::Mamba => Kind::Mamba,
     });
-    let retain = if rules.retention == Retention::All { Retain::All } else { Retain::Ends };
+    let retain = if rules.retention == BlockRetention::All { Retain::All } else { Retain::Ends };
     let (kinds, page) = (kinds.collect::<Vec<_>>(), u64::from(rules.page_size.get()));
     let mut cache = SlowHybrid::new(&kinds, capacity, page, retain, u64::from(rules.prefill_chunk), true);
     let hits = trace.iter().map(|row| cache.request(&row.hash_ids, row.input_length, row.output_length, &[]));
@@ -103,7 +103,7 @@ fn hybrids(trace: &[TraceRow]) {
         let trace = at_page(trace, page);
         let capacity = 10_000 * LOGGED_PAGE / page;
         for groups in ["full+window:128", "full+5*window:1024", "full+3*mamba"] {
-            for retention in [Retention::Ends, Retention::All] {
+            for retention in [BlockRetention::Ends, BlockRetention::All] {
                 let rules = HybridRules {
                     attention: groups.parse::<Attention>().expect("groups"),
                     retention,
@@ -136,8 +136,13 @@ fn sglang_pools(trace: &[TraceRow]) {
             let attention: Attention = groups.parse().expect("groups");
             let Some(GroupKind::Window(window)) = attention.other() else { continue };
             let ratio = Ratio::per_mille(800);
-            let rules =
-                WindowRules { attention, swa_full_tokens_ratio: ratio, prefill_chunk, page_size, outputs };
+            let rules = WindowPoolRules {
+                attention,
+                swa_full_tokens_ratio: ratio,
+                prefill_chunk,
+                page_size,
+                outputs,
+            };
             let fast = best(|| {
                 let mut cache = WindowCache::new(capacity, rules.clone()).expect("small");
                 trace.iter().map(|row| cache.request(&event(row)).hits).sum()

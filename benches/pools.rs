@@ -15,7 +15,7 @@ use kvset::codec::{EstimateEncoding, encode_estimate};
 use kvset::core::engines::config::CacheConfig;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
-use kvset::core::pool::set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset::core::pool::set::{PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::{EventTime, Offset, PageSize};
@@ -113,7 +113,7 @@ fn set(pools: usize, idle_after_ms: Option<u64>) -> PoolSet {
             forget_after_ms: None,
             put_aside_after_ms: idle_after_ms,
         },
-        History::Whole,
+        PoolHistory::Whole,
     )
 }
 

@@ -17,7 +17,7 @@ mod kafka_support;
 
 use kafka_support::kills::Plan;
 use kafka_support::{Broker, number};
-use kvset::kafka::config::GroupProtocol;
+use kvset::kafka::config::MemberProtocol;
 
 /// Whether there are three brokers. Where they are demanded and missing, the test fails.
 fn are_there() -> bool {
@@ -40,8 +40,8 @@ fn are_there() -> bool {
 fn a_cluster_that_fails_leaves_no_trace() {
     let Some(broker) = Broker::real().filter(|_| are_there()) else { return };
     let protocol = match std::env::var("KVSET_GROUP_PROTOCOL").as_deref() {
-        Err(_) | Ok("classic") => GroupProtocol::default(),
-        Ok("consumer") => GroupProtocol::Consumer,
+        Err(_) | Ok("classic") => MemberProtocol::default(),
+        Ok("consumer") => MemberProtocol::Consumer,
         Ok(other) => panic!("KVSET_GROUP_PROTOCOL is classic or consumer, not {other}"),
     };
     let (kills, seed) = (number("KVSET_KILLS", 5).max(1), number("KVSET_SEED", 11));

@@ -16,13 +16,13 @@ mod kafka_support;
 
 use kafka_support::kills::Plan;
 use kafka_support::{Broker, number};
-use kvset::kafka::config::GroupProtocol;
+use kvset::kafka::config::MemberProtocol;
 use std::sync::Mutex;
 
 /// One run at a time: both restart the broker.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn leaves_no_trace(protocol: GroupProtocol) {
+fn leaves_no_trace(protocol: MemberProtocol) {
     let Some(broker) = Broker::real() else { return };
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (kills, seed) = (number("KVSET_KILLS", 6).max(1), number("KVSET_SEED", 11));
@@ -31,10 +31,10 @@ fn leaves_no_trace(protocol: GroupProtocol) {
 
 #[test]
 fn faults_leave_no_trace() {
-    leaves_no_trace(GroupProtocol::default());
+    leaves_no_trace(MemberProtocol::default());
 }
 
 #[test]
 fn faults_leave_no_trace_in_a_group_of_the_new_protocol() {
-    leaves_no_trace(GroupProtocol::Consumer);
+    leaves_no_trace(MemberProtocol::Consumer);
 }

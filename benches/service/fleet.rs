@@ -7,7 +7,7 @@ use crate::DEADLINE;
 use crate::drained::{Drained, medians};
 use crate::input::Filled;
 use crate::served::{self, SESSION_MS, Stopwatch};
-use kvset::kafka::config::{Connection, GroupProtocol, Membership};
+use kvset::kafka::config::{Connection, MemberProtocol, Membership};
 use kvset::kafka::member::{Event, Member};
 use kvset::kafka::source::Source;
 use kvset::position::{NextOffset, Partition};
@@ -95,7 +95,7 @@ fn settle(connection: &Connection, group: &str, filled: &Filled, names: &[&str])
             group: group.to_owned(),
             instance: Some((*name).to_owned()),
             leave_on_stop: false,
-            protocol: GroupProtocol::default(),
+            protocol: MemberProtocol::default(),
             poll_within: DEADLINE,
         };
         Source::join(connection, &membership, &filled.topic).expect("a member")

@@ -10,7 +10,7 @@ use crate::{DEADLINE, served};
 use kvset::codec::RequestEncoding;
 use kvset::codec::decode_estimate;
 use kvset::kafka::config::Connection;
-use kvset::kafka::reader::{From, Reader};
+use kvset::kafka::reader::{From, TopicReader};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::service::events::Unobserved;
 use kvset::service::shutdown::Shutdown;
@@ -70,7 +70,7 @@ fn produce(connection: &Connection, topic: &str) {
 }
 
 fn read(connection: &Connection, topic: &str, stop: &Shutdown) -> Vec<i64> {
-    let mut reader = Reader::open(connection, topic, From::Beginning, DEADLINE).expect("a topic");
+    let mut reader = TopicReader::open(connection, topic, From::Beginning, DEADLINE).expect("a topic");
     let (mut delays, mut begin) = (Vec::new(), None);
     while !stop.is_requested() {
         let Some(record) = reader.next(Duration::from_millis(50)).expect("readable") else { continue };

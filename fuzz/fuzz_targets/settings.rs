@@ -2,7 +2,7 @@
 //! `fuzz/seeds/settings` and `config`.
 #![no_main]
 
-use kvset::settings::{File, Problem, Settings, SettingsError};
+use kvset::settings::{Problem, Settings, SettingsError, SettingsFile};
 use libfuzzer_sys::fuzz_target;
 use std::ffi::OsString;
 use std::path::Path;
@@ -19,7 +19,7 @@ fuzz_target!(|input: &str| {
         let (name, value) = line.split_once('=')?;
         Some((OsString::from(format!("KVSET__{name}")), OsString::from(value)))
     };
-    let file = File { path: Path::new("fuzz.toml"), text };
+    let file = SettingsFile { path: Path::new("fuzz.toml"), text };
     match Settings::of_file(Some(file), environment.lines().filter_map(variable)) {
         Ok(settings) => drop(settings.sections()),
         Err(SettingsError::Invalid(problems)) => {

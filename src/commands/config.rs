@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ConfigArgs, ConfigCommand, found};
-use crate::commands::connect::{self, Verdict};
+use crate::commands::connect::{self, CheckVerdict};
 use kvset_service::plan::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
@@ -48,7 +48,7 @@ fn check(file: Option<&Path>, connect: bool) -> Result<(), Failure> {
         }
     });
     written?;
-    let bad = findings.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
+    let bad = findings.iter().filter(|finding| finding.verdict == CheckVerdict::Bad).count();
     match bad {
         0 => Ok(()),
         _ => Err(anyhow::anyhow!("{bad} of {} checks failed, as listed", findings.len()).into()),

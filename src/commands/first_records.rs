@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use anyhow::{Context as _, anyhow};
 use kvset_formats::codec::{LookupError, SchemaRef, WriterSchema, WriterSchemas};
 use kvset_formats::trace::{RawRecords, RowFault};
-use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_service::plan::connection;
 use kvset_settings::Settings;
@@ -92,7 +92,7 @@ pub(crate) fn of_topic(
     let neither = || format!("`{topic}` is no file here, so it is taken for a topic");
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let mut reader =
-        Reader::open(&connection, topic, From::Beginning, ANSWER_WITHIN).with_context(neither)?;
+        TopicReader::open(&connection, topic, From::Beginning, ANSWER_WITHIN).with_context(neither)?;
     let (begin, mut number) = (Instant::now(), 0u64);
     while number < records && !reader.at_end() && begin.elapsed() < READ_FOR {
         let Some(record) = reader.next(MOMENT).map_err(anyhow::Error::from)? else { continue };

@@ -5,7 +5,7 @@ use crate::cli::args::GenerateArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::produce::producing::{ProduceTarget, produce_generated};
 use crate::commands::produce::{produced_line, stopped_early, target};
-use crate::present::terminal::Progress;
+use crate::present::terminal::TerminalProgress;
 use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;
@@ -39,7 +39,7 @@ fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<()
     let target = ProduceTarget { requests: Some(args.requests), ..target(topic, &args.sending, &settings)? };
     let end_ms = args.end_ms();
     let requests = generator.take_while(|request| request.event_time.0 < end_ms);
-    let mut bar = Progress::requests(args.duration.is_none().then_some(args.requests));
+    let mut bar = TerminalProgress::requests(args.duration.is_none().then_some(args.requests));
     let produced = produce_generated(requests, &target, &shutdown, &mut |sent| bar.advance_to(sent))
         .map_err(anyhow::Error::from)?;
     bar.conclude(&produced_line(&produced, topic));
@@ -50,7 +50,7 @@ fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<()
 fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
     let shutdown = shutdown_by_signals()?;
     shutdown.begin();
-    let mut progress = Progress::requests(args.duration.is_none().then_some(args.requests));
+    let mut progress = TerminalProgress::requests(args.duration.is_none().then_some(args.requests));
     let mut out = Out::create(&args.output)?;
     let end_ms = args.end_ms();
     let mut written = 0;

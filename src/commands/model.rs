@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ModelArgs, ReplayArgs};
-use crate::model::{CostOptions, KvMemory, ModelCost, ModelFiles, QUANTIZATION_FILE, cost};
+use crate::model::{CheckpointFiles, CostOptions, KvMemory, ModelCost, QUANTIZATION_FILE, cost};
 use anyhow::Context as _;
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
     let weights = if args.accelerator_memory.is_some() { checkpoint.weights()? } else { None };
     let deployment = args.deployment(weights).map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
     let kv_memory = deployment.map(|deployment| deployment.left_for(&cost)).transpose();
-    let result = Answer { cost, kv_memory: kv_memory.map_err(|error| Failure::Usage(error.into()))? };
+    let result = CostAnswer { cost, kv_memory: kv_memory.map_err(|error| Failure::Usage(error.into()))? };
     let text = if args.json {
         serde_json::to_string_pretty(&result).context("cannot write the result as JSON")? + "\n"
     } else {
@@ -39,14 +39,14 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
 
 /// What a token costs, and what is left for tokens where the memory is given.
 #[derive(Serialize)]
-struct Answer {
+struct CostAnswer {
     #[serde(flatten)]
     cost: ModelCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     kv_memory: Option<KvMemory>,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for CostAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cost.fmt(f)?;
         self.kv_memory.as_ref().map_or(Ok(()), |kv_memory| kv_memory.fmt(f))
@@ -104,7 +104,7 @@ impl Checkpoint {
 
     /// What a token costs.
     fn cost(&self, options: &CostOptions) -> anyhow::Result<ModelCost> {
-        let files = ModelFiles { config: &self.config, quantization: self.quantization.as_deref() };
+        let files = CheckpointFiles { config: &self.config, quantization: self.quantization.as_deref() };
         let path = self.path.display();
         cost(files, options).with_context(|| format!("cannot tell the cache of model config `{path}`"))
     }
@@ -115,7 +115,7 @@ impl Checkpoint {
     fn weights(&self) -> anyhow::Result<Option<Bytes>> {
         /// The part of the index that counts bytes.
         #[derive(Deserialize)]
-        struct Index {
+        struct WeightIndex {
             #[serde(default)]
             metadata: Metadata,
         }
@@ -127,7 +127,7 @@ impl Checkpoint {
             return Ok(None);
         }
         let Some(text) = file_alongside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
-        let index: Index = serde_json::from_str(&text)
+        let index: WeightIndex = serde_json::from_str(&text)
             .with_context(|| format!("`{WEIGHTS_INDEX}` alongside the config is no index of weights"))?;
         let size = index.metadata.total_size;
         Ok(size.filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))

@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::ConfigFile;
 use crate::cli::interrupt::{force_after, service_shutdown_by_signals};
-use crate::live::{Board, Live, router};
+use crate::live::{Board, LiveFacts, router};
 use crate::telemetry::{Health, HealthBounds, Server, logging, recorder, set_fingerprint};
 use axum::Router;
 use kvset_service::plan::PlanError;
@@ -75,7 +75,8 @@ pub(super) fn serve_http(
     metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
     let bounds =
         HealthBounds { live_within: http.live_within.as_duration(), ready_max_lag: http.ready_max_lag };
-    let live = |board: &Arc<Board>| Live { board: Arc::clone(board), health: Arc::clone(health), bounds };
+    let live =
+        |board: &Arc<Board>| LiveFacts { board: Arc::clone(board), health: Arc::clone(health), bounds };
     let page = board.map_or_else(Router::new, |board| router(live(board)));
     let server = Server::start(address, &http.allowed_hosts, handle, Arc::clone(health), bounds, page)
         .map_err(anyhow::Error::from)?;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use kvset_formats::position::{LogRange, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::offsets::{Noted, Offsets};
+use kvset_kafka::kafka::offsets::{NotedOffset, Offsets};
 use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
 use kvset_kafka::kafka::unreadable::gap_at;
 use kvset_pipeline::gaps::{OffsetGap, OffsetGaps};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// The log that is passed over, and whose note it is.
-struct Log<'a> {
+struct SkippedLog<'a> {
     connection: &'a Connection,
     topic: &'a str,
     group: &'a str,
@@ -39,7 +39,7 @@ pub fn run(args: &SkipArgs) -> Result<(), Failure> {
         true => (&settings.prepare.topic, &settings.prepare.group),
         false => (&settings.input.topic, &settings.kafka.group),
     };
-    let log = Log {
+    let log = SkippedLog {
         connection: &connection,
         topic: topic.as_str(),
         group,
@@ -49,8 +49,8 @@ pub fn run(args: &SkipArgs) -> Result<(), Failure> {
     Ok(skip(&log, args.offset, args.dry_run)?)
 }
 
-fn skip(log: &Log<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> {
-    let Log { connection, topic, group, partition, retry_for } = *log;
+fn skip(log: &SkippedLog<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> {
+    let SkippedLog { connection, topic, group, partition, retry_for } = *log;
     let topics = Topics::new(connection, retry_for.min(FIRST_ANSWER))?;
     let partitions = topics.require(topic, "input.topic", "`kvset produce --create-topics`")?;
     anyhow::ensure!(
@@ -82,21 +82,21 @@ fn skip(log: &Log<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> {
 
 /// Adds the gap to those noted with the committed offset; where nothing is committed, with the start of the log, from
 /// which the group then begins.
-fn note(log: &Log<'_>, offsets: &Offsets, range: LogRange, gap: OffsetGap) -> anyhow::Result<()> {
+fn note(log: &SkippedLog<'_>, offsets: &Offsets, range: LogRange, gap: OffsetGap) -> anyhow::Result<()> {
     let found = offsets.noted(&[log.partition], FIRST_ANSWER)?;
     let found = found.into_iter().find_map(|(_, noted)| noted);
     let (next, note) =
-        found.map_or_else(|| (range.start, String::new()), |Noted { next, note }| (next, note));
+        found.map_or_else(|| (range.start, String::new()), |NotedOffset { next, note }| (next, note));
     let mut gaps: OffsetGaps = note.parse().with_context(|| format!("group `{}`", log.group))?;
     gaps.insert(gap);
-    let noted = Noted { next, note: gaps.note()? };
+    let noted = NotedOffset { next, note: gaps.note()? };
     commit(log, offsets, &noted).map_err(|failure| {
         anyhow!("{failure}: stop every instance of group `{}`, and wait until its session ended", log.group)
     })
 }
 
 /// Commits once the group has no members any more.
-fn commit(log: &Log<'_>, offsets: &Offsets, noted: &Noted) -> Result<(), KafkaFailure> {
+fn commit(log: &SkippedLog<'_>, offsets: &Offsets, noted: &NotedOffset) -> Result<(), KafkaFailure> {
     let begin = Instant::now();
     loop {
         match offsets.commit(log.partition, noted) {

@@ -3,7 +3,7 @@
 //! Every count has a bound: names and rows are compared by 64-bit digests, of which so many are kept.
 
 use super::repeats::Repeats;
-use crate::replay::{Findings, Ledger, RowCensus};
+use crate::replay::{EngineLedger, RowCensus, TraceFindings};
 use kvset_core::request::event::CachedTokens;
 use kvset_core::request::labels::Label;
 use kvset_core::units::pages::Scope;
@@ -38,9 +38,9 @@ pub struct Census {
     pub scopes: NameCounts,
     pub repeats: Repeats,
     /// What the reader found; defaults where the log could not be read to its end.
-    pub findings: Findings,
+    pub findings: TraceFindings,
     /// What the pool made of the rows.
-    pub ledger: Ledger,
+    pub ledger: EngineLedger,
     /// Whether the log was read to its end.
     pub is_whole: bool,
 }
@@ -217,7 +217,7 @@ impl RowCensus for Census {
         self.repeats.add(row);
     }
 
-    fn end(&mut self, findings: &Findings, ledger: &Ledger) {
+    fn end(&mut self, findings: &TraceFindings, ledger: &EngineLedger) {
         (self.findings, self.ledger, self.is_whole) = (findings.clone(), ledger.clone(), true);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Whether the log can tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FindingVerdict {
     /// It can.
     Yes,
     /// It can of some requests, or less exactly.
@@ -15,7 +15,7 @@ pub enum Verdict {
     No,
 }
 
-impl Verdict {
+impl FindingVerdict {
     /// The word for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     pub subject: Subject,
-    pub verdict: Verdict,
+    pub verdict: FindingVerdict,
     /// What in the log says so, with its figures in words.
     pub evidence: String,
     /// What follows for the answer of a replay or of the service.
@@ -138,7 +138,7 @@ impl Finding {
     /// A finding without a cure and figures.
     pub fn new(
         subject: Subject,
-        verdict: Verdict,
+        verdict: FindingVerdict,
         evidence: impl Into<String>,
         meaning: impl Into<String>,
     ) -> Self {

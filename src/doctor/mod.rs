@@ -12,10 +12,10 @@ mod rows;
 mod times;
 
 pub use census::{Census, NameCounts};
-pub use finding::{Finding, Subject, Verdict};
+pub use finding::{Finding, FindingVerdict, Subject};
 
 use crate::replay::{PoolReplay, ReplayError, ReplayOptions, replay_counted};
-use kvset_formats::trace::{Progress, Recording, TraceError};
+use kvset_formats::trace::{ReadProgress, Recording, TraceError};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct TopicFacts {
 }
 
 /// A log to look at.
-pub struct Log<'a> {
+pub struct DoctorLog<'a> {
     /// How it is replayed. Rows that cannot be used are always passed over here; whether they may be is for `may_skip`.
     pub options: ReplayOptions,
     /// Whether a replay may pass over rows that cannot be used.
@@ -54,7 +54,7 @@ pub struct Log<'a> {
 }
 
 /// What was found while the log was replayed.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct LogEvidence<'a> {
     pub(crate) census: &'a Census,
     /// The pools of the log, or why there is no answer.
     pub(crate) pools: &'a Result<Vec<PoolReplay>, ReplayError>,
@@ -62,7 +62,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) may_skip: bool,
 }
 
-impl Evidence<'_> {
+impl LogEvidence<'_> {
     /// The pools, where there are some.
     pub(crate) fn pools(&self) -> &[PoolReplay] {
         self.pools.as_ref().map(Vec::as_slice).unwrap_or_default()
@@ -99,7 +99,10 @@ impl Evidence<'_> {
 ///
 /// # Errors
 /// The log is not there, or what the options ask for cannot be had: that is no finding.
-pub fn examine(log: &Log<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Diagnosis, ReplayError> {
+pub fn examine(
+    log: &DoctorLog<'_>,
+    progress: &mut dyn FnMut(ReadProgress),
+) -> Result<Diagnosis, ReplayError> {
     let options = ReplayOptions { skip_bad_rows: true, ..log.options.clone() };
     let mut census = Census::default();
     let recording = log.topic.map(|(recording, _)| recording);
@@ -112,11 +115,11 @@ pub fn examine(log: &Log<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Diag
         return Err(error);
     }
     let topic = log.topic.map(|(_, facts)| facts);
-    Ok(Diagnosis::of(&Evidence { census: &census, pools: &pools, topic, may_skip: log.may_skip }))
+    Ok(Diagnosis::of(&LogEvidence { census: &census, pools: &pools, topic, may_skip: log.may_skip }))
 }
 
 impl Diagnosis {
-    fn of(evidence: &Evidence<'_>) -> Self {
+    fn of(evidence: &LogEvidence<'_>) -> Self {
         let why_not = evidence.why_not();
         let mut findings = vec![rows::usable(evidence), rows::format(evidence)];
         findings.extend(match evidence.census.requests {
@@ -133,13 +136,13 @@ impl Diagnosis {
     }
 
     /// How many findings have this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: FindingVerdict) -> usize {
         self.findings.iter().filter(|finding| finding.verdict == verdict).count()
     }
 }
 
 /// What can be known of requests, in the order of [`Subject::OF_REQUESTS`].
-fn of_requests(evidence: &Evidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()] {
+fn of_requests(evidence: &LogEvidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()] {
     [
         names::models(evidence),
         pages::ids(evidence),
@@ -161,5 +164,5 @@ fn of_requests(evidence: &Evidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()]
 
 /// What a log without requests tells of them.
 fn untold(subject: Subject) -> Finding {
-    Finding::new(subject, Verdict::No, "no request was read", "nothing can be reported")
+    Finding::new(subject, FindingVerdict::No, "no request was read", "nothing can be reported")
 }

@@ -1,8 +1,8 @@
 //! Whose requests they are: models, replicas, sessions, tenants, and what keeps equal prompts apart.
 
-use super::Evidence;
+use super::LogEvidence;
 use super::census::NameCounts;
-use super::finding::{Finding, Subject, Verdict};
+use super::finding::{Finding, FindingVerdict, Subject};
 use crate::present::words::{counted, integer, listed, short_name};
 
 /// Characters of a name that are shown.
@@ -11,7 +11,7 @@ const SHOWN: usize = 40;
 const SHOWN_MODELS: usize = 4;
 
 /// Which models the log is of.
-pub(super) fn models(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn models(evidence: &LogEvidence<'_>) -> Finding {
     let subject = Subject::Models;
     let pools = evidence.pools();
     let named = pools.iter().filter(|pool| pool.name.is_some()).count() as u64;
@@ -26,19 +26,19 @@ pub(super) fn models(evidence: &Evidence<'_>) -> Finding {
         list.push(format!("{} more", pools.len() - SHOWN_MODELS));
     }
     match (pools.len(), named) {
-        (0, _) => Finding::new(subject, Verdict::No, "no pool took a request", "no pool can be named")
+        (0, _) => Finding::new(subject, FindingVerdict::No, "no pool took a request", "no pool can be named")
             .cured_by("do what is said of the rows"),
         (1, 0) => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             "no row names its model",
             "all requests count as those of one cache; if they are of several models, the answer is of no cache there is",
         )
         .cured_by("log the field model (in events pool), or make sure that the log is of one model"),
-        (1, _) => Finding::new(subject, Verdict::Yes, listed(&list), "one pool, one answer"),
+        (1, _) => Finding::new(subject, FindingVerdict::Yes, listed(&list), "one pool, one answer"),
         _ => Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             listed(&list),
             "each model is a pool with a cache and an answer of its own; --pool chooses one",
         ),
@@ -47,24 +47,24 @@ pub(super) fn models(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Which cache served each request.
-pub(super) fn replicas(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn replicas(evidence: &LogEvidence<'_>) -> Finding {
     let names = &evidence.census.replicas;
     let shown: Vec<_> = names.shown.iter().map(|name| short_name(name, SHOWN)).collect();
     let among = if shown.is_empty() { String::new() } else { format!(", such as {}", listed(&shown)) };
     let finding = named(evidence, Subject::Replicas, names, ("replica", "replicas"), &among);
     match finding.verdict {
-        Verdict::No => finding
+        FindingVerdict::No => finding
             .meaning("the log is taken as that of one cache: with several replicas behind it, what routing loses is unknown")
             .cured_by("log which instance served each request (replica)"),
-        Verdict::Partly => finding
+        FindingVerdict::Partly => finding
             .meaning("requests without a name count as those of one more replica")
             .cured_by("log replica with every request"),
-        Verdict::Yes => finding.meaning("measured hits are compared with the cache of each replica; --router logged shows what routing loses"),
+        FindingVerdict::Yes => finding.meaning("measured hits are compared with the cache of each replica; --router logged shows what routing loses"),
     }
 }
 
 /// Which requests are of one conversation.
-pub(super) fn sessions(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn sessions(evidence: &LogEvidence<'_>) -> Finding {
     let times = &evidence.census.findings.times;
     let finding = named(evidence, Subject::Sessions, &evidence.census.sessions, ("session", "sessions"), "")
         .with([
@@ -77,12 +77,12 @@ pub(super) fn sessions(evidence: &Evidence<'_>) -> Finding {
             finding.evidence,
             integer(times.other_start)
         );
-        return Finding { evidence: text, verdict: Verdict::Partly, ..finding }
+        return Finding { evidence: text, verdict: FindingVerdict::Partly, ..finding }
             .meaning("rows may list only what a turn adds, and then nothing is found again")
             .cured_by("read them with --format mooncake-delta, or log whole prompts");
     }
     match finding.verdict {
-        Verdict::No => finding
+        FindingVerdict::No => finding
             .meaning("capacities need no sessions; --router hash by session and --id-scope session cannot be tried")
             .cured_by("log session_id where these matter"),
         _ => finding.meaning("routing by session can be tried: --router hash:N"),
@@ -90,25 +90,25 @@ pub(super) fn sessions(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// On whose behalf requests were made.
-pub(super) fn tenants(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn tenants(evidence: &LogEvidence<'_>) -> Finding {
     let finding = named(evidence, Subject::Tenants, &evidence.census.tenants, ("tenant", "tenants"), "");
     match finding.verdict {
-        Verdict::No => finding
+        FindingVerdict::No => finding
             .meaning("capacities need no tenants; --tenants and --quota cannot say whose pages they are")
             .cured_by("log tenant where that matters"),
-        Verdict::Partly => finding
+        FindingVerdict::Partly => finding
             .meaning("--tenants attributes the others to nobody")
             .cured_by("log tenant with every request"),
-        Verdict::Yes => finding.meaning("--tenants says whose pages they are"),
+        FindingVerdict::Yes => finding.meaning("--tenants says whose pages they are"),
     }
 }
 
 /// What keeps equal prompts apart.
-pub(super) fn scopes(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn scopes(evidence: &LogEvidence<'_>) -> Finding {
     let names = &evidence.census.scopes;
     let finding = named(evidence, Subject::Scopes, names, ("scope of ids", "scopes of ids"), "");
     match finding.verdict {
-        Verdict::No => finding
+        FindingVerdict::No => finding
             .meaning("equal ids are one page: right where the engine has no cache salts and adapters, or its ids hold them")
             .cured_by("log cache_salt and the adapter's name where requests have them"),
         _ => finding.meaning("equal prompts of two scopes are two pages, as in the engine"),
@@ -117,7 +117,7 @@ pub(super) fn scopes(evidence: &Evidence<'_>) -> Finding {
 
 /// What the log names of a kind; `among` follows the count.
 fn named(
-    evidence: &Evidence<'_>,
+    evidence: &LogEvidence<'_>,
     subject: Subject,
     names: &NameCounts,
     (one, many): (&str, &str),
@@ -133,7 +133,7 @@ fn named(
             counted(all, "request", "requests")
         ),
     };
-    let verdict = Verdict::of_part(names.requests, all);
+    let verdict = FindingVerdict::of_part(names.requests, all);
     let numbers = [("requests", all), ("with", names.requests), ("different", names.count())];
     Finding::new(subject, verdict, text, "").with(numbers)
 }

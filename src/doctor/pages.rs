@@ -1,7 +1,7 @@
 //! What page ids stand for, how large pages are, and what the engine found of them.
 
-use super::Evidence;
-use super::finding::{Finding, Subject, Verdict};
+use super::LogEvidence;
+use super::finding::{Finding, FindingVerdict, Subject};
 use crate::present::words::{counted, integer, listed, rate, short_name};
 use crate::replay::{PoolReplay, Replay};
 use kvset_core::questions::measured::Verdict as MeasuredVerdict;
@@ -19,7 +19,7 @@ fn are_made_here(format: Format) -> bool {
 }
 
 /// What page ids stand for.
-pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
     let (census, subject) = (evidence.census, Subject::Ids);
     let sum = |of: fn(&Replay) -> u64| evidence.pools().iter().map(|pool| of(&pool.replay)).sum::<u64>();
     let accesses = sum(|replay| replay.whole.as_ref().map_or(0, |all| all.page_accesses));
@@ -37,7 +37,7 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
     ];
     if accesses == 0 {
         let text = format!("no prompt of {} fills a page", counted(census.requests, "request", "requests"));
-        return Finding::new(subject, Verdict::No, text, "there is nothing that a cache could keep")
+        return Finding::new(subject, FindingVerdict::No, text, "there is nothing that a cache could keep")
             .cured_by("log the ids of all pages of each prompt, or its token ids, or its text")
             .with(numbers);
     }
@@ -79,7 +79,7 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
     if hits == 0 && census.requests > 1 {
         return Finding::new(
             subject,
-            Verdict::No,
+            FindingVerdict::No,
             format!("{text}: no page occurs again"),
             "either nothing is shared, or ids hold what differs in each request (a time, an id, a salt), and no cache would help",
         )
@@ -91,7 +91,7 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
     if is_refused {
         return Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             text,
             "ids of two schemes never match: each pool takes the scheme of its first request that names one, and refuses the others",
         )
@@ -99,17 +99,17 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
         .with(numbers);
     }
     match violations {
-        0 => Finding::new(subject, Verdict::Yes, text, "equal ids are taken as equal prefixes").with(numbers),
+        0 => Finding::new(subject, FindingVerdict::Yes, text, "equal ids are taken as equal prefixes").with(numbers),
         _ if census.pages.chained == 0 => Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             format!("{text}; {} of the ids watched stand behind different prefixes, as hashes of single pages do", integer(violations)),
             "kvset distinguishes pages by their whole prefix, so the counts are exact all the same",
         )
         .with(numbers),
         _ => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             format!("{text}; {} of the ids watched stand behind different prefixes", integer(violations)),
             "ids that are declared chained are not, or of several schemes: counts are exact only from the first of these on",
         )
@@ -119,7 +119,7 @@ pub(super) fn ids(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// How many tokens a page has.
-pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn size(evidence: &LogEvidence<'_>) -> Finding {
     let (sizes, subject) = (&evidence.census.pages.sizes, Subject::PageSize);
     let numbers =
         [("sizes", sizes.len() as u64), ("tokens", sizes.keys().next().copied().map_or(0, u64::from))];
@@ -129,19 +129,19 @@ pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
         .map(|(size, count)| format!("{size} tokens ({})", counted(*count, "request", "requests")))
         .collect();
     match sizes.keys().collect::<Vec<_>>().as_slice() {
-        [] => Finding::new(subject, Verdict::No, "no request says how many tokens a page has", "pages cannot be counted in tokens")
+        [] => Finding::new(subject, FindingVerdict::No, "no request says how many tokens a page has", "pages cannot be counted in tokens")
             .cured_by("name it with --page-size"),
         [size] if **size >= COARSE_PAGE => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             listed(&told),
             "what prompts share within a page is not seen: an engine with blocks of 16 to 64 tokens finds more, and needs no more",
         )
         .cured_by("log pages of the engine's block size"),
-        [_] => Finding::new(subject, Verdict::Yes, listed(&told), "sizes in pages are sizes in tokens"),
+        [_] => Finding::new(subject, FindingVerdict::Yes, listed(&told), "sizes in pages are sizes in tokens"),
         _ => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             listed(&told),
             "a cache has pages of one size: each pool takes that of its first request and refuses the others",
         )
@@ -151,9 +151,9 @@ pub(super) fn size(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Whether prompts say how many tokens they have.
-pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn prompt_tokens(evidence: &LogEvidence<'_>) -> Finding {
     let (with, all) = (evidence.census.tokens.input, evidence.census.requests);
-    let verdict = Verdict::of_part(with, all);
+    let verdict = FindingVerdict::of_part(with, all);
     let text =
         format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
     let finding = |meaning| {
@@ -161,7 +161,7 @@ pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
             .with([("requests", all), ("with", with)])
     };
     match verdict {
-        Verdict::Yes => finding("hit rates by tokens count the rest of the last page"),
+        FindingVerdict::Yes => finding("hit rates by tokens count the rest of the last page"),
         _ => finding(
             "prompts without them count as their pages, and a last page that is not full as a full one",
         )
@@ -170,7 +170,7 @@ pub(super) fn prompt_tokens(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Whether the engine's own hits are in the log, and can be true.
-pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
     let (cached, all) = (&evidence.census.cached, evidence.census.requests);
     let subject = Subject::CachedTokens;
     let measured = evidence
@@ -199,7 +199,7 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
             format!("none of {} states its cached tokens{left_out}", counted(all, "request", "requests"));
         return Finding::new(
             subject,
-            Verdict::No,
+            FindingVerdict::No,
             text,
             "the capacity that the traffic needs can be reported; what the cache in use behaves like, and what is lost where, cannot",
         )
@@ -219,12 +219,12 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
     );
     let partly = |why: &str, meaning: &str, cure: &str| {
         let text = if why.is_empty() { text.clone() } else { format!("{text}; {why}") };
-        Finding::new(subject, Verdict::Partly, text, meaning).cured_by(cure).with(numbers)
+        Finding::new(subject, FindingVerdict::Partly, text, meaning).cured_by(cure).with(numbers)
     };
     if measured.clone().any(|(_, found)| found.decode_side) {
         return Finding::new(
             subject,
-            Verdict::No,
+            FindingVerdict::No,
             format!("{text}; every request reports all of its prompt but the last token"),
             "that is the decode side of a split deployment, which is handed its prompts: it says nothing about a cache",
         )
@@ -254,10 +254,10 @@ pub(super) fn cached_tokens(evidence: &Evidence<'_>) -> Finding {
         let why = format!("only {} of requests{of_pool} agree on a capacity", rate(agreement));
         return partly(&why, "no cache of one size explains them", MeasuredVerdict::NoCapacity.advice()[0]);
     }
-    match Verdict::of_part(cached.stated, all) {
-        Verdict::Yes => Finding::new(
+    match FindingVerdict::of_part(cached.stated, all) {
+        FindingVerdict::Yes => Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             text,
             "plausible: what the cache in use behaves like, and what is lost to capacity, routing and the engine, can be reported",
         )
@@ -275,7 +275,7 @@ fn pool_name(pool: &PoolReplay) -> String {
 }
 
 /// What the log says of what was generated.
-pub(super) fn outputs(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn outputs(evidence: &LogEvidence<'_>) -> Finding {
     let (census, all) = (evidence.census, evidence.census.requests);
     let (pages, tokens) = (census.pages.with_outputs, census.tokens.output);
     let unseen = evidence
@@ -292,15 +292,15 @@ pub(super) fn outputs(evidence: &Evidence<'_>) -> Finding {
     let finding =
         |verdict, meaning| Finding::new(Subject::Outputs, verdict, text.clone(), meaning).with(numbers);
     match (pages, tokens) {
-        (pages, _) if pages == all => finding(Verdict::Yes, "what an answer leaves in the cache is found by the turn that brings it back"),
-        (0, 0) => finding(Verdict::No, "answers take no room in the model: a live engine keeps them for the next turn")
+        (pages, _) if pages == all => finding(FindingVerdict::Yes, "what an answer leaves in the cache is found by the turn that brings it back"),
+        (0, 0) => finding(FindingVerdict::No, "answers take no room in the model: a live engine keeps them for the next turn")
             .cured_by("log output_tokens, and output_page_ids where they are known"),
         (0, _) if unseen => finding(
-            Verdict::Partly,
+            FindingVerdict::Partly,
             "answers take room; whether a later prompt brings them back is seen by their prompts' ids only, and bounded from both sides",
         )
         .cured_by("log output_page_ids"),
-        _ => finding(Verdict::Partly, "answers take room where their tokens or pages are stated; reuse of the others is not seen")
+        _ => finding(FindingVerdict::Partly, "answers take room where their tokens or pages are stated; reuse of the others is not seen")
             .cured_by("log output_tokens and output_page_ids with every request"),
     }
 }

@@ -21,13 +21,13 @@ pub struct Repeats {
     /// Requests that were compared: of those beyond so many, only with these.
     pub compared: u64,
     /// By prompt, time and names: the outcomes that were seen last.
-    requests: HashMap<u64, Outcome>,
+    requests: HashMap<u64, RequestOutcome>,
     ids: HashSet<u64>,
 }
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Outcome {
+struct RequestOutcome {
     output_tokens: Option<u64>,
     duration_ms: Option<u64>,
     cached_tokens: Option<u64>,
@@ -51,7 +51,7 @@ impl Repeats {
             // Short prompts are alike without being the same.
             return;
         }
-        let outcome = Outcome {
+        let outcome = RequestOutcome {
             output_tokens: event.output_tokens,
             duration_ms: event.duration_ms,
             cached_tokens: event.cached_tokens.stated(),

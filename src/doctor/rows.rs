@@ -1,7 +1,7 @@
 //! Whether rows can be read, what kind they are of, and which of them say the same.
 
-use super::Evidence;
-use super::finding::{Finding, Subject, Verdict};
+use super::LogEvidence;
+use super::finding::{Finding, FindingVerdict, Subject};
 use crate::present::words::{counted, integer, listed};
 use crate::replay::ReplayError;
 use kvset_formats::trace::TraceError;
@@ -10,7 +10,7 @@ use kvset_formats::trace::TraceError;
 const SHOWN_REASONS: usize = 4;
 
 /// Whether rows can be used.
-pub(super) fn usable(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn usable(evidence: &LogEvidence<'_>) -> Finding {
     let ledger = &evidence.census.ledger;
     let undecodable = evidence.undecodable();
     let (rows, accepted) = (ledger.rows + undecodable, evidence.accepted());
@@ -37,9 +37,9 @@ pub(super) fn usable(evidence: &Evidence<'_>) -> Finding {
     parts.extend(passed.map(|(why, count)| format!("passed over: {} × {why}", integer(*count))));
     let evidence_text = parts.join("; ");
     let verdict = match (&evidence.pools, accepted, bad) {
-        (Err(_), ..) | (_, 0, _) => Verdict::No,
-        (_, _, 0) => Verdict::Yes,
-        _ => Verdict::Partly,
+        (Err(_), ..) | (_, 0, _) => FindingVerdict::No,
+        (_, _, 0) => FindingVerdict::Yes,
+        _ => FindingVerdict::Partly,
     };
     let finding =
         |meaning: &str| Finding::new(Subject::Rows, verdict, evidence_text.clone(), meaning).with(numbers);
@@ -52,13 +52,13 @@ pub(super) fn usable(evidence: &Evidence<'_>) -> Finding {
         }
         (Err(error), _) => finding(&format!("no replay gives an answer: {}", first_line(&error.to_string())))
             .cured_by("do what the message says"),
-        (Ok(_), Verdict::No) => finding("there is nothing to estimate from")
+        (Ok(_), FindingVerdict::No) => finding("there is nothing to estimate from")
             .cured_by("give a log of requests with page ids, token ids or prompts"),
-        (Ok(_), Verdict::Partly) => finding(
+        (Ok(_), FindingVerdict::Partly) => finding(
             "what is missing makes the answer too small; without --skip-bad-rows a replay refuses the log",
         )
         .cured_by("mend these rows at their source, or go on without them with --skip-bad-rows"),
-        (Ok(_), Verdict::Yes) => finding("every request counts"),
+        (Ok(_), FindingVerdict::Yes) => finding("every request counts"),
     }
 }
 
@@ -67,13 +67,13 @@ fn first_line(text: &str) -> &str {
 }
 
 /// Whether the log is of a kind that is known.
-pub(super) fn format(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn format(evidence: &LogEvidence<'_>) -> Finding {
     let found = &evidence.census.findings;
     if let Err(ReplayError::Trace(error)) = evidence.pools
         && !evidence.census.is_whole
     {
         let is_known = !matches!(error, TraceError::UnknownFormat { .. } | TraceError::Utf16 { .. });
-        let verdict = if is_known { Verdict::Partly } else { Verdict::No };
+        let verdict = if is_known { FindingVerdict::Partly } else { FindingVerdict::No };
         return Finding::new(Subject::Format, verdict, error.to_string(), "nothing of it can be counted on")
             .cured_by(
                 "name the kind of log with --format or --preset, or where its requests lie with --request",
@@ -85,7 +85,7 @@ pub(super) fn format(evidence: &Evidence<'_>) -> Finding {
     match evidence.census.ledger.rows + found.passed_over.values().sum::<u64>() {
         0 => Finding::new(
             Subject::Format,
-            Verdict::No,
+            FindingVerdict::No,
             format!("{read}no row, so nothing shows what it is"),
             "there is nothing to estimate from",
         )
@@ -93,7 +93,7 @@ pub(super) fn format(evidence: &Evidence<'_>) -> Finding {
         .with(numbers),
         _ => Finding::new(
             Subject::Format,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             format!("{read}rows of {}", listed(&formats)),
             "read as kvset replay reads it",
         )
@@ -102,7 +102,7 @@ pub(super) fn format(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Whether requests are logged once.
-pub(super) fn duplicates(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
     let (census, subject) = (evidence.census, Subject::Duplicates);
     let repeats = &census.repeats;
     let numbers = [
@@ -114,7 +114,7 @@ pub(super) fn duplicates(evidence: &Evidence<'_>) -> Finding {
     let has_times = census.findings.times.clock.is_some();
     if !has_times && repeats.with_id == 0 {
         let text = "rows have neither times nor request ids, so a copy looks like a request that came again";
-        return Finding::new(subject, Verdict::No, text, "a request logged twice counts as a hit")
+        return Finding::new(subject, FindingVerdict::No, text, "a request logged twice counts as a hit")
             .cured_by("log a time, or request_id")
             .with(numbers);
     }
@@ -139,11 +139,11 @@ pub(super) fn duplicates(evidence: &Evidence<'_>) -> Finding {
     if parts.is_empty() {
         let by = if repeats.with_id > 0 { "id, time and prompt" } else { "time and prompt" };
         let text = format!("no two of {} agree in {by}", counted(repeats.compared, "request", "requests"));
-        return Finding::new(subject, Verdict::Yes, text, "each request counts once").with(numbers);
+        return Finding::new(subject, FindingVerdict::Yes, text, "each request counts once").with(numbers);
     }
     Finding::new(
         subject,
-        Verdict::Partly,
+        FindingVerdict::Partly,
         parts.join("; "),
         "a request that is logged again finds all of itself: hit rates are too high, and the cache looks too small",
     )

@@ -1,8 +1,8 @@
 //! When requests came, in which order, how long they took, and when none came.
 
-use super::Evidence;
+use super::LogEvidence;
 use super::census::Gap;
-use super::finding::{Finding, Subject, Verdict};
+use super::finding::{Finding, FindingVerdict, Subject};
 use crate::present::words::{counted, elapsed, integer, listed, moment};
 use kvset_formats::time::words as length;
 use kvset_formats::trace::TraceClock;
@@ -14,12 +14,12 @@ const SHORTEST_GAP_MS: u64 = 60_000;
 const ONE_CLOCK: &str = "log moments on one clock, such as milliseconds since the epoch";
 
 /// Whether the log says when requests came.
-pub(super) fn stated(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn stated(evidence: &LogEvidence<'_>) -> Finding {
     let (times, subject) = (&evidence.census.findings.times, Subject::Times);
     let (Some(clock), Some((first, last))) = (times.clock, times.span) else {
         return Finding::new(
             subject,
-            Verdict::No,
+            FindingVerdict::No,
             "no row says when its request came",
             "capacities over the whole log are right if its order is; windows, retention, traffic and rates mean nothing",
         )
@@ -34,23 +34,23 @@ pub(super) fn stated(evidence: &Evidence<'_>) -> Finding {
     let numbers =
         [("span_ms", span), ("placed_sessions", times.placed_sessions), ("placed_files", times.placed_files)];
     match clock {
-        TraceClock::Epoch => Finding::new(subject, Verdict::Yes, from_to, "windows, retention and rates can be reported"),
+        TraceClock::Epoch => Finding::new(subject, FindingVerdict::Yes, from_to, "windows, retention and rates can be reported"),
         TraceClock::Start => Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             format!("{from_to}, from the start of the trace"),
             "windows, retention and rates can be reported, without dates",
         ),
         TraceClock::Sessions => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             format!("times count from the start of each of {}", counted(times.placed_sessions, "session", "sessions")),
             "sessions are replayed one after another, so each finds the cache as nobody else would leave it: hits are too high",
         )
         .cured_by(ONE_CLOCK),
         TraceClock::Mixed => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             format!("times of several clocks{written}: what does not compare was placed one after another"),
             "requests of two clocks never interleave, so each finds the cache as nobody else would leave it",
         )
@@ -60,9 +60,9 @@ pub(super) fn stated(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Whether requests that overlap can be known.
-pub(super) fn durations(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn durations(evidence: &LogEvidence<'_>) -> Finding {
     let (all, arrivals) = (evidence.census.requests, &evidence.census.arrivals);
-    let verdict = Verdict::of_part(arrivals.with_duration, all);
+    let verdict = FindingVerdict::of_part(arrivals.with_duration, all);
     let numbers =
         [("requests", all), ("with", arrivals.with_duration), ("overlapping", arrivals.overlapping)];
     let text = format!(
@@ -74,22 +74,22 @@ pub(super) fn durations(evidence: &Evidence<'_>) -> Finding {
         |text: String, meaning| Finding::new(Subject::Durations, verdict, text, meaning).with(numbers);
     let overlapping = format!("{text}; {} arrived while another ran", integer(arrivals.overlapping));
     match verdict {
-        Verdict::No => finding(
+        FindingVerdict::No => finding(
             text,
             "requests are taken one after another: a live engine cannot evict what is in flight, and needs room for that on top",
         )
         .cured_by("log duration_ms, from the look-up of the prompt to the last token"),
-        Verdict::Partly => finding(
+        FindingVerdict::Partly => finding(
             overlapping,
             "requests without a duration hold nothing while they run, so the room for requests in flight is too small",
         )
         .cured_by("log duration_ms with every request"),
-        Verdict::Yes => finding(overlapping, "requests in flight are modelled: --engine vllm and leaf-first take them as they overlap"),
+        FindingVerdict::Yes => finding(overlapping, "requests in flight are modelled: --engine vllm and leaf-first take them as they overlap"),
     }
 }
 
 /// Whether rows stand in the order of arrival.
-pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
     let (times, subject) = (&evidence.census.findings.times, Subject::Order);
     let ms = |found: &Option<kvset_formats::trace::Backwards>| {
         found.as_ref().map_or(0, |found| u64::try_from(found.by.as_millis()).unwrap_or(u64::MAX))
@@ -102,7 +102,7 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     if times.clock.is_none() {
         return Finding::new(
             subject,
-            Verdict::No,
+            FindingVerdict::No,
             "without times nothing shows the order of arrival",
             "rows are taken in the order of the log",
         )
@@ -112,7 +112,7 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     let Some(farthest) = &times.farthest else {
         return Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             "rows stand in the order of arrival",
             "taken as they stand",
         )
@@ -126,13 +126,13 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     match &times.unexplained {
         None => Finding::new(
             subject,
-            Verdict::Yes,
+            FindingVerdict::Yes,
             format!("{text}, as in a log that is written when requests end"),
             "a replay sorts them; the service does where estimate.hold_back is as long as requests take",
         ),
         Some(found) => Finding::new(
             subject,
-            Verdict::Partly,
+            FindingVerdict::Partly,
             format!("{text}; {}, line {} is {} back, which their durations do not explain", found.file, found.line, length(found.by)),
             "a replay sorts rows as far as its memory for that reaches; the service takes those as late that are further back than \
              estimate.hold_back",
@@ -143,16 +143,21 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
 }
 
 /// Whether the log goes on without long gaps.
-pub(super) fn gaps(evidence: &Evidence<'_>) -> Finding {
+pub(super) fn gaps(evidence: &LogEvidence<'_>) -> Finding {
     let (census, subject) = (evidence.census, Subject::Gaps);
     let times = &census.findings.times;
     let has_clock = matches!(times.clock, Some(TraceClock::Epoch | TraceClock::Start));
     let span = times.span.filter(|_| has_clock && census.requests > 1);
     let Some((first, last)) = span else {
         let text = "without times of one clock, or with one request, nothing shows a gap";
-        return Finding::new(subject, Verdict::No, text, "requests that are missing would go unnoticed")
-            .cured_by(ONE_CLOCK)
-            .with([("longest_ms", 0), ("mean_ms", 0), ("conspicuous", 0)]);
+        return Finding::new(
+            subject,
+            FindingVerdict::No,
+            text,
+            "requests that are missing would go unnoticed",
+        )
+        .cured_by(ONE_CLOCK)
+        .with([("longest_ms", 0), ("mean_ms", 0), ("conspicuous", 0)]);
     };
     let span = u64::try_from(last.ms().saturating_sub(first.ms())).unwrap_or(0);
     let mean = span / (census.requests - 1);
@@ -162,13 +167,13 @@ pub(super) fn gaps(evidence: &Evidence<'_>) -> Finding {
     let numbers = [("longest_ms", longest), ("mean_ms", mean), ("conspicuous", long.len() as u64)];
     if long.is_empty() {
         let text = format!("the longest time without an arrival is {}", elapsed(longest as i64));
-        return Finding::new(subject, Verdict::Yes, text, "nothing looks cut out").with(numbers);
+        return Finding::new(subject, FindingVerdict::Yes, text, "nothing looks cut out").with(numbers);
     }
     let told = |gap: &&Gap| format!("{} after {}", elapsed(gap.length_ms as i64), moment(gap.from_ms));
     let list: Vec<_> = long.iter().map(told).collect();
     Finding::new(
         subject,
-        Verdict::Partly,
+        FindingVerdict::Partly,
         format!("no arrival for {}; requests come every {} on average", listed(&list), elapsed(mean as i64)),
         "if nobody sent requests then, all is well; if rows were lost, what they would have evicted and found is missing",
     )

@@ -1,14 +1,14 @@
 //! The latest committed estimates and how far partitions are: bounded, and kept up to date by the service's events.
 
 use super::condition::Condition;
-use super::overview::{Overview, PartitionState, PoolState, Problem};
+use super::overview::{Overview, OverviewProblem, PartitionState, PoolState};
 use crate::present::pool::{EstimateHistory, PoolReport, WindowRow};
 use crate::present::words;
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::task::{Counts, PoolActivity, PoolTime};
+use kvset_pipeline::task::{PoolActivity, PoolTime, TaskCounts};
 use kvset_service::events::{Observer, ServiceEvent, split_pool};
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,12 +30,12 @@ pub struct Board {
     /// Tells this process's views from those of one before it at the same address.
     born: u128,
     provisioned: Provisioned,
-    inner: Mutex<Inner>,
+    inner: Mutex<BoardState>,
 }
 
 /// What one view of the page shows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct View {
+pub struct PageView {
     /// Changes when the rest does.
     pub tag: String,
     /// The pool and window shown, and the facts about them; `None` where there is no such estimate.
@@ -43,10 +43,10 @@ pub struct View {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct BoardState {
     most_pools: usize,
-    pools: BTreeMap<String, Shown>,
-    partitions: BTreeMap<Partition, Place>,
+    pools: BTreeMap<String, ShownBoard>,
+    partitions: BTreeMap<Partition, BoardPlace>,
     /// Handed out and not committed yet: the newest of each pool and window.
     staged: BTreeMap<(String, WindowKind), Estimate>,
     /// Counts committed estimates.
@@ -59,7 +59,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Shown {
+struct ShownBoard {
     partition: Partition,
     requests: u64,
     page_accesses: u64,
@@ -70,7 +70,7 @@ struct Shown {
     early: u64,
     time: Option<PoolTime>,
     engine_bytes: Option<u64>,
-    series: BTreeMap<WindowKind, Series>,
+    series: BTreeMap<WindowKind, BoardSeries>,
 }
 
 /// Records of a pool that came too late for a window, or for their place in the order, since this process took it up.
@@ -84,7 +84,7 @@ struct Late {
 }
 
 #[derive(Debug)]
-struct Series {
+struct BoardSeries {
     version: u64,
     latest: Estimate,
     history: EstimateHistory,
@@ -92,18 +92,18 @@ struct Series {
 }
 
 #[derive(Debug)]
-struct Place {
+struct BoardPlace {
     publish_from: NextOffset,
     next: Option<NextOffset>,
     lag: Option<u64>,
     time: Option<PoolTime>,
     pools: usize,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<BoardSnapshot>,
     snapshot_failed: bool,
 }
 
 #[derive(Debug)]
-struct Snapshot {
+struct BoardSnapshot {
     made: Instant,
     next: NextOffset,
     bytes: u64,
@@ -113,7 +113,7 @@ impl Board {
     /// Shows at most this many pools (`http.max_pool_labels`), first come first served.
     /// Each is compared with what it holds today.
     pub fn new(max_pools: u32, provisioned: Provisioned) -> Self {
-        let inner = Inner {
+        let inner = BoardState {
             most_pools: max_pools as usize,
             pools: BTreeMap::new(),
             partitions: BTreeMap::new(),
@@ -129,7 +129,7 @@ impl Board {
         Self { born, provisioned, inner: Mutex::new(inner) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl Board {
     }
 
     /// The facts about a pool and window.
-    fn report(&self, series: &Series) -> PoolReport {
+    fn report(&self, series: &BoardSeries) -> PoolReport {
         PoolReport {
             history: series.history.history(),
             windows: series.windows.iter().cloned().collect(),
@@ -167,7 +167,7 @@ impl Board {
 
     /// The pool and window a reader requested; where left out, the first pool and its window to act on, else its widest
     /// one.
-    pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> View {
+    pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> PageView {
         let inner = self.lock();
         let found = match pool {
             Some(name) => inner.pools.get(name),
@@ -177,7 +177,7 @@ impl Board {
             Some(window) => shown.series.get(&window),
             None => shown.to_act_on(),
         });
-        View {
+        PageView {
             tag: format!("\"{:x}-{}\"", self.born, series.map_or(0, |series| series.version)),
             shown: series.map(|series| (series.latest.window, self.report(series))),
         }
@@ -196,7 +196,7 @@ impl Observer for Board {
             }
             ServiceEvent::Assigned { partition, resume, .. } => {
                 inner.drop_staged(*partition);
-                inner.partitions.insert(*partition, Place::from(resume.publish_from));
+                inner.partitions.insert(*partition, BoardPlace::from(resume.publish_from));
             }
             ServiceEvent::Revoked(partition) | ServiceEvent::Lost(partition) => inner.give_up(*partition),
             ServiceEvent::Progress { partition, next, counts, time, pools } => {
@@ -236,7 +236,7 @@ impl Observer for Board {
             }
             ServiceEvent::CommitFailed { .. } => inner.commits_fail = true,
             ServiceEvent::SnapshotSaved { partition, next, bytes, .. } => {
-                let snapshot = Snapshot { made: Instant::now(), next: *next, bytes: *bytes };
+                let snapshot = BoardSnapshot { made: Instant::now(), next: *next, bytes: *bytes };
                 inner.at(*partition, |place| {
                     place.snapshot = Some(snapshot);
                     place.snapshot_failed = false;
@@ -255,25 +255,25 @@ impl Observer for Board {
     }
 }
 
-impl Inner {
-    fn at(&mut self, partition: Partition, change: impl FnOnce(&mut Place)) {
+impl BoardState {
+    fn at(&mut self, partition: Partition, change: impl FnOnce(&mut BoardPlace)) {
         if let Some(place) = self.partitions.get_mut(&partition) {
             change(place);
         }
     }
 
     /// What is shown of a pool; `None` when there are too many.
-    fn pool(&mut self, name: &str, partition: Partition) -> Option<&mut Shown> {
+    fn pool(&mut self, name: &str, partition: Partition) -> Option<&mut ShownBoard> {
         if !self.pools.contains_key(name) {
             if self.pools.len() >= self.most_pools {
                 return None;
             }
-            self.pools.insert(name.to_owned(), Shown::of(partition));
+            self.pools.insert(name.to_owned(), ShownBoard::of(partition));
         }
         self.pools.get_mut(name)
     }
 
-    fn progress(&mut self, partition: Partition, counts: &Counts) {
+    fn progress(&mut self, partition: Partition, counts: &TaskCounts) {
         for (code, records) in &counts.refused {
             *self.refused.entry(*code).or_default() += records;
         }
@@ -314,7 +314,7 @@ impl Inner {
             Some(series) if series.latest.end_ms >= estimate.end_ms => return,
             Some(series) => series.add(estimate, version),
             None => {
-                shown.series.insert(estimate.window, Series::of(estimate, version));
+                shown.series.insert(estimate.window, BoardSeries::of(estimate, version));
             }
         }
         self.version = version;
@@ -332,7 +332,7 @@ impl Inner {
         self.split.retain(|_, (first, second)| *first != partition && *second != partition);
     }
 
-    fn pool_state(&self, name: &str, shown: &Shown) -> PoolState {
+    fn pool_state(&self, name: &str, shown: &ShownBoard) -> PoolState {
         let latest = shown.series.values().map(|series| &series.latest);
         let latest = latest.max_by_key(|estimate| estimate.next_offset);
         PoolState {
@@ -354,40 +354,40 @@ impl Inner {
         }
     }
 
-    fn problems(&self) -> Vec<Problem> {
+    fn problems(&self) -> Vec<OverviewProblem> {
         let mut problems = Vec::new();
         if self.commits_fail {
             let message = "The last commit did not go through; it is tried again, and nothing is lost.";
-            problems.push(Problem::general("commit_failed", message));
+            problems.push(OverviewProblem::general("commit_failed", message));
         }
         if self.registry_away {
             let message = "Records wait for a schema registry that does not answer.";
-            problems.push(Problem::general("schema_registry_away", message));
+            problems.push(OverviewProblem::general("schema_registry_away", message));
         }
         problems.extend(self.condition.problems());
         let failed = self.partitions.iter().filter(|(_, place)| place.snapshot_failed);
         for (partition, _) in failed {
             let message = "The last snapshot could not be made, read or written; a restart takes longer \
                            until one succeeds. The log says why.";
-            problems.push(Problem::of_partition("snapshot_failed", partition.0, message));
+            problems.push(OverviewProblem::of_partition("snapshot_failed", partition.0, message));
         }
         for (pool, (first, second)) in &self.split {
-            let problem = Problem::general("split_pool", split_pool(*first, *second));
-            problems.push(Problem { pool: Some(pool.clone()), ..problem });
+            let problem = OverviewProblem::general("split_pool", split_pool(*first, *second));
+            problems.push(OverviewProblem { pool: Some(pool.clone()), ..problem });
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         problems.extend(self.pools.iter().filter_map(|(name, shown)| order_problem(name, shown)));
         for (code, records) in &self.refused {
             let (records, name) = (*records, code.name());
             let message = format!("{records} refused as {name} since the start; see the dead-letter topic.");
-            problems.push(Problem::general("records_refused", message));
+            problems.push(OverviewProblem::general("records_refused", message));
         }
         problems
     }
 }
 
 /// That records of a pool come too late, with what to do.
-fn late_problem(pool: &str, shown: &Shown) -> Option<Problem> {
+fn late_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
     let Late { records, by_ms, last } = shown.late;
     last.filter(|last| last.elapsed() < LATE_FOR)?;
     let share = words::percent(records as f64 / shown.requests.max(1) as f64);
@@ -397,11 +397,11 @@ fn late_problem(pool: &str, shown: &Shown) -> Option<Problem> {
         words::integer(records),
         words::lasting(by_ms)
     );
-    Some(Problem { pool: Some(pool.to_owned()), ..Problem::general("late_records", message) })
+    Some(OverviewProblem { pool: Some(pool.to_owned()), ..OverviewProblem::general("late_records", message) })
 }
 
 /// That requests of a pool took longer than records are held back for, with what to do.
-fn order_problem(pool: &str, shown: &Shown) -> Option<Problem> {
+fn order_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
     let Late { records, by_ms, last } = shown.out_of_order;
     last.filter(|last| last.elapsed() < LATE_FOR)?;
     let share = words::percent(records as f64 / shown.requests.max(1) as f64);
@@ -418,7 +418,10 @@ fn order_problem(pool: &str, shown: &Shown) -> Option<Problem> {
         words::integer(records),
         words::lasting(by_ms)
     );
-    Some(Problem { pool: Some(pool.to_owned()), ..Problem::general("out_of_order_records", message) })
+    Some(OverviewProblem {
+        pool: Some(pool.to_owned()),
+        ..OverviewProblem::general("out_of_order_records", message)
+    })
 }
 
 impl Late {
@@ -431,7 +434,7 @@ impl Late {
     }
 }
 
-impl Shown {
+impl ShownBoard {
     fn of(partition: Partition) -> Self {
         Self {
             partition,
@@ -456,14 +459,14 @@ impl Shown {
     }
 
     /// The window to act on; the widest one as long as that one has no estimate.
-    fn to_act_on(&self) -> Option<&Series> {
+    fn to_act_on(&self) -> Option<&BoardSeries> {
         let of_all = self.series.values();
         // Kinds are in order of how much of the log they cover.
         of_all.clone().find(|series| series.latest.act_on).or_else(|| of_all.clone().next_back())
     }
 }
 
-impl Series {
+impl BoardSeries {
     fn of(estimate: Estimate, version: u64) -> Self {
         let history = EstimateHistory::of_at_most(MAX_POINTS);
         let mut series = Self { version, latest: estimate.clone(), history, windows: VecDeque::new() };
@@ -481,7 +484,7 @@ impl Series {
     }
 }
 
-impl Place {
+impl BoardPlace {
     fn from(publish_from: NextOffset) -> Self {
         Self {
             publish_from,
@@ -497,7 +500,7 @@ impl Place {
     fn state(&self, partition: Partition) -> PartitionState {
         let snapshot = self.snapshot.as_ref();
         let age =
-            |snapshot: &Snapshot| u64::try_from(snapshot.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+            |snapshot: &BoardSnapshot| u64::try_from(snapshot.made.elapsed().as_millis()).unwrap_or(u64::MAX);
         PartitionState {
             partition: partition.0,
             next_offset: self.next.map(|next| next.0),

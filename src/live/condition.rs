@@ -1,6 +1,6 @@
 //! How the partitions stand, in problems for an operator.
 
-use super::overview::Problem;
+use super::overview::OverviewProblem;
 use crate::present::words;
 use kvset_formats::position::Partition;
 use kvset_service::events::partition_list;
@@ -30,7 +30,7 @@ impl Condition {
         }
     }
 
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<OverviewProblem> {
         let mut problems = Vec::new();
         let long = self.restoring.map(|(partitions, since)| (partitions, since.elapsed()));
         if let Some((partitions, time)) = long.filter(|(_, time)| *time > RESTORING_FOR) {
@@ -40,7 +40,7 @@ impl Condition {
                 "The state of {what} has been rebuilt from the log for {time}; nothing new is published of them until it \
                  has caught up."
             );
-            problems.push(Problem::general("restoring", message));
+            problems.push(OverviewProblem::general("restoring", message));
         }
         if !self.stalled.is_empty() {
             let message = format!(
@@ -48,7 +48,7 @@ impl Condition {
                  stays open holds them back, a schema registry is away, or one record takes this long.",
                 partition_list(&self.stalled)
             );
-            problems.push(Problem::general("stalled", message));
+            problems.push(OverviewProblem::general("stalled", message));
         }
         if !self.unowned.is_empty() {
             let message = format!(
@@ -56,7 +56,7 @@ impl Condition {
                  subscribes to this topic alone, and how the group stands (kafka-consumer-groups.sh --describe --members).",
                 partition_list(&self.unowned)
             );
-            problems.push(Problem::general("unowned_partitions", message));
+            problems.push(OverviewProblem::general("unowned_partitions", message));
         }
         problems
     }

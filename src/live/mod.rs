@@ -16,5 +16,5 @@ mod routes;
 mod waiting;
 
 pub use board::Board;
-pub use overview::{Overview, PartitionState, PoolState, Problem};
-pub use routes::{Live, router};
+pub use overview::{Overview, OverviewProblem, PartitionState, PoolState};
+pub use routes::{LiveFacts, router};

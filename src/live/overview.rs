@@ -16,7 +16,7 @@ pub struct Overview {
     /// Partitions this instance works on.
     pub partitions: Vec<PartitionState>,
     /// What an operator should look at.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<OverviewProblem>,
 }
 
 /// One pool. What only an estimate tells is absent until a window has closed and was committed.
@@ -77,7 +77,7 @@ pub struct PartitionState {
 
 /// Something an operator should look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct OverviewProblem {
     /// Stable name of the kind of problem.
     pub code: &'static str,
     /// What is wrong, in words.
@@ -86,7 +86,7 @@ pub struct Problem {
     pub pool: Option<String>,
 }
 
-impl Problem {
+impl OverviewProblem {
     /// One of the whole instance.
     pub fn general(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), partition: None, pool: None }

@@ -1,7 +1,7 @@
 //! The page as HTML, whole and in the parts that the script swaps.
 
 use super::api::Filter;
-use super::board::View;
+use super::board::PageView;
 use super::overview::{Overview, PartitionState, PoolState};
 use super::waiting::waiting;
 use crate::present::document::{Cell, Table};
@@ -12,7 +12,7 @@ use crate::present::words;
 use kvset_core::units::window::WindowKind;
 
 /// The whole page.
-pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result<String, PlotError> {
+pub(super) fn whole(overview: &Overview, view: &PageView, filter: &Filter) -> Result<String, PlotError> {
     let mut out = Markup::default();
     out.raw(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,24 +38,24 @@ pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result
 }
 
 /// What the window is called: the pool that is shown.
-fn title(view: &View) -> String {
+fn title(view: &PageView) -> String {
     let pool = view.shown.as_ref().and_then(|(_, pool)| pool.name.as_deref());
     format!("{}: KV cache capacity", pool.unwrap_or("kvset"))
 }
 
 /// The parts that change while nothing is published: what there is to see, and how partitions stand.
-pub(super) fn status(overview: &Overview, view: &View, filter: &Filter) -> String {
+pub(super) fn status(overview: &Overview, view: &PageView, filter: &Filter) -> String {
     let mut out = summary(overview);
     out.markup(&navigation(overview, view, filter)).markup(&standing(overview));
     out.into_string()
 }
 
 /// The part that shows one pool and window.
-pub(super) fn section(view: &View, filter: &Filter) -> Result<String, PlotError> {
+pub(super) fn section(view: &PageView, filter: &Filter) -> Result<String, PlotError> {
     Ok(shown(view, filter)?.into_string())
 }
 
-fn shown(view: &View, filter: &Filter) -> Result<Markup, PlotError> {
+fn shown(view: &PageView, filter: &Filter) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     out.raw("<div data-part=\"section\" data-tag=\"").text(&view.tag).raw("\"");
     match &view.shown {
@@ -86,7 +86,7 @@ fn nothing(filter: &Filter) -> String {
 }
 
 /// Pools and windows to choose from, and problems.
-fn navigation(overview: &Overview, view: &View, filter: &Filter) -> Markup {
+fn navigation(overview: &Overview, view: &PageView, filter: &Filter) -> Markup {
     let (name, window) = match &view.shown {
         Some((window, pool)) => (pool.name.as_deref(), Some(*window)),
         None => (filter.pool.as_deref(), filter.window),

@@ -2,7 +2,7 @@
 
 use super::api::{self, Filter};
 use super::board::Board;
-use super::overview::{Overview, Problem};
+use super::overview::{Overview, OverviewProblem};
 use super::page;
 use crate::present::plots::PlotError;
 use crate::present::stylesheet;
@@ -23,7 +23,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// What the answers are made from.
 #[derive(Debug, Clone)]
-pub struct Live {
+pub struct LiveFacts {
     /// Estimates and positions.
     pub board: Arc<Board>,
     /// Whether results are up to date.
@@ -36,7 +36,7 @@ pub struct Live {
 type Asked = Result<Query<Filter>, QueryRejection>;
 
 /// The page at `/`, what it is made of, and `/api/v1`.
-pub fn router(live: Live) -> Router {
+pub fn router(live: LiveFacts) -> Router {
     let text = |kind: &'static str, text: String| {
         let answer = ([(header::CONTENT_TYPE, kind)], text);
         get(move || std::future::ready(answer.clone()))
@@ -70,17 +70,19 @@ async fn promise(mut response: Response) -> Response {
     response
 }
 
-impl Live {
+impl LiveFacts {
     fn overview(&self) -> Overview {
         let mut overview = self.board.overview();
         if let Err(reason) = self.health.ready(self.bounds) {
-            overview.problems.insert(0, Problem::general("not_ready", format!("Not up to date: {reason}.")));
+            overview
+                .problems
+                .insert(0, OverviewProblem::general("not_ready", format!("Not up to date: {reason}.")));
         }
         overview
     }
 }
 
-async fn estimates(State(live): State<Live>, asked: Asked) -> Response {
+async fn estimates(State(live): State<LiveFacts>, asked: Asked) -> Response {
     match asked {
         Ok(Query(filter)) => Json(api::estimates(&live.board, &filter)).into_response(),
         Err(rejection) => {
@@ -90,22 +92,26 @@ async fn estimates(State(live): State<Live>, asked: Asked) -> Response {
     }
 }
 
-async fn pools(State(live): State<Live>) -> Json<Overview> {
+async fn pools(State(live): State<LiveFacts>) -> Json<Overview> {
     Json(live.overview())
 }
 
-async fn whole(State(live): State<Live>, Query(filter): Query<Filter>) -> Response {
+async fn whole(State(live): State<LiveFacts>, Query(filter): Query<Filter>) -> Response {
     let view = live.board.view(filter.pool.as_deref(), filter.window);
     html(page::whole(&live.overview(), &view, &filter))
 }
 
-async fn status(State(live): State<Live>, Query(filter): Query<Filter>) -> Response {
+async fn status(State(live): State<LiveFacts>, Query(filter): Query<Filter>) -> Response {
     let view = live.board.view(filter.pool.as_deref(), filter.window);
     html(Ok(page::status(&live.overview(), &view, &filter)))
 }
 
 /// Answers that nothing has changed to those who have it already.
-async fn section(State(live): State<Live>, Query(filter): Query<Filter>, headers: HeaderMap) -> Response {
+async fn section(
+    State(live): State<LiveFacts>,
+    Query(filter): Query<Filter>,
+    headers: HeaderMap,
+) -> Response {
     let view = live.board.view(filter.pool.as_deref(), filter.window);
     if headers.get(header::IF_NONE_MATCH).is_some_and(|tag| tag.as_bytes() == view.tag.as_bytes()) {
         return StatusCode::NOT_MODIFIED.into_response();

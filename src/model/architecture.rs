@@ -1,8 +1,8 @@
 //! Which rule a config's model follows: by its class, else by its type, else by its text model's.
 
-use super::error::ModelError;
-use super::families::{self, Family, Row, Wrapper};
-use super::fields::{Fields, shorten};
+use super::error::ModelConfigError;
+use super::families::{self, Family, FamilyRow, Wrapper};
+use super::fields::{ConfigFields, shorten};
 
 /// The levels a wrapper may keep its text model's fields in.
 const TEXT_LEVELS: [&str; 5] =
@@ -13,12 +13,12 @@ const MOST_LEVELS: usize = 4;
 
 /// A model whose rule is known.
 #[derive(Debug)]
-pub(super) struct Model<'a> {
+pub(super) struct KnownModel<'a> {
     /// As the config names it.
     pub name: String,
     pub family: Family,
     /// The level its fields are on.
-    pub fields: Fields<'a>,
+    pub fields: ConfigFields<'a>,
     /// What to know of the way it was found.
     pub remarks: Vec<String>,
 }
@@ -31,7 +31,7 @@ struct ModelNames<'a> {
 }
 
 /// Finds the model of a config.
-pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
+pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelConfigError> {
     let mut names = ModelNames::of(&root)?;
     let mut remarks = Vec::new();
     if let Some(model_type) = of_params(names, &root)? {
@@ -41,17 +41,20 @@ pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
         );
     }
     let Some(name) = names.class.or(names.model_type).map(str::to_owned) else {
-        return Err(ModelError::Missing {
+        return Err(ModelConfigError::Missing {
             field: root.path_of("architectures"),
             needed_for: "it names the cache layout; a `model_type` does too",
         });
     };
     let (family, fields) = resolve(root, names, None, &mut remarks, MOST_LEVELS)?;
-    Ok(Model { name: shorten(&name), family, fields, remarks })
+    Ok(KnownModel { name: shorten(&name), family, fields, remarks })
 }
 
 /// The type that stands for Mistral's own form of a config, which names neither a class nor a type.
-fn of_params(names: ModelNames<'_>, root: &Fields<'_>) -> Result<Option<&'static str>, ModelError> {
+fn of_params(
+    names: ModelNames<'_>,
+    root: &ConfigFields<'_>,
+) -> Result<Option<&'static str>, ModelConfigError> {
     let is_named = names.class.is_some() || names.model_type.is_some();
     if is_named || root.value("dim").is_none() || root.value("n_layers").is_none() {
         return Ok(None);
@@ -61,7 +64,7 @@ fn of_params(names: ModelNames<'_>, root: &Fields<'_>) -> Result<Option<&'static
 }
 
 impl<'a> ModelNames<'a> {
-    fn of(level: &Fields<'a>) -> Result<Self, ModelError> {
+    fn of(level: &ConfigFields<'a>) -> Result<Self, ModelConfigError> {
         let class = match level.list("architectures") {
             Ok(None) => None,
             Ok(Some(list)) if list[0].is_string() => list[0].as_str(),
@@ -77,35 +80,35 @@ impl<'a> ModelNames<'a> {
     fn row(self) -> Option<(Family, families::Defaults)> {
         let by_type = families::of_type(self.model_type);
         match (families::of_class(self.class), by_type) {
-            (Some(class), Some(Row { defaults, .. })) => Some((class.family, defaults)),
+            (Some(class), Some(FamilyRow { defaults, .. })) => Some((class.family, defaults)),
             (Some(row), None) | (None, Some(row)) => Some((row.family, row.defaults)),
             (None, None) => None,
         }
     }
 
     /// Refuses what is known to cache something else; the class counts before the type.
-    fn check(self) -> Result<(), ModelError> {
+    fn check(self) -> Result<(), ModelConfigError> {
         let by_class = families::of_class(self.class).is_some() || families::wraps(self.class);
         let refused = self.class.into_iter().chain(self.model_type.filter(|_| !by_class)).find_map(|name| {
             let reason = families::refusal(name)?;
-            Some(ModelError::OtherCache { name: shorten(name), reason })
+            Some(ModelConfigError::OtherCache { name: shorten(name), reason })
         });
         refused.map_or(Ok(()), Err)
     }
 
-    fn unknown(self) -> ModelError {
-        ModelError::UnknownArchitecture { name: shorten(self.class.or(self.model_type).unwrap_or("")) }
+    fn unknown(self) -> ModelConfigError {
+        ModelConfigError::UnknownArchitecture { name: shorten(self.class.or(self.model_type).unwrap_or("")) }
     }
 }
 
 /// Resolves a level; `outer` is the wrapper it lies in.
 fn resolve<'a>(
-    level: Fields<'a>,
+    level: ConfigFields<'a>,
     names: ModelNames<'a>,
     outer: Option<&'static Wrapper>,
     remarks: &mut Vec<String>,
     levels: usize,
-) -> Result<(Family, Fields<'a>), ModelError> {
+) -> Result<(Family, ConfigFields<'a>), ModelConfigError> {
     names.check()?;
     let text = text_level(&level)?.filter(|_| levels > 0);
     let wrapper = families::wrapper(names.class, names.model_type);
@@ -124,7 +127,7 @@ fn resolve<'a>(
         return resolve(inner, inner_names, wrapper.or(outer), remarks, levels - 1);
     }
     if wrapper.is_some_and(|wrapper| wrapper.has_own_defaults) && !level.counts_layers() {
-        return Err(ModelError::Missing {
+        return Err(ModelConfigError::Missing {
             field: level.path_of("text_config"),
             needed_for: "this model's layers are described there",
         });
@@ -151,7 +154,7 @@ impl ModelNames<'_> {
 }
 
 /// The level of the text model inside this one.
-fn text_level<'a>(level: &Fields<'a>) -> Result<Option<Fields<'a>>, ModelError> {
+fn text_level<'a>(level: &ConfigFields<'a>) -> Result<Option<ConfigFields<'a>>, ModelConfigError> {
     for name in TEXT_LEVELS {
         if let Some(inner) = level.nested(name)? {
             return Ok(Some(inner));

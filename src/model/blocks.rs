@@ -1,8 +1,8 @@
 //! `block_configs`: what each layer is in models whose layers were searched for (Nemotron-NAS, Puzzle).
 
-use super::error::ModelError;
-use super::fields::{Fields, whole};
-use super::kind::Kind;
+use super::error::ModelConfigError;
+use super::fields::{ConfigFields, whole};
+use super::kind::LayerKind;
 use serde_json::{Map, Value};
 
 const FIELD: &str = "block_configs";
@@ -10,13 +10,13 @@ const FIELD: &str = "block_configs";
 /// The layers that the field lists.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<LayerKind>,
     /// KV heads by layer, and the field they come from.
     pub heads: Option<(&'static str, Vec<u64>)>,
 }
 
 /// Reads the field; `None` if it is absent or empty.
-pub(super) fn of(fields: &Fields<'_>, count: u64) -> Result<Option<Blocks>, ModelError> {
+pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> Result<Option<Blocks>, ModelConfigError> {
     let Some(list) = fields.layer_list(FIELD, count)? else { return Ok(None) };
     let mut blocks = Blocks { kinds: Vec::new(), heads: None };
     let mut heads = Vec::new();
@@ -27,9 +27,9 @@ pub(super) fn of(fields: &Fields<'_>, count: u64) -> Result<Option<Blocks>, Mode
     }
     if heads.iter().any(Option::is_some) {
         // A layer without attention has no heads, and none of it is counted.
-        let usual = |kind: &Kind, heads: Option<u64>| match (heads, kind) {
+        let usual = |kind: &LayerKind, heads: Option<u64>| match (heads, kind) {
             (Some(heads), _) => Ok(heads),
-            (None, Kind::Nothing | Kind::State) => Ok(1),
+            (None, LayerKind::Nothing | LayerKind::State) => Ok(1),
             (None, _) => {
                 fields.count("num_key_value_heads", "a block with attention says no heads of its own")
             }
@@ -41,9 +41,9 @@ pub(super) fn of(fields: &Fields<'_>, count: u64) -> Result<Option<Blocks>, Mode
 }
 
 /// What a block keeps.
-fn kind(fields: &Fields<'_>, block: &Map<String, Value>) -> Result<Kind, ModelError> {
+fn kind(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> Result<LayerKind, ModelConfigError> {
     if let Some(word) = block.get("block_type").filter(|word| !word.is_null()) {
-        let kind = word.as_str().and_then(Kind::of_word);
+        let kind = word.as_str().and_then(LayerKind::of_word);
         return kind.ok_or_else(|| {
             fields.unexpected(FIELD, word, "blocks whose `block_type` is attention, mamba, moe or mlp")
         });
@@ -55,7 +55,7 @@ fn kind(fields: &Fields<'_>, block: &Map<String, Value>) -> Result<Kind, ModelEr
     let set = |name: &str| attention.get(name).and_then(Value::as_bool) == Some(true);
     let given = |name: &str| attention.get(name).is_some_and(|value| !value.is_null());
     if set("no_op") || set("replace_with_linear") {
-        return Ok(Kind::Nothing);
+        return Ok(LayerKind::Nothing);
     }
     if let Some(name) =
         ["window_length", "num_sink_tokens", "sparsify", "mamba"].into_iter().find(|name| given(name))
@@ -63,11 +63,11 @@ fn kind(fields: &Fields<'_>, block: &Map<String, Value>) -> Result<Kind, ModelEr
         let found = format!("a list with a block that has `{name}`");
         return Err(fields.inconsistent(FIELD, found, "blocks with whole attention, or none"));
     }
-    Ok(Kind::Full)
+    Ok(LayerKind::Full)
 }
 
 /// The KV heads of a block that says them.
-fn kv_heads(fields: &Fields<'_>, block: &Map<String, Value>) -> Result<Option<u64>, ModelError> {
+fn kv_heads(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> Result<Option<u64>, ModelConfigError> {
     let attention = block.get("attention").and_then(Value::as_object);
     let find = |name: &str| {
         let own = attention.and_then(|attention| attention.get(name));

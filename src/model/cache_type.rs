@@ -1,7 +1,7 @@
 //! The type that cached elements have: what the user says, what the checkpoint declares, or the model's own.
 
-use super::error::ModelError;
-use super::fields::{Fields, describe, shorten};
+use super::error::ModelConfigError;
+use super::fields::{ConfigFields, describe, shorten};
 use super::json;
 use super::options::{CostOptions, KvDtype};
 use serde_json::{Map, Value};
@@ -27,10 +27,10 @@ pub(super) struct CacheType {
 
 /// Finds the type of the cache. `alongside` is the text of `hf_quant_config.json`, where there is one.
 pub(super) fn of(
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     beside: Option<&str>,
     options: &CostOptions,
-) -> Result<CacheType, ModelError> {
+) -> Result<CacheType, ModelConfigError> {
     if options.kv_dtype != KvDtype::Auto {
         return Ok(CacheType { kv: options.kv_dtype, remarks: Vec::new() });
     }
@@ -48,7 +48,7 @@ pub(super) fn of(
 
 /// The type the model computes in, which engines cache in unless told otherwise, and a remark where the config
 /// does not say it plainly.
-pub(super) fn of_weights(fields: &Fields<'_>) -> Result<(KvDtype, Option<String>), ModelError> {
+pub(super) fn of_weights(fields: &ConfigFields<'_>) -> Result<(KvDtype, Option<String>), ModelConfigError> {
     let assumed = "engines compute and cache in 16 bit (bf16)";
     let Some((field, declared)) = fields.dtype()?.filter(|(_, text)| *text != "auto") else {
         return Ok((KvDtype::Bf16, Some(format!("no dtype in the config: {assumed}"))));
@@ -60,7 +60,7 @@ pub(super) fn of_weights(fields: &Fields<'_>) -> Result<(KvDtype, Option<String>
     }
     match plain.parse() {
         Ok(kv @ (KvDtype::Bf16 | KvDtype::Fp16)) => Ok((kv, None)),
-        _ => Err(ModelError::Unexpected {
+        _ => Err(ModelConfigError::Unexpected {
             field,
             found: format!("the text `{}`", shorten(declared)),
             expected: "bfloat16, float16 or float32 (or --kv-dtype given)".to_owned(),
@@ -71,13 +71,13 @@ pub(super) fn of_weights(fields: &Fields<'_>) -> Result<(KvDtype, Option<String>
 /// What the checkpoint's quantization says of the cache, and where: as vLLM 0.33 reads it, that of the config's
 /// root first, then the file alongside it, then the text model's.
 fn declared(
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     beside: Option<&str>,
     remarks: &mut Vec<String>,
-) -> Result<Option<(KvDtype, String)>, ModelError> {
+) -> Result<Option<(KvDtype, String)>, ModelConfigError> {
     const OWN: &str = "`quantization_config`";
     let file = beside.map(|text| {
-        json::parse(text).map_err(|error| ModelError::Unexpected {
+        json::parse(text).map_err(|error| ModelConfigError::Unexpected {
             field: QUANTIZATION_FILE.to_owned(),
             found: "not readable".to_owned(),
             expected: format!("a JSON object with `quantization` in it ({error})"),

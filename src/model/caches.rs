@@ -1,12 +1,12 @@
 //! What every layer of a model caches of a token.
 
-use super::architecture::Model;
-use super::entry::{Entry, StoredHeads, copies, layer_count};
-use super::error::ModelError;
-use super::families::{Cache, Family, HeadNames};
-use super::fields::Fields;
+use super::architecture::KnownModel;
+use super::entry::{LayerEntry, StoredHeads, copies, layer_count};
+use super::error::ModelConfigError;
+use super::families::{Family, HeadNames, LayerCache};
+use super::fields::ConfigFields;
 use super::formula::{CostLine, Factor, factor, group};
-use super::kind::Kind;
+use super::kind::LayerKind;
 use super::layers::Layers;
 use super::options::{CostOptions, IndexerDtype, KvDtype};
 use super::report::ModelCost;
@@ -17,14 +17,14 @@ const INDEXED_RATIO: u64 = 4;
 
 /// How much of a sequence a cache keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum CacheReach {
     /// Every token.
     Every,
     /// The tokens of a window.
     Window,
 }
 
-impl Reach {
+impl CacheReach {
     /// What the layers are called.
     fn name(self) -> &'static str {
         match self {
@@ -36,69 +36,71 @@ impl Reach {
 
 /// What every layer caches of a token.
 #[derive(Debug)]
-pub(super) struct Caches {
+pub(super) struct TokenCaches {
     /// The number of the layer, how much it keeps, and what it keeps of each token.
-    entries: Vec<(usize, Reach, Entry)>,
+    entries: Vec<(usize, CacheReach, LayerEntry)>,
     /// What to know of them.
     pub remarks: Vec<String>,
 }
 
-impl Caches {
+impl TokenCaches {
     pub(super) fn of(
-        model: &Model<'_>,
+        model: &KnownModel<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, ModelConfigError> {
         let (family, fields) = (&model.family, &model.fields);
         let mut caches = Self { entries: Vec::new(), remarks: Vec::new() };
         match family.cache {
-            Cache::Grouped => caches.grouped(family, fields, layers, kv, options)?,
-            Cache::IndexedGroups => {
+            LayerCache::Grouped => caches.grouped(family, fields, layers, kv, options)?,
+            LayerCache::IndexedGroups => {
                 caches.grouped(family, fields, layers, kv, options)?;
                 caches.sparse_groups(fields, layers, options)?;
             }
-            Cache::Latent | Cache::SparseLatent | Cache::PlainSparseLatent
+            LayerCache::Latent | LayerCache::SparseLatent | LayerCache::PlainSparseLatent
                 if fields.is_null("kv_lora_rank") =>
             {
                 caches.without_latent(family, fields, layers, kv, options)?;
             }
             // A class of latents serves the sparse models of its line, too.
-            Cache::Latent if fields.value("index_topk").is_none() => {
+            LayerCache::Latent if fields.value("index_topk").is_none() => {
                 caches.latent(fields, layers, kv, options)?
             }
-            Cache::Latent | Cache::SparseLatent => caches.sparse_latent(fields, layers, kv, options, true)?,
-            Cache::PlainSparseLatent => caches.sparse_latent(fields, layers, kv, options, false)?,
-            Cache::Compressed => caches.compressed(fields, layers, kv, options)?,
+            LayerCache::Latent | LayerCache::SparseLatent => {
+                caches.sparse_latent(fields, layers, kv, options, true)?
+            }
+            LayerCache::PlainSparseLatent => caches.sparse_latent(fields, layers, kv, options, false)?,
+            LayerCache::Compressed => caches.compressed(fields, layers, kv, options)?,
         }
         Ok(caches)
     }
 
-    fn push(&mut self, layer: usize, reach: Reach, entry: Entry) {
+    fn push(&mut self, layer: usize, reach: CacheReach, entry: LayerEntry) {
         self.entries.push((layer, reach, entry));
     }
 
     /// Bytes per token of the layers with one reach, a line for each kind of entry.
-    pub(super) fn lines(&self, reach: Reach) -> Result<Vec<CostLine>, ModelError> {
+    pub(super) fn lines(&self, reach: CacheReach) -> Result<Vec<CostLine>, ModelConfigError> {
         self.lines_as(reach, reach.name())
     }
 
-    fn lines_as(&self, reach: Reach, name: &str) -> Result<Vec<CostLine>, ModelError> {
-        let mut kinds: Vec<Vec<&Entry>> = Vec::new();
+    fn lines_as(&self, reach: CacheReach, name: &str) -> Result<Vec<CostLine>, ModelConfigError> {
+        let mut kinds: Vec<Vec<&LayerEntry>> = Vec::new();
         for (_, _, entry) in self.entries.iter().filter(|(_, of, _)| *of == reach) {
             match kinds.iter_mut().find(|kind| kind[0].joins(entry)) {
                 Some(kind) => kind.push(entry),
                 None => kinds.push(vec![entry]),
             }
         }
-        kinds.iter().map(|kind| Entry::line(name, kind)).collect()
+        kinds.iter().map(|kind| LayerEntry::line(name, kind)).collect()
     }
 
     /// Bytes per token of each layer with one reach, those of one layer together.
-    pub(super) fn by_layer(&self, reach: Reach) -> Result<Vec<u64>, ModelError> {
+    pub(super) fn by_layer(&self, reach: CacheReach) -> Result<Vec<u64>, ModelConfigError> {
         let mut layers: BTreeMap<usize, u64> = BTreeMap::new();
         for (layer, _, entry) in self.entries.iter().filter(|(_, of, _)| *of == reach) {
-            let bytes = Entry::line(reach.name(), &[entry])?.bytes;
+            let bytes = LayerEntry::line(reach.name(), &[entry])?.bytes;
             let sum = layers.entry(*layer).or_default();
             *sum = sum.saturating_add(bytes);
         }
@@ -107,16 +109,16 @@ impl Caches {
 
     /// Ranks that hold a copy of each token.
     pub(super) fn copies(&self) -> u64 {
-        let every = self.entries.iter().filter(|(_, reach, _)| *reach == Reach::Every);
+        let every = self.entries.iter().filter(|(_, reach, _)| *reach == CacheReach::Every);
         every.map(|(_, _, entry)| entry.copies()).min().unwrap_or(1)
     }
 
     /// Adds the lines of the layers that keep every token, and what all layers would cost.
-    pub(super) fn add_token_lines(&self, cost: &mut ModelCost) -> Result<(), ModelError> {
-        let full = self.lines(Reach::Every)?;
-        let windowed = self.lines(Reach::Window)?;
+    pub(super) fn add_token_lines(&self, cost: &mut ModelCost) -> Result<(), ModelConfigError> {
+        let full = self.lines(CacheReach::Every)?;
+        let windowed = self.lines(CacheReach::Window)?;
         if full.is_empty() && windowed.is_empty() {
-            return Err(ModelError::NoTokens);
+            return Err(ModelConfigError::NoTokens);
         }
         if full.is_empty() {
             // Nothing would be left to size by: a cached prefix then costs its window in each layer.
@@ -137,20 +139,21 @@ impl Caches {
     fn grouped(
         &mut self,
         family: &Family,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         let heads = Heads { family, fields, layers, options };
-        for (reach, kind, names) in
-            [(Reach::Every, Kind::Full, &family.full), (Reach::Window, Kind::Windowed, &family.windowed)]
-        {
+        for (reach, kind, names) in [
+            (CacheReach::Every, LayerKind::Full, &family.full),
+            (CacheReach::Window, LayerKind::Windowed, &family.windowed),
+        ] {
             for layer in layers.of_kind(kind) {
                 let stored = heads.stored(layer, names)?;
                 let key = heads.key(layer, names)?;
                 let value = heads.value(layer, names)?;
-                self.push(layer, reach, Entry::of_heads(stored, &key, value.as_ref(), kv)?);
+                self.push(layer, reach, LayerEntry::of_heads(stored, &key, value.as_ref(), kv)?);
             }
         }
         if layers.heads.is_none() && heads.are_query_heads(&family.full)? {
@@ -165,10 +168,10 @@ impl Caches {
     /// calls so.
     fn sparse_groups(
         &mut self,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         options: &CostOptions,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         const FLAGS: &str = "sparse_attention_config.sparse_attention_freq";
         const USED: &str = "sparse_attention_config.use_sparse_attention";
         const WIDTHS: [&str; 2] = ["sparse_attention_config.sparse_index_dim", "index_head_dim"];
@@ -184,14 +187,18 @@ impl Caches {
                 }
                 (None, None) => {
                     let needed_for = "it says which layers cache an index key alongside their heads";
-                    return Err(ModelError::Missing { field: fields.path_of(FLAGS), needed_for });
+                    return Err(ModelConfigError::Missing { field: fields.path_of(FLAGS), needed_for });
                 }
             };
         let width = WIDTHS.into_iter().find(|name| fields.value(name).is_some()).unwrap_or(WIDTHS[0]);
         let shown = width.rsplit('.').next().unwrap_or(width);
-        for layer in layers.of_kind(Kind::Full).into_iter().filter(|layer| sparse[*layer]) {
+        for layer in layers.of_kind(LayerKind::Full).into_iter().filter(|layer| sparse[*layer]) {
             let width = fields.count(width, "it is the width of the sparse attention's index key")?;
-            self.push(layer, Reach::Every, Entry::index_key(shown, width, IndexerDtype::Bf16, options)?);
+            self.push(
+                layer,
+                CacheReach::Every,
+                LayerEntry::index_key(shown, width, IndexerDtype::Bf16, options)?,
+            );
         }
         Ok(())
     }
@@ -199,15 +206,15 @@ impl Caches {
     /// A latent for each layer.
     fn latent(
         &mut self,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         let (rank, rope) = latent_widths(fields)?;
         let copies = copies(options);
-        for layer in layers.of_kind(Kind::Full) {
-            self.push(layer, Reach::Every, Entry::latent(rank, rope, kv, copies)?);
+        for layer in layers.of_kind(LayerKind::Full) {
+            self.push(layer, CacheReach::Every, LayerEntry::latent(rank, rope, kv, copies)?);
         }
         if kv == KvDtype::Nvfp4DsMla {
             let bytes = rank / 2 + rank / 16 + rope;
@@ -228,19 +235,19 @@ impl Caches {
     /// A latent for each layer, and index keys for those that own an indexer; in FP8 the latent is packed or not.
     fn sparse_latent(
         &mut self,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
         packs_fp8: bool,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         let packed = packs_fp8 && kv == KvDtype::Fp8;
         self.latent(fields, layers, if packed { KvDtype::Fp8DsMla } else { kv }, options)?;
         let width = fields.count("index_head_dim", "it is the width of the sparse attention's index key")?;
         let owners = indexer_owners(fields, layers.len())?;
-        for layer in layers.of_kind(Kind::Full).into_iter().filter(|layer| owners[*layer]) {
-            let entry = Entry::index_key("index_head_dim", width, IndexerDtype::Fp8, options)?;
-            self.push(layer, Reach::Every, entry);
+        for layer in layers.of_kind(LayerKind::Full).into_iter().filter(|layer| owners[*layer]) {
+            let entry = LayerEntry::index_key("index_head_dim", width, IndexerDtype::Fp8, options)?;
+            self.push(layer, CacheReach::Every, entry);
         }
         let owning = owners.iter().filter(|owns| **owns).count();
         if owning < owners.len() {
@@ -271,13 +278,13 @@ impl Caches {
     fn without_latent(
         &mut self,
         family: &Family,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         if fields.value("qk_rope_head_dim").and_then(serde_json::Value::as_u64) != Some(0) {
-            return Err(ModelError::Missing {
+            return Err(ModelConfigError::Missing {
                 field: fields.path_of("kv_lora_rank"),
                 needed_for: "it is the width of the latent that MLA caches",
             });
@@ -288,32 +295,32 @@ impl Caches {
     /// DeepSeek-V4: one latent for every so many tokens, index keys with the ratio of 4, and a window.
     fn compressed(
         &mut self,
-        fields: &Fields<'_>,
+        fields: &ConfigFields<'_>,
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), ModelConfigError> {
         let width = fields.count("head_dim", "it is the width of the latent that is cached")?;
         let rope = fields.count("qk_rope_head_dim", "it is the part of the latent that is rotated")?;
         let index = fields.count("index_head_dim", "it is the width of the index key")?;
         let packed = matches!(kv, KvDtype::Fp8 | KvDtype::Fp8DsMla);
         let one = || latent_of_v4(width, rope, kv, copies(options));
         for (layer, ratio) in layers.ratios.iter().copied().enumerate() {
-            self.push(layer, Reach::Window, one()?);
+            self.push(layer, CacheReach::Window, one()?);
             if ratio <= 1 {
                 continue;
             }
-            self.push(layer, Reach::Every, one()?.one_of(ratio));
+            self.push(layer, CacheReach::Every, one()?.one_of(ratio));
             if ratio == INDEXED_RATIO {
                 let auto = if packed { IndexerDtype::Fp8 } else { IndexerDtype::Bf16 };
-                let key = Entry::index_key("index_head_dim", index, auto, options)?;
-                self.push(layer, Reach::Every, key.one_of(ratio));
+                let key = LayerEntry::index_key("index_head_dim", index, auto, options)?;
+                self.push(layer, CacheReach::Every, key.one_of(ratio));
             }
         }
         if !packed {
             let mut served = Self { entries: Vec::new(), remarks: Vec::new() };
             served.compressed(fields, layers, KvDtype::Fp8DsMla, options)?;
-            let bytes: u64 = served.lines(Reach::Every)?.iter().map(|line| line.bytes).sum();
+            let bytes: u64 = served.lines(CacheReach::Every)?.iter().map(|line| line.bytes).sum();
             self.remarks.push(format!(
                 "vLLM 0.33 and SGLang 0.5.23 pack the latents and index keys of this model in FP8 unless told otherwise: {bytes} \
                  bytes per token with --kv-dtype fp8_ds_mla"
@@ -328,10 +335,10 @@ impl Caches {
 }
 
 /// The latent of DeepSeek-V4: in FP8 its rotary part is in 16 bit, and 64 elements share a byte of scale.
-fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Entry, ModelError> {
+fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<LayerEntry, ModelConfigError> {
     let trailing = match kv {
         KvDtype::Fp8 | KvDtype::Fp8DsMla => {
-            let plain = width.checked_sub(rope).ok_or_else(|| ModelError::Unexpected {
+            let plain = width.checked_sub(rope).ok_or_else(|| ModelConfigError::Unexpected {
                 field: "qk_rope_head_dim".to_owned(),
                 found: rope.to_string(),
                 expected: format!("at most the {width} of `head_dim`"),
@@ -346,16 +353,16 @@ fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Entry
         KvDtype::Bf16 | KvDtype::Fp16 => vec![factor("head_dim", width), factor("b", 2)],
         _ => {
             let reason = "its latents are cached in 16 bit or packed: give bf16 or fp8_ds_mla".to_owned();
-            return Err(ModelError::KvDtype { kv_dtype: kv.name(), reason });
+            return Err(ModelConfigError::KvDtype { kv_dtype: kv.name(), reason });
         }
     };
-    Ok(Entry { part: "latent", heads: None, leading: Vec::new(), trailing, copies })
+    Ok(LayerEntry { part: "latent", heads: None, leading: Vec::new(), trailing, copies })
 }
 
 /// Where the heads of layers come from.
 struct Heads<'a, 'b> {
     family: &'a Family,
-    fields: &'a Fields<'b>,
+    fields: &'a ConfigFields<'b>,
     layers: &'a Layers,
     options: &'a CostOptions,
 }
@@ -363,11 +370,11 @@ struct Heads<'a, 'b> {
 impl Heads<'_, '_> {
     /// The KV heads of a layer that are stored over all ranks, and the name of the factor: where there are more
     /// ranks than heads, each rank has one.
-    fn stored(&self, layer: usize, names: &HeadNames) -> Result<StoredHeads, ModelError> {
+    fn stored(&self, layer: usize, names: &HeadNames) -> Result<StoredHeads, ModelConfigError> {
         let (field, count) = self.count(layer, names)?;
         let ranks = u64::from(self.options.tensor_parallel.get());
         match (count >= ranks, count.max(ranks) % count.min(ranks)) {
-            (_, 1..) => Err(ModelError::TensorParallel {
+            (_, 1..) => Err(ModelConfigError::TensorParallel {
                 tensor_parallel: self.options.tensor_parallel.get(),
                 field: self.fields.path_of(field),
                 count,
@@ -381,7 +388,7 @@ impl Heads<'_, '_> {
     }
 
     /// The KV heads of a layer.
-    fn count(&self, layer: usize, names: &HeadNames) -> Result<(&'static str, u64), ModelError> {
+    fn count(&self, layer: usize, names: &HeadNames) -> Result<(&'static str, u64), ModelConfigError> {
         if let Some((field, heads)) = &self.layers.heads {
             return Ok((field, heads[layer]));
         }
@@ -402,26 +409,26 @@ impl Heads<'_, '_> {
         Ok(("num_attention_heads", heads))
     }
 
-    fn query_heads(&self, needed_for: &'static str) -> Result<u64, ModelError> {
+    fn query_heads(&self, needed_for: &'static str) -> Result<u64, ModelConfigError> {
         self.fields.count("num_attention_heads", needed_for)
     }
 
     /// Whether no field counts KV heads.
-    fn are_query_heads(&self, names: &HeadNames) -> Result<bool, ModelError> {
-        let layers = self.layers.of_kind(Kind::Full);
-        let Some(layer) = layers.first().or(self.layers.of_kind(Kind::Windowed).first()).copied() else {
+    fn are_query_heads(&self, names: &HeadNames) -> Result<bool, ModelConfigError> {
+        let layers = self.layers.of_kind(LayerKind::Full);
+        let Some(layer) = layers.first().or(self.layers.of_kind(LayerKind::Windowed).first()).copied() else {
             return Ok(false);
         };
         Ok(self.count(layer, names)?.0 == "num_attention_heads")
     }
 
     /// Elements of one head's key.
-    fn key(&self, layer: usize, names: &HeadNames) -> Result<Factor, ModelError> {
+    fn key(&self, layer: usize, names: &HeadNames) -> Result<Factor, ModelConfigError> {
         if let Some((name, dim)) = layer_count(self.fields, layer, names.key)? {
             return Ok(factor(name, dim));
         }
         if !names.derived {
-            return Err(ModelError::Missing {
+            return Err(ModelConfigError::Missing {
                 field: self.fields.path_of(names.key[0]),
                 needed_for: "it is the width of a cached key, which differs from hidden_size / heads here",
             });
@@ -437,20 +444,20 @@ impl Heads<'_, '_> {
     }
 
     /// Elements of one head's value; `None` where it is as wide as the key.
-    fn value(&self, layer: usize, names: &HeadNames) -> Result<Option<Factor>, ModelError> {
+    fn value(&self, layer: usize, names: &HeadNames) -> Result<Option<Factor>, ModelConfigError> {
         Ok(layer_count(self.fields, layer, names.value)?.map(|(name, dim)| factor(name, dim)))
     }
 }
 
 /// Elements of a latent, and of its rotary part.
-fn latent_widths(fields: &Fields<'_>) -> Result<(u64, u64), ModelError> {
+fn latent_widths(fields: &ConfigFields<'_>) -> Result<(u64, u64), ModelConfigError> {
     let rank = fields.count("kv_lora_rank", "it is the width of the latent that MLA caches")?;
     let rope = fields.count("qk_rope_head_dim", "it is the part of a key that MLA caches as it is")?;
     Ok((rank, rope))
 }
 
 /// Which layers own an indexer.
-fn indexer_owners(fields: &Fields<'_>, layers: usize) -> Result<Vec<bool>, ModelError> {
+fn indexer_owners(fields: &ConfigFields<'_>, layers: usize) -> Result<Vec<bool>, ModelConfigError> {
     if let Some(types) = fields.layer_list("indexer_types", layers as u64)? {
         let owns = |kind: &serde_json::Value| match kind.as_str() {
             Some("full") => Ok(true),

@@ -1,16 +1,16 @@
 //! What one layer caches of one token, as a product.
 
-use super::error::ModelError;
-use super::fields::{Fields, whole};
+use super::error::ModelConfigError;
+use super::fields::{ConfigFields, whole};
 use super::formula::{CostLine, Factor, factor, group, product, ratio};
-use super::options::{CostOptions, IndexerDtype, KvDtype, Tier};
+use super::options::{CacheTier, CostOptions, IndexerDtype, KvDtype};
 
 /// FP8 elements that share one 4-byte scale in sparse-attention caches.
 const FP8_SCALE_BLOCK: u64 = 128;
 
 /// What one layer caches of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct LayerEntry {
     /// What it is, where the layer's kind does not say it (`latent`).
     pub part: &'static str,
     pub heads: Option<StoredHeads>,
@@ -33,14 +33,14 @@ pub(super) struct StoredHeads {
     pub copies: u64,
 }
 
-impl Entry {
+impl LayerEntry {
     /// Keys and values of heads.
     pub(super) fn of_heads(
         heads: StoredHeads,
         key: &Factor,
         value: Option<&Factor>,
         kv: KvDtype,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, ModelConfigError> {
         let (leading, width) = match value.filter(|value| value.value() != key.value()) {
             None => (vec![factor("2", 2)], key.clone()),
             Some(value) => (Vec::new(), key.plus(value)),
@@ -50,7 +50,7 @@ impl Entry {
     }
 
     /// A compressed latent of `rank` elements and `rope` that are rotated.
-    pub(super) fn latent(rank: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Self, ModelError> {
+    pub(super) fn latent(rank: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Self, ModelConfigError> {
         let trailing = match kv {
             KvDtype::Fp8DsMla => vec![fp8_latent(rank, rope)?],
             KvDtype::Nvfp4DsMla => vec![nvfp4_latent(rank, rope)?],
@@ -69,7 +69,7 @@ impl Entry {
         width: u64,
         auto: IndexerDtype,
         options: &CostOptions,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, ModelConfigError> {
         let dtype = match options.indexer_dtype {
             IndexerDtype::Auto => auto,
             given => given,
@@ -91,7 +91,7 @@ impl Entry {
     }
 
     /// Bytes per token of several layers that differ at most in their heads.
-    pub(super) fn line(kind: &str, of_layers: &[&Self]) -> Result<CostLine, ModelError> {
+    pub(super) fn line(kind: &str, of_layers: &[&Self]) -> Result<CostLine, ModelConfigError> {
         let first = of_layers[0];
         let count = factor("L", of_layers.len() as u64);
         let mut factors = first.leading.clone();
@@ -136,16 +136,16 @@ impl Entry {
 /// Ranks that hold a copy of what cannot be split by heads.
 pub(super) fn copies(options: &CostOptions) -> u64 {
     match options.tier {
-        Tier::Gpu => u64::from(options.tensor_parallel.get()),
-        Tier::Host => 1,
+        CacheTier::Gpu => u64::from(options.tensor_parallel.get()),
+        CacheTier::Host => 1,
     }
 }
 
 /// The factors of `width` elements; `scales` of four bytes go with them where each head and token has its own.
-fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, ModelError> {
+fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, ModelConfigError> {
     let in_blocks = |block: u64| match width.value().is_multiple_of(block) {
         true => Ok(()),
-        false => Err(ModelError::KvDtype {
+        false => Err(ModelConfigError::KvDtype {
             kv_dtype: kv.name(),
             reason: format!(
                 "a scale is shared by {block} elements, and {} is {}",
@@ -173,7 +173,7 @@ fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, Mode
             scaled(width.halved())
         }
         KvDtype::Fp8DsMla | KvDtype::Nvfp4DsMla => {
-            return Err(ModelError::KvDtype {
+            return Err(ModelConfigError::KvDtype {
                 kv_dtype: kv.name(),
                 reason: "it is a layout of latents (MLA), and this model caches heads: give fp8 or nvfp4"
                     .to_owned(),
@@ -183,7 +183,7 @@ fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, Mode
 }
 
 /// The packed FP8 layout of a latent: it in FP8, its scales, the rotary part in 16 bit.
-fn fp8_latent(rank: u64, rope: u64) -> Result<Factor, ModelError> {
+fn fp8_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
     let scales = blocks(KvDtype::Fp8DsMla, "kv_lora_rank", rank, FP8_SCALE_BLOCK)? * 4;
     Ok(group(
         "(kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * qk_rope_head_dim)",
@@ -193,7 +193,7 @@ fn fp8_latent(rank: u64, rope: u64) -> Result<Factor, ModelError> {
 }
 
 /// The packed NVFP4 layout of a latent: it in FP4, its scales, padding, the rotary part in 16 bit.
-fn nvfp4_latent(rank: u64, rope: u64) -> Result<Factor, ModelError> {
+fn nvfp4_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
     let scales = blocks(KvDtype::Nvfp4DsMla, "kv_lora_rank", rank, 16)?;
     Ok(group(
         "(kv_lora_rank / 2 + kv_lora_rank / 16 + 16 + 2 * qk_rope_head_dim)",
@@ -207,9 +207,9 @@ fn scaled_index(
     field: &str,
     width: u64,
     (a_byte, block, scale): (u64, u64, u64),
-) -> Result<Factor, ModelError> {
+) -> Result<Factor, ModelConfigError> {
     if !width.is_multiple_of(block) {
-        return Err(ModelError::Unexpected {
+        return Err(ModelConfigError::Unexpected {
             field: field.to_owned(),
             found: width.to_string(),
             expected: format!("a multiple of {block}, which share a scale"),
@@ -226,20 +226,20 @@ fn scaled_index(
 }
 
 /// Blocks of elements that share a scale.
-fn blocks(kv_dtype: KvDtype, name: &str, width: u64, block: u64) -> Result<u64, ModelError> {
+fn blocks(kv_dtype: KvDtype, name: &str, width: u64, block: u64) -> Result<u64, ModelConfigError> {
     if !width.is_multiple_of(block) {
         let reason = format!("a scale is shared by {block} elements, and `{name}` is {width}");
-        return Err(ModelError::KvDtype { kv_dtype: kv_dtype.name(), reason });
+        return Err(ModelConfigError::KvDtype { kv_dtype: kv_dtype.name(), reason });
     }
     Ok(width / block)
 }
 
 /// The first of several count fields of one layer that is there, and its name.
 pub(super) fn layer_count(
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     layer: usize,
     names: &[&'static str],
-) -> Result<Option<(&'static str, u64)>, ModelError> {
+) -> Result<Option<(&'static str, u64)>, ModelConfigError> {
     for name in names {
         let of_layer = fields.of_layer(layer, name);
         let count = match of_layer {

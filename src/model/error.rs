@@ -4,7 +4,7 @@ use super::families;
 
 /// A `config.json` that cannot be turned into bytes per token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ModelError {
+pub enum ModelConfigError {
     /// The text is no JSON object.
     #[error("the model's config is not a JSON object: {reason}")]
     NotAnObject {

@@ -1,6 +1,6 @@
 //! The fields of a `config.json`, read with their types and limits checked.
 
-use super::error::ModelError;
+use super::error::ModelConfigError;
 use super::families::{Defaults, Family};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ const LAYER_LISTS: [&str; 4] = ["layer_types", "layers_block_type", "block_confi
 
 /// One level of a config, and the levels around it.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
+pub(super) struct ConfigFields<'a> {
     map: &'a Map<String, Value>,
     root: &'a Map<String, Value>,
     /// Where this level is, as a prefix of its fields' names (`text_config.`).
@@ -30,7 +30,7 @@ pub(super) struct Fields<'a> {
     taken: RefCell<BTreeMap<String, u64>>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ConfigFields<'a> {
     pub(super) fn root(root: &'a Map<String, Value>) -> Self {
         Self::level(root, root, String::new())
     }
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The level inside this one called `name`, if there is one.
-    pub(super) fn nested(&self, name: &str) -> Result<Option<Self>, ModelError> {
+    pub(super) fn nested(&self, name: &str) -> Result<Option<Self>, ModelConfigError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Object(map)) => {
@@ -98,13 +98,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A positive count.
-    pub(super) fn count(&self, name: &str, needed_for: &'static str) -> Result<u64, ModelError> {
-        let missing = || ModelError::Missing { field: self.path_of(name), needed_for };
+    pub(super) fn count(&self, name: &str, needed_for: &'static str) -> Result<u64, ModelConfigError> {
+        let missing = || ModelConfigError::Missing { field: self.path_of(name), needed_for };
         self.optional_count(name)?.ok_or_else(missing)
     }
 
     /// A positive count that may be absent (the class's default stands for it) or null.
-    pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, ModelError> {
+    pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, ModelConfigError> {
         match self.value(name) {
             Some(value) => match whole(value).filter(|count| (1..=MAX_COUNT).contains(count)) {
                 Some(count) => Ok(Some(count)),
@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A count that may be absent, null or zero, all of which mean none.
-    pub(super) fn optional(&self, name: &str) -> Result<Option<u64>, ModelError> {
+    pub(super) fn optional(&self, name: &str) -> Result<Option<u64>, ModelConfigError> {
         match self.value(name).and_then(whole) {
             Some(0) => Ok(None),
             _ => self.optional_count(name),
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The number of layers, limited; that of a list with an entry per layer where no field counts them.
-    pub(super) fn layer_count(&self) -> Result<u64, ModelError> {
+    pub(super) fn layer_count(&self) -> Result<u64, ModelConfigError> {
         const FIELD: &str = "num_hidden_layers";
         let listed = LAYER_LISTS.iter().find_map(|name| self.value(name)?.as_array().map(Vec::len));
         let count = match (self.value(FIELD), listed.filter(|entries| *entries > 0)) {
@@ -151,7 +151,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A truth value; `None` if it is absent.
-    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ModelError> {
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ModelConfigError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text; `None` if it is absent.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelConfigError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list; `None` if it is absent or, as some configs have it, empty.
-    pub(super) fn list(&self, name: &str) -> Result<Option<&'a [Value]>, ModelError> {
+    pub(super) fn list(&self, name: &str) -> Result<Option<&'a [Value]>, ModelConfigError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Array(list)) if list.is_empty() => Ok(None),
@@ -180,7 +180,11 @@ impl<'a> Fields<'a> {
 
     /// A list with one entry per layer, and after them, as some configs have it, those of multi-token prediction;
     /// `None` if it is absent or empty.
-    pub(super) fn layer_list(&self, name: &str, layers: u64) -> Result<Option<&'a [Value]>, ModelError> {
+    pub(super) fn layer_list(
+        &self,
+        name: &str,
+        layers: u64,
+    ) -> Result<Option<&'a [Value]>, ModelConfigError> {
         let expected = || format!("a list of {layers} entries, one per layer");
         let list = match self.value(name) {
             Some(Value::Array(_)) | None => self.list(name)?,
@@ -207,7 +211,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The type that the weights have, which multimodal configs keep at either level.
-    pub(super) fn dtype(&self) -> Result<Option<(String, &'a str)>, ModelError> {
+    pub(super) fn dtype(&self) -> Result<Option<(String, &'a str)>, ModelConfigError> {
         let root = Self::root(self.root);
         for level in [self, &root] {
             for name in ["torch_dtype", "dtype"] {
@@ -234,13 +238,18 @@ impl<'a> Fields<'a> {
     }
 
     /// The error for a field of the wrong kind. Values are described, not repeated at length.
-    pub(super) fn unexpected(&self, name: &str, found: &Value, expected: &str) -> ModelError {
+    pub(super) fn unexpected(&self, name: &str, found: &Value, expected: &str) -> ModelConfigError {
         self.inconsistent(name, describe(found), expected)
     }
 
     /// The error for a field that contradicts the rest.
-    pub(super) fn inconsistent(&self, name: &str, found: String, expected: impl Into<String>) -> ModelError {
-        ModelError::Unexpected { field: self.path_of(name), found, expected: expected.into() }
+    pub(super) fn inconsistent(
+        &self,
+        name: &str,
+        found: String,
+        expected: impl Into<String>,
+    ) -> ModelConfigError {
+        ModelConfigError::Unexpected { field: self.path_of(name), found, expected: expected.into() }
     }
 }
 

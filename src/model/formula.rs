@@ -1,6 +1,6 @@
 //! Products shown twice: with names and with numbers.
 
-use super::error::ModelError;
+use super::error::ModelConfigError;
 use serde::{Deserialize, Serialize};
 
 /// One line of the calculation.
@@ -78,7 +78,7 @@ pub(super) fn product(
     what: impl Into<String>,
     copies: u64,
     factors: &[Factor],
-) -> Result<CostLine, ModelError> {
+) -> Result<CostLine, ModelConfigError> {
     let copied = factor("tp", copies);
     let shown: Vec<&Factor> = (copies > 1).then_some(&copied).into_iter().chain(factors).collect();
     let join = |part: fn(&Factor) -> &str| shown.iter().map(|f| part(f)).collect::<Vec<_>>().join(" * ");
@@ -89,7 +89,7 @@ pub(super) fn product(
     let bytes = multiply(|f| f.value).zip(multiply(|f| f.divisor)).map(|(value, by)| value.div_ceil(by));
     match bytes.and_then(|bytes| u64::try_from(bytes).ok()) {
         Some(bytes) => Ok(CostLine { what, formula, numbers: join(|f| &f.number), bytes }),
-        None => Err(ModelError::Overflow { what, formula }),
+        None => Err(ModelConfigError::Overflow { what, formula }),
     }
 }
 
@@ -100,9 +100,9 @@ pub(super) fn product(
 pub(super) fn total<'a>(
     what: &str,
     lines: impl IntoIterator<Item = &'a CostLine>,
-) -> Result<u64, ModelError> {
+) -> Result<u64, ModelConfigError> {
     let sum = lines.into_iter().try_fold(0u64, |sum, line| sum.checked_add(line.bytes));
-    sum.ok_or_else(|| ModelError::Overflow {
+    sum.ok_or_else(|| ModelConfigError::Overflow {
         what: what.to_owned(),
         formula: "the sum of all lines".to_owned(),
     })

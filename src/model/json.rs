@@ -1,6 +1,6 @@
 //! The text of a config as JSON, in the form that Python writes it.
 
-use super::error::ModelError;
+use super::error::ModelConfigError;
 use super::fields::describe;
 use serde_json::{Map, Value};
 
@@ -9,15 +9,15 @@ const NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
 /// Parses a config. `NaN` and `Infinity`, which Python writes and JSON forbids, are read as texts, so that a field
 /// that should hold a count names them.
-pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ModelError> {
+pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ModelConfigError> {
     let parsed = serde_json::from_str(text).or_else(|error| match quoted(text) {
         Some(text) => serde_json::from_str(&text).map_err(|_| error),
         None => Err(error),
     });
     match parsed {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(ModelError::NotAnObject { reason: format!("it is {}", describe(&other)) }),
-        Err(error) => Err(ModelError::NotAnObject { reason: error.to_string() }),
+        Ok(other) => Err(ModelConfigError::NotAnObject { reason: format!("it is {}", describe(&other)) }),
+        Err(error) => Err(ModelConfigError::NotAnObject { reason: error.to_string() }),
     }
 }
 

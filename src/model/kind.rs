@@ -2,7 +2,7 @@
 
 /// What one layer keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LayerKind {
     /// Every token.
     Full,
     /// The last tokens of a sequence.
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Nothing,
 }
 
-impl Kind {
+impl LayerKind {
     /// Whether a layer of this kind keeps, among others, what `kind` keeps.
     pub(super) fn keeps(self, kind: Self) -> bool {
         self == kind || (self == Self::FullAndState && matches!(kind, Self::Full | Self::State))
@@ -42,6 +42,6 @@ impl Kind {
     }
 }
 
-/// The words of [`Kind::of_word`], for messages.
+/// The words of [`LayerKind::of_word`], for messages.
 pub(super) const WORDS: &str = "full_attention, sliding_attention, chunked_attention, linear_attention, mamba, conv, hybrid, \
                      attention, moe or mlp";

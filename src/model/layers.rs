@@ -1,16 +1,16 @@
 //! Which layer keeps what.
 
 use super::blocks;
-use super::error::ModelError;
-use super::families::{Family, Layout};
-use super::fields::{Fields, whole};
-use super::kind::{Kind, WORDS};
+use super::error::ModelConfigError;
+use super::families::{Family, LayerLayout};
+use super::fields::{ConfigFields, whole};
+use super::kind::{LayerKind, WORDS};
 use serde_json::Value;
 
 /// The layers of a model.
 #[derive(Debug)]
 pub(super) struct Layers {
-    kinds: Vec<Kind>,
+    kinds: Vec<LayerKind>,
     /// The field that says how many tokens windowed layers keep, and what it says.
     pub window: Option<(&'static str, u64)>,
     /// KV heads by layer, and the field that lists them, where each layer has its own.
@@ -20,7 +20,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    pub(super) fn of(family: &Family, fields: &Fields<'_>) -> Result<Self, ModelError> {
+    pub(super) fn of(family: &Family, fields: &ConfigFields<'_>) -> Result<Self, ModelConfigError> {
         let count = fields.layer_count()?;
         let blocks = blocks::of(fields, count)?;
         let mut ratios = Vec::new();
@@ -37,8 +37,8 @@ impl Layers {
             ));
         }
         let owning = kinds.len() - shared as usize;
-        kinds[owning..].fill(Kind::Nothing);
-        let has_window = kinds.contains(&Kind::Windowed) || !ratios.is_empty();
+        kinds[owning..].fill(LayerKind::Nothing);
+        let has_window = kinds.contains(&LayerKind::Windowed) || !ratios.is_empty();
         let window = if has_window { Some(window(family, fields)?) } else { None };
         let mut layers = Self { kinds, window, heads, ratios };
         layers.widen(fields)?;
@@ -46,10 +46,13 @@ impl Layers {
     }
 
     /// A window that holds the longest sequence keeps every token.
-    fn widen(&mut self, fields: &Fields<'_>) -> Result<(), ModelError> {
+    fn widen(&mut self, fields: &ConfigFields<'_>) -> Result<(), ModelConfigError> {
         let longest = fields.value("max_position_embeddings").and_then(whole);
         if self.window.zip(longest).is_some_and(|((_, tokens), longest)| tokens >= longest) {
-            self.kinds.iter_mut().filter(|kind| **kind == Kind::Windowed).for_each(|kind| *kind = Kind::Full);
+            self.kinds
+                .iter_mut()
+                .filter(|kind| **kind == LayerKind::Windowed)
+                .for_each(|kind| *kind = LayerKind::Full);
             self.window = None;
         }
         Ok(())
@@ -61,7 +64,7 @@ impl Layers {
     }
 
     /// The numbers of the layers that keep this.
-    pub(super) fn of_kind(&self, kind: Kind) -> Vec<usize> {
+    pub(super) fn of_kind(&self, kind: LayerKind) -> Vec<usize> {
         (0..self.kinds.len()).filter(|layer| self.kinds[*layer].keeps(kind)).collect()
     }
 }
@@ -69,19 +72,19 @@ impl Layers {
 /// The kinds of the layers, by the config's list or by the rule; `ratios` is filled where layers compress.
 fn kinds(
     family: &Family,
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     count: u64,
     ratios: &mut Vec<u64>,
-) -> Result<Vec<Kind>, ModelError> {
+) -> Result<Vec<LayerKind>, ModelConfigError> {
     match family.layout {
-        Layout::Ratios => {
+        LayerLayout::Ratios => {
             *ratios = compress_ratios(fields, count)?;
-            let kind = |ratio: &u64| if *ratio > 1 { Kind::Full } else { Kind::Windowed };
+            let kind = |ratio: &u64| if *ratio > 1 { LayerKind::Full } else { LayerKind::Windowed };
             Ok(ratios.iter().map(kind).collect())
         }
-        Layout::Twice => Ok(vec![Kind::Full; 2 * count as usize]),
+        LayerLayout::Twice => Ok(vec![LayerKind::Full; 2 * count as usize]),
         // Each of these layers has both, whatever its kind is called.
-        Layout::Both => Ok(vec![Kind::FullAndState; count as usize]),
+        LayerLayout::Both => Ok(vec![LayerKind::FullAndState; count as usize]),
         _ => match listed(fields, count)? {
             Some(kinds) => Ok(kinds),
             None => laid_out(family, fields, count),
@@ -90,11 +93,11 @@ fn kinds(
 }
 
 /// The kinds that the config lists by name.
-fn listed(fields: &Fields<'_>, count: u64) -> Result<Option<Vec<Kind>>, ModelError> {
+fn listed(fields: &ConfigFields<'_>, count: u64) -> Result<Option<Vec<LayerKind>>, ModelConfigError> {
     for name in ["layer_types", "layers_block_type"] {
         let Some(list) = fields.layer_list(name, count)? else { continue };
         let kind = |value: &Value| {
-            let kind = value.as_str().and_then(Kind::of_word);
+            let kind = value.as_str().and_then(LayerKind::of_word);
             kind.ok_or_else(|| fields.unexpected(name, value, WORDS))
         };
         return list.iter().map(kind).collect::<Result<_, _>>().map(Some);
@@ -103,72 +106,84 @@ fn listed(fields: &Fields<'_>, count: u64) -> Result<Option<Vec<Kind>>, ModelErr
 }
 
 /// The kinds that follow from the family's rule.
-fn laid_out(family: &Family, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
+fn laid_out(
+    family: &Family,
+    fields: &ConfigFields<'_>,
+    count: u64,
+) -> Result<Vec<LayerKind>, ModelConfigError> {
     let layout = family.layout;
-    let knows_windows = !matches!(layout, Layout::AllFull);
+    let knows_windows = !matches!(layout, LayerLayout::AllFull);
     let windowed = knows_windows
         && fields.optional("sliding_window")?.is_some()
         && fields.flag("use_sliding_window")? != Some(false);
-    let by = |full: &dyn Fn(u64) -> bool, other: Kind| {
-        Ok((0..count).map(|layer| if full(layer) { Kind::Full } else { other }).collect())
+    let by = |full: &dyn Fn(u64) -> bool, other: LayerKind| {
+        Ok((0..count).map(|layer| if full(layer) { LayerKind::Full } else { other }).collect())
     };
     let every = |n: u64| move |layer: u64| (layer + 1).is_multiple_of(n);
     match layout {
-        Layout::AllFull | Layout::Both | Layout::Twice | Layout::Ratios => by(&|_| true, Kind::Full),
-        Layout::AllWindowed => by(&|_| !windowed, Kind::Windowed),
-        Layout::WindowedFromLayer => {
+        LayerLayout::AllFull | LayerLayout::Both | LayerLayout::Twice | LayerLayout::Ratios => {
+            by(&|_| true, LayerKind::Full)
+        }
+        LayerLayout::AllWindowed => by(&|_| !windowed, LayerKind::Windowed),
+        LayerLayout::WindowedFromLayer => {
             let used = windowed && fields.flag("use_sliding_window")? == Some(true);
             let first = match used {
                 true => fields.count("max_window_layers", "it is the first layer with a sliding window")?,
                 false => count,
             };
-            by(&|layer| layer < first, Kind::Windowed)
+            by(&|layer| layer < first, LayerKind::Windowed)
         }
-        Layout::FullEvery(_) | Layout::FullEveryAndLast(_) | Layout::FullFirstOf(_) if !windowed => {
-            by(&|_| true, Kind::Full)
+        LayerLayout::FullEvery(_) | LayerLayout::FullEveryAndLast(_) | LayerLayout::FullFirstOf(_)
+            if !windowed =>
+        {
+            by(&|_| true, LayerKind::Full)
         }
-        Layout::FullEvery(n) => match pattern(fields, n)? {
-            Pattern::Every(n) => by(&every(n), Kind::Windowed),
+        LayerLayout::FullEvery(n) => match pattern(fields, n)? {
+            Pattern::Every(n) => by(&every(n), LayerKind::Windowed),
             Pattern::Letters(letters) => {
                 let letter = |layer: u64| letters[layer as usize % letters.len()];
-                by(&|layer| letter(layer) != b'L' || layer + 1 == count, Kind::Windowed)
+                by(&|layer| letter(layer) != b'L' || layer + 1 == count, LayerKind::Windowed)
             }
         },
-        Layout::FullEveryAndLast(n) => by(&|layer| every(n)(layer) || layer + 1 == count, Kind::Windowed),
-        Layout::FullFirstOf(n) => by(&|layer| layer.is_multiple_of(n), Kind::Windowed),
-        Layout::FullEveryElseChunked(n) => chunked(fields, count, n),
-        Layout::WindowFlags(field) => by_flags(fields, field, count, |set| set, Kind::Windowed),
-        Layout::FullFlags(field) => by_flags(fields, field, count, |set| !set, Kind::State),
-        Layout::FullEveryElseState(n) => {
-            let n = fields.optional_count("full_attention_interval")?.unwrap_or(n);
-            by(&every(n), Kind::State)
+        LayerLayout::FullEveryAndLast(n) => {
+            by(&|layer| every(n)(layer) || layer + 1 == count, LayerKind::Windowed)
         }
-        Layout::Letters(field) => letters(fields, field, count),
-        Layout::Period { period, offset } => {
+        LayerLayout::FullFirstOf(n) => by(&|layer| layer.is_multiple_of(n), LayerKind::Windowed),
+        LayerLayout::FullEveryElseChunked(n) => chunked(fields, count, n),
+        LayerLayout::WindowFlags(field) => by_flags(fields, field, count, |set| set, LayerKind::Windowed),
+        LayerLayout::FullFlags(field) => by_flags(fields, field, count, |set| !set, LayerKind::State),
+        LayerLayout::FullEveryElseState(n) => {
+            let n = fields.optional_count("full_attention_interval")?.unwrap_or(n);
+            by(&every(n), LayerKind::State)
+        }
+        LayerLayout::Letters(field) => letters(fields, field, count),
+        LayerLayout::Period { period, offset } => {
             let needed_for = "it says which layers have attention and which a state";
             let period = fields.count(period, needed_for)?;
             let offset = fields
                 .value(offset)
                 .and_then(whole)
                 .map_or_else(|| fields.optional_count(offset).map(Option::unwrap_or_default), Ok)?;
-            by(&|layer| layer % period == offset, Kind::State)
+            by(&|layer| layer % period == offset, LayerKind::State)
         }
-        Layout::StateBut(field) => by_places(fields, field, count, 0, false),
-        Layout::StateButOrFull(field) => by_places(fields, field, count, 0, true),
-        Layout::StateButFromOne(field) if fields.value(field).is_none() => Err(ModelError::Missing {
-            field: fields.path_of(field),
-            needed_for: "it says which layers have attention and which a state; `layer_types` says it too",
-        }),
-        Layout::StateButFromOne(field) => by_places(fields, field, count, 1, false),
-        Layout::LastOfGroups => {
+        LayerLayout::StateBut(field) => by_places(fields, field, count, 0, false),
+        LayerLayout::StateButOrFull(field) => by_places(fields, field, count, 0, true),
+        LayerLayout::StateButFromOne(field) if fields.value(field).is_none() => {
+            Err(ModelConfigError::Missing {
+                field: fields.path_of(field),
+                needed_for: "it says which layers have attention and which a state; `layer_types` says it too",
+            })
+        }
+        LayerLayout::StateButFromOne(field) => by_places(fields, field, count, 1, false),
+        LayerLayout::LastOfGroups => {
             let needed_for = "it says how many layers share one with attention";
             let group = fields.count("layer_group_size", needed_for)?;
             let whole = count / group * group;
-            by(&|layer| every(group)(layer) || layer >= whole, Kind::State)
+            by(&|layer| every(group)(layer) || layer >= whole, LayerKind::State)
         }
         // Without a list and a window there is one kind of layers, but where some keep a state.
-        Layout::Listed if !windowed && family.recurrence.is_none() => by(&|_| true, Kind::Full),
-        Layout::Listed => Err(ModelError::Missing {
+        LayerLayout::Listed if !windowed && family.recurrence.is_none() => by(&|_| true, LayerKind::Full),
+        LayerLayout::Listed => Err(ModelConfigError::Missing {
             field: fields.path_of("layer_types"),
             needed_for: "it says what each layer keeps",
         }),
@@ -184,7 +199,7 @@ enum Pattern<'a> {
 }
 
 /// The pattern in the config, under one of its names; the class's own otherwise.
-fn pattern<'a>(fields: &Fields<'a>, n: u64) -> Result<Pattern<'a>, ModelError> {
+fn pattern<'a>(fields: &ConfigFields<'a>, n: u64) -> Result<Pattern<'a>, ModelConfigError> {
     for name in
         ["sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch"]
     {
@@ -200,30 +215,32 @@ fn pattern<'a>(fields: &Fields<'a>, n: u64) -> Result<Pattern<'a>, ModelError> {
 }
 
 /// Layers without rotation are full, the others attend within chunks, where there are any.
-fn chunked(fields: &Fields<'_>, count: u64, n: u64) -> Result<Vec<Kind>, ModelError> {
+fn chunked(fields: &ConfigFields<'_>, count: u64, n: u64) -> Result<Vec<LayerKind>, ModelConfigError> {
     if fields.is_null("attention_chunk_size") {
-        return Ok(vec![Kind::Full; count as usize]);
+        return Ok(vec![LayerKind::Full; count as usize]);
     }
     if fields.layer_list("no_rope_layers", count)?.is_some() {
-        return by_flags(fields, "no_rope_layers", count, |set| set, Kind::Windowed);
+        return by_flags(fields, "no_rope_layers", count, |set| set, LayerKind::Windowed);
     }
     let n = fields.optional_count("no_rope_layer_interval")?.unwrap_or(n);
-    Ok((1..=count).map(|layer| if layer.is_multiple_of(n) { Kind::Full } else { Kind::Windowed }).collect())
+    Ok((1..=count)
+        .map(|layer| if layer.is_multiple_of(n) { LayerKind::Full } else { LayerKind::Windowed })
+        .collect())
 }
 
 /// Layers by a list of 0 and 1.
 fn by_flags(
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     field: &'static str,
     count: u64,
     is_other: fn(bool) -> bool,
-    other: Kind,
-) -> Result<Vec<Kind>, ModelError> {
+    other: LayerKind,
+) -> Result<Vec<LayerKind>, ModelConfigError> {
     let needed_for = "it says what each layer keeps; `layer_types` says it too";
-    let missing = || ModelError::Missing { field: fields.path_of(field), needed_for };
+    let missing = || ModelConfigError::Missing { field: fields.path_of(field), needed_for };
     let list = fields.layer_list(field, count)?.ok_or_else(missing)?;
     let kind = |value: &Value| match whole(value).or(value.as_bool().map(u64::from)) {
-        Some(flag @ (0 | 1)) => Ok(if is_other(flag == 1) { other } else { Kind::Full }),
+        Some(flag @ (0 | 1)) => Ok(if is_other(flag == 1) { other } else { LayerKind::Full }),
         _ => Err(fields.unexpected(field, value, "a list of 0 and 1")),
     };
     list.iter().map(kind).collect()
@@ -232,37 +249,41 @@ fn by_flags(
 /// Layers by a list of those with attention, counted from `first`; the others keep a state. Where there is no such
 /// list none has attention, or each has.
 fn by_places(
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     field: &'static str,
     count: u64,
     first: u64,
     or_full: bool,
-) -> Result<Vec<Kind>, ModelError> {
-    let other = |full: bool| if full { Kind::Full } else { Kind::State };
+) -> Result<Vec<LayerKind>, ModelConfigError> {
+    let other = |full: bool| if full { LayerKind::Full } else { LayerKind::State };
     let Some(list) = fields.list(field)? else { return Ok(vec![other(or_full); count as usize]) };
-    let mut kinds = vec![Kind::State; count as usize];
+    let mut kinds = vec![LayerKind::State; count as usize];
     for value in list {
         let layer = whole(value).and_then(|layer| layer.checked_sub(first)).filter(|layer| *layer < count);
         let expected = || format!("a list of layers from {first} to {}", count - 1 + first);
         let layer = layer.ok_or_else(|| fields.unexpected(field, value, &expected()))?;
-        kinds[layer as usize] = Kind::Full;
+        kinds[layer as usize] = LayerKind::Full;
     }
     Ok(kinds)
 }
 
 /// The kinds that a text of letters spells.
-fn letters(fields: &Fields<'_>, field: &'static str, count: u64) -> Result<Vec<Kind>, ModelError> {
+fn letters(
+    fields: &ConfigFields<'_>,
+    field: &'static str,
+    count: u64,
+) -> Result<Vec<LayerKind>, ModelConfigError> {
     let needed_for = "it says which layers have attention and which a state";
     let pattern = fields
         .text(field)?
-        .ok_or_else(|| ModelError::Missing { field: fields.path_of(field), needed_for })?;
+        .ok_or_else(|| ModelConfigError::Missing { field: fields.path_of(field), needed_for })?;
     let kind = |letter| match letter {
-        '*' => Some(Kind::Full),
-        'M' => Some(Kind::State),
-        '-' | 'E' => Some(Kind::Nothing),
+        '*' => Some(LayerKind::Full),
+        'M' => Some(LayerKind::State),
+        '-' | 'E' => Some(LayerKind::Nothing),
         _ => None,
     };
-    let kinds: Option<Vec<Kind>> = pattern.chars().map(kind).collect();
+    let kinds: Option<Vec<LayerKind>> = pattern.chars().map(kind).collect();
     kinds.filter(|kinds| kinds.len() as u64 == count).ok_or_else(|| {
         let found = format!("a text of {} letters", pattern.chars().count());
         fields.inconsistent(field, found, format!("{count} letters out of M, *, - and E, one per layer"))
@@ -271,10 +292,10 @@ fn letters(fields: &Fields<'_>, field: &'static str, count: u64) -> Result<Vec<K
 
 /// The ratios by which layers compress, 0 for those with a window only: a list of them, or a list of kinds and a
 /// ratio for each kind.
-fn compress_ratios(fields: &Fields<'_>, count: u64) -> Result<Vec<u64>, ModelError> {
+fn compress_ratios(fields: &ConfigFields<'_>, count: u64) -> Result<Vec<u64>, ModelConfigError> {
     const FIELD: &str = "compress_ratios";
     let needed_for = "it says how many tokens one entry of each layer stands for";
-    let missing = || ModelError::Missing { field: fields.path_of(FIELD), needed_for };
+    let missing = || ModelConfigError::Missing { field: fields.path_of(FIELD), needed_for };
     let ratio = |value: &Value| {
         let ratio = whole(value).filter(|ratio| *ratio <= 1 << 20);
         ratio.ok_or_else(|| fields.unexpected(FIELD, value, "a list of whole numbers"))
@@ -292,7 +313,10 @@ fn compress_ratios(fields: &Fields<'_>, count: u64) -> Result<Vec<u64>, ModelErr
 }
 
 /// KV heads by layer, where a list has them.
-fn listed_heads(fields: &Fields<'_>, count: u64) -> Result<Option<(&'static str, Vec<u64>)>, ModelError> {
+fn listed_heads(
+    fields: &ConfigFields<'_>,
+    count: u64,
+) -> Result<Option<(&'static str, Vec<u64>)>, ModelConfigError> {
     for name in ["num_key_value_heads_per_layer", "num_key_value_heads", "num_kv_heads"] {
         if !fields.value(name).is_some_and(Value::is_array) {
             continue;
@@ -309,9 +333,9 @@ fn listed_heads(fields: &Fields<'_>, count: u64) -> Result<Option<(&'static str,
 }
 
 /// How much windowed layers keep.
-fn window(family: &Family, fields: &Fields<'_>) -> Result<(&'static str, u64), ModelError> {
+fn window(family: &Family, fields: &ConfigFields<'_>) -> Result<(&'static str, u64), ModelConfigError> {
     let name = match family.layout {
-        Layout::FullEveryElseChunked(_) => "attention_chunk_size",
+        LayerLayout::FullEveryElseChunked(_) => "attention_chunk_size",
         _ => "sliding_window",
     };
     let needed_for = "it says how many tokens windowed layers keep";
@@ -321,7 +345,7 @@ fn window(family: &Family, fields: &Fields<'_>) -> Result<(&'static str, u64), M
             name,
             fields
                 .count("sliding_window_size", needed_for)
-                .map_err(|_| ModelError::Missing { field: fields.path_of(name), needed_for })?,
+                .map_err(|_| ModelConfigError::Missing { field: fields.path_of(name), needed_for })?,
         )),
     }
 }

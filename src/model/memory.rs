@@ -1,7 +1,7 @@
 //! What an accelerator has left for the cache, and how many tokens that is.
 
-use super::error::ModelError;
-use super::options::Tier;
+use super::error::ModelConfigError;
+use super::options::CacheTier;
 use super::pooling::Pooling;
 use super::report::{ModelCost, ReservePer};
 use kvset_core::units::Bytes;
@@ -83,7 +83,7 @@ impl Deployment {
     ///
     /// # Errors
     /// The deployment does not fit the model, or nothing is left.
-    pub fn left_for(&self, cost: &ModelCost) -> Result<KvMemory, ModelError> {
+    pub fn left_for(&self, cost: &ModelCost) -> Result<KvMemory, ModelConfigError> {
         let ranks = u64::from(cost.tensor_parallel);
         let sharing = u64::from(self.context_parallel.get());
         self.check(cost, ranks, sharing)?;
@@ -153,9 +153,9 @@ impl Deployment {
     }
 
     /// Whether the tokens can be shared out.
-    fn check(&self, cost: &ModelCost, ranks: u64, sharing: u64) -> Result<(), ModelError> {
-        let unfit = |reason: String| Err(ModelError::Deployment { reason });
-        if cost.tier == Tier::Host {
+    fn check(&self, cost: &ModelCost, ranks: u64, sharing: u64) -> Result<(), ModelConfigError> {
+        let unfit = |reason: String| Err(ModelConfigError::Deployment { reason });
+        if cost.tier == CacheTier::Host {
             return unfit("memory of accelerators is for --tier gpu".to_owned());
         }
         if sharing > 1 && !cost.copies.is_multiple_of(sharing) {
@@ -172,7 +172,7 @@ impl Deployment {
     }
 
     /// Bytes left on each accelerator, and how they came out.
-    fn left(&self, ranks: u64) -> Result<CalculationStep, ModelError> {
+    fn left(&self, ranks: u64) -> Result<CalculationStep, ModelConfigError> {
         let usable = self.utilization.share_of(self.memory.0);
         let (weights, shown, formula) = match self.weights {
             Weights::Whole(Bytes(bytes)) => {
@@ -183,7 +183,7 @@ impl Deployment {
         let taken = weights.checked_add(self.overhead.0);
         let left = taken.and_then(|taken| usable.checked_sub(taken)).filter(|left| *left > 0);
         let Some(result) = left else {
-            return Err(ModelError::Deployment {
+            return Err(ModelConfigError::Deployment {
                 reason: format!(
                     "nothing is left for the cache: {} of weights and {} next to them on each accelerator, of {} that the \
                      engine may take; split the model over more ranks with --tp",
@@ -203,7 +203,7 @@ impl Deployment {
 }
 
 /// Tokens of a block of vLLM's shared pool, and how many fit.
-fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Option<u64>), ModelError> {
+fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Option<u64>), ModelConfigError> {
     let (Pooling::Shared(pool), Some(page)) = (&cost.pooling, cost.page_size) else {
         return Ok((None, None));
     };
@@ -212,8 +212,8 @@ fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Optio
     Ok((Some(tokens), Some(left / bytes.ok_or_else(|| too_large("a block"))?)))
 }
 
-fn too_large(what: &str) -> ModelError {
-    ModelError::Overflow { what: what.to_owned(), formula: "left / bytes per token".to_owned() }
+fn too_large(what: &str) -> ModelConfigError {
+    ModelConfigError::Overflow { what: what.to_owned(), formula: "left / bytes per token".to_owned() }
 }
 
 impl fmt::Display for KvMemory {

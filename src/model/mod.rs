@@ -29,16 +29,16 @@ mod shared_pool;
 mod state;
 
 pub use cache_type::QUANTIZATION_FILE;
-pub use error::ModelError;
+pub use error::ModelConfigError;
 pub use formula::CostLine;
 pub use memory::{CalculationStep, Deployment, KvMemory, Weights};
-pub use options::{CostOptions, IndexerDtype, KvDtype, StateDtype, Tier};
+pub use options::{CacheTier, CostOptions, IndexerDtype, KvDtype, StateDtype};
 pub use pooling::{Pooling, SharedPool};
 pub use report::{ModelCost, Reserve, ReservePer};
 
-use architecture::Model;
-use caches::Caches;
-use fields::Fields;
+use architecture::KnownModel;
+use caches::TokenCaches;
+use fields::ConfigFields;
 use layers::Layers;
 
 /// Longest `config.json` that is read, in bytes; real ones stay below a tenth of it.
@@ -46,21 +46,21 @@ const MAX_CONFIG_BYTES: usize = 4 << 20;
 
 /// The files of a checkpoint that say what it caches.
 #[derive(Debug, Clone, Copy)]
-pub struct ModelFiles<'a> {
+pub struct CheckpointFiles<'a> {
     /// The text of `config.json`.
     pub config: &'a str,
     /// The text of [`QUANTIZATION_FILE`] alongside it, if there is one.
     pub quantization: Option<&'a str>,
 }
 
-impl<'a> From<&'a str> for ModelFiles<'a> {
+impl<'a> From<&'a str> for CheckpointFiles<'a> {
     /// A config alone.
     fn from(config: &'a str) -> Self {
         Self { config, quantization: None }
     }
 }
 
-impl<'a> From<&'a String> for ModelFiles<'a> {
+impl<'a> From<&'a String> for CheckpointFiles<'a> {
     fn from(config: &'a String) -> Self {
         Self::from(config.as_str())
     }
@@ -69,18 +69,21 @@ impl<'a> From<&'a String> for ModelFiles<'a> {
 /// What one cached token of this model costs, and what its layers without a full cache need alongside.
 ///
 /// # Errors
-/// [`ModelError`] names the field and what it should hold; an architecture that is in no table, and whose type is
+/// [`ModelConfigError`] names the field and what it should hold; an architecture that is in no table, and whose type is
 /// not either, is refused by name.
-pub fn cost<'a>(files: impl Into<ModelFiles<'a>>, options: &CostOptions) -> Result<ModelCost, ModelError> {
+pub fn cost<'a>(
+    files: impl Into<CheckpointFiles<'a>>,
+    options: &CostOptions,
+) -> Result<ModelCost, ModelConfigError> {
     let files = files.into();
     if files.config.len() > MAX_CONFIG_BYTES {
-        return Err(ModelError::TooLong { bytes: files.config.len(), most: MAX_CONFIG_BYTES });
+        return Err(ModelConfigError::TooLong { bytes: files.config.len(), most: MAX_CONFIG_BYTES });
     }
     let root = json::parse(files.config)?;
-    let model = architecture::find(Fields::root(&root))?;
+    let model = architecture::find(ConfigFields::root(&root))?;
     let cache_type = cache_type::of(&model.fields, files.quantization, options)?;
     let layers = Layers::of(&model.family, &model.fields)?;
-    let caches = Caches::of(&model, &layers, cache_type.kv, options)?;
+    let caches = TokenCaches::of(&model, &layers, cache_type.kv, options)?;
 
     let mut cost = ModelCost::new(model.name.clone(), cache_type.kv, options);
     caches.add_token_lines(&mut cost)?;
@@ -96,11 +99,11 @@ pub fn cost<'a>(files: impl Into<ModelFiles<'a>>, options: &CostOptions) -> Resu
 
 /// What an operator should know before using the figure, the most general first.
 fn remarks(
-    model: &Model<'_>,
+    model: &KnownModel<'_>,
     of_type: Vec<String>,
-    caches: &Caches,
+    caches: &TokenCaches,
     own: Vec<String>,
-) -> Result<Vec<String>, ModelError> {
+) -> Result<Vec<String>, ModelConfigError> {
     let fields = &model.fields;
     let mut remarks =
         [model.remarks.clone(), of_type, fields.defaults_taken(), caches.remarks.clone(), own].concat();
@@ -117,7 +120,7 @@ fn remarks(
 }
 
 /// Layers that predict further tokens, under the names that configs have for them.
-fn predicting_layers(fields: &Fields<'_>) -> Result<Option<u64>, ModelError> {
+fn predicting_layers(fields: &ConfigFields<'_>) -> Result<Option<u64>, ModelConfigError> {
     for name in ["num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"] {
         if let Some(layers) = fields.optional(name)? {
             return Ok(Some(layers));

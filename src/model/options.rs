@@ -19,7 +19,7 @@ pub struct CostOptions {
     /// Ranks the model is split over; at least 1.
     pub tensor_parallel: NonZeroU32,
     /// Where the cache lies.
-    pub tier: Tier,
+    pub tier: CacheTier,
     /// Tokens per page, to round reserves up to whole pages with.
     pub page_size: Option<PageSize>,
 }
@@ -32,7 +32,7 @@ impl Default for CostOptions {
             state_dtype: None,
             indexer_dtype: IndexerDtype::Auto,
             tensor_parallel: NonZeroU32::MIN,
-            tier: Tier::Gpu,
+            tier: CacheTier::Gpu,
             page_size: None,
         }
     }
@@ -215,7 +215,7 @@ impl FromStr for IndexerDtype {
 /// Where the cache lies, which decides whether ranks hold copies of what is not split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Tier {
+pub enum CacheTier {
     /// In the ranks' own memory: a latent cache, which cannot be split by heads, is on each.
     #[default]
     Gpu,
@@ -223,7 +223,7 @@ pub enum Tier {
     Host,
 }
 
-impl FromStr for Tier {
+impl FromStr for CacheTier {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -235,7 +235,7 @@ impl FromStr for Tier {
     }
 }
 
-impl fmt::Display for Tier {
+impl fmt::Display for CacheTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Gpu => "gpu",

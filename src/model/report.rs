@@ -1,8 +1,8 @@
 //! The answer, for programs (serde) and for people (`Display`).
 
-use super::error::ModelError;
+use super::error::ModelConfigError;
 use super::formula::{CostLine, total};
-use super::options::{CostOptions, KvDtype, Tier};
+use super::options::{CacheTier, CostOptions, KvDtype};
 use super::pooling::Pooling;
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct ModelCost {
     /// Ranks the model is split over.
     pub tensor_parallel: u32,
     /// Where the cache lies.
-    pub tier: Tier,
+    pub tier: CacheTier,
     /// Bytes each cached token takes in the layers that keep every token.
     pub bytes_per_token: u64,
     /// Each rank's part of it; absent on the host, which the ranks share.
@@ -99,11 +99,11 @@ impl ModelCost {
     }
 
     /// Adds the lines up.
-    pub(super) fn finish(&mut self) -> Result<(), ModelError> {
+    pub(super) fn finish(&mut self) -> Result<(), ModelConfigError> {
         self.bytes_per_token = total("a token", &self.lines)?;
         self.bytes_per_token_all_layers = total("a token", self.lines.iter().chain(&self.windowed_lines))?;
         self.bytes_per_token_per_rank =
-            (self.tier == Tier::Gpu).then(|| self.bytes_per_token / u64::from(self.tensor_parallel));
+            (self.tier == CacheTier::Gpu).then(|| self.bytes_per_token / u64::from(self.tensor_parallel));
         Ok(())
     }
 

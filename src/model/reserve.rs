@@ -1,10 +1,10 @@
 //! What a hybrid model needs alongside the tokens of its full-attention layers.
 
-use super::architecture::Model;
-use super::caches::{Caches, Reach};
-use super::error::ModelError;
+use super::architecture::KnownModel;
+use super::caches::{CacheReach, TokenCaches};
+use super::error::ModelConfigError;
 use super::formula::total;
-use super::kind::Kind;
+use super::kind::LayerKind;
 use super::layers::Layers;
 use super::options::CostOptions;
 use super::report::{ModelCost, Reserve, ReservePer};
@@ -12,23 +12,23 @@ use super::state;
 
 /// Adds the reserves of windowed layers and of layers with a state.
 pub(super) fn add(
-    model: &Model<'_>,
+    model: &KnownModel<'_>,
     layers: &Layers,
-    caches: &Caches,
+    caches: &TokenCaches,
     options: &CostOptions,
     cost: &mut ModelCost,
-) -> Result<(), ModelError> {
+) -> Result<(), ModelConfigError> {
     // If no layer is full, the windowed ones are counted by the token already.
-    let hybrid = !layers.of_kind(Kind::Full).is_empty();
+    let hybrid = !layers.of_kind(LayerKind::Full).is_empty();
     if let Some((field, tokens)) = layers.window.filter(|_| hybrid) {
-        let lines = caches.lines(Reach::Window)?;
-        let windowed = caches.by_layer(Reach::Window)?.len() as u64;
+        let lines = caches.lines(CacheReach::Window)?;
+        let windowed = caches.by_layer(CacheReach::Window)?.len() as u64;
         let pages = options.page_size.map(|page| pages_of_window(tokens, u64::from(page.get())));
         let held = match (pages, options.page_size) {
             (Some(pages), Some(page)) => pages * u64::from(page.get()),
             _ => tokens,
         };
-        let overflow = || ModelError::Overflow {
+        let overflow = || ModelConfigError::Overflow {
             what: "the window's reserve".to_owned(),
             formula: model.fields.path_of(field),
         };
@@ -43,9 +43,9 @@ pub(super) fn add(
             lines,
         });
     }
-    let stateful = layers.of_kind(Kind::State).len() as u64;
+    let stateful = layers.of_kind(LayerKind::State).len() as u64;
     if stateful > 0 {
-        let recurrence = model.family.recurrence.ok_or_else(|| ModelError::Unexpected {
+        let recurrence = model.family.recurrence.ok_or_else(|| ModelConfigError::Unexpected {
             field: model.fields.path_of("layer_types"),
             found: format!("a list with {stateful} layers that keep a state"),
             expected: "layers with attention, for this architecture's states are not among the rules"

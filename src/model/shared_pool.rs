@@ -4,10 +4,10 @@
 //! kind, or of the commonest where that is less than half as many again. A block holds a page of each layer of
 //! one group. Kinds come in the order in which the model's layers first have them.
 
-use super::caches::{Caches, Reach};
-use super::error::ModelError;
-use super::families::Cache;
-use super::kind::Kind;
+use super::caches::{CacheReach, TokenCaches};
+use super::error::ModelConfigError;
+use super::families::LayerCache;
+use super::kind::LayerKind;
 use super::layers::Layers;
 use super::pooling::{Pooling, SharedPool};
 use super::report::{ModelCost, ReservePer};
@@ -21,13 +21,14 @@ const LATENT_BLOCK_STEP: u64 = 128;
 
 /// Derives the pool of a model whose other costs are reported already.
 pub(super) fn of(
-    cache: Cache,
+    cache: LayerCache,
     layers: &Layers,
-    caches: &Caches,
+    caches: &TokenCaches,
     cost: &ModelCost,
-) -> Result<Pooling, ModelError> {
+) -> Result<Pooling, ModelConfigError> {
     let count = |kind| layers.of_kind(kind).len() as u64;
-    let (full, windowed, states) = (count(Kind::Full), count(Kind::Windowed), count(Kind::State));
+    let (full, windowed, states) =
+        (count(LayerKind::Full), count(LayerKind::Windowed), count(LayerKind::State));
     if windowed == 0 && states == 0 {
         return Ok(Pooling::Alike);
     }
@@ -49,17 +50,19 @@ pub(super) fn of(
     if !layers.ratios.is_empty() {
         return not_modelled("its layers compress several tokens into one entry");
     }
-    if !layers.of_kind(Kind::FullAndState).is_empty() {
+    if !layers.of_kind(LayerKind::FullAndState).is_empty() {
         return not_modelled("it has layers with attention and a state at once");
     }
-    let a_layer = |reach: Reach| {
+    let a_layer = |reach: CacheReach| {
         let sizes = caches.by_layer(reach)?;
-        Ok::<_, ModelError>(sizes.first().copied().filter(|size| sizes.iter().all(|other| other == size)))
+        Ok::<_, ModelConfigError>(
+            sizes.first().copied().filter(|size| sizes.iter().all(|other| other == size)),
+        )
     };
-    let Some(layer_bytes) = a_layer(Reach::Every)?.filter(|bytes| *bytes > 0) else {
+    let Some(layer_bytes) = a_layer(CacheReach::Every)?.filter(|bytes| *bytes > 0) else {
         return not_modelled("its layers are of several sizes");
     };
-    if windowed > 0 && a_layer(Reach::Window)? != Some(layer_bytes) {
+    if windowed > 0 && a_layer(CacheReach::Window)? != Some(layer_bytes) {
         return not_modelled("layers with a window are of another size than those with full attention");
     }
     let (rarest, commonest) = (full.min(other), full.max(other));
@@ -69,8 +72,8 @@ pub(super) fn of(
     if groups.iter().map(|(_, groups)| groups).sum::<usize>() > MAX_GROUPS {
         return not_modelled("it has too many groups");
     }
-    let full_first = layers.of_kind(Kind::Full).first()
-        < layers.of_kind(if windowed > 0 { Kind::Windowed } else { Kind::State }).first();
+    let full_first = layers.of_kind(LayerKind::Full).first()
+        < layers.of_kind(if windowed > 0 { LayerKind::Windowed } else { LayerKind::State }).first();
     let order = if full_first { [groups[0], groups[1]] } else { [groups[1], groups[0]] };
     let kinds = order.into_iter().flat_map(|(kind, groups)| std::iter::repeat_n(kind, groups)).collect();
     let Ok(attention) = Attention::new(kinds) else { return not_modelled("its groups are of several kinds") };
@@ -78,7 +81,7 @@ pub(super) fn of(
         return not_modelled("a block comes to more bytes than 64 bits hold");
     };
     let state = cost.reserves.iter().find(|reserve| reserve.per == ReservePer::Checkpoint);
-    let step = if cache == Cache::Grouped { BLOCK_STEP } else { LATENT_BLOCK_STEP };
+    let step = if cache == LayerCache::Grouped { BLOCK_STEP } else { LATENT_BLOCK_STEP };
     let least = state.map(|state| {
         let a_layer = state.bytes.div_ceil(state.layers.max(1));
         a_layer.div_ceil(layer_bytes).div_ceil(step).saturating_mul(step)

@@ -1,9 +1,9 @@
 //! The state of layers without a growing cache: linear attention, Mamba, short convolutions.
 
 use super::cache_type;
-use super::error::ModelError;
+use super::error::ModelConfigError;
 use super::families::{Recurrence, StateType};
-use super::fields::Fields;
+use super::fields::ConfigFields;
 use super::formula::{CostLine, Factor, factor, group, product};
 use super::options::{CostOptions, KvDtype, StateDtype};
 
@@ -14,7 +14,7 @@ const TYPE_FIELDS: [&str; 2] = ["mamba_ssm_cache_dtype", "mamba_ssm_dtype"];
 
 /// Bytes one checkpoint takes over all ranks, and what to know of it.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CheckpointState {
     pub lines: Vec<CostLine>,
     pub remarks: Vec<String>,
 }
@@ -22,10 +22,10 @@ pub(super) struct State {
 /// The state of `layers` layers.
 pub(super) fn of(
     (recurrence, usual): (Recurrence, StateType),
-    fields: &Fields<'_>,
+    fields: &ConfigFields<'_>,
     layers: u64,
     options: &CostOptions,
-) -> Result<State, ModelError> {
+) -> Result<CheckpointState, ModelConfigError> {
     let model = match cache_type::of_weights(fields)?.0 {
         KvDtype::Fp16 => StateDtype::Float16,
         _ => StateDtype::Bfloat16,
@@ -49,11 +49,11 @@ pub(super) fn of(
         }
         _ => Vec::new(),
     };
-    Ok(State { lines, remarks })
+    Ok(CheckpointState { lines, remarks })
 }
 
 /// The element type the config names for recurrent states.
-fn declared(fields: &Fields<'_>) -> Result<Option<StateDtype>, ModelError> {
+fn declared(fields: &ConfigFields<'_>) -> Result<Option<StateDtype>, ModelConfigError> {
     for name in TYPE_FIELDS {
         let Some(text) = fields.text(name)?.filter(|text| *text != "auto") else { continue };
         let found = || fields.inconsistent(name, "another text".to_owned(), "float32, bfloat16 or float16");
@@ -64,7 +64,7 @@ fn declared(fields: &Fields<'_>) -> Result<Option<StateDtype>, ModelError> {
 
 /// What the lines of a state are computed from.
 struct Calculation<'a, 'b> {
-    fields: &'a Fields<'b>,
+    fields: &'a ConfigFields<'b>,
     options: &'a CostOptions,
     layers: Factor,
     /// Type of the inputs that convolutions keep.
@@ -74,7 +74,7 @@ struct Calculation<'a, 'b> {
 }
 
 impl Calculation<'_, '_> {
-    fn lines(&self, recurrence: Recurrence) -> Result<Vec<CostLine>, ModelError> {
+    fn lines(&self, recurrence: Recurrence) -> Result<Vec<CostLine>, ModelConfigError> {
         match recurrence {
             Recurrence::GatedDelta => self.gated_delta(),
             Recurrence::Mamba2 { heads, width, groups, state, kernel } => {
@@ -87,7 +87,7 @@ impl Calculation<'_, '_> {
         }
     }
 
-    fn count(&self, name: &str) -> Result<u64, ModelError> {
+    fn count(&self, name: &str) -> Result<u64, ModelConfigError> {
         self.fields.count(name, NEEDED_FOR)
     }
 
@@ -96,28 +96,32 @@ impl Calculation<'_, '_> {
     }
 
     /// A count that is split evenly over the ranks.
-    fn split(&self, name: &str) -> Result<u64, ModelError> {
+    fn split(&self, name: &str) -> Result<u64, ModelConfigError> {
         let count = self.count(name)?;
         if count.is_multiple_of(self.ranks()) {
             return Ok(count);
         }
         let field = self.fields.path_of(name);
-        Err(ModelError::TensorParallel { tensor_parallel: self.options.tensor_parallel.get(), field, count })
+        Err(ModelConfigError::TensorParallel {
+            tensor_parallel: self.options.tensor_parallel.get(),
+            field,
+            count,
+        })
     }
 
-    fn convolution(&self, channels: Factor, kernel: u64) -> Result<CostLine, ModelError> {
+    fn convolution(&self, channels: Factor, kernel: u64) -> Result<CostLine, ModelConfigError> {
         let taps = group("(k-1)", format!("({kernel}-1)"), kernel - 1);
         product("convolution", 1, &[self.layers.clone(), channels, taps, factor("b", self.model.bytes())])
     }
 
-    fn state(&self, what: &str, factors: &[Factor]) -> Result<CostLine, ModelError> {
+    fn state(&self, what: &str, factors: &[Factor]) -> Result<CostLine, ModelConfigError> {
         let bytes = factor("b", self.dtype.bytes());
         let factors: Vec<Factor> =
             [self.layers.clone()].into_iter().chain(factors.iter().cloned()).chain([bytes]).collect();
         product(what, 1, &factors)
     }
 
-    fn gated_delta(&self) -> Result<Vec<CostLine>, ModelError> {
+    fn gated_delta(&self) -> Result<Vec<CostLine>, ModelConfigError> {
         let (hk, dk) = (self.split("linear_num_key_heads")?, self.count("linear_key_head_dim")?);
         let (hv, dv) = (self.split("linear_num_value_heads")?, self.count("linear_value_head_dim")?);
         let kernel = self.count("linear_conv_kernel_dim")?;
@@ -134,7 +138,7 @@ impl Calculation<'_, '_> {
         heads: &str,
         width: &str,
         [groups, state, kernel]: [&str; 3],
-    ) -> Result<Vec<CostLine>, ModelError> {
+    ) -> Result<Vec<CostLine>, ModelConfigError> {
         let h = self.split(heads)?;
         let p = self.mamba2_width(width, h)?;
         let (n, kernel) = (self.count(state)?, self.count(kernel)?);
@@ -153,7 +157,7 @@ impl Calculation<'_, '_> {
     }
 
     /// Elements of a head; where the config has none, or `auto`, all heads share the width of the layer.
-    fn mamba2_width(&self, width: &str, heads: u64) -> Result<u64, ModelError> {
+    fn mamba2_width(&self, width: &str, heads: u64) -> Result<u64, ModelConfigError> {
         let auto = self.fields.value(width).is_some_and(|value| value.as_str() == Some("auto"));
         if let Some(width) = if auto { None } else { self.fields.optional_count(width)? } {
             return Ok(width);
@@ -170,12 +174,12 @@ impl Calculation<'_, '_> {
     }
 
     /// Elements of a Mamba layer.
-    fn inner(&self) -> Result<u64, ModelError> {
+    fn inner(&self) -> Result<u64, ModelConfigError> {
         let (expand, hidden) = (self.count("mamba_expand")?, self.count("hidden_size")?);
         self.width("mamba_expand", [(1, expand, hidden), (0, 0, 0)])
     }
 
-    fn mamba1(&self) -> Result<Vec<CostLine>, ModelError> {
+    fn mamba1(&self) -> Result<Vec<CostLine>, ModelConfigError> {
         let (expand, hidden) = (self.count("mamba_expand")?, self.count("hidden_size")?);
         let inner = self.inner()?;
         if !inner.is_multiple_of(self.ranks()) {
@@ -188,13 +192,13 @@ impl Calculation<'_, '_> {
         ])
     }
 
-    fn short_convolution(&self) -> Result<Vec<CostLine>, ModelError> {
+    fn short_convolution(&self) -> Result<Vec<CostLine>, ModelConfigError> {
         let name = if self.fields.value("conv_dim").is_some() { "conv_dim" } else { "hidden_size" };
         let channels = factor(name, self.split(name)?);
         Ok(vec![self.convolution(channels, self.count("conv_L_cache")?)?])
     }
 
-    fn lightning(&self) -> Result<Vec<CostLine>, ModelError> {
+    fn lightning(&self) -> Result<Vec<CostLine>, ModelConfigError> {
         let heads = self.split("num_attention_heads")?;
         let dim = match self.fields.optional_count("head_dim")? {
             Some(dim) => dim,
@@ -204,7 +208,7 @@ impl Calculation<'_, '_> {
         Ok(vec![self.state("linear-attention state", &factors)?])
     }
 
-    fn kimi_delta(&self, heads: &str, width: &str, kernel: &str) -> Result<Vec<CostLine>, ModelError> {
+    fn kimi_delta(&self, heads: &str, width: &str, kernel: &str) -> Result<Vec<CostLine>, ModelConfigError> {
         let (h, d) = (self.split(heads)?, self.count(width)?);
         let kernel = self.count(kernel)?;
         let channels = self.width(heads, [(3, h, d), (0, 0, 0)])?;
@@ -216,11 +220,11 @@ impl Calculation<'_, '_> {
     }
 
     /// A sum of products of counts.
-    fn width(&self, name: &str, parts: [(u64, u64, u64); 2]) -> Result<u64, ModelError> {
+    fn width(&self, name: &str, parts: [(u64, u64, u64); 2]) -> Result<u64, ModelConfigError> {
         let sum = parts
             .iter()
             .try_fold(0u64, |sum, (a, b, c)| a.checked_mul(*b)?.checked_mul(*c)?.checked_add(sum));
-        sum.ok_or_else(|| ModelError::Overflow {
+        sum.ok_or_else(|| ModelConfigError::Overflow {
             what: "the convolution's width".to_owned(),
             formula: self.fields.path_of(name),
         })

@@ -1,8 +1,8 @@
 //! Which part of a body two requests differ in first.
 
-use super::kinds::{Kind, differing, kind_of};
+use super::kinds::{PartingKind, differing, kind_of};
 use kvset_formats::logs::FieldPath;
-use kvset_formats::logs::shape::Shape;
+use kvset_formats::logs::shape::RecordShape;
 use kvset_formats::trace::RawRecords;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ pub struct Difference {
     /// The part: `system`, `tools[4]`, `messages[3]`, and so on.
     pub part: String,
     /// What differs.
-    pub kind: Kind,
+    pub kind: PartingKind,
     /// The characters in it, of the later request.
     pub characters: (usize, usize),
     /// What each has there, the later request first.
@@ -27,25 +27,25 @@ pub struct Difference {
 }
 
 /// A part of a prompt. Holds text: no `Debug`.
-struct PromptPart {
+struct BodyPart {
     /// Its list, and its place there.
     list: &'static str,
     place: Option<usize>,
     /// As it stands in the body; what differs is named within it.
     text: String,
-    role: Role,
+    role: MessageRole,
 }
 
 /// What a message is of, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum MessageRole {
     User,
     /// It carries what the model thought.
     Thinking,
     Other,
 }
 
-impl Role {
+impl MessageRole {
     fn of(message: &str) -> Self {
         let message: Value = serde_json::from_str(message).unwrap_or_default();
         let has_thoughts =
@@ -59,7 +59,7 @@ impl Role {
     }
 }
 
-impl PromptPart {
+impl BodyPart {
     fn name(&self) -> String {
         self.place.map_or_else(|| self.list.to_owned(), |place| format!("{}[{place}]", self.list))
     }
@@ -89,7 +89,7 @@ pub fn records(
 pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f64) -> Option<Difference> {
     let (later, earlier) = (parts(&body(later, at)?)?, parts(&body(earlier, at)?)?);
     for list in LISTS {
-        let of = |parts: &[PromptPart]| -> Vec<usize> {
+        let of = |parts: &[BodyPart]| -> Vec<usize> {
             (0..parts.len()).filter(|at| parts[*at].list == list).collect()
         };
         let (own, other) = (of(&later), of(&earlier));
@@ -99,7 +99,7 @@ pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f6
             let (one, two) = (&later[*one], &earlier[*two]);
             let same_but_sorted = sorted(&one.text).is_some_and(|json| sorted(&two.text) == Some(json));
             let kind = match is_order || same_but_sorted {
-                true => Kind::Order,
+                true => PartingKind::Order,
                 false => kind_of(&one.text, &two.text, uses),
             };
             return Some(Difference::new(one, two, kind));
@@ -107,22 +107,27 @@ pub fn difference(later: &[u8], earlier: &[u8], at: Option<&FieldPath>, uses: f6
         // A list that goes on where the other one ends differs there, unless it is the conversation.
         if own.len() != other.len() && list == TOOLS {
             let at = own.len().min(other.len());
-            let empty = PromptPart { list, place: Some(at), text: String::new(), role: Role::Other };
+            let empty = BodyPart { list, place: Some(at), text: String::new(), role: MessageRole::Other };
             let one = own.get(at).map_or(&empty, |at| &later[*at]);
             let two = other.get(at).map_or(&empty, |at| &earlier[*at]);
-            return Some(Difference::new(one, two, Kind::Text));
+            return Some(Difference::new(one, two, PartingKind::Text));
         }
     }
     // The bodies do not differ, so their template makes the difference: of what was thought before the last question
     // many keep nothing.
-    let asked = earlier.iter().rposition(|part| part.role == Role::User)?;
+    let asked = earlier.iter().rposition(|part| part.role == MessageRole::User)?;
     let thought =
-        later.iter().take(earlier.len()).skip(asked + 1).find(|part| part.role == Role::Thinking)?;
-    Some(Difference { part: thought.name(), kind: Kind::Text, characters: (0, 0), texts: Default::default() })
+        later.iter().take(earlier.len()).skip(asked + 1).find(|part| part.role == MessageRole::Thinking)?;
+    Some(Difference {
+        part: thought.name(),
+        kind: PartingKind::Text,
+        characters: (0, 0),
+        texts: Default::default(),
+    })
 }
 
 impl Difference {
-    fn new(one: &PromptPart, two: &PromptPart, kind: Kind) -> Self {
+    fn new(one: &BodyPart, two: &BodyPart, kind: PartingKind) -> Self {
         let span = differing(&one.text, &two.text);
         let characters = |end: usize| one.text[..end].chars().count();
         Self {
@@ -134,8 +139,8 @@ impl Difference {
     }
 }
 
-fn is_reordered(one: &[PromptPart], other: &[PromptPart]) -> bool {
-    let tools = |parts: &[PromptPart]| {
+fn is_reordered(one: &[BodyPart], other: &[BodyPart]) -> bool {
+    let tools = |parts: &[BodyPart]| {
         let mut all: Vec<_> =
             parts.iter().filter(|part| part.list == TOOLS).map(|part| part.text.clone()).collect();
         all.sort();
@@ -164,30 +169,30 @@ fn body<'r>(record: &'r [u8], at: Option<&FieldPath>) -> Option<Cow<'r, str>> {
     if let Some(found) = at.and_then(|path| path.find(record).ok()?) {
         return Some(found);
     }
-    match Shape::of(record)?.requests.into_iter().next()? {
+    match RecordShape::of(record)?.requests.into_iter().next()? {
         (None, _) => std::str::from_utf8(record).ok().map(Cow::Borrowed),
         (Some(path), _) => path.find(record).ok()?,
     }
 }
 
-type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
+type BodyMembers<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
 
-fn parts(body: &str) -> Option<Vec<PromptPart>> {
-    let members: Members<'_> = serde_json::from_str(body).ok()?;
+fn parts(body: &str) -> Option<Vec<BodyPart>> {
+    let members: BodyMembers<'_> = serde_json::from_str(body).ok()?;
     let mut parts = Vec::new();
     for name in ["system", "instructions"] {
         if let Some(text) = members.get(name).and_then(|json| text_of(json.get())) {
-            parts.push(PromptPart { list: SYSTEM, place: None, text, role: Role::Other });
+            parts.push(BodyPart { list: SYSTEM, place: None, text, role: MessageRole::Other });
         }
     }
     for list in [TOOLS, DOCUMENTS, MESSAGES, INPUT] {
         let Some(json) = members.get(list) else { continue };
         let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(json.get()) else {
-            parts.extend(text_of(json.get()).map(|text| PromptPart {
+            parts.extend(text_of(json.get()).map(|text| BodyPart {
                 list,
                 place: None,
                 text,
-                role: Role::Other,
+                role: MessageRole::Other,
             }));
             continue;
         };
@@ -196,12 +201,12 @@ fn parts(body: &str) -> Option<Vec<PromptPart>> {
             let is_system = is_talk && place == 0 && is_of_system(entry.get());
             let text = if is_talk { said(entry.get()) } else { entry.get().to_owned() };
             let (list, place) = if is_system { (SYSTEM, None) } else { (list, Some(place)) };
-            let role = if is_talk { Role::of(entry.get()) } else { Role::Other };
-            parts.push(PromptPart { list, place, text, role });
+            let role = if is_talk { MessageRole::of(entry.get()) } else { MessageRole::Other };
+            parts.push(BodyPart { list, place, text, role });
         }
     }
     if let Some(text) = members.get(PROMPT).and_then(|json| text_of(json.get())) {
-        parts.push(PromptPart { list: PROMPT, place: None, text, role: Role::Other });
+        parts.push(BodyPart { list: PROMPT, place: None, text, role: MessageRole::Other });
     }
     (!parts.is_empty()).then_some(parts)
 }
@@ -225,7 +230,7 @@ fn is_of_system(message: &str) -> bool {
 
 /// What a message says: its text where it has nothing else, else all of it.
 fn said(message: &str) -> String {
-    let Ok(members) = serde_json::from_str::<Members<'_>>(message) else { return message.to_owned() };
+    let Ok(members) = serde_json::from_str::<BodyMembers<'_>>(message) else { return message.to_owned() };
     let is_only = members.keys().all(|name| ["role", "content", "name"].contains(&name.as_ref()));
     let text = members.get("content").filter(|_| is_only).and_then(|content| text_of(content.get()));
     text.unwrap_or_else(|| message.to_owned())

@@ -1,12 +1,12 @@
 //! The places that make a difference, and what mending them brings, by replay.
 
 use super::bodies::{self, Difference};
-use super::kinds::Kind;
+use super::kinds::PartingKind;
 use super::mending::Mending;
 use super::partings::{Grain, Parting, partings};
 use super::places::{PartingPlace, places};
 use super::shared::shared;
-use crate::replay::{Prompts, Replay, ReplayError, ReplayOptions, RequestLog, parallel};
+use crate::replay::{PromptTree, Replay, ReplayError, ReplayOptions, RequestLog, parallel};
 use kvset_core::estimate::CapacityPoint;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +23,12 @@ pub struct PartsAt {
     /// The characters in that part, of one request of the family: the first, and the one behind the last.
     pub characters: Option<(usize, usize)>,
     /// What differs, where that can be known.
-    pub kind: Option<Kind>,
+    pub kind: Option<PartingKind>,
 }
 
 /// Requests that begin alike, part at one place, and say the same again behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Family {
+pub struct PrefixFamily {
     /// Requests that pass through the place.
     pub requests: u64,
     /// Full pages before it.
@@ -47,7 +47,7 @@ pub struct Family {
     pub texts: Option<[String; 2]>,
 }
 
-impl Family {
+impl PrefixFamily {
     /// Page hits that mending brings.
     pub fn gain(&self) -> i64 {
         match (self.hit_pages, self.hit_pages_if_mended) {
@@ -59,7 +59,7 @@ impl Family {
 
 /// What a log shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Findings {
+pub struct PrefixFindings {
     /// Requests that count.
     pub requests: u64,
     /// Those whose prompt is shorter than a page: no cache finds any of it.
@@ -76,7 +76,7 @@ pub struct Findings {
     pub can_compare: bool,
     /// The families, the largest gain first; then the largest beginnings that requests share, behind which they say
     /// nothing alike.
-    pub families: Vec<Family>,
+    pub families: Vec<PrefixFamily>,
 }
 
 /// Most families whose gain is replayed.
@@ -109,7 +109,7 @@ pub fn find(
     options: &ReplayOptions,
     search: Search,
     progress: &mut dyn FnMut(&str),
-) -> Result<Findings, ReplayError> {
+) -> Result<PrefixFindings, ReplayError> {
     let page_size = log.page_size(options);
     let tokens = page_size.map_or(1, |size| size.get() as usize);
     // Ids within a page.
@@ -134,8 +134,9 @@ pub fn find(
     let accesses = base.whole.as_ref().map_or(0, |whole| whole.page_accesses);
     // By what a cache of any size could find: at a small one a place may matter little, and is there all the same.
     let least = (accesses.saturating_sub(unlimited(&base)) / LEAST_SHARE).max(1);
-    let counts = |(_, more): &(Family, u64)| *more >= least;
-    let mut families: Vec<Family> = mended?.into_iter().filter(counts).map(|(family, _)| family).collect();
+    let counts = |(_, more): &(PrefixFamily, u64)| *more >= least;
+    let mut families: Vec<PrefixFamily> =
+        mended?.into_iter().filter(counts).map(|(family, _)| family).collect();
     families.sort_by_key(|family| std::cmp::Reverse(family.gain()));
     families.truncate(search.most);
     let own = |ids: usize| (ids / ids_a_page, if log.has_tokens() { ids } else { ids * tokens });
@@ -145,7 +146,7 @@ pub fn find(
     families.extend(natural.into_iter().take(room).map(|prefix| {
         let (page, token) = own(prefix.ids);
         let hits = can_compare.then_some(hits(&base));
-        Family {
+        PrefixFamily {
             requests: prefix.requests,
             pages_before: page as u64,
             parts_at: PartsAt {
@@ -162,7 +163,7 @@ pub fn find(
         }
     }));
     let is_short = |request: &&crate::replay::LogEntry| request.path.ids() < ids_a_page.max(1);
-    Ok(Findings {
+    Ok(PrefixFindings {
         requests: base.requests - base.warm_up_requests,
         requests_below_a_page: log.requests().iter().filter(is_short).count() as u64,
         page_size: page_size.map(|size| size.get()),
@@ -176,11 +177,11 @@ pub fn find(
 
 /// Places that are reported as one family, each with what its bodies differ in.
 #[derive(Debug, Default)]
-struct Group {
+struct PlaceGroup {
     places: Vec<(PartingPlace, Option<Difference>)>,
 }
 
-impl Group {
+impl PlaceGroup {
     /// The place with most requests: what the family is reported by.
     fn largest(&self) -> Option<&(PartingPlace, Option<Difference>)> {
         self.places.iter().max_by_key(|(place, _)| (place.members.len(), std::cmp::Reverse(place.reference)))
@@ -202,7 +203,7 @@ impl Group {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     /// The list that the part of the body is of, and the kind of what differs.
-    Named(String, Kind),
+    Named(String, PartingKind),
     /// Where it stands, of a place in which enough different things do.
     At(usize, bool),
     /// A list in another order, and whether something is left out; of places such as there is one in each session.
@@ -224,17 +225,17 @@ impl Likeness {
 }
 
 /// Families of places that are alike.
-fn grouped(log: &RequestLog, mut places: Vec<PartingPlace>, options: &ReplayOptions) -> Vec<Group> {
+fn grouped(log: &RequestLog, mut places: Vec<PartingPlace>, options: &ReplayOptions) -> Vec<PlaceGroup> {
     places.retain(|place| place.is_variable());
     places.sort_by_key(|place| std::cmp::Reverse(place.partings.len() * place.behind));
     places.truncate(MOST_LOOKED_AT);
     let differences = differences(log, &places, options);
-    let mut alike = BTreeMap::<Likeness, Group>::new();
+    let mut alike = BTreeMap::<Likeness, PlaceGroup>::new();
     for (place, difference) in places.into_iter().zip(differences) {
         let group = alike.entry(Likeness::of(&place, difference.as_ref())).or_default();
         group.places.push((place, difference));
     }
-    let mut groups: Vec<Group> =
+    let mut groups: Vec<PlaceGroup> =
         alike.into_values().filter(|group| group.variants() >= FEWEST_VARIANTS).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.promise()));
     groups.truncate(MOST_REPLAYED);
@@ -285,11 +286,11 @@ struct Pricing<'a> {
 
 impl Pricing<'_> {
     /// A family, and the hits that mending brings at unlimited capacity.
-    fn family(&self, group: &Group, shows_text: bool) -> Result<(Family, u64), ReplayError> {
+    fn family(&self, group: &PlaceGroup, shows_text: bool) -> Result<(PrefixFamily, u64), ReplayError> {
         let Self { log, ids_a_page, .. } = *self;
         // What bodies show to be a list in another order is put into one, however fine its parts are.
         let is_order =
-            |found: &Option<Difference>| found.as_ref().is_some_and(|found| found.kind == Kind::Order);
+            |found: &Option<Difference>| found.as_ref().is_some_and(|found| found.kind == PartingKind::Order);
         let ordered = |(place, found): &(PartingPlace, Option<Difference>)| PartingPlace {
             is_order: place.is_order || is_order(found),
             ..place.clone()
@@ -308,7 +309,7 @@ impl Pricing<'_> {
             group.largest().map_or((None, None), |(place, found)| (Some(place), found.as_ref()));
         let start = place.map_or(0, |place| place.start);
         let tokens = log.page_size(self.options).map_or(1, |size| size.get() as usize);
-        let family = Family {
+        let family = PrefixFamily {
             requests: members.len() as u64,
             pages_before: (start / ids_a_page) as u64,
             parts_at: PartsAt {
@@ -318,7 +319,7 @@ impl Pricing<'_> {
                 characters: difference.map(|found| found.characters),
                 kind: difference
                     .map(|found| found.kind)
-                    .or(place.filter(|place| place.is_order).map(|_| Kind::Order)),
+                    .or(place.filter(|place| place.is_order).map(|_| PartingKind::Order)),
             },
             pages_behind: Some(self.pages_behind(&parted, &mend)),
             hit_pages: Some(self.base),
@@ -330,7 +331,7 @@ impl Pricing<'_> {
 
     /// Pages that a request which parts would have found in addition, on average.
     fn pages_behind(&self, parted: &BTreeSet<usize>, mend: &dyn Fn(usize, &mut Vec<u64>)) -> u64 {
-        let (mut prompts, mut ids, mut more) = (Prompts::default(), Vec::new(), 0);
+        let (mut prompts, mut ids, mut more) = (PromptTree::default(), Vec::new(), 0);
         for (at, request) in self.log.requests().iter().enumerate() {
             self.log.prompts().read(request.path, &mut ids);
             mend(at, &mut ids);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// What stands in a place at which prompts part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PartingKind {
     /// A time or a date.
     Time,
     /// A value that is another one in each request.
@@ -18,7 +18,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl PartingKind {
     /// The name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for PartingKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -61,22 +61,26 @@ pub fn differing(one: &str, other: &str) -> Range<usize> {
 }
 
 /// What two texts differ in; `uses` is how many requests have the same text there, on average.
-pub fn kind_of(one: &str, other: &str, uses: f64) -> Kind {
+pub fn kind_of(one: &str, other: &str, uses: f64) -> PartingKind {
     let spans = [(one, differing(one, other)), (other, differing(other, one))];
     let [a, b] = spans.clone().map(|(text, span)| text[span].trim().to_owned());
     if is_reordered(&a, &b) || is_reordered(one, other) {
-        return Kind::Order;
+        return PartingKind::Order;
     }
     let is_time = |(text, span): &(&str, Range<usize>)| looks_like_time(text, span.clone());
     if spans.iter().all(is_time) {
-        return Kind::Time;
+        return PartingKind::Time;
     }
     let is_value = |text: &str| looks_like_value(text);
     // One side may have none at all.
     if (is_value(&a) || a.is_empty()) && (is_value(&b) || b.is_empty()) && !(a.is_empty() && b.is_empty()) {
-        return if uses >= 1.5 || names_salt(one, &spans[0].1) { Kind::Salt } else { Kind::Random };
+        return if uses >= 1.5 || names_salt(one, &spans[0].1) {
+            PartingKind::Salt
+        } else {
+            PartingKind::Random
+        };
     }
-    Kind::Text
+    PartingKind::Text
 }
 
 /// Whether both have the same pieces: lines, else items of a list, else words.
@@ -181,7 +185,7 @@ fn names_salt(text: &str, span: &Range<usize>) -> bool {
 mod tests {
     use super::*;
 
-    fn kind(one: &str, other: &str, uses: f64) -> Kind {
+    fn kind(one: &str, other: &str, uses: f64) -> PartingKind {
         assert_eq!(kind_of(one, other, uses), kind_of(other, one, uses), "{one} | {other}");
         kind_of(one, other, uses)
     }
@@ -197,7 +201,7 @@ mod tests {
             ("timestamp=1764000000123; be kind", "timestamp=1764000999456; be kind"),
             ("Current time: 2026-03-01 10:15:03 UTC", "Current time: 2026-04-11 07:02:59 UTC"),
         ] {
-            assert_eq!(kind(one, other, 1.0), Kind::Time, "{one}");
+            assert_eq!(kind(one, other, 1.0), PartingKind::Time, "{one}");
         }
     }
 
@@ -208,17 +212,23 @@ mod tests {
             ("id: 3f2504e0-4f89-41d3-9a0c-0305e82c3301", "id: 9b2d04e0-1f89-61d3-8a0c-9905e82c33ff"),
             ("Request 17 of today's", "Request 4811 of today's"),
         ] {
-            assert_eq!(kind(one, other, 1.0), Kind::Random, "{one}");
-            assert_eq!(kind(one, other, 6.0), Kind::Salt, "{one}");
+            assert_eq!(kind(one, other, 1.0), PartingKind::Random, "{one}");
+            assert_eq!(kind(one, other, 6.0), PartingKind::Salt, "{one}");
         }
-        assert_eq!(kind("salt: a81b Be", "salt: 77ce Be", 1.0), Kind::Salt);
+        assert_eq!(kind("salt: a81b Be", "salt: 77ce Be", 1.0), PartingKind::Salt);
     }
 
     #[test]
     fn the_same_pieces_in_another_order_are_an_order() {
-        assert_eq!(kind("Tools:\n- a b\n- c\n- d e\n", "Tools:\n- d e\n- a b\n- c\n", 1.0), Kind::Order);
-        assert_eq!(kind("Use read, write, search.", "Use search, read, write.", 1.0), Kind::Text);
-        assert_eq!(kind("Use read, write, search; ok", "Use search, read, write; ok", 1.0), Kind::Order);
+        assert_eq!(
+            kind("Tools:\n- a b\n- c\n- d e\n", "Tools:\n- d e\n- a b\n- c\n", 1.0),
+            PartingKind::Order
+        );
+        assert_eq!(kind("Use read, write, search.", "Use search, read, write.", 1.0), PartingKind::Text);
+        assert_eq!(
+            kind("Use read, write, search; ok", "Use search, read, write; ok", 1.0),
+            PartingKind::Order
+        );
     }
 
     #[test]
@@ -228,7 +238,7 @@ mod tests {
             ("May I help you with a match?", "May they march on Sunday?"),
             ("Think. Answer: 7 boats", "Answer: 7 boats"),
         ] {
-            assert_eq!(kind(one, other, 1.0), Kind::Text, "{one}");
+            assert_eq!(kind(one, other, 1.0), PartingKind::Text, "{one}");
         }
     }
 

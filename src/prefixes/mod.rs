@@ -19,5 +19,5 @@ mod partings;
 mod places;
 mod shared;
 
-pub use families::{Family, Findings, PartsAt, Search, find};
-pub use kinds::Kind;
+pub use families::{PartsAt, PrefixFamily, PrefixFindings, Search, find};
+pub use kinds::PartingKind;

@@ -2,7 +2,7 @@
 
 use kvset_core::engines::one_pass::Engine;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::{Moment, Pool};
+use kvset_core::pool::{Pool, ShownMoment};
 use kvset_core::questions::answer_reuse::AnswerReuse;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::{Offset, PageCount};
@@ -58,7 +58,7 @@ impl UpperEnd {
     }
 
     /// The figures at the end; `None` where both ends are one, and where requests were followed while they were in flight.
-    pub(super) fn result(&self, pool: &Pool, at: impl Into<Moment>) -> Option<WithAnswers> {
+    pub(super) fn result(&self, pool: &Pool, at: impl Into<ShownMoment>) -> Option<WithAnswers> {
         if pool.engine().is_none_or(Engine::follows_flights) {
             return None;
         }

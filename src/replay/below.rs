@@ -42,7 +42,7 @@ const HICACHE: &str = "hicache";
 
 /// A tier below, such as `lmcache:500GiB:bandwidth=20GiB,price=0.0004`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Below {
+pub struct BelowOption {
     /// Whose rules it keeps to.
     pub tier: TierBelow,
     /// How large it is.
@@ -55,12 +55,12 @@ pub struct Below {
 
 /// The options of a tier that say what it is worth, and no word of what it finds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Costs {
+struct TierCosts {
     bandwidth: Option<Bytes>,
     gib_hour: Option<f64>,
 }
 
-impl Costs {
+impl TierCosts {
     /// Takes its own options out of those of a tier, which are separated by commas; gives the others.
     fn take<'a>(&mut self, options: &'a str) -> Result<Vec<&'a str>, String> {
         let mut others = Vec::new();
@@ -90,7 +90,7 @@ impl Costs {
     }
 }
 
-impl FromStr for Below {
+impl FromStr for BelowOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -105,7 +105,7 @@ impl FromStr for Below {
         // Options follow the size behind a colon, or a comma as that between options.
         let (size, options) =
             rest.split_once([':', ',']).map_or((rest, None), |(size, all)| (size, Some(all)));
-        let mut costs = Costs::default();
+        let mut costs = TierCosts::default();
         let own = options.map(|options| costs.take(options)).transpose().map_err(|error| said(&error))?;
         let own = own.unwrap_or_default();
         let tier = match Store::named(name) {
@@ -122,12 +122,12 @@ impl FromStr for Below {
                 "{text}: `{unknown}` is no option of {name}: expected bandwidth=SIZE or price=X"
             ));
         }
-        let Costs { bandwidth, gib_hour } = costs;
+        let TierCosts { bandwidth, gib_hour } = costs;
         Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))?, bandwidth, gib_hour })
     }
 }
 
-impl fmt::Display for Below {
+impl fmt::Display for BelowOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.tier.store().map_or(HICACHE, Store::name);
         write!(f, "{name}:{}", self.capacity)?;
@@ -164,7 +164,7 @@ impl BelowHits {
 /// Follows a replay.
 #[derive(Debug)]
 pub(super) struct Tiers {
-    asked: Vec<Below>,
+    asked: Vec<BelowOption>,
     rules: EngineRules,
     /// In pages, once a page's bytes are known.
     pages: Vec<u64>,
@@ -183,7 +183,7 @@ pub(super) struct Tiers {
 
 impl Tiers {
     /// Tiers that have seen nothing; none where none are requested.
-    pub(super) fn new(asked: &[Below], rules: &EngineRules) -> Option<Self> {
+    pub(super) fn new(asked: &[BelowOption], rules: &EngineRules) -> Option<Self> {
         (!asked.is_empty()).then(|| Self {
             asked: asked.to_vec(),
             rules: rules.clone(),
@@ -210,10 +210,10 @@ impl Tiers {
         if self.pages.is_empty() {
             let page_bytes = pool.page_bytes();
             self.page_bytes = page_bytes;
-            let pages = |below: &Below| below.capacity.pages(page_bytes).map_or(0, |pages| pages.0);
+            let pages = |below: &BelowOption| below.capacity.pages(page_bytes).map_or(0, |pages| pages.0);
             self.pages = self.asked.iter().map(pages).collect();
             let bytes = page_bytes.map_or(0.0, |bytes| bytes.0 as f64);
-            let seconds = |below: &Below| below.bandwidth.map_or(0.0, |rate| bytes / rate.0 as f64);
+            let seconds = |below: &BelowOption| below.bandwidth.map_or(0.0, |rate| bytes / rate.0 as f64);
             self.page_seconds = self.asked.iter().map(seconds).collect();
             let stores = self.asked.iter().zip(&self.pages);
             let stores = stores.filter_map(|(below, pages)| Some((below.tier.store()?, PageCount(*pages))));
@@ -267,11 +267,11 @@ impl Tiers {
 
     /// What each is worth.
     pub(super) fn worth(&self) -> Vec<TierWorth> {
-        let bytes = |below: &Below| match below.capacity.size {
+        let bytes = |below: &BelowOption| match below.capacity.size {
             CapacitySize::Bytes(bytes) => Some(bytes.0),
             CapacitySize::Pages(pages) => self.page_bytes.map(|bytes| bytes.0 * pages.0),
         };
-        let of = |below: &Below| TierWorth {
+        let of = |below: &BelowOption| TierWorth {
             tier: below.to_string(),
             bytes: bytes(below),
             bandwidth: below.bandwidth.map(|rate| rate.0),
@@ -284,7 +284,7 @@ impl Tiers {
     pub(super) fn result(&self) -> Vec<Vec<BelowHits>> {
         let of = |(found, written): (&Vec<u64>, &Vec<u64>)| {
             let tiers = self.asked.iter().zip(&self.pages).zip(found.iter().zip(written));
-            let hits = |((below, pages), (hits, writes)): ((&Below, &u64), (&u64, &u64))| BelowHits {
+            let hits = |((below, pages), (hits, writes)): ((&BelowOption, &u64), (&u64, &u64))| BelowHits {
                 tier: below.to_string(),
                 pages: *pages,
                 page_hits: *hits,

@@ -1,7 +1,7 @@
 //! What the rules of windows, states and draft heads lose at any size: hits where nothing is ever evicted.
 
 use kvset_core::engines::bank::CacheBank;
-use kvset_core::engines::hybrid::{HybridCache, HybridRules, Retention};
+use kvset_core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::RequestEvent;
@@ -44,7 +44,7 @@ pub(super) struct Ceilings {
 
 impl Ceilings {
     /// Takes a request in that the pool has taken.
-    pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
+    pub(super) fn observe(&mut self, request: &CeilingRequest<'_>, config: &PoolConfig) {
         let these_rules = request.caches.last_ceiling().unwrap_or(0);
         let full = request.outcome.reusable_prefix();
         if config.cache.profile == Profile::Sglang {
@@ -58,7 +58,7 @@ impl Ceilings {
                 let headless = HybridRules { draft_tokens: 0, ..rules.clone() };
                 self.headless = HybridCache::never_evicting(config.cache.max_tracked_pages, headless).ok();
             }
-            let rules = HybridRules { retention: Retention::All, ..rules };
+            let rules = HybridRules { retention: BlockRetention::All, ..rules };
             // Cannot fail where the pool's own rules hold: without an interval there is less to contradict.
             self.dense = HybridCache::never_evicting(config.cache.max_tracked_pages, rules).ok();
         }
@@ -110,7 +110,7 @@ pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
 }
 
 /// A request that the pool has taken.
-pub(super) struct Followed<'a> {
+pub(super) struct CeilingRequest<'a> {
     pub(super) event: &'a RequestEvent<'a>,
     pub(super) outcome: &'a Outcome,
     pub(super) caches: &'a CacheBank,

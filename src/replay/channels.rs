@@ -1,7 +1,7 @@
 //! What goes into a reading of the traces besides their files, and what comes out of it row by row.
 
-use super::Findings;
-use super::ledger::Ledger;
+use super::TraceFindings;
+use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
 use kvset_formats::trace::{Recording, TraceRow};
 
@@ -14,7 +14,7 @@ pub trait RowCensus {
     fn row(&mut self, row: &TraceRow<'_>);
 
     /// The trace is at its end, whether or not a row of it could be used.
-    fn end(&mut self, findings: &Findings, ledger: &Ledger);
+    fn end(&mut self, findings: &TraceFindings, ledger: &EngineLedger);
 }
 
 /// The channels of a reading.

@@ -3,7 +3,7 @@
 use super::Replay;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
-    Caveats, Distribution, History, HistoryRecorder, OtherEnd, PoolReport, ReportInput, WindowRow,
+    Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, ReportInput, ShownDistribution, WindowRow,
 };
 use crate::present::questions::{PrefillCost, QuestionSections};
 use crate::present::{questions, words};
@@ -26,9 +26,9 @@ const MOST_NAME: usize = 24;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReplayHistory {
     /// How the estimate over the last 3,000 requests moved.
-    pub history: History,
+    pub history: PoolEstimates,
     /// Every counted request's requirement at the first target ratio.
-    pub distribution: Distribution,
+    pub distribution: ShownDistribution,
 }
 
 impl ReplayHistory {
@@ -37,7 +37,7 @@ impl ReplayHistory {
         let last = recent(pool, rows);
         Self {
             history: recorder.finish(last.as_ref().map(|estimate| (estimate, requests))),
-            distribution: Distribution::of(&pool.requirements_since_start(0)),
+            distribution: ShownDistribution::of(&pool.requirements_since_start(0)),
         }
     }
 }
@@ -176,13 +176,13 @@ fn uncounted(replay: &Replay) -> PoolReport {
         recommended: Vec::new(),
         required: Vec::new(),
         in_flight: None,
-        distribution: Distribution::default(),
+        distribution: ShownDistribution::default(),
         capacities: Vec::new(),
         counted: Vec::new(),
         provisioned: None,
         trend_windows: 0,
         plan: None,
-        history: History::default(),
+        history: PoolEstimates::default(),
         windows: Vec::new(),
         bound_pages: None,
         caveats: Caveats::default(),

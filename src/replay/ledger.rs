@@ -8,7 +8,7 @@ const SHOWN_BAD_ROWS: usize = 5;
 
 /// What one engine made of the rows of a trace, over all pools.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger {
+pub struct EngineLedger {
     /// Rows met, bad ones too.
     pub rows: u64,
     /// Requests accepted.
@@ -42,7 +42,7 @@ fn without_numbers(reason: &str) -> String {
     text
 }
 
-impl Ledger {
+impl EngineLedger {
     /// Counts a row that is passed over.
     pub(super) fn refuse(&mut self, place: impl FnOnce() -> String, reason: &dyn std::fmt::Display) {
         (self.rows, self.rejected) = (self.rows + 1, self.rejected + 1);

@@ -4,7 +4,7 @@
 //! that is covered least gets what its next request requires, until that does not fit; then the next one. So the least
 //! coverage is as large as any split could make it, and no pool can be given more.
 
-use crate::present::pool::Distribution;
+use crate::present::pool::ShownDistribution;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub struct Demand<'a> {
     /// Pages to be added to each requirement that is not zero: room for requests in flight where that is no part of them.
     pub room_pages: u64,
     /// What its requests require.
-    pub requirements: &'a Distribution,
+    pub requirements: &'a ShownDistribution,
 }
 
 /// The part of a pool.
@@ -36,7 +36,7 @@ pub struct PoolPart {
 
 /// What all pools together require for one coverage of each.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Together {
+pub struct CombinedRequirement {
     /// The share of each pool's requests.
     pub coverage: Ratio,
     /// The sum of the parts; absent where one is beyond the tracked bound.
@@ -53,7 +53,7 @@ pub struct MemorySplit {
     /// The parts, in the order of the pools.
     pub pools: Vec<PoolPart>,
     /// What it takes to cover the same share of each pool's requests.
-    pub together: Vec<Together>,
+    pub together: Vec<CombinedRequirement>,
 }
 
 /// A pool while memory is handed out.
@@ -144,7 +144,7 @@ impl MemorySplit {
             bytes: pool.pages * pool.demand.page_bytes,
             coverage: if pool.requests == 0 { 1.0 } else { pool.covered as f64 / pool.requests as f64 },
         };
-        let together = |coverage: &Ratio| Together {
+        let together = |coverage: &Ratio| CombinedRequirement {
             coverage: *coverage,
             bytes: demands.iter().map(|demand| demand.bytes_for(*coverage)).sum(),
         };
@@ -163,7 +163,7 @@ mod tests {
     use crate::present::pool::RequirementStep;
     use proptest::prelude::*;
 
-    fn distribution(needs: &[u64]) -> Distribution {
+    fn distribution(needs: &[u64]) -> ShownDistribution {
         let mut sorted = needs.to_vec();
         sorted.sort_unstable();
         let mut steps: Vec<RequirementStep> = Vec::new();
@@ -173,10 +173,10 @@ mod tests {
                 _ => steps.push(RequirementStep { pages, requests: 1 }),
             }
         }
-        Distribution { steps, beyond_bound: 0 }
+        ShownDistribution { steps, beyond_bound: 0 }
     }
 
-    fn demand(requirements: &Distribution, page_bytes: u64) -> Demand<'_> {
+    fn demand(requirements: &ShownDistribution, page_bytes: u64) -> Demand<'_> {
         Demand { pool: "p".to_owned(), page_bytes, room_pages: 0, requirements }
     }
 

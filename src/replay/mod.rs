@@ -41,24 +41,24 @@ use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
 use kvset_formats::trace::{
-    AheadReader, Format, Order, Progress, ReadOptions, Recording, TimeFacts, TraceError, TraceRow,
+    AheadReader, Format, ReadOptions, ReadProgress, Recording, RowOrder, TimeFacts, TraceError, TraceRow,
 };
 use per_request::PerRequest;
-use reading::{PoolRuns, Reading, TraceFacts, UNNAMED, listed as listed_names};
-use run::Run;
+use reading::{PoolRuns, TraceFacts, TraceReading, UNNAMED, listed as listed_names};
+use run::ReplayRun;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use ahead::cores;
 pub use answer_reuse::WithAnswers;
-pub use below::{Below, BelowHits, TierBelow};
+pub use below::{BelowHits, BelowOption, TierBelow};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;
 pub use history::{ReplayHistory, pool_report, report_input};
-pub use ledger::Ledger;
-pub use log::{LogEntry, LogFacts, PageSizeError, Path, Prompts, RequestLog, SegmentView};
+pub use ledger::EngineLedger;
+pub use log::{LogEntry, LogFacts, PageSizeError, PromptPath, PromptTree, RequestLog, SegmentView};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
@@ -107,7 +107,7 @@ pub struct Extras {
     /// Splits by quota to price.
     pub quotas: Vec<Quota>,
     /// Tiers under the engine's own cache, from the fastest, and what their engines are reported.
-    pub below: Vec<Below>,
+    pub below: Vec<BelowOption>,
     /// See `below`.
     pub below_rules: EngineRules,
     /// Whether it is counted what restarts lose.
@@ -116,7 +116,7 @@ pub struct Extras {
 
 impl ReplayOptions {
     /// How to read in this order. A model that is requested is a pool of its own.
-    fn read_in(&self, order: Order) -> ReadOptions {
+    fn read_in(&self, order: RowOrder) -> ReadOptions {
         let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
         ReadOptions { order, weka_models_apart, ..self.read.clone() }
     }
@@ -327,7 +327,7 @@ pub struct PoolReplay {
 pub fn replay(
     options: &ReplayOptions,
     per_request: Option<&mut dyn RowSink>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Replay, ReplayError> {
     let pools = replay_pools(options, per_request, false, progress)?;
     Ok(only(pools, "kvset replay of one pool")?.replay)
@@ -342,7 +342,7 @@ pub fn replay_engines(
     options: &ReplayOptions,
     engines: &[Profile],
     for_report: bool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
     let config = |profile: &Profile| PoolConfig {
         cache: options.pool.cache.with_profile(*profile),
@@ -361,7 +361,7 @@ pub fn replay_engines(
 pub fn replay_for_report(
     options: &ReplayOptions,
     per_request: Option<&mut dyn RowSink>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<(Replay, ReplayHistory), ReplayError> {
     let pool = only(replay_pools(options, per_request, true, progress)?, "kvset replay of one pool")?;
     Ok((pool.replay, pool.history))
@@ -375,7 +375,7 @@ pub fn replay_pools(
     options: &ReplayOptions,
     per_request: Option<&mut dyn RowSink>,
     for_report: bool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<PoolReplay>, ReplayError> {
     let channels = Channels { per_request: per_request.map(PerRequest::new), ..Channels::default() };
     replay_through(options, channels, for_report, progress)
@@ -389,7 +389,7 @@ pub fn replay_counted(
     options: &ReplayOptions,
     recording: Option<&Recording>,
     census: &mut dyn RowCensus,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<PoolReplay>, ReplayError> {
     let channels = Channels { recording, census: Some(census), ..Channels::default() };
     replay_through(options, channels, false, progress)
@@ -399,7 +399,7 @@ fn replay_through(
     options: &ReplayOptions,
     channels: Channels<'_>,
     for_report: bool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<PoolReplay>, ReplayError> {
     let engines = [options.pool.clone()];
     let replayed = replay_all(options, &engines, channels, for_report, progress)?;
@@ -424,12 +424,13 @@ fn replay_all(
     engines: &[PoolConfig],
     channels: Channels<'_>,
     for_report: bool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<Replayed>, ReplayError> {
-    let start = move |pool: &PoolConfig| Run::new(options, pool, for_report.then(HistoryRecorder::default));
+    let start =
+        move |pool: &PoolConfig| ReplayRun::new(options, pool, for_report.then(HistoryRecorder::default));
     let known = TraceFacts::of(options)?;
-    let (reading, findings) = Reading::read(options, known, engines, &start, channels, progress)?;
-    let Reading { pools, ledgers, .. } = reading;
+    let (reading, findings) = TraceReading::read(options, known, engines, &start, channels, progress)?;
+    let TraceReading { pools, ledgers, .. } = reading;
     ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;
     let (rejected, passed_over) =
         (ledgers.first().map_or(0, |ledger| ledger.rejected), &findings.passed_over);
@@ -493,7 +494,7 @@ impl Named for Replayed {
 
 /// What the reader found out about the trace.
 #[derive(Debug, Clone, Default)]
-pub struct Findings {
+pub struct TraceFindings {
     /// The formats of its files, each once.
     pub formats: Vec<Format>,
     /// When its requests came.
@@ -504,7 +505,7 @@ pub struct Findings {
     pub passed_over: BTreeMap<&'static str, u64>,
 }
 
-impl Findings {
+impl TraceFindings {
     /// Those of a trace that was read to its end.
     fn of(reader: &AheadReader) -> Self {
         Self {

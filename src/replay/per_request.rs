@@ -10,7 +10,7 @@ use std::io::{self, Seek as _, Write};
 
 /// One line. Numbers beyond the tracked bound are `null`.
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+struct RequestRow<'a> {
     index: u64,
     /// The pool, where the trace names one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ impl<'a> PerRequest<'a> {
         theoretical_prefix_hits: u64,
         has_requirement: bool,
     ) -> io::Result<()> {
-        let row = Row {
+        let row = RequestRow {
             index: self.index,
             pool,
             pages,

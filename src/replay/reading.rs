@@ -8,14 +8,14 @@
 //! engine.
 
 use super::channels::Channels;
-use super::ledger::Ledger;
+use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
-use super::run::{Run, Surroundings};
-use super::{Findings, ReplayError, ReplayOptions, WarmUp};
+use super::run::{ReplayRun, RunContext};
+use super::{ReplayError, ReplayOptions, TraceFindings, WarmUp};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::units::ratio::Ratio;
-use kvset_formats::trace::{self, Order, Progress, Together, TraceError, TraceItem, TraceRow};
+use kvset_formats::trace::{self, ItemGroup, ReadProgress, RowOrder, TraceError, TraceItem, TraceRow};
 use std::sync::Arc;
 
 /// Most pools of a trace.
@@ -25,7 +25,7 @@ pub(super) const MAX_POOLS: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TraceFacts {
     /// The order to read it in.
-    pub order: Order,
+    pub order: RowOrder,
     /// The number of leading requests that only warm the cache.
     pub warm_up: u64,
 }
@@ -37,7 +37,7 @@ impl TraceFacts {
     /// A share of the requests of standard input is requested, or the traces cannot be read.
     pub fn of(options: &ReplayOptions) -> Result<Self, ReplayError> {
         // A stream is read once: its requests are held back from the first one on.
-        let order = if options.has_stream() { Order::Arrival } else { Order::Expected };
+        let order = if options.has_stream() { RowOrder::Arrival } else { RowOrder::Expected };
         let share = match options.warm_up {
             WarmUp::Share(share) if share != Ratio::ZERO => share,
             WarmUp::Share(_) => return Ok(Self { order, warm_up: 0 }),
@@ -47,18 +47,18 @@ impl TraceFacts {
             return Err(ReplayError::ShareOfStream);
         }
         let (requests, is_in_order) = survey(options)?;
-        let order = if is_in_order { Order::Expected } else { Order::Arrival };
+        let order = if is_in_order { RowOrder::Expected } else { RowOrder::Arrival };
         Ok(Self { order, warm_up: share.share_of(requests) })
     }
 }
 
 /// How many requests the traces have that are replayed, and whether they came in the order of the traces.
 fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
-    let read = options.read_in(Order::Written);
+    let read = options.read_in(RowOrder::Written);
     let mut reader = trace::open_ahead(&options.traces, &read, options.threads, &[])?;
     let mut requests = 0;
     loop {
-        let Together { items, .. } = reader.next_items()?;
+        let ItemGroup { items, .. } = reader.next_items()?;
         if items.is_empty() {
             return Ok((requests, reader.is_in_order()));
         }
@@ -69,16 +69,16 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
 }
 
 /// A reading of the traces.
-pub(super) struct Reading<'a, 'w> {
+pub(super) struct TraceReading<'a, 'w> {
     options: &'a ReplayOptions,
     known: TraceFacts,
     /// How each pool is estimated, by engine.
     engines: &'a [PoolConfig],
     /// Makes the run of a pool.
-    start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
+    start: &'a dyn Fn(&PoolConfig) -> Result<ReplayRun, ReplayError>,
     pub pools: Vec<PoolRuns>,
     /// What each engine made of the rows, over all pools.
-    pub ledgers: Vec<Ledger>,
+    pub ledgers: Vec<EngineLedger>,
     channels: Channels<'w>,
     /// Pools of requests that are not replayed.
     others: Vec<Box<str>>,
@@ -88,10 +88,10 @@ pub(super) struct Reading<'a, 'w> {
 pub(super) struct PoolRuns {
     /// The name of its model; nothing where rows name none.
     pub name: Option<Box<str>>,
-    pub runs: Vec<Run>,
+    pub runs: Vec<ReplayRun>,
 }
 
-impl<'a, 'w> Reading<'a, 'w> {
+impl<'a, 'w> TraceReading<'a, 'w> {
     /// Reads the traces, anew where the reading has to begin again. `start` makes the run of a pool.
     ///
     /// # Errors
@@ -100,10 +100,10 @@ impl<'a, 'w> Reading<'a, 'w> {
         options: &'a ReplayOptions,
         known: TraceFacts,
         engines: &'a [PoolConfig],
-        start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
+        start: &'a dyn Fn(&PoolConfig) -> Result<ReplayRun, ReplayError>,
         channels: Channels<'w>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Self, Findings), ReplayError> {
+        progress: &mut dyn FnMut(ReadProgress),
+    ) -> Result<(Self, TraceFindings), ReplayError> {
         let mut reading = Self {
             options,
             known,
@@ -120,7 +120,7 @@ impl<'a, 'w> Reading<'a, 'w> {
             reading.begin()?;
             match reading.read_once(progress) {
                 Ok(findings) => break findings,
-                Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.known.order = Order::Arrival,
+                Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.known.order = RowOrder::Arrival,
                 Err(error) => return Err(error),
             }
         };
@@ -131,7 +131,7 @@ impl<'a, 'w> Reading<'a, 'w> {
     fn begin(&mut self) -> Result<(), ReplayError> {
         self.pools.clear();
         self.others.clear();
-        self.ledgers = self.engines.iter().map(|_| Ledger::default()).collect();
+        self.ledgers = self.engines.iter().map(|_| EngineLedger::default()).collect();
         self.channels.begin().map_err(ReplayError::PerRequest)
     }
 
@@ -150,11 +150,11 @@ impl<'a, 'w> Reading<'a, 'w> {
         Ok(())
     }
 
-    fn read_once(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Findings, ReplayError> {
+    fn read_once(&mut self, progress: &mut dyn FnMut(ReadProgress)) -> Result<TraceFindings, ReplayError> {
         let order = self.known.order;
         let mut ranged: Vec<_> = self.engines.iter().cloned().map(Arc::new).collect();
         // Requests that are held back are in no range of the trace.
-        if order == Order::Arrival || ranged.iter().all(|config| RangePool::new(config).is_err()) {
+        if order == RowOrder::Arrival || ranged.iter().all(|config| RangePool::new(config).is_err()) {
             ranged.clear();
         }
         let read = self.options.read_in(order);
@@ -164,7 +164,7 @@ impl<'a, 'w> Reading<'a, 'w> {
             None => trace::open_ahead(&self.options.traces, &read, threads, &ranged)?,
         };
         loop {
-            let Together { items, ranges } = reader.next_items()?;
+            let ItemGroup { items, ranges } = reader.next_items()?;
             if items.is_empty() {
                 break;
             }
@@ -172,7 +172,7 @@ impl<'a, 'w> Reading<'a, 'w> {
             progress(reader.progress());
         }
         progress(reader.progress());
-        let findings = Findings::of(&reader);
+        let findings = TraceFindings::of(&reader);
         if let (Some(census), Some(ledger)) = (&mut self.channels.census, self.ledgers.first()) {
             census.end(&findings, ledger);
         }
@@ -225,7 +225,7 @@ impl<'a, 'w> Reading<'a, 'w> {
             let at = self.pool(rows[0].pool)?;
             for (run, ledger) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers) {
                 let (warm_up, per_request) = (self.known.warm_up, self.channels.per_request.as_mut());
-                run.observe_rows(rows, Surroundings { ledger, per_request, warm_up })?;
+                run.observe_rows(rows, RunContext { ledger, per_request, warm_up })?;
             }
         }
         Ok(())

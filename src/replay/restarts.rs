@@ -7,7 +7,7 @@ use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::question::{QuestionFigures, QuestionPool};
-use kvset_core::questions::restarts::{FoundPages, RestartsObserver, RestartsSize};
+use kvset_core::questions::restarts::{RestartsObserver, RestartsRequest, RestartsSize};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -15,7 +15,7 @@ use kvset_formats::trace::{TimeFacts, TraceClock};
 
 /// The restarts of one pool.
 #[derive(Debug)]
-pub(super) struct Restarts {
+pub(super) struct ReplayRestarts {
     rate: Option<PrefillRate>,
     prices: Prices,
     provisioned: Option<CapacitySpec>,
@@ -24,7 +24,7 @@ pub(super) struct Restarts {
     log: Option<RestartsLog>,
 }
 
-impl Restarts {
+impl ReplayRestarts {
     /// Nothing yet; none where nobody asks for it.
     pub(super) fn new(options: &ReplayOptions) -> Option<Self> {
         options.extras.restarts.then(|| Self {
@@ -63,7 +63,7 @@ impl Restarts {
                 none.insert(RestartsLog::new(observer, capacities.len()))
             }
         };
-        Ok(log.add(FoundPages::of(event, number, page_size, outcome), counted)?)
+        Ok(log.add(RestartsRequest::of(event, number, page_size, outcome), counted)?)
     }
 
     /// What they come to, at what is provisioned and what is recommended.

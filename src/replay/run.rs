@@ -3,21 +3,21 @@
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
 use super::below::Tiers;
-use super::ceiling::{Ceilings, Followed, has_ceiling};
+use super::ceiling::{CeilingRequest, Ceilings, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
-use super::ledger::Ledger;
+use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
 use super::questions::{self, NamedFields};
-use super::restarts::Restarts;
+use super::restarts::ReplayRestarts;
 use super::search::Sufficiency;
 use super::worth::{CacheWorth, RoutedTally};
-use super::{CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions};
+use super::{CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, TraceFindings};
 use crate::present::pool::HistoryRecorder;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
-    History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
+    ObserveError, PoolConfigs, PoolHistory as LogHistory, PoolRecord, PoolSet, PoolSetConfig,
 };
 use kvset_core::pool::{Pool, PoolRange, Refusal};
 use kvset_core::questions::costs::Prices;
@@ -40,8 +40,8 @@ fn is_reading_due(requests: u64) -> bool {
 const READINGS: u64 = 32;
 
 /// What runs have in common while rows are observed.
-pub(super) struct Surroundings<'a, 'w> {
-    pub ledger: &'a mut Ledger,
+pub(super) struct RunContext<'a, 'w> {
+    pub ledger: &'a mut EngineLedger,
     /// Where each counted request's row goes.
     pub per_request: Option<&'a mut PerRequest<'w>>,
     /// Leading requests of the trace that only warm the caches.
@@ -49,7 +49,7 @@ pub(super) struct Surroundings<'a, 'w> {
 }
 
 /// A replay under way.
-pub(super) struct Run {
+pub(super) struct ReplayRun {
     pools: PoolSet,
     config: Arc<PoolConfig>,
     recorder: Option<HistoryRecorder>,
@@ -63,7 +63,7 @@ pub(super) struct Run {
     prices: Prices,
     /// The same of the replicas behind each router.
     routed: Vec<RoutedTally>,
-    restarts: Option<Restarts>,
+    restarts: Option<ReplayRestarts>,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
@@ -84,7 +84,7 @@ pub(super) struct Run {
     wanted: Vec<WindowKind>,
 }
 
-impl Run {
+impl ReplayRun {
     /// A replay that has seen nothing.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Run {
             worth: CacheWorth::new(options),
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
-            restarts: Restarts::new(options),
+            restarts: ReplayRestarts::new(options),
             ceilings,
             below: Tiers::new(&options.extras.below, &options.extras.below_rules),
             sufficiency: None,
@@ -186,7 +186,7 @@ impl Run {
     pub(super) fn observe_rows(
         &mut self,
         rows: &[TraceRow<'_>],
-        mut with: Surroundings<'_, '_>,
+        mut with: RunContext<'_, '_>,
     ) -> Result<(), ReplayError> {
         for (at, row) in rows.iter().enumerate() {
             serve_ahead(&mut self.pools, &rows[at..], self.threads);
@@ -195,7 +195,7 @@ impl Run {
         Ok(())
     }
 
-    fn observe(&mut self, row: &TraceRow<'_>, with: &mut Surroundings<'_, '_>) -> Result<(), ReplayError> {
+    fn observe(&mut self, row: &TraceRow<'_>, with: &mut RunContext<'_, '_>) -> Result<(), ReplayError> {
         let event = &row.event;
         let counted = with.ledger.accepted >= with.warm_up;
         let offset = Offset(self.rows as i64);
@@ -248,7 +248,7 @@ impl Run {
         }
         let event = &row.event;
         if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
-            ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
+            ceilings.observe(&CeilingRequest { event, outcome, caches, page_size, counted }, &self.config);
         }
         if let Some(below) = &mut self.below {
             let observed = below.observe(pool, event, counted);
@@ -294,7 +294,7 @@ impl Run {
         }
     }
 
-    fn refuse(&mut self, row: &TraceRow<'_>, reason: &dyn std::fmt::Display, ledger: &mut Ledger) {
+    fn refuse(&mut self, row: &TraceRow<'_>, reason: &dyn std::fmt::Display, ledger: &mut EngineLedger) {
         (self.rows, self.rejected) = (self.rows + 1, self.rejected + 1);
         ledger.refuse(|| format!("{}, line {}", row.file, row.line), reason);
     }
@@ -303,7 +303,7 @@ impl Run {
     ///
     /// # Errors
     /// What cannot be known.
-    pub(super) fn finish(mut self, findings: &Findings) -> Result<(Replay, ReplayHistory), ReplayError> {
+    pub(super) fn finish(mut self, findings: &TraceFindings) -> Result<(Replay, ReplayHistory), ReplayError> {
         let end = Offset(self.rows as i64);
         let recorder = self.recorder.take();
         let pool = self.pool();

@@ -5,7 +5,7 @@
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
 use super::channels::Channels;
-use super::{Reading, ReplayError, ReplayOptions, Run, TraceFacts};
+use super::{ReplayError, ReplayOptions, ReplayRun, TraceFacts, TraceReading};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
 use kvset_core::request::outcome::Outcome;
@@ -13,7 +13,7 @@ use kvset_core::units::capacity::{CapacitySpec, coarse_grid};
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
 use kvset_core::units::{PageBytes, PageCount};
-use kvset_formats::trace::Progress;
+use kvset_formats::trace::ReadProgress;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -171,7 +171,7 @@ impl SatisfiedRequests {
 /// [`ReplayError`]; the trace cannot be read several times, or not at all.
 pub fn search(
     options: &ReplayOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<SearchResult, ReplayError> {
     if options.has_stream() {
         return Err(ReplayError::SearchOfStream);
@@ -188,13 +188,13 @@ pub fn search(
         options.pool.windows = vec![WindowKind::All];
         (options.extras, options.pool.questions) = Default::default();
         let start = |pool: &PoolConfig| {
-            let mut run = Run::new(&options, pool, None)?;
+            let mut run = ReplayRun::new(&options, pool, None)?;
             run.count_sufficient();
             Ok(run)
         };
         let engines = [options.pool.clone()];
         let (mut reading, _) =
-            Reading::read(&options, known, &engines, &start, Channels::default(), progress)?;
+            TraceReading::read(&options, known, &engines, &start, Channels::default(), progress)?;
         // Of several pools nothing is searched.
         for run in reading.pools.iter_mut().flat_map(|pool| &mut pool.runs) {
             tried.add(&capacities, &run.take_sufficient());

@@ -1,7 +1,7 @@
 //! The log: on standard error, for people or for machines.
 
 use crate::present::words::{in_order, json_in_order};
-use kvset_settings::{Log, LogFormat};
+use kvset_settings::{LogFormat, LogSettings};
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing_subscriber::EnvFilter;
@@ -22,11 +22,11 @@ pub enum LoggingError {
 ///
 /// # Errors
 /// The directives cannot be read, or there is a log already.
-pub fn init(log: &Log) -> Result<(), LoggingError> {
+pub fn init(log: &LogSettings) -> Result<(), LoggingError> {
     let is_json = log.format == LogFormat::Json;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(log.level.as_str())?)
-        .with_writer(move || InOrder { out: std::io::stderr(), is_json })
+        .with_writer(move || OrderedLines { out: std::io::stderr(), is_json })
         .with_ansi(colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()));
     match log.format {
         LogFormat::Text => builder.try_init(),
@@ -38,12 +38,12 @@ pub fn init(log: &Log) -> Result<(), LoggingError> {
 }
 
 /// Lines of the log without what would reorder them: names of pools and topics stand in them.
-struct InOrder<W> {
+struct OrderedLines<W> {
     out: W,
     is_json: bool,
 }
 
-impl<W: io::Write> io::Write for InOrder<W> {
+impl<W: io::Write> io::Write for OrderedLines<W> {
     /// A line comes in one piece.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
@@ -95,7 +95,7 @@ mod tests {
     fn a_name_in_a_line_of_the_log_does_not_reorder_it() {
         use std::io::Write as _;
         for (is_json, expected) in [(false, "pool a\u{fffd}b"), (true, "pool a\\u202eb")] {
-            let mut writer = InOrder { out: Vec::new(), is_json };
+            let mut writer = OrderedLines { out: Vec::new(), is_json };
             writer.write_all("pool a\u{202e}b".as_bytes()).expect("memory");
             assert_eq!(String::from_utf8_lossy(&writer.out), expected);
         }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_second_log_is_refused() {
-        let log = Log::default();
+        let log = LogSettings::default();
         let outcomes = [init(&log), init(&log)];
         assert!(matches!(outcomes[1], Err(LoggingError::Taken(_))));
     }

@@ -4,7 +4,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows; its name ends in `_total`.
     Counter,
     /// A present value.
@@ -15,7 +15,7 @@ pub enum Kind {
 
 /// What a metric counts; its name ends in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum MetricUnit {
     /// Bytes.
     Bytes,
     /// Pages of the pool.
@@ -34,7 +34,7 @@ pub enum Unit {
     Info,
 }
 
-impl Unit {
+impl MetricUnit {
     /// What names end in, before `_total`; `None` where the metric's own name says what is counted.
     pub fn suffix(self) -> Option<&'static str> {
         match self {
@@ -56,9 +56,9 @@ pub struct Metric {
     /// Full name.
     pub name: &'static str,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it counts.
-    pub unit: Unit,
+    pub unit: MetricUnit,
     /// Names of its labels; their values are bounded by the configuration.
     pub labels: &'static [&'static str],
     /// What it means.
@@ -68,19 +68,19 @@ pub struct Metric {
 impl Metric {
     /// The counter with these label values, in the order of [`Metric::labels`].
     pub fn counter(&self, values: &[&str]) -> Counter {
-        debug_assert_eq!(self.kind, Kind::Counter, "{} is no counter", self.name);
+        debug_assert_eq!(self.kind, MetricKind::Counter, "{} is no counter", self.name);
         metrics::counter!(self.name, self.labelled(values))
     }
 
     /// The gauge with these label values, in the order of [`Metric::labels`].
     pub fn gauge(&self, values: &[&str]) -> Gauge {
-        debug_assert_eq!(self.kind, Kind::Gauge, "{} is no gauge", self.name);
+        debug_assert_eq!(self.kind, MetricKind::Gauge, "{} is no gauge", self.name);
         metrics::gauge!(self.name, self.labelled(values))
     }
 
     /// The histogram with these label values, in the order of [`Metric::labels`].
     pub fn histogram(&self, values: &[&str]) -> Histogram {
-        debug_assert!(matches!(self.kind, Kind::Histogram(_)), "{} is no histogram", self.name);
+        debug_assert!(matches!(self.kind, MetricKind::Histogram(_)), "{} is no histogram", self.name);
         metrics::histogram!(self.name, self.labelled(values))
     }
 
@@ -93,9 +93,9 @@ impl Metric {
     /// Tells the recorder what the metric means.
     pub(super) fn describe(&self) {
         match self.kind {
-            Kind::Counter => metrics::describe_counter!(self.name, self.help),
-            Kind::Gauge => metrics::describe_gauge!(self.name, self.help),
-            Kind::Histogram(_) => metrics::describe_histogram!(self.name, self.help),
+            MetricKind::Counter => metrics::describe_counter!(self.name, self.help),
+            MetricKind::Gauge => metrics::describe_gauge!(self.name, self.help),
+            MetricKind::Histogram(_) => metrics::describe_histogram!(self.name, self.help),
         }
     }
 }

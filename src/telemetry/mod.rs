@@ -20,7 +20,7 @@ mod shown;
 
 pub use health::{Health, HealthBounds};
 pub use labels::PoolLabels;
-pub use metric::{Kind, Metric, Unit};
+pub use metric::{Metric, MetricKind, MetricUnit};
 pub use process::set_fingerprint;
 pub use recorder::{RecorderError, recorder};
 pub use server::{Server, ServerError};

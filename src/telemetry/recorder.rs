@@ -1,7 +1,7 @@
 //! The recorder that collects metrics in Prometheus' form.
 
 use super::catalog::ALL;
-use super::metric::Kind;
+use super::metric::MetricKind;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 use metrics_util::MetricKindMask;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct RecorderError(#[from] BuildError);
 pub fn recorder() -> Result<PrometheusRecorder, RecorderError> {
     let mut builder = PrometheusBuilder::new().idle_timeout(MetricKindMask::GAUGE, Some(FORGET_GAUGES_AFTER));
     for metric in ALL {
-        if let Kind::Histogram(bounds) = metric.kind {
+        if let MetricKind::Histogram(bounds) = metric.kind {
             builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), bounds)?;
         }
     }

@@ -26,7 +26,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the answers are made from.
 #[derive(Clone)]
-struct Facts {
+struct ServerFacts {
     metrics: PrometheusHandle,
     health: Arc<Health>,
     bounds: HealthBounds,
@@ -80,7 +80,7 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let hosts = KnownHosts::of(address, hosts);
         let upkeep = metrics.clone();
-        let router = router(Facts { metrics, health, bounds }, further, hosts);
+        let router = router(ServerFacts { metrics, health, bounds }, further, hosts);
         let serve = move || runtime.block_on(serve(listener, router, upkeep, stopped));
         let thread = std::thread::Builder::new().name("kvset-http".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
@@ -114,7 +114,7 @@ impl Drop for Server {
 }
 
 /// Everything that is served, to those who ask for a known host.
-fn router(facts: Facts, further: Router, hosts: Option<KnownHosts>) -> Router {
+fn router(facts: ServerFacts, further: Router, hosts: Option<KnownHosts>) -> Router {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(live))
@@ -165,18 +165,18 @@ fn report(ended: Result<io::Result<()>, tokio::task::JoinError>) {
     }
 }
 
-async fn metrics(State(facts): State<Facts>) -> impl IntoResponse {
+async fn metrics(State(facts): State<ServerFacts>) -> impl IntoResponse {
     process::show();
     let is_ready = facts.health.ready(facts.bounds).is_ok();
     catalog::READY.gauge(&[]).set(if is_ready { 1.0 } else { 0.0 });
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], facts.metrics.render())
 }
 
-async fn live(State(facts): State<Facts>) -> impl IntoResponse {
+async fn live(State(facts): State<ServerFacts>) -> impl IntoResponse {
     answer(facts.health.live(facts.bounds))
 }
 
-async fn ready(State(facts): State<Facts>) -> impl IntoResponse {
+async fn ready(State(facts): State<ServerFacts>) -> impl IntoResponse {
     answer(facts.health.ready(facts.bounds))
 }
 

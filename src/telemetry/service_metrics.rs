@@ -9,9 +9,9 @@ use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_kafka::kafka::statistics::{self, Client};
+use kvset_kafka::kafka::statistics::{self, ClientRole};
 use kvset_pipeline::publish::FailureKind;
-use kvset_pipeline::task::{Counts, PoolTime};
+use kvset_pipeline::task::{PoolTime, TaskCounts};
 use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ pub struct ServiceMetrics {
     health: Arc<Health>,
     /// Whether there are snapshots whose age says something.
     keeps_state: bool,
-    inner: Mutex<Inner>,
+    inner: Mutex<MetricsState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct MetricsState {
     labels: PoolLabels,
     tenants: TenantLabels,
     provisioned: Provisioned,
@@ -83,7 +83,7 @@ impl ServiceMetrics {
     /// Metrics for at most this many pools, alongside what these hold today; health as the events tell it.
     pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
-        let inner = Inner {
+        let inner = MetricsState {
             labels,
             tenants: TenantLabels::default(),
             provisioned,
@@ -234,7 +234,7 @@ impl Observer for ServiceMetrics {
     }
 }
 
-impl Inner {
+impl MetricsState {
     /// Another member counts from here on.
     fn given_up(&mut self, partition: Partition) {
         self.restoring.remove(&partition);
@@ -262,7 +262,7 @@ impl Inner {
         }
     }
 
-    fn progress(&mut self, partition: Partition, counts: &Counts) {
+    fn progress(&mut self, partition: Partition, counts: &TaskCounts) {
         let number = partition.to_string();
         metric::CONSUMED_RECORDS.counter(&[&number]).increment(counts.records);
         metric::CONSUMED_BYTES.counter(&[&number]).increment(counts.bytes);
@@ -373,7 +373,7 @@ fn count_published(outputs: &[&OutputRecord]) {
 
 /// Shows what the clients report on themselves.
 fn show_clients() {
-    for client in Client::ALL {
+    for client in ClientRole::ALL {
         let (found, labels) = (statistics::figures(client), [client.name()]);
         metric::CLIENT_RECEIVED_BYTES.counter(&labels).absolute(found.received_bytes);
         metric::CLIENT_SENT_BYTES.counter(&labels).absolute(found.sent_bytes);

@@ -6,7 +6,7 @@
 use super::Setup;
 use crate::replay::{LogFacts, RequestLog, TierBelow};
 use kvset_core::engines::below::Store;
-use kvset_core::engines::hybrid::Retention;
+use kvset_core::engines::hybrid::BlockRetention;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::sglang::WritePolicy;
@@ -119,8 +119,12 @@ fn engine_rules(base: &Setup) -> Vec<Change> {
     let mut all = Vec::new();
     if profile == Profile::Vllm && !rules.attention.is_full() {
         let page = base.page_size.get();
-        let intervals =
-            [Retention::Ends, Retention::All, Retention::Every(8 * page), Retention::Every(64 * page)];
+        let intervals = [
+            BlockRetention::Ends,
+            BlockRetention::All,
+            BlockRetention::Every(8 * page),
+            BlockRetention::Every(64 * page),
+        ];
         for interval in intervals.into_iter().filter(|interval| *interval != rules.retention_interval) {
             let set = move |rules: &mut EngineRules| rules.retention_interval = interval;
             all.push(Change::rule(Topic::RetentionInterval, format!("--retention-interval {interval}"), set));

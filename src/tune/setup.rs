@@ -1,7 +1,7 @@
 //! A configuration of a cache, and what it finds of a log.
 
 use super::{Base, Cost, Exactness, TuneError, scaled};
-use crate::replay::{Below, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
+use crate::replay::{BelowOption, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
 use kvset_core::engines::below::Store;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
@@ -255,7 +255,7 @@ impl Setup {
     /// # Errors
     /// There is no such tier.
     pub fn add_tier(&mut self, name: &str, times: u64) -> Result<(), String> {
-        let below: Below = format!("{name}:{}", scaled(&self.capacity(), times, 1)).parse()?;
+        let below: BelowOption = format!("{name}:{}", scaled(&self.capacity(), times, 1)).parse()?;
         if below.tier == TierBelow::Hicache {
             self.options.pool.cache.rules.hicache = Some(below.capacity.clone());
         }

@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 use kvset::kafka::mock::MockBroker;
-use kvset::kafka::reader::{From, Reader};
+use kvset::kafka::reader::{From, TopicReader};
 use std::io::Read as _;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn a_place_that_cannot_be_written_is_named() {
 /// The values of the first `count` records of the topic's only partition.
 fn values(broker: &MockBroker, topic: &str, count: usize) -> Vec<Vec<u8>> {
     let wait = Duration::from_secs(30);
-    let mut reader = Reader::open(&broker.connection(), topic, From::Beginning, wait).expect("a reader");
+    let mut reader = TopicReader::open(&broker.connection(), topic, From::Beginning, wait).expect("a reader");
     let begin = Instant::now();
     let mut values = Vec::new();
     while values.len() < count && begin.elapsed() < wait {

@@ -2,7 +2,7 @@
 
 use kvset::core::units::PageSize;
 use kvset::model::{
-    CostOptions, KvDtype, ModelCost, ModelError, Pooling, ReservePer, StateDtype, Tier, cost,
+    CacheTier, CostOptions, KvDtype, ModelConfigError, ModelCost, Pooling, ReservePer, StateDtype, cost,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn fp8() -> CostOptions {
     CostOptions { kv_dtype: KvDtype::Fp8, ..CostOptions::default() }
 }
 
-fn split(ranks: u32, tier: Tier) -> CostOptions {
+fn split(ranks: u32, tier: CacheTier) -> CostOptions {
     let tensor_parallel = NonZeroU32::new(ranks).expect("not zero");
     CostOptions { tensor_parallel, tier, ..CostOptions::default() }
 }
@@ -144,22 +144,24 @@ fn windows_count_only_where_they_are_used() {
 #[test]
 fn heads_are_split_and_then_copied_and_latents_are_copied() {
     for (ranks, bytes, per_rank) in [(1, 131_072, 131_072), (8, 131_072, 16_384), (16, 262_144, 16_384)] {
-        let cost = cost_of("llama-3.1-8b", split(ranks, Tier::Gpu));
+        let cost = cost_of("llama-3.1-8b", split(ranks, CacheTier::Gpu));
         assert_eq!(
             (cost.bytes_per_token, cost.bytes_per_token_per_rank),
             (bytes, Some(per_rank)),
             "tp {ranks}"
         );
     }
-    let refused = error_of(&config("llama-3.1-8b"), split(3, Tier::Gpu));
+    let refused = error_of(&config("llama-3.1-8b"), split(3, CacheTier::Gpu));
     assert_eq!(refused, "--tp 3 does not fit `num_key_value_heads` = 8: one must divide the other");
-    let gpu = cost_of("deepseek-v3", split(8, Tier::Gpu));
+    let gpu = cost_of("deepseek-v3", split(8, CacheTier::Gpu));
     assert_eq!((gpu.bytes_per_token, gpu.bytes_per_token_per_rank), (8 * 70_272, Some(70_272)));
     assert!(gpu.warnings[0].contains("each of the 8 tensor-parallel ranks"), "{:?}", gpu.warnings);
-    let host = cost_of("deepseek-v3", split(8, Tier::Host));
+    let host = cost_of("deepseek-v3", split(8, CacheTier::Host));
     assert_eq!((host.bytes_per_token, host.bytes_per_token_per_rank), (70_272, None));
-    assert!(error_of(&config("qwen3-next-80b-a3b"), split(32, Tier::Gpu)).contains("linear_num_key_heads"));
-    let wide = cost_of("granite-4.0-h-small", split(4, Tier::Gpu));
+    assert!(
+        error_of(&config("qwen3-next-80b-a3b"), split(32, CacheTier::Gpu)).contains("linear_num_key_heads")
+    );
+    let wide = cost_of("granite-4.0-h-small", split(4, CacheTier::Gpu));
     assert!(wide.reserves[0].lines[0].numbers.contains("2*4*128"), "a group each rank: {:?}", wide.reserves);
 }
 
@@ -196,7 +198,7 @@ note: 1 multi-token prediction layer(s) are left out: an engine that speculates 
 ";
     assert_eq!(text, expected);
     let page_size = PageSize::new(16);
-    let text = cost_of("gpt-oss-120b", CostOptions { page_size, ..split(16, Tier::Gpu) }).to_string();
+    let text = cost_of("gpt-oss-120b", CostOptions { page_size, ..split(16, CacheTier::Gpu) }).to_string();
     let expected = "\
 GptOssForCausalLM, bf16 cache, tp 16, gpu tier
 
@@ -328,7 +330,7 @@ fn errors_name_the_field_and_what_it_should_hold() {
         );
     }
     let long = " ".repeat(5 << 20);
-    assert!(matches!(cost(&long, &CostOptions::default()), Err(ModelError::TooLong { .. })));
+    assert!(matches!(cost(&long, &CostOptions::default()), Err(ModelConfigError::TooLong { .. })));
 }
 
 /// What matters of every config of the table of figures, and whole configs.
@@ -382,7 +384,7 @@ proptest! {
             let name = level.keys().nth(at.index(level.len())).expect("in range").clone();
             level.insert(name, hostile.clone());
         }
-        let tier = if host { Tier::Host } else { Tier::Gpu };
+        let tier = if host { CacheTier::Host } else { CacheTier::Gpu };
         let options = CostOptions { page_size: PageSize::new(page), ..split(ranks.max(1), tier) };
         match cost(&value.to_string(), &options) {
             Ok(cost) => prop_assert!(cost.bytes_per_token > 0 && !cost.to_string().is_empty()),

@@ -11,7 +11,7 @@ use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::pool::{Arrival, Pool};
@@ -25,7 +25,7 @@ use kvset::core::questions::retention::{
 };
 use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
-use kvset::core::questions::traffic::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
+use kvset::core::questions::traffic::{LoadSizes, PeakTraffic, TierTraffic, TrafficEstimate};
 use kvset::core::questions::worth::{CoverageWorth, TimeToFirstToken, WorthAt, WorthEstimate};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::sizing::figures::EvictionAge;
@@ -230,8 +230,8 @@ prop_compose! {
     fn in_flight()(
         max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
         mean_pages in maybe(0.0..1e15), p99_pages in maybe(count()), modelled: bool, required in prop::collection::vec(required_in_flight(), 0..4),
-    ) -> InFlight {
-        InFlight { modelled, max_requests, max_pages, max_bytes, mean_pages, p99_pages, required }
+    ) -> InFlightFigures {
+        InFlightFigures { modelled, max_requests, max_pages, max_bytes, mean_pages, p99_pages, required }
     }
 }
 
@@ -275,7 +275,7 @@ prop_compose! {
             tier, inclusion: if exclusive { Inclusion::Exclusive } else { Inclusion::Inclusive }, pages: pages[0],
             read_pages: pages[1], read_bytes: bytes.map(|b| b.0), written_pages: pages[2], written_bytes: bytes.map(|b| b.1),
             written_otherwise_pages: pages[3], drive_writes_per_day: writes,
-            load_pages: Load { p50: pages[4], p99: pages[5] }, load_bytes: load_bytes.map(|(p50, p99)| Load { p50, p99 }),
+            load_pages: LoadSizes { p50: pages[4], p99: pages[5] }, load_bytes: load_bytes.map(|(p50, p99)| LoadSizes { p50, p99 }),
             peaks: peaks.into_iter().map(peak).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! Which labels the result of a query has, and whether its series are exported at all.
 
 use kvset::telemetry::catalog::ALL;
-use kvset::telemetry::{Kind, Metric};
+use kvset::telemetry::{Metric, MetricKind};
 use promql_parser::label::{Labels, MatchOp, Matchers};
 use promql_parser::parser::{self, Expr, LabelModifier, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
@@ -32,8 +32,8 @@ pub fn series(name: &str) -> Option<Series> {
 fn series_of(metric: &Metric, name: &str) -> Option<Series> {
     let suffix = name.strip_prefix(metric.name)?;
     let further: &[&str] = match (suffix, metric.kind) {
-        ("", Kind::Counter | Kind::Gauge) | ("_sum" | "_count", Kind::Histogram(_)) => &[],
-        ("_bucket", Kind::Histogram(_)) => &["le"],
+        ("", MetricKind::Counter | MetricKind::Gauge) | ("_sum" | "_count", MetricKind::Histogram(_)) => &[],
+        ("_bucket", MetricKind::Histogram(_)) => &["le"],
         _ => return None,
     };
     let labels = names(metric.labels.iter().chain(further).copied().chain(SCRAPED));

@@ -3,7 +3,7 @@
 use crate::support::shared::{mooncake_trace, read_shared};
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use kvset::core::engines::hybrid::{
-    Attention, GroupKind, HybridCache, HybridHits, HybridRules, Retention, SavedHybrid,
+    Attention, BlockRetention, GroupKind, HybridCache, HybridHits, HybridRules, SavedHybrid,
 };
 use kvset::core::engines::profile::Outputs;
 use kvset::core::request::event::RequestEvent;
@@ -51,9 +51,9 @@ pub(super) fn slow(capacity: u64, rules: &HybridRules) -> SlowHybrid {
         GroupKind::Mamba => Kind::Mamba,
     });
     let retain = match rules.retention {
-        Retention::Ends => Retain::Ends,
-        Retention::All => Retain::All,
-        Retention::Every(tokens) => Retain::Every(u64::from(tokens)),
+        BlockRetention::Ends => Retain::Ends,
+        BlockRetention::All => Retain::All,
+        BlockRetention::Every(tokens) => Retain::Every(u64::from(tokens)),
     };
     let page = u64::from(rules.page_size.get());
     let cached = rules.outputs == Outputs::Cached;
@@ -187,8 +187,12 @@ pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
     (groups, page, 0u32..4, 0u32..9, any::<bool>(), drafted).prop_map(
         |(groups, page, retain, chunk, cached, drafted)| HybridRules {
             attention: groups.parse().expect("groups"),
-            retention: [Retention::Ends, Retention::All, Retention::Every(page), Retention::Every(3 * page)]
-                [retain as usize],
+            retention: [
+                BlockRetention::Ends,
+                BlockRetention::All,
+                BlockRetention::Every(page),
+                BlockRetention::Every(3 * page),
+            ][retain as usize],
             prefill_chunk: page + 3 * chunk,
             page_size: PageSize::new(page).expect("not zero"),
             outputs: if cached { Outputs::Cached } else { Outputs::Ignored },
@@ -293,7 +297,7 @@ proptest! {
 fn a_request_of_no_tokens_takes_no_room_for_drafts() {
     let rules = HybridRules {
         attention: "2*full+window:13".parse().expect("groups"),
-        retention: Retention::Ends,
+        retention: BlockRetention::Ends,
         prefill_chunk: 1,
         page_size: PageSize::new(1).expect("not zero"),
         outputs: Outputs::Ignored,
@@ -309,7 +313,7 @@ fn a_request_of_no_tokens_takes_no_room_for_drafts() {
 fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
     let rules = HybridRules {
         attention: attention("f1s128"),
-        retention: Retention::Ends,
+        retention: BlockRetention::Ends,
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
@@ -331,7 +335,7 @@ fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
 fn equal_ids_in_two_scopes_are_two_prompts() {
     let rules = HybridRules {
         attention: attention("f3m"),
-        retention: Retention::All,
+        retention: BlockRetention::All,
         prefill_chunk: 16,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
@@ -347,14 +351,14 @@ fn equal_ids_in_two_scopes_are_two_prompts() {
 fn damaged_states_and_rules_that_contradict_each_other_are_refused() {
     let rules = HybridRules {
         attention: attention("f1s128"),
-        retention: Retention::Ends,
+        retention: BlockRetention::Ends,
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
         draft_tokens: 0,
     };
     let made = |rules: &HybridRules| HybridCache::new(PageCount(40), rules.clone());
-    let odd = HybridRules { retention: Retention::Every(24), ..rules.clone() };
+    let odd = HybridRules { retention: BlockRetention::Every(24), ..rules.clone() };
     assert!(made(&odd).expect_err("24 of 16").to_string().contains("no multiple of the page"));
     let short = HybridRules { prefill_chunk: 8, ..rules.clone() };
     assert!(made(&short).expect_err("8 of 16").to_string().contains("smaller than the page"));

@@ -4,7 +4,7 @@ use crate::asked::{asked, event, to_event};
 use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{MAX_CAPACITY, SavedCache, SglangCache, SglangHits};
+use kvset::core::engines::sglang::{MAX_CAPACITY, SglangCache, SglangHits, SglangSavedCache};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
@@ -138,7 +138,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
     assert!(SglangCache::restore(&sound).is_ok());
-    type Damage = fn(&mut SavedCache);
+    type Damage = fn(&mut SglangSavedCache);
     let damages: [(&str, Damage); 7] = [
         ("precedes its parent", |s| s.nodes[0].parent = 1),
         ("precedes its parent", |s| s.nodes[0].parent = u32::MAX),

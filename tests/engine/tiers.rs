@@ -1,8 +1,8 @@
 //! Tier plans, convergence and hysteresis: worked cases, and properties against obvious models.
 
 use kvset::core::sizing::tiers::{
-    Convergence, CurvePoint, HitCurve, Hysteresis, Inclusion, PlanInput, PointCurve, Settled, TierPlan,
-    TierSpec, Unit, plan,
+    CapacityUnit, Convergence, CurvePoint, HitCurve, Hysteresis, Inclusion, PlanInput, PointCurve, Settled,
+    TierPlan, TierSpec, plan,
 };
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
@@ -13,7 +13,7 @@ fn ratio(text: &str) -> Ratio {
 }
 
 fn tier(name: &str, inclusion: Inclusion, unit: (u64, u64), unit_price: Option<f64>) -> TierSpec {
-    let unit = Unit::new(unit.0, unit.1).expect("not zero");
+    let unit = CapacityUnit::new(unit.0, unit.1).expect("not zero");
     TierSpec { name: name.to_owned(), coverage: ratio("0.9"), inclusion, unit, unit_price }
 }
 

@@ -3,12 +3,12 @@
 use crate::asked::{asked, event, to_event};
 use crate::support::slow_windows::{SlowRules, SlowWindows};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowRules};
+use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowPoolRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
-fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) -> WindowRules {
-    WindowRules {
+fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) -> WindowPoolRules {
+    WindowPoolRules {
         attention: attention.parse().expect("groups"),
         swa_full_tokens_ratio: ratio.parse().expect("a share"),
         prefill_chunk: chunk,
@@ -17,7 +17,7 @@ fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) -> W
     }
 }
 
-fn cache(capacity: u64, rules: &WindowRules) -> WindowCache {
+fn cache(capacity: u64, rules: &WindowPoolRules) -> WindowCache {
     WindowCache::new(PageCount(capacity), rules.clone()).expect("a capacity in range")
 }
 
@@ -130,7 +130,7 @@ fn damaged_states_are_refused() {
     assert!(WindowCache::restore(&sound).is_ok());
     let held = sound.nodes.iter().filter(|node| node.place > 0).count();
     assert!(held >= 2, "{sound:?}");
-    type Damage = fn(&mut SavedPools<WindowRules>);
+    type Damage = fn(&mut SavedPools<WindowPoolRules>);
     let damages: [(&str, Damage); 4] = [
         ("precedes its parent", |s| s.nodes[0].node.parent = 9),
         ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.place = 1)),

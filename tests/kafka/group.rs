@@ -2,7 +2,7 @@
 //! estimated exactly once.
 
 use crate::kafka_support::{Broker, Input, Published, stamp, wait_for};
-use kvset::kafka::config::{Assignor, Connection, GroupProtocol};
+use kvset::kafka::config::{Assignor, Connection, MemberProtocol};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::{NextOffset, Partition};
@@ -20,10 +20,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-const PROTOCOLS: [(&str, GroupProtocol); 3] = [
-    ("cooperative", GroupProtocol::Classic(Assignor::CooperativeSticky)),
-    ("eager", GroupProtocol::Classic(Assignor::Range)),
-    ("consumer", GroupProtocol::Consumer),
+const PROTOCOLS: [(&str, MemberProtocol); 3] = [
+    ("cooperative", MemberProtocol::Classic(Assignor::CooperativeSticky)),
+    ("eager", MemberProtocol::Classic(Assignor::Range)),
+    ("consumer", MemberProtocol::Consumer),
 ];
 
 fn settings() -> Settings {
@@ -58,8 +58,8 @@ struct Group {
 }
 
 /// How long a session lasts. The brokers of a group of the new protocol say it; `scripts/kafka.sh` has them say 6 s.
-fn session(protocol: GroupProtocol, ms: &str) -> Vec<(String, String)> {
-    if protocol == GroupProtocol::Consumer {
+fn session(protocol: MemberProtocol, ms: &str) -> Vec<(String, String)> {
+    if protocol == MemberProtocol::Consumer {
         return Vec::new();
     }
     let properties = [("session.timeout.ms", ms), ("heartbeat.interval.ms", "500")];
@@ -68,7 +68,7 @@ fn session(protocol: GroupProtocol, ms: &str) -> Vec<(String, String)> {
 
 impl Group {
     /// On the real broker, if there is one; members are given up after 6 s of silence.
-    fn new(run: &str, protocol: GroupProtocol, partitions: i32, requests: usize) -> Option<Self> {
+    fn new(run: &str, protocol: MemberProtocol, partitions: i32, requests: usize) -> Option<Self> {
         let mut broker = Broker::real()?;
         broker.connection.properties = session(protocol, "6000");
         let topic = broker.create("requests", partitions as u32);
@@ -316,10 +316,10 @@ fn partitions_that_no_member_has_are_noticed() {
 
 #[test]
 fn a_group_goes_over_to_the_new_protocol_one_member_after_another() {
-    let Some(group) = Group::new("over", GroupProtocol::default(), 4, 300) else { return };
+    let Some(group) = Group::new("over", MemberProtocol::default(), 4, 300) else { return };
     let mut newer = group.plan.clone();
-    newer.stream.membership.protocol = GroupProtocol::Consumer;
-    newer.stream.connection.properties = session(GroupProtocol::Consumer, "");
+    newer.stream.membership.protocol = MemberProtocol::Consumer;
+    newer.stream.connection.properties = session(MemberProtocol::Consumer, "");
     let (group, newer) = (&group, &newer);
     std::thread::scope(|scope| {
         let mut one = Member::start(scope, &group.plan, None);
@@ -554,7 +554,7 @@ fn a_member_that_lost_its_partitions_before_its_last_commit_stops_in_order() {
 
 #[test]
 fn polling_goes_on_while_partitions_are_paused_behind_a_slow_worker() {
-    let Some(mut group) = Group::new("slow", GroupProtocol::default(), 1, 150) else { return };
+    let Some(mut group) = Group::new("slow", MemberProtocol::default(), 1, 150) else { return };
     // One at a time, and each of them long: the partition is paused after every record. All together take longer
     // than a member may go without polling.
     group.plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));

@@ -3,7 +3,7 @@
 use crate::registry_support::{Fault, Registry};
 use kvset::codec::{LookupError, SchemaId, SchemaRef, WriterSchemas, schema};
 use kvset::registry::cache::SchemaCache;
-use kvset::registry::client::{Client, Failure};
+use kvset::registry::client::{RegistryClient, RegistryFailure};
 use kvset::service::plan::schemas::{RegistryError, id_of_values, open};
 use kvset::settings::{HttpUrl, SchemaRegistry, Secret, Span};
 use std::sync::Arc;
@@ -168,7 +168,9 @@ fn credentials_are_sent_and_wrong_ones_are_refused_without_being_shown() {
     assert_eq!(find(&token("let-me-in"), 1), Ok(true));
     assert!(refused(&token(SECRET)).contains("token"));
     assert!(refused(&token(&format!("{SECRET}\n"))).contains("characters"));
-    assert!(!format!("{:?}", Client::open(&user(&registry, SECRET)).expect("a client")).contains(SECRET));
+    assert!(
+        !format!("{:?}", RegistryClient::open(&user(&registry, SECRET)).expect("a client")).contains(SECRET)
+    );
 }
 
 #[test]
@@ -251,8 +253,8 @@ fn the_schema_of_what_is_written_is_looked_up_or_registered() {
     for (fault, passing) in [(Fault::Status(409), false), (Fault::Status(500), true)] {
         registry.fault(Some(fault));
         match id(true).expect_err("a fault") {
-            RegistryError::Failure(Failure::Passing(_)) => assert!(passing),
-            RegistryError::Failure(Failure::Lasting(_)) => assert!(!passing),
+            RegistryError::Failure(RegistryFailure::Passing(_)) => assert!(passing),
+            RegistryError::Failure(RegistryFailure::Lasting(_)) => assert!(!passing),
             other => panic!("{other}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::kafka_support::process::{Instance, configure};
 use crate::kafka_support::{Broker, Input, Published, output_topics, wait_for};
-use kvset::kafka::config::GroupProtocol;
+use kvset::kafka::config::MemberProtocol;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
@@ -30,14 +30,14 @@ fn backlog() -> Input {
 /// Neither process has a stable name, so that nothing but the group tells them apart: the transactional ids differ.
 #[test]
 fn a_process_that_was_suspended_beyond_its_session_publishes_nothing_twice() {
-    for protocol in [GroupProtocol::default(), GroupProtocol::Consumer] {
+    for protocol in [MemberProtocol::default(), MemberProtocol::Consumer] {
         let Some(broker) = Broker::real() else { return };
         let (topic, run) = (broker.create("requests", 2), "suspended");
         let outputs = output_topics(&broker, run, 2);
         let folder = tempfile::tempdir().expect("a folder");
         let extra = match protocol {
-            GroupProtocol::Consumer => "group_protocol = \"consumer\"\n",
-            GroupProtocol::Classic(_) => {
+            MemberProtocol::Consumer => "group_protocol = \"consumer\"\n",
+            MemberProtocol::Classic(_) => {
                 "[kafka.properties]\n\"session.timeout.ms\" = 6000\n\"heartbeat.interval.ms\" = 500\n"
             }
         };

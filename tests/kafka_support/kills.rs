@@ -6,7 +6,7 @@ use super::faults::{Brokers, Dice, Fault, Places, of_three, restarts, suspend};
 use super::process::{Instance, configure};
 use super::{Broker, Bytes, Input, Published, number, output_topics, stamp};
 use kvset::codec::RequestEncoding;
-use kvset::kafka::config::{Connection, GroupProtocol};
+use kvset::kafka::config::{Connection, MemberProtocol};
 use kvset::kafka::sink::OutputTopics;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::service::plan::task_config;
@@ -38,14 +38,14 @@ const MEMBERS: [&str; 3] = ["one", "two", "guest"];
 const GUEST: usize = 2;
 /// Sessions short enough to have partitions taken over within the run, time enough for a broker that
 /// starts on a busy machine. With the new protocol the brokers say it; `scripts/kafka.sh` has them say the same.
-fn settings(protocol: GroupProtocol) -> &'static str {
+fn settings(protocol: MemberProtocol) -> &'static str {
     match protocol {
-        GroupProtocol::Classic(_) => {
+        MemberProtocol::Classic(_) => {
             "retry_for = \"10m\"\n\
              [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\"heartbeat.interval.ms\" = \"500\"\n\
              [shutdown]\ndeadline = \"5m\"\n"
         }
-        GroupProtocol::Consumer => {
+        MemberProtocol::Consumer => {
             "retry_for = \"10m\"\ngroup_protocol = \"consumer\"\n[shutdown]\ndeadline = \"5m\"\n"
         }
     }
@@ -58,20 +58,20 @@ pub struct Plan {
     pub kills: u32,
     /// What else goes wrong, spread over them.
     pub faults: Vec<Fault>,
-    pub protocol: GroupProtocol,
+    pub protocol: MemberProtocol,
     pub seed: u64,
 }
 
 impl Plan {
     /// So many kills of instances; the only broker is restarted meanwhile, if it may be.
-    pub fn one_broker(kills: u32, protocol: GroupProtocol, seed: u64) -> Self {
+    pub fn one_broker(kills: u32, protocol: MemberProtocol, seed: u64) -> Self {
         let alone = broker_control().filter(|_| number("KVSET_TEST_NODES", 1) == 1);
         let count = alone.map_or(0, |_| kills.div_ceil(KILLS_A_BROKER_RESTART));
         Self { kills, faults: restarts(count), protocol, seed }
     }
 
     /// So many kills, a fifth of them of brokers, and every other fault now and then.
-    pub fn three_brokers(kills: u32, protocol: GroupProtocol, seed: u64) -> Self {
+    pub fn three_brokers(kills: u32, protocol: MemberProtocol, seed: u64) -> Self {
         let broker_kills = kills.div_ceil(KILLS_A_BROKER_KILL);
         let others = kills.div_ceil(KILLS_A_FAULT);
         let faults = of_three(broker_kills, others, &mut Dice::new(!seed));

@@ -9,16 +9,16 @@ pub mod raw;
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::commands::produce::producing::message_of;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::config::{Connection, GroupProtocol, Membership};
+use kvset::kafka::config::{Connection, MemberProtocol, Membership};
 use kvset::kafka::mock::MockBroker;
-use kvset::kafka::reader::{From, ReadRecord, Reader};
+use kvset::kafka::reader::{From, ReadRecord, TopicReader};
 use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::publish::FailureKind;
-use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
+use kvset::pipeline::resume::{LostHistory, ResumeFacts, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
 use kvset::service::error::ServiceError;
@@ -161,7 +161,7 @@ impl Broker {
                 group: self.topic(run),
                 instance: None,
                 leave_on_stop: false,
-                protocol: GroupProtocol::default(),
+                protocol: MemberProtocol::default(),
                 poll_within: DEADLINE,
             },
             topic: topic.to_owned(),
@@ -198,7 +198,7 @@ impl Broker {
     }
 
     fn try_read_all(&self, topic: &str) -> Result<Vec<ReadRecord>, KafkaFailure> {
-        let mut reader = Reader::open(&self.connection, topic, From::Beginning, DEADLINE)?;
+        let mut reader = TopicReader::open(&self.connection, topic, From::Beginning, DEADLINE)?;
         let mut records = Vec::new();
         while !reader.at_end() {
             records.extend(reader.next(Duration::from_millis(200))?);
@@ -278,7 +278,7 @@ impl Input {
         let mut published = Published::default();
         for (partition, records) in &self.partitions {
             let end = NextOffset(records.len() as i64);
-            let facts = Facts {
+            let facts = ResumeFacts {
                 committed: None,
                 log: LogRange { start: NextOffset(0), end },
                 snapshots: &[],

@@ -4,7 +4,7 @@ use crate::live_support::{Service, closed};
 use kvset::codec::{EstimateEncoding, encode_estimate};
 use kvset::core::units::EventTime;
 use kvset::pipeline::publish::FailureKind;
-use kvset::pipeline::task::{Counts, PoolActivity, PoolTime};
+use kvset::pipeline::task::{PoolActivity, PoolTime, TaskCounts};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::telemetry::service_metrics::ServiceMetrics;
@@ -103,7 +103,7 @@ fn a_page_without_an_estimate_says_what_it_waits_for() {
         next_close: Some(EventTime(1_794_700_860_000)),
     });
     let activity = PoolActivity { requests: 1, time, ..PoolActivity::default() };
-    let counts = Counts { pools: vec![("a".to_owned(), activity)], ..Counts::default() };
+    let counts = TaskCounts { pools: vec![("a".to_owned(), activity)], ..TaskCounts::default() };
     let progress = |next: i64| {
         let (partition, next) = (Partition(0), NextOffset(next));
         service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
@@ -123,7 +123,7 @@ fn late_records_are_a_problem_of_their_pool_with_what_to_do() {
     service.take_up(0, 0);
     service.publish(&[closed("a b", "all", 5)]);
     let late = PoolActivity { requests: 97, late: 5, late_by_ms: 660_000, ..PoolActivity::default() };
-    let counts = Counts { pools: vec![("a b".to_owned(), late)], ..Counts::default() };
+    let counts = TaskCounts { pools: vec![("a b".to_owned(), late)], ..TaskCounts::default() };
     let (partition, next, time) = (Partition(0), NextOffset(9), None);
     service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
     let overview = service.get("/api/v1/pools").json();
@@ -142,7 +142,7 @@ fn a_forgotten_pool_makes_room_on_the_page() {
     let service = Service::start(1);
     service.take_up(0, 0);
     service.publish(&[closed("old", "all", 5)]);
-    let counts = Counts { forgotten: vec!["old".to_owned()], ..Counts::default() };
+    let counts = TaskCounts { forgotten: vec!["old".to_owned()], ..TaskCounts::default() };
     let (partition, next, time) = (Partition(0), NextOffset(9), None);
     service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
     service.publish(&[closed("new", "all", 12)]);
@@ -332,7 +332,7 @@ fn every_field_of_the_answers_is_documented() {
         unowned: &[Partition(4), Partition(5)],
         away_for: Duration::ZERO,
     });
-    let mut counts = Counts::default();
+    let mut counts = TaskCounts::default();
     counts.refused.insert(kvset::codec::ErrorCode::EmptyRecord, 2);
     let late = PoolActivity { requests: 50, late: 2, late_by_ms: 700_000, ..PoolActivity::default() };
     counts.pools.push(("b".to_owned(), late));

@@ -8,9 +8,9 @@ pub mod report_support;
 
 use kvset::core::estimate::{Estimate, Status};
 use kvset::core::units::EventTime;
-use kvset::live::{Board, Live, router};
+use kvset::live::{Board, LiveFacts, router};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::{Counts, PoolActivity, PoolTime};
+use kvset::pipeline::task::{PoolActivity, PoolTime, TaskCounts};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::settings::Provisioned;
@@ -69,7 +69,7 @@ impl Service {
     /// A service whose pools hold so much today.
     pub fn provisioned(max_pools: u32, provisioned: Provisioned) -> Self {
         let (board, health) = (Arc::new(Board::new(max_pools, provisioned)), Arc::new(Health::new()));
-        let live = Live { board: Arc::clone(&board), health: Arc::clone(&health), bounds: BOUNDS };
+        let live = LiveFacts { board: Arc::clone(&board), health: Arc::clone(&health), bounds: BOUNDS };
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let metrics = recorder().expect("a recorder").handle();
         let server =
@@ -118,12 +118,12 @@ impl Service {
             let time = Some(time(estimate));
             (estimate.pool.clone(), PoolActivity { requests: 3, pages: 7, time, ..PoolActivity::default() })
         };
-        let counts = Counts {
+        let counts = TaskCounts {
             records: 1,
             pools: estimates.iter().map(activity).collect(),
             memory: estimates.iter().map(|estimate| (estimate.pool.clone(), 4096)).collect(),
             latest: estimates.iter().map(|estimate| (key(estimate), estimate.clone())).collect(),
-            ..Counts::default()
+            ..TaskCounts::default()
         };
         self.board.on(&ServiceEvent::Progress {
             partition: Partition(partition),

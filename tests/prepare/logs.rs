@@ -12,7 +12,7 @@ use kvset::prepare::{PreparedRecord, Preparer};
 use kvset::service::prepare::{preparer, recipe};
 use kvset::settings::{Secret, Settings};
 use kvset::tokenize::Model;
-use kvset::trace::{Format, Order, ReadOptions, TraceItem, TraceReader};
+use kvset::trace::{Format, ReadOptions, RowOrder, TraceItem, TraceReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -17,8 +17,8 @@ use kvset::core::units::PageSize;
 use kvset::core::units::hashing::PageHasher;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::output::Destination;
+use kvset::prepare::{NumberUnit, TimeUnit};
 use kvset::prepare::{PreparedRecord, Preparer, Tokenizers};
-use kvset::prepare::{TimeUnit, Unit};
 use kvset::service::plan::schemas::open;
 use kvset::service::plan::task_config;
 use kvset::service::prepare::recipe;
@@ -292,7 +292,7 @@ fn event_times_are_read_in_their_unit_or_as_dates() {
     for no_date in ["170000000000", "17000000000", "-1"] {
         assert_eq!(time(&settings, no_date), Err(ErrorCode::InvalidField), "{no_date}");
     }
-    settings.prepare.event_time_unit = TimeUnit::Stated(Unit::Seconds);
+    settings.prepare.event_time_unit = TimeUnit::Stated(NumberUnit::Seconds);
     assert_eq!(time(&settings, "1700000000.25"), Ok(1_700_000_000_250));
     assert_eq!(time(&settings, "1700"), Ok(1_700_000));
     assert_eq!(

@@ -5,7 +5,7 @@ use kvset::core::estimate::Estimate;
 use kvset::present::pool::{EstimateHistory, HistoryRecorder};
 
 /// Records a log of `requests` requests, one a second, except that one goes back in time.
-fn recorded(requests: u64, back_at: Option<u64>) -> kvset::present::pool::History {
+fn recorded(requests: u64, back_at: Option<u64>) -> kvset::present::pool::PoolEstimates {
     let mut recorder = HistoryRecorder::default();
     for request in 1..=requests {
         let time = if back_at == Some(request) { 0 } else { request as i64 * 1000 };
@@ -38,7 +38,7 @@ fn a_log_that_goes_back_in_time_has_no_time_axis() {
 }
 
 /// The history of so many estimates of this kind of window, ten requests each.
-fn published(estimates: i64, window: &str) -> kvset::present::pool::History {
+fn published(estimates: i64, window: &str) -> kvset::present::pool::PoolEstimates {
     let mut history = EstimateHistory::of_at_most(16);
     for index in 1..=estimates {
         let window = window.parse().expect("a window");

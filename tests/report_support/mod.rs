@@ -5,7 +5,7 @@
 
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::sizing::recommendation::{Recommendation, RecommendationBasis, recommend};
@@ -13,7 +13,8 @@ use kvset::core::sizing::tiers::Settled;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageBytes, PageCount};
 use kvset::present::pool::{
-    Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
+    Caveats, HistoryPoint, PoolEstimates, PoolReport, ReportInput, RequirementStep, ShownDistribution,
+    WindowRow,
 };
 
 /// 64 tokens of about 60 KiB each.
@@ -55,7 +56,7 @@ pub fn recommended(coverage: &str, pages: Option<u64>) -> Recommendation {
 /// What is recommended where these requirements are those of the window to act on.
 pub fn recommendations(
     required: &[RequiredCapacity],
-    in_flight: Option<&InFlight>,
+    in_flight: Option<&InFlightFigures>,
     requests: u64,
     page_bytes: Option<u64>,
 ) -> Vec<Recommendation> {
@@ -121,7 +122,7 @@ fn requirement(target: &str, scale: f64) -> RequiredCapacity {
     }
 }
 
-fn history() -> History {
+fn history() -> PoolEstimates {
     let hours = 168;
     let mut requests_seen = 0;
     let points = (1..=hours).map(|hour| {
@@ -145,14 +146,14 @@ fn history() -> History {
             hit_rate: (requests > 0).then_some(0.93 - 0.25 * (-f64::from(hour) / 8.0).exp() + 0.01 * day),
         }
     });
-    History {
+    PoolEstimates {
         window: Some("tumbling:1h".parse().expect("a window")),
         coverage: COVERAGE.map(ratio).to_vec(),
         points: points.collect(),
     }
 }
 
-fn distribution() -> Distribution {
+fn distribution() -> ShownDistribution {
     let cumulative = |pages: f64| {
         let at = REQUIRED.iter().zip([0.5, 0.9, 0.95, 0.99, 0.999]);
         let known: Vec<(f64, f64)> = at.map(|(pages, share)| ((*pages as f64).ln(), share)).collect();
@@ -169,7 +170,7 @@ fn distribution() -> Distribution {
         below = below.max(upto);
     }
     steps.push(RequirementStep { pages: 5_600_000, requests: REQUESTS - below });
-    Distribution { steps, beyond_bound: 0 }
+    ShownDistribution { steps, beyond_bound: 0 }
 }
 
 fn windows() -> Vec<WindowRow> {
@@ -190,12 +191,12 @@ fn windows() -> Vec<WindowRow> {
 }
 
 /// So many other requests in flight at most, holding so many pages.
-pub fn in_flight(max_requests: u64, pages: u64) -> InFlight {
+pub fn in_flight(max_requests: u64, pages: u64) -> InFlightFigures {
     in_flight_over(&[requirement("0.99", 1.0), requirement("0.9", 0.7)], max_requests, pages)
 }
 
 /// The same over these requirements.
-pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u64) -> InFlight {
+pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u64) -> InFlightFigures {
     let with_room = |required: &RequiredCapacity| RequiredInFlight {
         target_ratio: required.target_ratio,
         coverage: required
@@ -208,7 +209,7 @@ pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u
             })
             .collect(),
     };
-    InFlight {
+    InFlightFigures {
         modelled: false,
         max_requests,
         max_pages: Some(pages),

@@ -7,5 +7,6 @@ mod architecture;
 mod cycles;
 mod dependencies;
 mod features;
+mod names;
 mod pinned;
 mod places;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -39,7 +39,7 @@ fn every_file_that_it_names_is_there() {
 }
 
 /// Files of the product, without its tests.
-fn product() -> Vec<PathBuf> {
+pub fn product() -> Vec<PathBuf> {
     let mut pending = vec![root().join("src")];
     let crates = fs::read_dir(root().join("crates")).expect("crates");
     pending.extend(crates.map(|entry| entry.expect("an entry").path().join("src")));

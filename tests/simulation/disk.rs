@@ -7,8 +7,8 @@ use kvset::snapshot::files::Files;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles};
 use kvset::snapshot::store::SnapshotStore;
-use kvset::snapshot::stream::Source;
-use kvset::snapshot::writer::{Queue, SnapshotOutcome, Submitted, Unfinished, Writing, write};
+use kvset::snapshot::stream::ByteSource;
+use kvset::snapshot::writer::{SnapshotOutcome, SnapshotQueue, Submitted, Unfinished, Writing, write};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,7 +88,7 @@ impl Files for SimFiles {
         self.look("disk: list", |disk| disk.names(directory))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ByteSource>> {
         self.look("disk: open", |disk| disk.open(path))
     }
 
@@ -130,7 +130,7 @@ impl Files for SimFiles {
 pub struct Desk {
     process: Process,
     store: Arc<dyn SnapshotStore>,
-    queue: Arc<Mutex<Queue>>,
+    queue: Arc<Mutex<SnapshotQueue>>,
     report: Sender<SnapshotOutcome>,
 }
 
@@ -139,7 +139,7 @@ impl Desk {
         Self { process, store, queue: Arc::default(), report }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, SnapshotQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,7 +16,7 @@ use kvset::kafka::member::InputRecord;
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::RecordIdentity;
-use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
+use kvset::pipeline::resume::{LostHistory, ResumeFacts, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
 use kvset_core::engines::config::CacheConfig;
@@ -273,7 +273,7 @@ fn undisturbed(
     records: &[Fetched],
     end: i64,
 ) -> Vec<(i64, OutputRecord)> {
-    let facts = Facts {
+    let facts = ResumeFacts {
         committed: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(end) },
         snapshots: &[],

@@ -12,15 +12,15 @@ use crate::watch::Watch;
 use crate::worker_pool::SimWorkerPool;
 use crate::world::{Process, State, Tally, World};
 use kvset::pipeline::publish::PublishError;
-use kvset::pipeline::resume::{LostHistory, Refusal};
+use kvset::pipeline::resume::{LostHistory, ResumeRefusal};
 use kvset::service::error::ServiceError;
 use kvset::service::estimating::stage::Estimating;
 use kvset::service::plan::ServicePlan;
 use kvset::service::poll_loop::coordinator::Coordinator;
-use kvset::service::poll_loop::parts::Parts;
+use kvset::service::poll_loop::parts::ServiceParts;
 use kvset::service::snapshots::checkpoints::Checkpoints;
 use kvset::snapshot::directory::Directory;
-use kvset::snapshot::memory::{MemoryFiles, Restart};
+use kvset::snapshot::memory::{MemoryFiles, NextProcess};
 use kvset::snapshot::store::SnapshotStore;
 use std::cell::OnceCell;
 use std::num::NonZeroUsize;
@@ -255,7 +255,7 @@ impl<'a> Life<'a> {
             member: SimMember(process.clone()),
             watch: Watch(process.clone()),
         });
-        let parts = Parts {
+        let parts = ServiceParts {
             clock: &kit.clock,
             source: &kit.member,
             sink,
@@ -302,7 +302,7 @@ impl<'a> Life<'a> {
         let mut state = self.world.state();
         if !self.traits.shared_store && state.strikes(3, "power failure", "host") {
             let seed = state.chance.below(u64::MAX);
-            self.hosts[host].disk.restart(Restart::PowerFailure(seed));
+            self.hosts[host].disk.restart(NextProcess::PowerFailure(seed));
         }
     }
 
@@ -310,7 +310,9 @@ impl<'a> Life<'a> {
     fn judge(&mut self, error: &ServiceError) {
         let mut state = self.world.state();
         match error {
-            ServiceError::Resume { refusal: Refusal::HistoryLost { .. }, .. } if self.traits.retention => {
+            ServiceError::Resume { refusal: ResumeRefusal::HistoryLost { .. }, .. }
+                if self.traits.retention =>
+            {
                 state.count("refused", "lost history");
                 if self.traits.yields_to_retention {
                     self.plan = 1;
@@ -430,7 +432,7 @@ impl<'a> Life<'a> {
             let Some(running) = self.running.first_mut() else { return };
             match running.coordinator.turn() {
                 Ok(()) => {}
-                Err(ServiceError::Resume { refusal: Refusal::OtherLog { .. }, .. }) => {
+                Err(ServiceError::Resume { refusal: ResumeRefusal::OtherLog { .. }, .. }) => {
                     self.world.state().count("refused", "recreated topic");
                     return;
                 }

@@ -8,7 +8,7 @@ use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::position::{Epoch, NextOffset, Partition};
 use kvset::service::workers::batch::Batch;
-use kvset::service::workers::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
+use kvset::service::workers::pool::{Reply, WorkerGone, WorkerOrder, WorkerPool, carry_out};
 use kvset::snapshot::capture::CaptureMemory;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -21,7 +21,7 @@ const WORKERS: usize = 2;
 #[derive(Default)]
 struct Bench {
     worker: Worker,
-    orders: VecDeque<Order<Fetched>>,
+    orders: VecDeque<WorkerOrder<Fetched>>,
 }
 
 /// The workers of one process.
@@ -40,7 +40,7 @@ impl SimWorkerPool {
         Self { process, benches, replies, held: BTreeSet::new(), repacker }
     }
 
-    fn order(&self, partition: Partition, order: Order<Fetched>) -> Result<(), WorkerGone> {
+    fn order(&self, partition: Partition, order: WorkerOrder<Fetched>) -> Result<(), WorkerGone> {
         let index = partition.0 as usize % WORKERS;
         self.benches.borrow_mut()[index].orders.push_back(order);
         if self.process.is_dead() { Err(WorkerGone) } else { Ok(()) }
@@ -74,7 +74,7 @@ impl WorkerPool<Fetched> for SimWorkerPool {
             self.process.world.state().count("records that wait", "in a state that goes on");
         }
         self.held.insert(task.partition());
-        self.order(task.partition(), Order::Take(epoch, Box::new(task)))
+        self.order(task.partition(), WorkerOrder::Take(epoch, Box::new(task)))
     }
 
     fn submit(&self, records: Vec<Fetched>) -> Result<(), WorkerGone> {
@@ -84,23 +84,31 @@ impl WorkerPool<Fetched> for SimWorkerPool {
             if self.process.world.state().chance.one_in(2) {
                 batch.repack(&mut self.repacker.borrow_mut());
             }
-            self.order(partition, Order::Process(Arc::new(batch)))
+            self.order(partition, WorkerOrder::Process(Arc::new(batch)))
         })
     }
 
     fn finish(&self, partition: Partition, end: NextOffset) -> Result<bool, WorkerGone> {
         let held = self.held.contains(&partition);
-        if held { self.order(partition, Order::Finish(partition, end)).map(|()| true) } else { Ok(false) }
+        if held {
+            self.order(partition, WorkerOrder::Finish(partition, end)).map(|()| true)
+        } else {
+            Ok(false)
+        }
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {
         let held = self.held.contains(&partition);
-        if held { self.order(partition, Order::Capture(partition, memory)).map(|()| true) } else { Ok(false) }
+        if held {
+            self.order(partition, WorkerOrder::Capture(partition, memory)).map(|()| true)
+        } else {
+            Ok(false)
+        }
     }
 
     fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone> {
         let held = self.held.remove(&partition);
-        if held { self.order(partition, Order::Release(partition)).map(|()| true) } else { Ok(false) }
+        if held { self.order(partition, WorkerOrder::Release(partition)).map(|()| true) } else { Ok(false) }
     }
 
     fn try_reply(&self) -> Option<Reply> {

@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
+use kvset::pipeline::resume::{LostHistory, ResumeFacts, StartFrom, decide};
 use kvset::pipeline::task::PartitionTask;
 use kvset::position::{LogRange, NextOffset, Partition};
 use kvset::service::plan::task_config;
@@ -52,7 +52,7 @@ fn sound_and_rotten_snapshots_are_told_by_exit_code_and_json() {
 
 /// The state of a partition that has seen nothing yet.
 fn empty_task() -> Vec<u8> {
-    let facts = Facts {
+    let facts = ResumeFacts {
         committed: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(0) },
         snapshots: &[],

@@ -6,7 +6,7 @@ use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::Directory;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::memory::{Fault, MemoryFiles, Restart};
+use kvset::snapshot::memory::{Fault, MemoryFiles, NextProcess};
 use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, load_or_set_aside};
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
@@ -78,7 +78,7 @@ fn steps_of_a_whole_life() -> u64 {
 fn after_a_crash_at_any_step_a_generation_no_older_than_the_last_confirmed_is_found() {
     let steps = steps_of_a_whole_life();
     assert_eq!(steps, 2 + 5 * 4 + 3, "directory, its name; write, sync, rename, names; removals");
-    let ways = || std::iter::once(Restart::Kill).chain((0..SEEDS).map(Restart::PowerFailure));
+    let ways = || std::iter::once(NextProcess::Kill).chain((0..SEEDS).map(NextProcess::PowerFailure));
     for (at, done) in (0..steps).flat_map(|at| [(at, false), (at, true)]) {
         for way in ways() {
             let files = MemoryFiles::new();
@@ -92,7 +92,7 @@ fn after_a_crash_at_any_step_a_generation_no_older_than_the_last_confirmed_is_fo
             );
             store.save(&snapshot_at(SAVES + 1)).expect("the next process saves");
             assert_eq!(temporaries(&files), 0, "step {at}, {done}, {way:?}");
-            files.restart(Restart::PowerFailure(at));
+            files.restart(NextProcess::PowerFailure(at));
             assert_eq!(resume(&open(&files)), Some(SAVES + 1), "step {at}, {done}, {way:?}");
         }
     }
@@ -115,7 +115,7 @@ fn a_failing_operation_costs_one_save_at_most_and_never_what_was_confirmed() {
                     .iter()
                     .all(|error| poisoned || error.is_disk_full() == (kind == ErrorKind::StorageFull))
             );
-            files.restart(Restart::PowerFailure(at));
+            files.restart(NextProcess::PowerFailure(at));
             assert!(resume(&open(&files)) >= confirmed, "step {at}, {kind}");
         }
     }
@@ -154,7 +154,7 @@ fn a_failed_sync_of_a_file_is_never_tried_again_on_the_same_file() {
     store.save(&snapshot_at(2)).expect_err("the sync fails");
     assert_eq!(files.paths(), [path("00000000000000000001.kvs")], "the file is gone, not renamed");
     store.save(&snapshot_at(2)).expect("a new file");
-    files.restart(Restart::PowerFailure(0));
+    files.restart(NextProcess::PowerFailure(0));
     assert_eq!(resume(&open(&files)), Some(2));
 }
 

@@ -7,7 +7,7 @@ use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::layered::Layered;
-use kvset::snapshot::objects::{ObjectSnapshots, OpenError};
+use kvset::snapshot::objects::{ObjectSnapshots, StoreOpenError};
 use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, load_or_set_aside};
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -107,6 +107,6 @@ fn what_is_not_there_is_an_error_that_says_where() {
     assert!(!error.is_corrupt(), "there is nothing to set aside");
     for group in ["a//b", ".."] {
         let refused = ObjectSnapshots::new(Arc::new(InMemory::new()), "m", &Path::from(""), group, TWO);
-        assert!(matches!(refused, Err(OpenError::Group(_))), "{group}");
+        assert!(matches!(refused, Err(StoreOpenError::Group(_))), "{group}");
     }
 }

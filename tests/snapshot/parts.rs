@@ -9,10 +9,10 @@ use kvset::position::NextOffset;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};
 use kvset::snapshot::directory::{Directory, DirectoryStore};
 use kvset::snapshot::files::Files;
-use kvset::snapshot::format::{Body, FormatError, Snapshot};
+use kvset::snapshot::format::{FormatError, Snapshot, StateBody};
 use kvset::snapshot::layered::Layered;
 use kvset::snapshot::limits::PartsLimits;
-use kvset::snapshot::memory::{Fault, MemoryFiles, Restart};
+use kvset::snapshot::memory::{Fault, MemoryFiles, NextProcess};
 use kvset::snapshot::store::{SnapshotStore, StoreError};
 use kvset::snapshot::stream::ReadError;
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-fn snapshot(next_offset: i64, body: Body) -> Snapshot {
+fn snapshot(next_offset: i64, body: StateBody) -> Snapshot {
     let fact =
         SnapshotFact { next_offset: NextOffset(next_offset), fingerprint: Fingerprint(1), last_record: None };
     Snapshot { partition: partition(), fact, body }
@@ -196,7 +196,7 @@ fn more_than_a_capture_may_hold_is_written_ahead() {
     let (mut captures, mut written) = (0, 0);
     loop {
         let snapshot = captured(&state, 1, &mut memory);
-        let Body::InParts(parts) = &snapshot.body else { panic!("a large state") };
+        let StateBody::InParts(parts) = &snapshot.body else { panic!("a large state") };
         // One part at least, which is a little longer.
         let room = ((64 << 10) + written / 8).max(65 << 10);
         assert!(parts.fresh.len() <= room, "capture {captures}: {} bytes", parts.fresh.len());
@@ -371,7 +371,7 @@ fn after_a_crash_at_any_step_parts_and_what_refers_to_them_are_whole() {
     assert!(steps > 40, "{steps} steps");
     let states: Vec<Vec<u8>> = (0..6).map(state_at).collect();
     for (at, done) in (0..steps).flat_map(|at| [(at, false), (at, true)]) {
-        for way in [Restart::Kill, Restart::PowerFailure(at), Restart::PowerFailure(at + 1000)] {
+        for way in [NextProcess::Kill, NextProcess::PowerFailure(at), NextProcess::PowerFailure(at + 1000)] {
             let disk = MemoryFiles::new();
             let (confirmed, _) = live(&disk, &[Fault::Die { at, done }]);
             disk.restart(way);

@@ -20,7 +20,7 @@ use kvset::core::units::pages::{PageIds, Scope, mix};
 use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset::pipeline::resume::{
-    Facts, LastRecord, LostHistory, SnapshotFacts, SnapshotHealth, StartFrom, decide,
+    LastRecord, LostHistory, ResumeFacts, SnapshotFacts, SnapshotHealth, StartFrom, decide,
 };
 use kvset::position::{LogRange, NextOffset};
 use kvset::snapshot::capture::capture;
@@ -297,7 +297,7 @@ fn a_recreated_topic_is_refused_by_the_resume_decision() {
     let last_record = header.fact.last_record_in_log(Some(&last_record()));
     assert_eq!(last_record, LastRecord::Different);
     let next_offset = header.fact.next_offset;
-    let refusal = decide(&Facts {
+    let refusal = decide(&ResumeFacts {
         parked: None,
         committed: Some(next_offset),
         log: LogRange { start: NextOffset(0), end: NextOffset(10_000) },

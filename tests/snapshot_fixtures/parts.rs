@@ -8,7 +8,7 @@ use kvset::core::units::pages::PageIds;
 use kvset::pipeline::facts::SnapshotFact;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};
 use kvset::snapshot::directory::DirectoryStore;
-use kvset::snapshot::format::{Body, Snapshot, VERSION};
+use kvset::snapshot::format::{Snapshot, StateBody, VERSION};
 use kvset::snapshot::limits::PartsLimits;
 use kvset::snapshot::store::SnapshotStore;
 use std::num::NonZeroUsize;
@@ -49,7 +49,7 @@ fn bless() {
     let mut memory = CaptureMemory { limits, ..CaptureMemory::default() };
     let fact = SnapshotFact { next_offset: NEXT_OFFSET, fingerprint: FINGERPRINT, last_record: None };
     let body = capture_body(&stack(), NEXT_OFFSET, &mut memory).expect("bytes");
-    assert!(matches!(&body, Body::InParts(_)), "a state in parts");
+    assert!(matches!(&body, StateBody::InParts(_)), "a state in parts");
     store.save(&Snapshot { partition: partition(), fact, body }).expect("a writable tree");
     drop(store);
     // The lock file of whoever writes.

@@ -3,7 +3,7 @@
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{EventTime, PageSize};
-use kvset::trace::{Format, Order, ReadOptions, TraceError, TraceItem, TraceReader, TraceRow, write_row};
+use kvset::trace::{Format, ReadOptions, RowOrder, TraceError, TraceItem, TraceReader, TraceRow, write_row};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
@@ -284,7 +284,7 @@ fn an_unknown_format_says_what_was_seen_and_what_to_do() {
 }
 
 fn by_arrival() -> ReadOptions {
-    ReadOptions { order: Order::Arrival, ..with(Format::Dynamo) }
+    ReadOptions { order: RowOrder::Arrival, ..with(Format::Dynamo) }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Requests are handed out in the order of their arrival, whatever the order of the trace.
 
-use kvset::trace::{Format, Order, ReadOptions, TraceError, TraceItem, TraceReader, open};
+use kvset::trace::{Format, ReadOptions, RowOrder, TraceError, TraceItem, TraceReader, open};
 use proptest::prelude::*;
 use std::io::Cursor;
 
@@ -37,7 +37,7 @@ proptest! {
         let base = if is_epoch { 1_763_640_000_000 } else { 0 };
         let stated: Vec<_> = times.iter().map(|time| time.map(|time| base + time)).collect();
         let text: String = stated.iter().enumerate().map(|(id, time)| row(*time, id)).collect();
-        let (rows, refused) = read(reader(&text, &ReadOptions { format: Format::TokenIds, order: Order::Arrival, ..ReadOptions::default() }));
+        let (rows, refused) = read(reader(&text, &ReadOptions { format: Format::TokenIds, order: RowOrder::Arrival, ..ReadOptions::default() }));
         let first = stated.iter().flatten().next().copied().unwrap_or(0);
         let mut before = first;
         let mut expected: Vec<(u64, i64)> = (1..).zip(&stated).map(|(line, time)| {
@@ -55,7 +55,7 @@ proptest! {
         reorder_bytes in 0usize..8_000,
     ) {
         let text: String = times.iter().enumerate().map(|(id, time)| row(Some(*time), id)).collect();
-        let options = ReadOptions { format: Format::TokenIds, order: Order::Arrival, reorder_bytes, ..ReadOptions::default() };
+        let options = ReadOptions { format: Format::TokenIds, order: RowOrder::Arrival, reorder_bytes, ..ReadOptions::default() };
         let (rows, refused) = read(reader(&text, &options));
         prop_assert!(rows.is_sorted_by_key(|(_, time)| *time), "{:?}", rows);
         prop_assert_eq!(rows.len() + refused, times.len());
@@ -67,7 +67,7 @@ fn names_and_ids_go_with_their_request() {
     let text: String = [9, 3, 7, 1].into_iter().enumerate().map(|(id, time)| row(Some(time), id)).collect();
     let mut reader = reader(
         &text,
-        &ReadOptions { format: Format::TokenIds, order: Order::Arrival, ..ReadOptions::default() },
+        &ReadOptions { format: Format::TokenIds, order: RowOrder::Arrival, ..ReadOptions::default() },
     );
     let mut names = Vec::new();
     while let Some(TraceItem::Request(row)) = reader.next_item().expect("readable") {
@@ -83,7 +83,8 @@ fn names_and_ids_go_with_their_request() {
 
 #[test]
 fn a_trace_that_was_expected_in_order_has_to_be_read_again() {
-    let expected = ReadOptions { format: Format::TokenIds, order: Order::Expected, ..ReadOptions::default() };
+    let expected =
+        ReadOptions { format: Format::TokenIds, order: RowOrder::Expected, ..ReadOptions::default() };
     let sorted = [row(Some(1), 0), row(Some(1), 1), row(None, 2), row(Some(2), 3)].concat();
     assert_eq!(read(reader(&sorted, &expected)).0.len(), 4);
     for backwards in [
@@ -103,7 +104,8 @@ fn a_trace_that_was_expected_in_order_has_to_be_read_again() {
 
 #[test]
 fn the_order_written_is_kept_where_it_is_asked_for() {
-    let options = ReadOptions { format: Format::TokenIds, order: Order::Written, ..ReadOptions::default() };
+    let options =
+        ReadOptions { format: Format::TokenIds, order: RowOrder::Written, ..ReadOptions::default() };
     let text = [row(Some(2), 0), row(Some(1), 1)].concat();
     let mut reader = reader(&text, &options);
     while reader.next_item().expect("readable").is_some() {}
@@ -127,7 +129,8 @@ fn files_are_one_log_where_their_times_compare() {
     };
     let times = |paths: &[std::path::PathBuf]| {
         let (rows, refused) = read(
-            open(paths, &ReadOptions { order: Order::Arrival, ..ReadOptions::default() }).expect("readable"),
+            open(paths, &ReadOptions { order: RowOrder::Arrival, ..ReadOptions::default() })
+                .expect("readable"),
         );
         assert_eq!(refused, 0);
         rows.into_iter().map(|(_, time)| time).collect::<Vec<_>>()
@@ -144,7 +147,8 @@ fn files_are_one_log_where_their_times_compare() {
 #[test]
 fn a_row_of_another_clock_is_refused_by_name() {
     let text = [row(Some(1_763_640_000_000), 0), row(Some(12), 1), row(Some(1_763_640_000_001), 2)].concat();
-    let options = ReadOptions { format: Format::TokenIds, order: Order::Arrival, ..ReadOptions::default() };
+    let options =
+        ReadOptions { format: Format::TokenIds, order: RowOrder::Arrival, ..ReadOptions::default() };
     let (rows, refused) = read(reader(&text, &options));
     assert_eq!((rows.len(), refused), (2, 1));
     let mut reader = reader(&text, &options);

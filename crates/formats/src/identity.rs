@@ -2,7 +2,7 @@
 //!
 //! An engine keeps the pages of one model. Of two requests for it those pages are shared that have the same tokens before
 //! them, unless a cache salt, an extra key or an adapter is hashed with them. Deployments of one model are caches of their
-//! own. So each model is a pool; what else keeps pages apart is a scope within it ([`Identity::scope`]), which both `kvset
+//! own. So each model is a pool; what else keeps pages apart is a scope within it ([`PageIdentity::scope`]), which both `kvset
 //! prepare` and `kvset replay` make of these names.
 //!
 //! Read in vllm-project/vllm (`vllm/v1/core/kv_cache_utils.py`, `generate_block_hash_extra_keys`: adapter and salt),
@@ -72,14 +72,14 @@ const BODY: &str = "body";
 
 /// The model, and the name of the scope within its pool; neither where nothing says so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Identity<'v> {
+pub struct PageIdentity<'v> {
     /// The model that serves.
     pub model: Option<&'v str>,
     /// What else keeps pages apart.
     pub scope: Option<Cow<'v, str>>,
 }
 
-impl<'v> Identity<'v> {
+impl<'v> PageIdentity<'v> {
     /// What follows of the values of [`FIELDS`], each by its place; empty ones say nothing.
     pub fn of(value: impl Fn(usize) -> Option<&'v str>) -> Self {
         let part = |wanted: ScopePart| {
@@ -145,15 +145,15 @@ impl NamedParts {
     ) -> Result<(), A::Error> {
         let parts = &mut self.values;
         map.next_value_seed(match SPELLINGS.standard(key) {
-            BODY => Below { parts, is_within: true, text, level: 0, open: ALL },
-            key => Below { parts, is_within: false, text, level: 1, open: below(ALL, 0, key) },
+            BODY => NestedValue { parts, is_within: true, text, level: 0, open: ALL },
+            key => NestedValue { parts, is_within: false, text, level: 1, open: below(ALL, 0, key) },
         })
     }
 
     /// Takes what another JSON object says, which holds where this one says nothing.
     pub fn read_within(&mut self, json: &[u8], text: &mut String) {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
-        let below = Below { parts: &mut self.values, is_within: true, text, level: 0, open: ALL };
+        let below = NestedValue { parts: &mut self.values, is_within: true, text, level: 0, open: ALL };
         // What is no JSON says so where its prompt is read.
         drop(below.deserialize(&mut deserializer));
     }
@@ -184,14 +184,14 @@ impl NamedParts {
     }
 
     /// What follows of the values, which are ranges of `text`.
-    pub fn identity<'t>(&self, text: &'t str) -> Identity<'t> {
+    pub fn identity<'t>(&self, text: &'t str) -> PageIdentity<'t> {
         let mut values = [None; COUNT];
         for is_within in [true, false] {
             for part in self.values.iter().filter(|part| part.is_within == is_within) {
                 values[part.place] = Some(&text[part.value.clone()]);
             }
         }
-        Identity::of(|place| values[place])
+        PageIdentity::of(|place| values[place])
     }
 }
 
@@ -210,7 +210,7 @@ fn below(open: u32, level: usize, key: &str) -> u32 {
 }
 
 /// A value at or above some of the fields.
-struct Below<'a> {
+struct NestedValue<'a> {
     parts: &'a mut Vec<NamedPart>,
     is_within: bool,
     text: &'a mut String,
@@ -219,7 +219,7 @@ struct Below<'a> {
     open: u32,
 }
 
-impl Below<'_> {
+impl NestedValue<'_> {
     fn value(self, value: fmt::Arguments<'_>) {
         let start = self.text.len();
         // Writing to a string cannot fail.
@@ -234,7 +234,7 @@ impl Below<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Below<'_> {
+impl<'de> DeserializeSeed<'de> for NestedValue<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -242,7 +242,7 @@ impl<'de> DeserializeSeed<'de> for Below<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Below<'_> {
+impl<'de> Visitor<'de> for NestedValue<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -289,7 +289,9 @@ impl<'de> Visitor<'de> for Below<'_> {
                 0 => {
                     map.next_value::<IgnoredAny>()?;
                 }
-                open => map.next_value_seed(Below { parts, is_within, text, level: level + 1, open })?,
+                open => {
+                    map.next_value_seed(NestedValue { parts, is_within, text, level: level + 1, open })?
+                }
             }
         }
         Ok(())
@@ -303,7 +305,7 @@ mod tests {
     fn identity(json: &str) -> (Option<String>, Option<String>) {
         let (mut text, mut parts) = (String::new(), NamedParts::default());
         parts.read_within(json.as_bytes(), &mut text);
-        let Identity { model, scope } = parts.identity(&text);
+        let PageIdentity { model, scope } = parts.identity(&text);
         (model.map(str::to_owned), scope.map(Cow::into_owned))
     }
 

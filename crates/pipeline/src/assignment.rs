@@ -21,7 +21,7 @@ pub struct FlowLimits {
 
 /// What a worker did with a range of one partition's records.
 #[derive(Debug)]
-pub struct Progress {
+pub struct RangeProgress {
     /// The partition.
     pub partition: Partition,
     /// The assignment the work was done for.
@@ -46,7 +46,7 @@ pub enum Flow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum PartitionPhase {
     Consuming,
     Draining,
 }
@@ -54,7 +54,7 @@ enum Phase {
 #[derive(Debug)]
 struct PartitionProgress {
     epoch: Epoch,
-    phase: Phase,
+    phase: PartitionPhase,
     /// Offset after the newest record handed to a worker: what a repeat is recognised by.
     dispatched: NextOffset,
     /// Everything before it is done.
@@ -119,7 +119,7 @@ impl Assignment {
     ) {
         let state = PartitionProgress {
             epoch,
-            phase: Phase::Consuming,
+            phase: PartitionPhase::Consuming,
             dispatched: resume.replay_from,
             processed: resume.replay_from,
             committed,
@@ -149,7 +149,8 @@ impl Assignment {
     /// Counts a record that is about to be handed to a worker; says whether its partition is full now.
     pub fn dispatch(&mut self, partition: Partition, offset: i64, bytes: usize) -> Result<bool, OrderError> {
         let limits = self.limits;
-        let state = self.partitions.get_mut(&partition).filter(|state| state.phase == Phase::Consuming);
+        let state =
+            self.partitions.get_mut(&partition).filter(|state| state.phase == PartitionPhase::Consuming);
         let state = state.ok_or(OrderError::NotAssigned(partition))?;
         if offset < state.dispatched.0 {
             return Err(OrderError::Repeated { partition, offset, expected: state.dispatched });
@@ -179,7 +180,7 @@ impl Assignment {
 
     /// Takes a worker's report; says whether to fetch again. `None` when it is of an assignment that
     /// has ended: its outputs are dropped.
-    pub fn report(&mut self, progress: Progress) -> Option<Flow> {
+    pub fn report(&mut self, progress: RangeProgress) -> Option<Flow> {
         let limits = self.limits;
         let state =
             self.partitions.get_mut(&progress.partition).filter(|state| state.epoch == progress.epoch)?;
@@ -192,7 +193,7 @@ impl Assignment {
         state.outputs.extend(progress.outputs);
         // Half empty before fetching again, so that a full partition does not pause at every record.
         let roomy = state.records * 2 <= limits.records && state.bytes * 2 <= limits.bytes;
-        if state.paused && roomy && state.phase == Phase::Consuming {
+        if state.paused && roomy && state.phase == PartitionPhase::Consuming {
             state.paused = false;
             return Some(Flow::Resume);
         }
@@ -203,7 +204,7 @@ impl Assignment {
     pub fn drain(&mut self, partitions: &[Partition]) {
         for partition in partitions {
             if let Some(state) = self.partitions.get_mut(partition) {
-                state.phase = Phase::Draining;
+                state.phase = PartitionPhase::Draining;
             }
         }
     }
@@ -336,7 +337,7 @@ impl PartitionProgress {
 
     fn is_full(&self, limits: FlowLimits) -> bool {
         let full = self.records >= limits.records || self.bytes >= limits.bytes;
-        full && !self.paused && self.phase == Phase::Consuming
+        full && !self.paused && self.phase == PartitionPhase::Consuming
     }
 
     /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
@@ -389,7 +390,7 @@ mod tests {
         assignment
     }
 
-    fn done(next: i64, records: usize, outputs: usize) -> Progress {
+    fn done(next: i64, records: usize, outputs: usize) -> RangeProgress {
         let output = OutputRecord {
             destination: Destination::Results,
             partition: P,
@@ -399,7 +400,7 @@ mod tests {
             headers: vec![],
             placed_by: None,
         };
-        Progress {
+        RangeProgress {
             partition: P,
             epoch: Epoch(1),
             next: NextOffset(next),

@@ -10,7 +10,7 @@
 //! A bounded run is the service between two offsets: the decision is [`decide`]'s, over a log that is
 //! taken to start where the run does.
 
-use super::resume::{Facts, LostHistory, Origin, Refusal, Resume, StartFrom, decide};
+use super::resume::{LostHistory, Origin, Resume, ResumeFacts, ResumeRefusal, StartFrom, decide};
 use kvset_formats::position::{LogRange, NextOffset};
 
 /// What a bounded run reads of one partition.
@@ -33,18 +33,18 @@ impl OffsetRange {
     /// Decides where to take up the partition within this range.
     ///
     /// # Errors
-    /// [`Refusal`] as for [`decide`]; also where the log no longer holds the range.
-    pub fn decide(&self, facts: &Facts<'_>) -> Result<Resume, Refusal> {
+    /// [`ResumeRefusal`] as for [`decide`]; also where the log no longer holds the range.
+    pub fn decide(&self, facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal> {
         let log = LogRange { start: facts.log.start.max(self.begin), end: facts.log.end };
         if self.end > log.end {
             let evidence = format!("the run ends at offset {}, the log at {}", self.end, log.end);
-            return Err(Refusal::OtherLog { evidence });
+            return Err(ResumeRefusal::OtherLog { evidence });
         }
-        let resume = decide(&Facts { log, start: StartFrom::Earliest, ..*facts })?;
+        let resume = decide(&ResumeFacts { log, start: StartFrom::Earliest, ..*facts })?;
         // A snapshot holds what came before; anything else begins with records that are gone.
         let lost = !matches!(resume.origin, Origin::Snapshot(_)) && log.start > self.begin;
         if lost && facts.lost_history == LostHistory::Refuse {
-            return Err(Refusal::HistoryLost { from: self.begin, to: log.start });
+            return Err(ResumeRefusal::HistoryLost { from: self.begin, to: log.start });
         }
         let explanation = match facts.committed {
             None => {
@@ -81,8 +81,8 @@ mod tests {
         SnapshotFacts { next_offset: NextOffset(next), health, last_record }
     }
 
-    fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> Facts<'_> {
-        Facts {
+    fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> ResumeFacts<'_> {
+        ResumeFacts {
             committed: committed.map(NextOffset),
             log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
             snapshots,
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    fn points(facts: &Facts<'_>) -> Result<(i64, i64, i64, bool), Refusal> {
+    fn points(facts: &ResumeFacts<'_>) -> Result<(i64, i64, i64, bool), ResumeRefusal> {
         let resume = RANGE.decide(facts)?;
         Ok((resume.replay_from.0, resume.publish_from.0, resume.count_from.0, resume.warm_up))
     }
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn a_log_that_lost_what_the_run_needs_is_refused() {
-        let lost = Refusal::HistoryLost { from: NextOffset(10), to: NextOffset(11) };
+        let lost = ResumeRefusal::HistoryLost { from: NextOffset(10), to: NextOffset(11) };
         assert_eq!(points(&facts(Some(30), (11, 60), &[])), Err(lost.clone()));
         assert_eq!(points(&facts(None, (11, 60), &[])), Err(lost));
-        let allowed = Facts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (11, 60), &[]) };
+        let allowed = ResumeFacts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (11, 60), &[]) };
         assert_eq!(points(&allowed), Ok((11, 30, 20, true)));
-        assert!(matches!(points(&facts(None, (0, 49), &[])), Err(Refusal::OtherLog { .. })), "cut off");
+        assert!(matches!(points(&facts(None, (0, 49), &[])), Err(ResumeRefusal::OtherLog { .. })), "cut off");
         let forgotten = points(&facts(None, (0, 60), &[snapshot(30)]));
-        assert!(matches!(forgotten, Err(Refusal::ProgressForgotten { .. })), "its offsets expired");
+        assert!(matches!(forgotten, Err(ResumeRefusal::ProgressForgotten { .. })), "its offsets expired");
     }
 }

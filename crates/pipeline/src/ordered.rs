@@ -17,11 +17,11 @@ pub struct InTurn<T> {
 /// The records under way, partition by partition.
 #[derive(Debug)]
 pub struct Ordered<T> {
-    partitions: BTreeMap<Partition, Queue<T>>,
+    partitions: BTreeMap<Partition, OrderedQueue<T>>,
 }
 
 #[derive(Debug)]
-struct Queue<T> {
+struct OrderedQueue<T> {
     epoch: Epoch,
     /// In offset order.
     records: VecDeque<UnderWay<T>>,
@@ -43,7 +43,7 @@ impl<T> Default for Ordered<T> {
 impl<T> Ordered<T> {
     /// Records of this partition are about to come, under this assignment.
     pub fn open(&mut self, partition: Partition, epoch: Epoch) {
-        self.partitions.insert(partition, Queue { epoch, records: VecDeque::new() });
+        self.partitions.insert(partition, OrderedQueue { epoch, records: VecDeque::new() });
     }
 
     /// Forgets a partition; what is still under way is dropped when it is done.
@@ -64,7 +64,7 @@ impl<T> Ordered<T> {
     /// Work for another assignment is dropped.
     pub fn done(&mut self, partition: Partition, epoch: Epoch, offset: i64, done: T) -> Vec<InTurn<T>> {
         let queue = self.partitions.get_mut(&partition).filter(|queue| queue.epoch == epoch);
-        let Some(Queue { records, .. }) = queue else { return Vec::new() };
+        let Some(OrderedQueue { records, .. }) = queue else { return Vec::new() };
         if let Ok(index) = records.binary_search_by_key(&offset, |record| record.offset) {
             records[index].done = Some(done);
         }

@@ -65,7 +65,7 @@ pub struct SnapshotFacts {
 
 /// Everything the decision depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct ResumeFacts<'a> {
     /// `C`: the group's stable committed offset, if it has one.
     pub committed: Option<NextOffset>,
     /// What the log holds.
@@ -87,7 +87,7 @@ pub enum Origin {
     Fresh,
     /// The state that stayed in memory.
     Parked,
-    /// The snapshot at this index of [`Facts::snapshots`].
+    /// The snapshot at this index of [`ResumeFacts::snapshots`].
     Snapshot(usize),
     /// No usable snapshot: every record that is left is processed again.
     Rebuild,
@@ -114,7 +114,7 @@ pub struct Resume {
 
 /// Why the partition is not taken up, with the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ResumeRefusal {
     /// The log is shorter than what was processed of it, or holds other records.
     #[error(
         "the input log is not the one this group consumed: {evidence}; the topic was recreated or truncated. \
@@ -151,12 +151,15 @@ pub enum Refusal {
 /// of brokers that give them no ids pass.
 ///
 /// # Errors
-/// [`Refusal::OtherLog`].
-pub fn check_same_topic<I: PartialEq + Display>(before: Option<&I>, now: Option<&I>) -> Result<(), Refusal> {
+/// [`ResumeRefusal::OtherLog`].
+pub fn check_same_topic<I: PartialEq + Display>(
+    before: Option<&I>,
+    now: Option<&I>,
+) -> Result<(), ResumeRefusal> {
     match (before, now) {
         (Some(before), Some(now)) if before != now => {
             let evidence = format!("the topic's id was {before} when this process began, and is {now}");
-            Err(Refusal::OtherLog { evidence })
+            Err(ResumeRefusal::OtherLog { evidence })
         }
         _ => Ok(()),
     }
@@ -166,7 +169,7 @@ pub fn check_same_topic<I: PartialEq + Display>(before: Option<&I>, now: Option<
 const ALL: NextOffset = NextOffset(0);
 
 /// Decides where to take up a partition.
-pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+pub fn decide(facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal> {
     check_same_log(facts)?;
     let set_aside = damaged(facts);
     let mut resume = match facts.committed {
@@ -189,8 +192,8 @@ pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
 /// Decides where a stage without state takes up a partition: where the group left it.
 ///
 /// # Errors
-/// [`Refusal`], as for [`decide`].
-pub fn decide_stateless(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+/// [`ResumeRefusal`], as for [`decide`].
+pub fn decide_stateless(facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal> {
     check_same_log(facts)?;
     let Some(committed) = facts.committed else {
         let fresh = fresh(facts)?;
@@ -216,11 +219,11 @@ pub fn decide_stateless(facts: &Facts<'_>) -> Result<Resume, Refusal> {
 }
 
 /// Refuses a log that cannot be the one the group consumed.
-fn check_same_log(facts: &Facts<'_>) -> Result<(), Refusal> {
+fn check_same_log(facts: &ResumeFacts<'_>) -> Result<(), ResumeRefusal> {
     let LogRange { end, .. } = facts.log;
     if let Some(committed) = facts.committed.filter(|committed| *committed > end) {
         let evidence = format!("committed offset {committed} is past the log's end {end}");
-        return Err(Refusal::OtherLog { evidence });
+        return Err(ResumeRefusal::OtherLog { evidence });
     }
     let sound = facts.snapshots.iter().filter(|snapshot| snapshot.health == SnapshotHealth::Sound);
     for snapshot in sound {
@@ -228,33 +231,33 @@ fn check_same_log(facts: &Facts<'_>) -> Result<(), Refusal> {
         if snapshot.last_record == LastRecord::Different {
             let evidence =
                 format!("the record before offset {at} differs from the one a snapshot was built from");
-            return Err(Refusal::OtherLog { evidence });
+            return Err(ResumeRefusal::OtherLog { evidence });
         }
         if at > end {
             let evidence = format!("a snapshot at offset {at} is past the log's end {end}");
-            return Err(Refusal::OtherLog { evidence });
+            return Err(ResumeRefusal::OtherLog { evidence });
         }
     }
     Ok(())
 }
 
-fn damaged(facts: &Facts<'_>) -> Vec<usize> {
+fn damaged(facts: &ResumeFacts<'_>) -> Vec<usize> {
     let all = facts.snapshots.iter().enumerate();
     all.filter(|(_, snapshot)| snapshot.health == SnapshotHealth::Damaged).map(|(index, _)| index).collect()
 }
 
 /// The newest sound snapshot at or before `limit`. One past the committed offset holds records
 /// whose outputs were never published, so it is passed over.
-fn newest_usable(facts: &Facts<'_>, limit: NextOffset) -> Option<usize> {
+fn newest_usable(facts: &ResumeFacts<'_>, limit: NextOffset) -> Option<usize> {
     let all = facts.snapshots.iter().enumerate();
     let usable =
         all.filter(|(_, snapshot)| snapshot.health == SnapshotHealth::Sound && snapshot.next_offset <= limit);
     usable.max_by_key(|(_, snapshot)| snapshot.next_offset).map(|(index, _)| index)
 }
 
-fn fresh(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+fn fresh(facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal> {
     if let Some(index) = newest_usable(facts, facts.log.end) {
-        return Err(Refusal::ProgressForgotten { snapshot: facts.snapshots[index].next_offset });
+        return Err(ResumeRefusal::ProgressForgotten { snapshot: facts.snapshots[index].next_offset });
     }
     let (at, name) = match facts.start {
         StartFrom::Earliest => (facts.log.start, "earliest"),
@@ -273,7 +276,7 @@ fn fresh(facts: &Facts<'_>) -> Result<Resume, Refusal> {
 
 /// Whether nobody worked on the partition since it was given up: only then is the state in memory worth
 /// more than a snapshot, which is compared with the log.
-fn is_parked_at(facts: &Facts<'_>, committed: NextOffset) -> bool {
+fn is_parked_at(facts: &ResumeFacts<'_>, committed: NextOffset) -> bool {
     facts.parked == Some(committed) && committed >= facts.log.start
 }
 
@@ -290,7 +293,7 @@ fn unpark(at: NextOffset) -> Resume {
     }
 }
 
-fn restore(facts: &Facts<'_>, index: usize, committed: NextOffset) -> Result<Resume, Refusal> {
+fn restore(facts: &ResumeFacts<'_>, index: usize, committed: NextOffset) -> Result<Resume, ResumeRefusal> {
     let snapshot = facts.snapshots[index].next_offset;
     let gap = history_lost(facts, snapshot)?;
     let (replay_from, publish_from) = (snapshot.max(facts.log.start), committed.max(facts.log.start));
@@ -315,7 +318,7 @@ fn restore(facts: &Facts<'_>, index: usize, committed: NextOffset) -> Result<Res
     })
 }
 
-fn rebuild(facts: &Facts<'_>, committed: NextOffset) -> Result<Resume, Refusal> {
+fn rebuild(facts: &ResumeFacts<'_>, committed: NextOffset) -> Result<Resume, ResumeRefusal> {
     let gap = history_lost(facts, committed)?;
     let replay_from = facts.log.start;
     let publish_from = committed.max(replay_from);
@@ -343,12 +346,12 @@ fn rebuild(facts: &Facts<'_>, committed: NextOffset) -> Result<Resume, Refusal> 
 }
 
 /// Whether the log begins after the first record needed, if the policy lets that pass.
-fn history_lost(facts: &Facts<'_>, needed: NextOffset) -> Result<bool, Refusal> {
+fn history_lost(facts: &ResumeFacts<'_>, needed: NextOffset) -> Result<bool, ResumeRefusal> {
     let start = facts.log.start;
     match facts.lost_history {
         _ if needed >= start => Ok(false),
         LostHistory::Rebuild => Ok(true),
-        LostHistory::Refuse => Err(Refusal::HistoryLost { from: needed, to: start }),
+        LostHistory::Refuse => Err(ResumeRefusal::HistoryLost { from: needed, to: start }),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a worker does between its queues: runs the tasks it holds and reports what came of it.
 
-use super::assignment::Progress;
+use super::assignment::RangeProgress;
 use super::incoming::Incoming;
-use super::task::{Counts, PartitionTask, PoolTime, TaskError};
+use super::task::{PartitionTask, PoolTime, TaskCounts, TaskError};
 use kvset_formats::codec::LookupError;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Report<S> {
     /// How far it has got, with its outputs.
-    pub progress: Progress,
+    pub progress: RangeProgress,
     /// What was done, for metrics.
     pub summary: S,
     /// Why the partition cannot go on; the record that caused it was not processed, what came before is sound.
@@ -24,7 +24,7 @@ pub struct Report<S> {
 #[derive(Debug)]
 pub struct TaskSummary {
     /// What was done.
-    pub counts: Counts,
+    pub counts: TaskCounts,
     /// Pools seen for the first time.
     pub new_pools: Vec<String>,
     /// How far event time has got in the pools that these records are of.
@@ -133,7 +133,7 @@ impl PartitionWork {
         let next: NextOffset = self.task.next_offset();
         let counts = self.task.take_counts();
         Report {
-            progress: Progress {
+            progress: RangeProgress {
                 partition: self.task.partition(),
                 epoch: self.epoch,
                 next,

@@ -12,7 +12,7 @@ use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
-use kvset_formats::time::Form;
+use kvset_formats::time::TimeForm;
 use kvset_formats::trace::Generated;
 
 /// What a record's events have in common.
@@ -23,7 +23,7 @@ pub(super) struct Common {
     pub(super) namespace: Option<Scope>,
     pub(super) time: EventTime,
     /// How the record writes that; nothing where it is the stamp of the record.
-    pub(super) form: Option<Form>,
+    pub(super) form: Option<TimeForm>,
     pub(super) output_tokens: Option<i64>,
     /// What was generated for the record's only prompt.
     pub(super) answer: Generated,

@@ -1,28 +1,28 @@
 //! Values that templates name, found in a record's fields, key and headers.
 
-use super::fields::Values;
-use super::recipe::{Namespace, Source, TemplateFields, TemplatePiece, TimeUnit};
+use super::fields::FieldValues;
+use super::recipe::{Namespace, TemplateFields, TemplatePiece, TimeUnit, ValueSource};
 use super::records::RawRecord;
 use kvset_core::units::keyed::HashKey;
 use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
-use kvset_formats::identity::Identity;
+use kvset_formats::identity::PageIdentity;
 use kvset_formats::time::{Time, WrittenTime};
 use std::borrow::Cow;
 
 /// Looks values up in a record.
 pub(super) struct FieldLookup<'a> {
     pub(super) names: &'a TemplateFields,
-    pub(super) values: &'a Values,
+    pub(super) values: &'a FieldValues,
     pub(super) record: &'a RawRecord<'a>,
 }
 
 impl FieldLookup<'_> {
-    fn get(&self, source: &Source) -> Result<Option<Cow<'_, str>>, DecodeError> {
+    fn get(&self, source: &ValueSource) -> Result<Option<Cow<'_, str>>, DecodeError> {
         let bytes = match source {
-            Source::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),
-            Source::Key => self.record.source.key,
-            Source::Header(name) => self.header(name),
+            ValueSource::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),
+            ValueSource::Key => self.record.source.key,
+            ValueSource::Header(name) => self.header(name),
         };
         let text = bytes.map(std::str::from_utf8).transpose();
         let text = text.map_err(|_| invalid(&self.name(source), "is not UTF-8"))?;
@@ -35,11 +35,11 @@ impl FieldLookup<'_> {
     }
 
     /// What the operator calls it.
-    fn name(&self, source: &Source) -> String {
+    fn name(&self, source: &ValueSource) -> String {
         match source {
-            Source::Key => "the record's key".to_owned(),
-            Source::Header(name) => format!("header {name}"),
-            Source::Field(index) => format!("field {}", self.names.paths[*index].join(".")),
+            ValueSource::Key => "the record's key".to_owned(),
+            ValueSource::Header(name) => format!("header {name}"),
+            ValueSource::Field(index) => format!("field {}", self.names.paths[*index].join(".")),
         }
     }
 
@@ -58,7 +58,7 @@ impl FieldLookup<'_> {
         Ok(text)
     }
 
-    fn missing(&self, source: &Source) -> DecodeError {
+    fn missing(&self, source: &ValueSource) -> DecodeError {
         DecodeError::new(ErrorCode::MissingField, format!("{} is missing", self.name(source)))
     }
 
@@ -67,7 +67,7 @@ impl FieldLookup<'_> {
         let name = match &self.names.namespace {
             Namespace::Template(pieces) => Cow::Owned(self.fill(pieces)?),
             Namespace::Identity(numbers) => {
-                let identity = Identity::of(|place| self.values.get(*numbers.get(place)?));
+                let identity = PageIdentity::of(|place| self.values.get(*numbers.get(place)?));
                 identity.scope.unwrap_or_default()
             }
         };
@@ -76,7 +76,7 @@ impl FieldLookup<'_> {
     }
 
     /// A number, or a date and time.
-    pub(super) fn event_time(&self, source: &Source, unit: TimeUnit) -> Result<Time, DecodeError> {
+    pub(super) fn event_time(&self, source: &ValueSource, unit: TimeUnit) -> Result<Time, DecodeError> {
         let text = self.get(source)?.ok_or_else(|| self.missing(source))?;
         let time = WrittenTime::of_text(text).time(unit.numbers());
         time.map_err(|fault| invalid(&self.name(source), &fault.to_string()))

@@ -1,10 +1,10 @@
 //! One pass over a JSON record: the fields that templates name, the kind of prompt, the token ids.
 
-use super::tokens::{Prompts, Tokens};
+use super::tokens::{RecordPrompts, TokenArray};
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::key::Key;
 use kvset_formats::record::json::TOKEN_FIELDS;
-use kvset_formats::trace::Answer;
+use kvset_formats::trace::LoggedAnswer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
@@ -14,32 +14,32 @@ const MAX_VALUE_BYTES: usize = 1024;
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
 /// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds. This is
-/// for templates that name a field of a response; what its usage says is an [`Answer`].
+/// for templates that name a field of a response; what its usage says is an [`LoggedAnswer`].
 const STREAMED: [&str; 2] = ["response", "chunks"];
 
 /// The values of the wanted fields, in memory reused from record to record.
 #[derive(Default)]
-pub(super) struct Values {
-    slots: Vec<Slot>,
+pub(super) struct FieldValues {
+    slots: Vec<FieldSlot>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct FieldSlot {
     text: String,
-    depth: Option<Depth>,
+    depth: Option<ValueDepth>,
 }
 
 /// Where a value was found; what stands at the top goes before what stands in the body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Depth {
+enum ValueDepth {
     Body,
     Top,
 }
 
-impl Values {
+impl FieldValues {
     /// Forgets the last record; there are so many wanted fields.
     pub(super) fn reset(&mut self, fields: usize) {
-        self.slots.resize_with(fields, Slot::default);
+        self.slots.resize_with(fields, FieldSlot::default);
         self.slots.iter_mut().for_each(|slot| slot.depth = None);
     }
 
@@ -50,10 +50,10 @@ impl Values {
 
     /// Takes a value that stands at the top.
     pub(super) fn set(&mut self, index: usize, value: &str) -> Result<(), DecodeError> {
-        self.put(index, Depth::Top, format_args!("{value}"))
+        self.put(index, ValueDepth::Top, format_args!("{value}"))
     }
 
-    fn put(&mut self, index: usize, depth: Depth, value: fmt::Arguments<'_>) -> Result<(), DecodeError> {
+    fn put(&mut self, index: usize, depth: ValueDepth, value: fmt::Arguments<'_>) -> Result<(), DecodeError> {
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.depth.is_none_or(|d| d <= depth))
         else {
             return Ok(());
@@ -95,13 +95,13 @@ pub(super) fn read(
     record: &[u8],
     paths: &[Vec<String>],
     with_tokens: bool,
-    values: &mut Values,
-    prompts: &mut Prompts,
-    answer: Option<&mut Answer>,
+    values: &mut FieldValues,
+    prompts: &mut RecordPrompts,
+    answer: Option<&mut LoggedAnswer>,
 ) -> Result<PromptForms, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
-    let place = PathSlot { depth: Depth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
+    let place = PathSlot { depth: ValueDepth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
     let held = PromptForms::default();
     read_at(record, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
@@ -111,10 +111,10 @@ pub(super) fn read_request(
     request: &[u8],
     paths: &[Vec<String>],
     with_tokens: bool,
-    values: &mut Values,
-    prompts: &mut Prompts,
+    values: &mut FieldValues,
+    prompts: &mut RecordPrompts,
 ) -> Result<PromptForms, DecodeError> {
-    let place = PathSlot { depth: Depth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
+    let place = PathSlot { depth: ValueDepth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
     let (answer, held) = (None, PromptForms::default());
     read_at(request, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
@@ -123,12 +123,12 @@ pub(super) fn read_request(
 pub(super) fn read_response(
     response: &[u8],
     paths: &[Vec<String>],
-    values: &mut Values,
+    values: &mut FieldValues,
 ) -> Result<(), DecodeError> {
     let is_of_responses = |index: &usize| paths[*index].first().is_some_and(|name| name == STREAMED[0]);
     let open = (0..paths.len()).filter(is_of_responses).collect();
-    let place = PathSlot { depth: Depth::Top, level: 1, top: false, open };
-    let prompts = &mut Prompts::default();
+    let place = PathSlot { depth: ValueDepth::Top, level: 1, top: false, open };
+    let prompts = &mut RecordPrompts::default();
     let (answer, held) = (None, PromptForms::default());
     let walk = Walk { paths, with_tokens: false, values, prompts, answer, held, refusal: None };
     // What was streamed is text.
@@ -141,7 +141,7 @@ pub(super) fn read_response(
 
 /// Where a value stands among the wanted paths.
 struct PathSlot {
-    depth: Depth,
+    depth: ValueDepth,
     level: usize,
     top: bool,
     open: Vec<usize>,
@@ -169,9 +169,9 @@ fn undecodable(error: &serde_json::Error) -> DecodeError {
 struct Walk<'w> {
     paths: &'w [Vec<String>],
     with_tokens: bool,
-    values: &'w mut Values,
-    prompts: &'w mut Prompts,
-    answer: Option<&'w mut Answer>,
+    values: &'w mut FieldValues,
+    prompts: &'w mut RecordPrompts,
+    answer: Option<&'w mut LoggedAnswer>,
     held: PromptForms,
     /// A refusal with a code of its own; serde can carry no more than a text.
     refusal: Option<DecodeError>,
@@ -187,7 +187,7 @@ impl Walk<'_> {
 /// A value on the way to wanted fields.
 struct Inside<'a, 'w> {
     walk: &'a mut Walk<'w>,
-    depth: Depth,
+    depth: ValueDepth,
     /// Names of the paths in `open` that lead here.
     level: usize,
     /// Wanted fields at or below this value.
@@ -239,7 +239,7 @@ impl<'w> Inside<'_, 'w> {
         let held = &mut self.walk.held;
         match key {
             _ if self.walk.with_tokens && TOKEN_FIELDS.contains(&key) => {
-                let found = map.next_value_seed(Tokens(self.walk.prompts))?;
+                let found = map.next_value_seed(TokenArray(self.walk.prompts))?;
                 if found && held.tokens {
                     let detail = "the record holds token ids twice";
                     return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));
@@ -251,7 +251,7 @@ impl<'w> Inside<'_, 'w> {
                 let open = (0..self.walk.paths.len()).collect();
                 map.next_value_seed(Inside {
                     walk: self.walk,
-                    depth: Depth::Body,
+                    depth: ValueDepth::Body,
                     level: 0,
                     open,
                     top: false,
@@ -332,7 +332,7 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
             let open: Vec<usize> = self.open.iter().copied().filter(leads).collect();
             let (top, depth) = (self.top, self.depth);
             let walk = &mut *self.walk;
-            if let Some(answer) = walk.answer.as_mut().filter(|_| top && Answer::takes(&key)) {
+            if let Some(answer) = walk.answer.as_mut().filter(|_| top && LoggedAnswer::takes(&key)) {
                 let value: &RawValue = map.next_value()?;
                 if let Err(refusal) = answer.read_value(&key, value) {
                     return Err(walk.refuse(refusal));
@@ -361,10 +361,10 @@ mod tests {
     fn read_text(
         record: &str,
         paths: &[&str],
-    ) -> Result<(PromptForms, Vec<Option<String>>, Prompts), DecodeError> {
+    ) -> Result<(PromptForms, Vec<Option<String>>, RecordPrompts), DecodeError> {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
-        let (mut values, mut prompts) = (Values::default(), Prompts::default());
+        let (mut values, mut prompts) = (FieldValues::default(), RecordPrompts::default());
         let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts, None)?;
         let found = (0..paths.len()).map(|index| values.get(index).map(str::to_owned)).collect();
         Ok((held, found, prompts))

@@ -32,7 +32,7 @@ pub mod template;
 mod tokens;
 
 pub use kvset_formats::logs::{FieldPath, Places, Preset};
-pub use kvset_formats::time::Unit;
+pub use kvset_formats::time::NumberUnit;
 #[cfg(feature = "tokenize")]
 pub use models::Model;
 pub use models::Tokenizers;

@@ -2,11 +2,11 @@
 
 use super::events::{Common, Hashing, push_pages, signed};
 use super::field_lookup::FieldLookup;
-use super::fields::{self, PromptForms, Values};
+use super::fields::{self, FieldValues, PromptForms};
 use super::models::Tokenizers;
 use super::recipe::{RawFormat, Recipe, TemplateFields};
 use super::records::{PreparedRecord, RawRecord};
-use super::tokens::Prompts;
+use super::tokens::RecordPrompts;
 use kvset_core::units::EventTime;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
@@ -19,7 +19,7 @@ use kvset_formats::position::Partition;
 use kvset_formats::python;
 use kvset_formats::stated::PromptForm;
 use kvset_formats::time::{Time, ms_of};
-use kvset_formats::trace::{self, Answer, Format};
+use kvset_formats::trace::{self, Format, LoggedAnswer};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ pub struct Preparer {
     pub(super) reader: Arc<LogReader>,
     tokenizers: Tokenizers,
     decoder: RequestDecoder,
-    pub(super) values: Values,
-    pub(super) prompts: Prompts,
+    pub(super) values: FieldValues,
+    pub(super) prompts: RecordPrompts,
     /// What the record at hand says of its answer.
-    pub(super) answer: Answer,
+    pub(super) answer: LoggedAnswer,
     ids: Vec<u64>,
 }
 
@@ -46,9 +46,9 @@ impl Preparer {
             tokenizers,
             decoder: RequestDecoder::new(Encoding::Auto, recipe.limits.decode),
             recipe,
-            values: Values::default(),
-            prompts: Prompts::default(),
-            answer: Answer::default(),
+            values: FieldValues::default(),
+            prompts: RecordPrompts::default(),
+            answer: LoggedAnswer::default(),
             ids: Vec::new(),
         }
     }
@@ -158,7 +158,7 @@ impl Preparer {
         out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         let value = record.source.value.unwrap_or_default();
-        self.answer = Answer::default();
+        self.answer = LoggedAnswer::default();
         let mut rewritten = Vec::new();
         if let Some(raw) = self.decoder.read_raw(record.source.payload(), &mut rewritten) {
             return self.raw_request(raw?, record, out);
@@ -196,7 +196,7 @@ impl Preparer {
             && let Some(response) = path.find(record.source.value.unwrap_or_default())?
         {
             fields::read_response(response.as_bytes(), &self.names.paths, &mut self.values)?;
-            self.answer = Answer::of_response(&response)?.or(std::mem::take(&mut self.answer));
+            self.answer = LoggedAnswer::of_response(&response)?.or(std::mem::take(&mut self.answer));
         }
         if let Some(why) = self.answer.passed_over() {
             out.passed_over = Some(why);

@@ -8,7 +8,7 @@ use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
 use kvset_formats::identity::FIELDS;
 use kvset_formats::logs::{Places, Preset};
-use kvset_formats::time::{Numbers, Unit};
+use kvset_formats::time::{NumberUnit, Numbers};
 use std::collections::BTreeMap;
 
 /// What records of a raw log are.
@@ -32,13 +32,13 @@ pub enum TimeUnit {
     #[default]
     Auto,
     /// This one.
-    Stated(Unit),
+    Stated(NumberUnit),
 }
 
 impl TimeUnit {
     pub(super) const fn numbers(self) -> Numbers {
         match self {
-            Self::Auto => Numbers::DatesOr(Unit::Milliseconds),
+            Self::Auto => Numbers::DatesOr(NumberUnit::Milliseconds),
             Self::Stated(unit) => Numbers::Told(unit),
         }
     }
@@ -119,7 +119,7 @@ pub(super) struct TemplateFields {
     pub(super) pool: Vec<TemplatePiece>,
     pub(super) model: Vec<TemplatePiece>,
     pub(super) namespace: Namespace,
-    pub(super) event_time: Option<Source>,
+    pub(super) event_time: Option<ValueSource>,
     pub(super) labels: Labels<usize>,
 }
 
@@ -135,7 +135,7 @@ impl TemplateFields {
     /// Whether the namespace is made of this field. The namespace goes into the ids as a hash, so that who it
     /// belongs to stays inside: such a field is not written out under its own name either.
     fn is_in_namespace(&self, field: usize) -> bool {
-        let named = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Place { source: Source::Field(named), .. } if *named == field);
+        let named = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Place { source: ValueSource::Field(named), .. } if *named == field);
         matches!(&self.namespace, Namespace::Template(pieces) if pieces.iter().any(named))
     }
 }
@@ -151,11 +151,11 @@ pub(super) enum Namespace {
 /// A part of a template whose field has a number.
 pub(super) enum TemplatePiece {
     Text(String),
-    Place { source: Source, optional: bool },
+    Place { source: ValueSource, optional: bool },
 }
 
 /// Where a value comes from.
-pub(super) enum Source {
+pub(super) enum ValueSource {
     Key,
     Header(String),
     Field(usize),
@@ -188,11 +188,11 @@ impl TemplateFields {
     }
 }
 
-fn source(place: &FieldPlace, paths: &mut Vec<Vec<String>>) -> Source {
+fn source(place: &FieldPlace, paths: &mut Vec<Vec<String>>) -> ValueSource {
     match place {
-        FieldPlace::Key => Source::Key,
-        FieldPlace::Header(name) => Source::Header(name.clone()),
-        FieldPlace::Field(path) => Source::Field(number(path, paths)),
+        FieldPlace::Key => ValueSource::Key,
+        FieldPlace::Header(name) => ValueSource::Header(name.clone()),
+        FieldPlace::Field(path) => ValueSource::Field(number(path, paths)),
     }
 }
 

@@ -5,7 +5,7 @@ use kvset_formats::output::OutputRecord;
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::position::Partition;
 use kvset_formats::stated::StatedPrompts;
-use kvset_formats::time::Form;
+use kvset_formats::time::TimeForm;
 use kvset_formats::trace::CacheWrites;
 
 /// What became of a record.
@@ -38,7 +38,7 @@ pub struct PreparedRecord {
     /// When the first and the last of its requests came, in milliseconds of event time.
     pub arrivals: Option<(i64, i64)>,
     /// How the record writes that; nothing where it is the stamp of the record.
-    pub time_form: Option<Form>,
+    pub time_form: Option<TimeForm>,
     /// Requests, tokens and pages pool by pool, where the record may hold requests of several.
     pub shares: Vec<(String, PoolShare)>,
 }

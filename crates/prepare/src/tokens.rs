@@ -7,12 +7,12 @@ use std::fmt;
 /// The prompts of a record, in memory reused from record to record. `Debug` is left out: token ids must
 /// reach no log.
 #[derive(Default)]
-pub(super) struct Prompts {
+pub(super) struct RecordPrompts {
     ids: Vec<u32>,
     ends: Vec<usize>,
 }
 
-impl Prompts {
+impl RecordPrompts {
     pub(super) fn clear(&mut self) {
         self.ids.clear();
         self.ends.clear();
@@ -49,9 +49,9 @@ impl Prompts {
 
 /// An array of token ids, or of arrays of them; says whether it is one. Under the same names logs keep
 /// numbers of tokens, which say nothing here.
-pub(super) struct Tokens<'p>(pub(super) &'p mut Prompts);
+pub(super) struct TokenArray<'p>(pub(super) &'p mut RecordPrompts);
 
-impl<'de> DeserializeSeed<'de> for Tokens<'_> {
+impl<'de> DeserializeSeed<'de> for TokenArray<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -59,7 +59,7 @@ impl<'de> DeserializeSeed<'de> for Tokens<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Tokens<'_> {
+impl<'de> Visitor<'de> for TokenArray<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,8 +92,8 @@ impl<'de> Visitor<'de> for Tokens<'_> {
         let (mut lone, mut lists) = (false, false);
         while let Some(item) = array.next_element_seed(TokenItem(self.0))? {
             match item {
-                Kind::Token => lone = true,
-                Kind::List => lists = true,
+                TokenKind::Token => lone = true,
+                TokenKind::List => lists = true,
             }
             if lone && lists {
                 return Err(A::Error::custom("tokens and arrays of tokens in one array"));
@@ -106,59 +106,59 @@ impl<'de> Visitor<'de> for Tokens<'_> {
     }
 }
 
-enum Kind {
+enum TokenKind {
     Token,
     List,
 }
 
 /// A token id, or an array of them.
-struct TokenItem<'p>(&'p mut Prompts);
+struct TokenItem<'p>(&'p mut RecordPrompts);
 
 impl TokenItem<'_> {
-    fn token<E: Error>(self, token: WholeNumber) -> Result<Kind, E> {
+    fn token<E: Error>(self, token: WholeNumber) -> Result<TokenKind, E> {
         let TokenId(token) = TokenId::of(token).map_err(E::custom)?;
         self.0.ids.push(token);
-        Ok(Kind::Token)
+        Ok(TokenKind::Token)
     }
 }
 
 impl<'de> DeserializeSeed<'de> for TokenItem<'_> {
-    type Value = Kind;
+    type Value = TokenKind;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TokenKind, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for TokenItem<'_> {
-    type Value = Kind;
+    type Value = TokenKind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a token id or an array of token ids")
     }
 
-    fn visit_u64<E: Error>(self, token: u64) -> Result<Kind, E> {
+    fn visit_u64<E: Error>(self, token: u64) -> Result<TokenKind, E> {
         self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_i64<E: Error>(self, token: i64) -> Result<Kind, E> {
+    fn visit_i64<E: Error>(self, token: i64) -> Result<TokenKind, E> {
         self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_f64<E: Error>(self, token: f64) -> Result<Kind, E> {
+    fn visit_f64<E: Error>(self, token: f64) -> Result<TokenKind, E> {
         self.token(WholeNumber::of_float(token))
     }
 
-    fn visit_str<E: Error>(self, token: &str) -> Result<Kind, E> {
+    fn visit_str<E: Error>(self, token: &str) -> Result<TokenKind, E> {
         self.token(WholeNumber::of_text(token))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<TokenKind, A::Error> {
         while let Some(TokenId(token)) = array.next_element()? {
             self.0.ids.push(token);
         }
         self.0.end_prompt();
-        Ok(Kind::List)
+        Ok(TokenKind::List)
     }
 }
 
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Option<Vec<Vec<u32>>> {
-        let mut prompts = Prompts::default();
-        let read = Tokens(&mut prompts).deserialize(&mut serde_json::Deserializer::from_str(json));
+        let mut prompts = RecordPrompts::default();
+        let read = TokenArray(&mut prompts).deserialize(&mut serde_json::Deserializer::from_str(json));
         read.ok().filter(|found| *found).map(|_| prompts.iter().map(<[u32]>::to_vec).collect())
     }
 

@@ -3,11 +3,11 @@
 use crate::workers::pool::WorkerGone;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::Unreadable;
+use kvset_kafka::kafka::member::UnreadableRecords;
 use kvset_pipeline::assignment::OrderError;
 use kvset_pipeline::facts::InvalidPartition;
 use kvset_pipeline::publish::{FailureKind, PublishError};
-use kvset_pipeline::resume::Refusal;
+use kvset_pipeline::resume::ResumeRefusal;
 use kvset_pipeline::task::TaskError;
 use kvset_snapshot::store::StoreError;
 
@@ -23,7 +23,7 @@ pub enum ServiceError {
         /// The partition.
         partition: Partition,
         /// Why, and the way out.
-        refusal: Refusal,
+        refusal: ResumeRefusal,
     },
     /// The topic was created anew while its records were processed.
     #[error("topic `{topic}`: {refusal}")]
@@ -31,7 +31,7 @@ pub enum ServiceError {
         /// The topic.
         topic: String,
         /// What shows it, and the way out.
-        refusal: Refusal,
+        refusal: ResumeRefusal,
     },
     /// Records that the client cannot read, and nobody has decided to pass.
     #[error(
@@ -44,7 +44,7 @@ pub enum ServiceError {
         /// The topic.
         topic: String,
         /// Where, and why.
-        place: Unreadable,
+        place: UnreadableRecords,
     },
     /// A partition cannot be processed further.
     #[error(transparent)]

@@ -7,7 +7,7 @@ use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::gaps::OffsetGap;
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::resume::Resume;
-use kvset_pipeline::task::{Counts, PoolTime};
+use kvset_pipeline::task::{PoolTime, TaskCounts};
 use kvset_prepare::{PoolShare, PreparedRecord};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -158,7 +158,7 @@ pub enum ServiceEvent<'a> {
         /// Everything before this is done.
         next: NextOffset,
         /// What was done.
-        counts: &'a Counts,
+        counts: &'a TaskCounts,
         /// How far event time has got in the pools that were active, in one.
         time: Option<PoolTime>,
         /// Pools of the partition.
@@ -255,9 +255,9 @@ impl Observer for Unobserved {
 }
 
 /// Tells several watchers, in order.
-pub struct Observers<'a>(pub Vec<&'a dyn Observer>);
+pub struct Watchers<'a>(pub Vec<&'a dyn Observer>);
 
-impl Observer for Observers<'_> {
+impl Observer for Watchers<'_> {
     fn on(&self, event: &ServiceEvent<'_>) {
         self.0.iter().for_each(|observer| observer.on(event));
     }

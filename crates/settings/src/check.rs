@@ -4,7 +4,8 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{
-    Assignment, GroupProtocol, InputEncoding, OutputEncoding, PoolQuestions, Price, Settings, field::Field,
+    AssignmentStrategy, GroupProtocol, InputEncoding, OutputEncoding, PoolQuestions, Price, Settings,
+    field::Field,
 };
 use kvset_core::estimate::config::{MAX_TIERS, PoolConfigError};
 use kvset_core::questions::question::QuestionsError;
@@ -58,7 +59,7 @@ impl Settings {
                     format!("not a member's to set with kafka.group_protocol = \"consumer\": {instead}");
                 notes.add(format!("kafka.properties.\"{name}\""), None, reason);
             }
-            if self.kafka.assignment != Assignment::CooperativeSticky {
+            if self.kafka.assignment != AssignmentStrategy::CooperativeSticky {
                 let reason = "with kafka.group_protocol = \"consumer\" the brokers share partitions out: leave it out; \
                               kafka.properties.\"group.remote.assignor\" may name one of their ways";
                 notes.add("kafka.assignment", self.kafka.assignment.toml(), reason);

@@ -1,7 +1,7 @@
 //! Sections as data: one declaration gives the type, its default, its range, its documentation,
 //! and whether it shapes results.
 
-use super::field::{Field, Refusal};
+use super::field::{Field, ValueRefusal};
 use super::problem::{Problem, unknown_key};
 use config::{Map, Value, ValueKind};
 use std::ops::RangeInclusive;
@@ -24,27 +24,27 @@ pub struct FieldDoc {
 }
 
 /// A table of the configuration.
-pub trait Section: Sized {
+pub trait SettingsSection: Sized {
     /// What the section is about, line by line.
     const ABOUT: &'static [&'static str];
     /// The names of its settings.
     fn keys() -> Vec<&'static str>;
 
     /// Reads the table; what is left out or wrong keeps its default, and every problem is noted.
-    fn read(reader: &mut Reader<'_>) -> Self;
+    fn read(reader: &mut TableReader<'_>) -> Self;
 
     /// Its fields with their present values.
     fn fields(&self) -> Vec<FieldDoc>;
 }
 
 /// Reads the fields of one table and notes what is wrong.
-pub struct Reader<'a> {
+pub struct TableReader<'a> {
     path: &'a str,
     table: Map<String, Value>,
     problems: &'a mut Vec<Problem>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TableReader<'a> {
     /// Opens the table at `path`; keys that are not in `known` are noted.
     pub fn open(path: &'a str, value: Option<Value>, known: &[&str], problems: &'a mut Vec<Problem>) -> Self {
         let table = match value.map(|value| (value.origin().map(str::to_owned), value.kind)) {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         let allowed = || T::allowed(range.as_ref());
         let read = |value: &Value| match T::read(value)? {
             read if within(&read, range.as_ref()) => Ok(read),
-            _ => Err(Refusal::NotAllowed),
+            _ => Err(ValueRefusal::NotAllowed),
         };
         self.setting(name, T::MAY_BE_SECRET, allowed, read).unwrap_or(default)
     }
@@ -83,13 +83,13 @@ impl<'a> Reader<'a> {
         name: &str,
         may_be_secret: bool,
         allowed: impl FnOnce() -> String,
-        read: impl FnOnce(&Value) -> Result<T, Refusal>,
+        read: impl FnOnce(&Value) -> Result<T, ValueRefusal>,
     ) -> Option<T> {
         let value = self.table.remove(name)?;
         let reason = match read(&value) {
             Ok(read) => return Some(read),
-            Err(Refusal::NotAllowed) => format!("expected {}", allowed()),
-            Err(Refusal::Because(reason)) => reason,
+            Err(ValueRefusal::NotAllowed) => format!("expected {}", allowed()),
+            Err(ValueRefusal::Because(reason)) => reason,
         };
         self.problems.push(Problem {
             key: format!("{}.{name}", self.path),
@@ -120,7 +120,7 @@ fn shown(value: &Value) -> Option<String> {
 }
 
 /// How a declared setting is presented.
-pub struct Declared<T, B> {
+pub struct DeclaredSetting<T, B> {
     /// Its name within its section.
     pub name: &'static str,
     /// What it means, line by line.
@@ -134,7 +134,7 @@ pub struct Declared<T, B> {
 }
 
 /// What one declaration in a section stands for: a setting, or several that another crate declares.
-pub trait Entry: Sized {
+pub trait SettingEntry: Sized {
     /// What a range bounds.
     type Bound;
 
@@ -143,17 +143,17 @@ pub trait Entry: Sized {
 
     /// Reads them, or takes their defaults.
     fn read(
-        reader: &mut Reader<'_>,
+        reader: &mut TableReader<'_>,
         name: &'static str,
         default: Self,
         range: Option<RangeInclusive<Self::Bound>>,
     ) -> Self;
 
     /// Presents them.
-    fn describe(&self, declared: Declared<Self, Self::Bound>) -> Vec<FieldDoc>;
+    fn describe(&self, declared: DeclaredSetting<Self, Self::Bound>) -> Vec<FieldDoc>;
 }
 
-impl<T: Field> Entry for T {
+impl<T: Field> SettingEntry for T {
     type Bound = T::Bound;
 
     fn keys(name: &'static str) -> Vec<&'static str> {
@@ -161,7 +161,7 @@ impl<T: Field> Entry for T {
     }
 
     fn read(
-        reader: &mut Reader<'_>,
+        reader: &mut TableReader<'_>,
         name: &'static str,
         default: Self,
         range: Option<RangeInclusive<T::Bound>>,
@@ -169,7 +169,7 @@ impl<T: Field> Entry for T {
         reader.field(name, default, range)
     }
 
-    fn describe(&self, declared: Declared<T, T::Bound>) -> Vec<FieldDoc> {
+    fn describe(&self, declared: DeclaredSetting<T, T::Bound>) -> Vec<FieldDoc> {
         vec![FieldDoc {
             name: declared.name,
             doc: declared.doc,
@@ -201,7 +201,7 @@ macro_rules! optional {
 macro_rules! sections {
     ($(
         $(#[doc = $about:literal])+
-        pub struct $Section:ident {
+        pub struct $SettingsSection:ident {
             $(
                 $(#[doc = $doc:literal])+
                 $([$mark:ident])?
@@ -211,24 +211,24 @@ macro_rules! sections {
     )+) => {$(
         $(#[doc = $about])+
         #[derive(Debug, Clone, PartialEq)]
-        pub struct $Section {
+        pub struct $SettingsSection {
             $( $(#[doc = $doc])+ pub $field: $Type, )+
         }
 
-        impl Default for $Section {
+        impl Default for $SettingsSection {
             fn default() -> Self {
                 Self { $( $field: $default, )+ }
             }
         }
 
-        impl $crate::declare::Section for $Section {
+        impl $crate::declare::SettingsSection for $SettingsSection {
             const ABOUT: &'static [&'static str] = &[$($about),+];
             fn keys() -> Vec<&'static str> {
-                [$(<$Type as $crate::declare::Entry>::keys(stringify!($field))),+].concat()
+                [$(<$Type as $crate::declare::SettingEntry>::keys(stringify!($field))),+].concat()
             }
 
-            fn read(reader: &mut $crate::declare::Reader<'_>) -> Self {
-                Self { $( $field: $crate::declare::Entry::read(
+            fn read(reader: &mut $crate::declare::TableReader<'_>) -> Self {
+                Self { $( $field: $crate::declare::SettingEntry::read(
                     reader,
                     stringify!($field),
                     $default,
@@ -237,7 +237,7 @@ macro_rules! sections {
             }
 
             fn fields(&self) -> Vec<$crate::declare::FieldDoc> {
-                [$( $crate::declare::Entry::describe(&self.$field, $crate::declare::Declared {
+                [$( $crate::declare::SettingEntry::describe(&self.$field, $crate::declare::DeclaredSetting {
                     name: stringify!($field),
                     doc: &[$($doc),+],
                     range: optional!($($range)?),

@@ -1,9 +1,9 @@
 //! The options of engines as settings: read and presented as the core declares them, and what of them holds for one pool.
 
-use super::declare::{Declared, Entry, FieldDoc, Reader};
-use super::field::{Refusal, quoted};
+use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, TableReader};
+use super::field::{ValueRefusal, quoted};
 use super::load::from_environment;
-use super::{Estimate, Pool};
+use super::{EstimateSettings, PoolSettings};
 use config::{Value, ValueKind};
 use kvset_core::engines::configured::{EngineRulesError, PageMismatch};
 use kvset_core::engines::given::GivenOptions;
@@ -22,7 +22,7 @@ impl<const OF_POOL: bool> EngineOptions<OF_POOL> {
     }
 }
 
-impl<const OF_POOL: bool> Entry for EngineOptions<OF_POOL> {
+impl<const OF_POOL: bool> SettingEntry for EngineOptions<OF_POOL> {
     type Bound = bool;
 
     fn keys(_: &'static str) -> Vec<&'static str> {
@@ -30,21 +30,22 @@ impl<const OF_POOL: bool> Entry for EngineOptions<OF_POOL> {
     }
 
     fn read(
-        reader: &mut Reader<'_>,
+        reader: &mut TableReader<'_>,
         _: &'static str,
         default: Self,
         _: Option<RangeInclusive<bool>>,
     ) -> Self {
         let mut options = default;
         for option in Self::options() {
-            let give =
-                |value: &Value| options.0.give(option, &text_of(option, value)?).map_err(Refusal::Because);
+            let give = |value: &Value| {
+                options.0.give(option, &text_of(option, value)?).map_err(ValueRefusal::Because)
+            };
             reader.setting(option.key, false, || option.values.to_string(), give);
         }
         options
     }
 
-    fn describe(&self, declared: Declared<Self, bool>) -> Vec<FieldDoc> {
+    fn describe(&self, declared: DeclaredSetting<Self, bool>) -> Vec<FieldDoc> {
         let describe = |option: &'static EngineOption| FieldDoc {
             name: option.key,
             doc: option.doc,
@@ -58,7 +59,7 @@ impl<const OF_POOL: bool> Entry for EngineOptions<OF_POOL> {
 }
 
 /// A value as the option reads it; texts from the environment may be numbers, texts from a file are none.
-fn text_of(option: &EngineOption, value: &Value) -> Result<String, Refusal> {
+fn text_of(option: &EngineOption, value: &Value) -> Result<String, ValueRefusal> {
     match &value.kind {
         ValueKind::I64(number) => Ok(number.to_string()),
         ValueKind::U64(number) => Ok(number.to_string()),
@@ -66,7 +67,7 @@ fn text_of(option: &EngineOption, value: &Value) -> Result<String, Refusal> {
         ValueKind::String(text) if !option.values.are_numbers() || from_environment(value) => {
             Ok(text.clone())
         }
-        _ => Err(Refusal::NotAllowed),
+        _ => Err(ValueRefusal::NotAllowed),
     }
 }
 
@@ -78,9 +79,9 @@ fn toml(text: &str) -> String {
     }
 }
 
-impl Estimate {
+impl EstimateSettings {
     /// What the engine of a pool is configured with; the pool's own settings come first.
-    pub(super) fn rules(&self, own: Option<&Pool>) -> EngineRules {
+    pub(super) fn rules(&self, own: Option<&PoolSettings>) -> EngineRules {
         let general = &self.engine_options.0;
         match own {
             Some(own) => own.engine_options.0.over(general, self.engine).rules(self.engine),

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Why a value was refused: a reason of its own, or just not what is allowed.
-pub enum Refusal {
+pub enum ValueRefusal {
     /// The value is not of the allowed kind.
     NotAllowed,
     /// The value has the right shape and this is wrong with it.
@@ -32,7 +32,7 @@ pub trait Field: Sized {
     fn allowed(range: Option<&RangeInclusive<Self::Bound>>) -> String;
 
     /// Reads the value; texts from the environment are parsed, texts from a file are not numbers.
-    fn read(value: &Value) -> Result<Self, Refusal>;
+    fn read(value: &Value) -> Result<Self, ValueRefusal>;
 
     /// What a range bounds; `None` when nothing is set.
     fn measure(&self) -> Option<Self::Bound>;
@@ -47,10 +47,10 @@ fn span_of<B: Display>(range: Option<&RangeInclusive<B>>, what: &str) -> String 
 }
 
 /// The text of a value, if it is one.
-pub fn text_of(value: &Value) -> Result<&str, Refusal> {
+pub fn text_of(value: &Value) -> Result<&str, ValueRefusal> {
     match &value.kind {
         ValueKind::String(text) => Ok(text),
-        _ => Err(Refusal::NotAllowed),
+        _ => Err(ValueRefusal::NotAllowed),
     }
 }
 
@@ -60,24 +60,24 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// A whole number; decimals are refused rather than cut.
-fn whole_number(value: &Value) -> Result<i128, Refusal> {
+fn whole_number(value: &Value) -> Result<i128, ValueRefusal> {
     match &value.kind {
         ValueKind::I64(number) => Ok(i128::from(*number)),
         ValueKind::U64(number) => Ok(i128::from(*number)),
         ValueKind::I128(number) => Ok(*number),
         ValueKind::String(text) if from_environment(value) => {
-            text.trim().replace('_', "").parse().map_err(|_| Refusal::NotAllowed)
+            text.trim().replace('_', "").parse().map_err(|_| ValueRefusal::NotAllowed)
         }
-        _ => Err(Refusal::NotAllowed),
+        _ => Err(ValueRefusal::NotAllowed),
     }
 }
 
 /// A number, whole or decimal.
-pub fn decimal(value: &Value) -> Result<f64, Refusal> {
+pub fn decimal(value: &Value) -> Result<f64, ValueRefusal> {
     match &value.kind {
         ValueKind::Float(number) => Ok(*number),
         ValueKind::String(text) if from_environment(value) => {
-            text.trim().parse().map_err(|_| Refusal::NotAllowed)
+            text.trim().parse().map_err(|_| ValueRefusal::NotAllowed)
         }
         _ => whole_number(value).map(|number| number as f64),
     }
@@ -92,8 +92,8 @@ macro_rules! whole_number_fields {
                 span_of(range, "a whole number")
             }
 
-            fn read(value: &Value) -> Result<Self, Refusal> {
-                <$Type>::try_from(whole_number(value)?).map_err(|_| Refusal::NotAllowed)
+            fn read(value: &Value) -> Result<Self, ValueRefusal> {
+                <$Type>::try_from(whole_number(value)?).map_err(|_| ValueRefusal::NotAllowed)
             }
 
             fn measure(&self) -> Option<$Type> {
@@ -116,13 +116,13 @@ impl Field for bool {
         "true or false".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match &value.kind {
             ValueKind::Boolean(flag) => Ok(*flag),
             ValueKind::String(text) if from_environment(value) => {
-                text.trim().parse().map_err(|_| Refusal::NotAllowed)
+                text.trim().parse().map_err(|_| ValueRefusal::NotAllowed)
             }
-            _ => Err(Refusal::NotAllowed),
+            _ => Err(ValueRefusal::NotAllowed),
         }
     }
 
@@ -145,10 +145,10 @@ impl Field for String {
         )
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match &value.kind {
             // Brokers above all, which many programs take as a list.
-            ValueKind::Array(_) => Err(Refusal::Because(
+            ValueKind::Array(_) => Err(ValueRefusal::Because(
                 "expected one text, not a list: write several values as \"a,b\"".to_owned(),
             )),
             _ => text_of(value).map(str::to_owned),
@@ -171,9 +171,9 @@ impl Field for PathBuf {
         "a path that is not empty".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
-        if text.is_empty() { Err(Refusal::NotAllowed) } else { Ok(Self::from(text)) }
+        if text.is_empty() { Err(ValueRefusal::NotAllowed) } else { Ok(Self::from(text)) }
     }
 
     fn measure(&self) -> Option<usize> {
@@ -193,12 +193,12 @@ impl Field for Ratio {
         range.map_or_else(|| format!("{share} from 0 to 1"), |range| span_of(Some(range), share))
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match &value.kind {
             ValueKind::String(text) if from_environment(value) => {
-                text.parse().map_err(|_| Refusal::NotAllowed)
+                text.parse().map_err(|_| ValueRefusal::NotAllowed)
             }
-            _ => Ratio::try_from(decimal(value)?).map_err(|_| Refusal::NotAllowed),
+            _ => Ratio::try_from(decimal(value)?).map_err(|_| ValueRefusal::NotAllowed),
         }
     }
 
@@ -221,8 +221,8 @@ impl Field for PageSize {
         )
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        PageSize::new(u32::read(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        PageSize::new(u32::read(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<u32> {
@@ -241,10 +241,10 @@ impl Field for WindowKind {
         "\"tumbling:5m\", \"hopping:5m/1m\", \"last:3000\" or \"all\"".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         text.parse()
-            .map_err(|error: kvset_core::units::window::WindowError| Refusal::Because(error.to_string()))
+            .map_err(|error: kvset_core::units::window::WindowError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<WindowKind> {
@@ -267,7 +267,7 @@ impl<T: Field> Field for Vec<T> {
         )
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match &value.kind {
             ValueKind::Array(entries) => entries.iter().map(T::read).collect(),
             ValueKind::String(text) if from_environment(value) => text
@@ -276,7 +276,7 @@ impl<T: Field> Field for Vec<T> {
                 .filter(|entry| !entry.is_empty())
                 .map(|entry| T::read(&Value::new(value.origin().map(str::to_owned).as_ref(), entry)))
                 .collect(),
-            _ => Err(Refusal::NotAllowed),
+            _ => Err(ValueRefusal::NotAllowed),
         }
     }
 
@@ -297,7 +297,7 @@ impl<T: Field> Field for Option<T> {
         T::allowed(range)
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         T::read(value).map(Some)
     }
 
@@ -349,10 +349,10 @@ impl<T: Choice> Field for T {
         }
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         let known = T::NAMES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, value)| *value).ok_or(Refusal::NotAllowed)
+        known.map(|(_, value)| *value).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {

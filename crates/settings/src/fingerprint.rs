@@ -1,6 +1,6 @@
 //! Which configuration made a result, in 64 bits.
 
-use super::{FieldDoc, Pool, Section, Settings};
+use super::{FieldDoc, PoolSettings, Settings, SettingsSection};
 use kvset_core::estimate::config::RESULT_VERSION;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -46,7 +46,7 @@ impl Settings {
 
     /// What a pool holds today shapes what it says alongside its estimates, where that is asked of it; so do the rules by
     /// which that is answered.
-    fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
+    fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&PoolSettings>) {
         let (asked, name) = (self.questions(pool), pool.map_or("", |pool| &pool.name));
         match asked.revision() {
             0 => {}

@@ -28,9 +28,9 @@ mod sections;
 mod url;
 mod values;
 
-pub use declare::{FieldDoc, Section};
+pub use declare::{FieldDoc, SettingsSection};
 pub use field::Choice;
-pub use load::{ENVIRONMENT_PREFIX, File};
+pub use load::{ENVIRONMENT_PREFIX, SettingsFile};
 pub use pool::Provisioned;
 pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
@@ -40,17 +40,17 @@ pub use reference::reference_markdown;
 pub use render::default_toml;
 pub use secret::{MASK, Secret, SecretError};
 pub use sections::{
-    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Plan, Pool, Prepare, SchemaRegistry,
-    Shutdown, State, Tier, Workers,
+    Commit, DeadLetters, EstimateSettings, Http, InputSettings, Kafka, LogSettings, OutputSettings, Plan,
+    PoolSettings, Prepare, SchemaRegistry, ShutdownSettings, StateSettings, TierSettings, WorkersSettings,
 };
 pub use url::{HostName, HttpUrl, host_of, is_of_this_machine};
 pub use values::{
-    Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
-    OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
+    AssignmentStrategy, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat,
+    LostHistoryPolicy, OutputEncoding, PoolRate, Price, Size, Span, Start, TokenCost, TopicName,
 };
 
 use config::{Map, Value, ValueKind};
-use declare::Reader;
+use declare::TableReader;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -73,9 +73,9 @@ macro_rules! settings {
         pub struct Settings {
             $( $(#[doc = $doc])+ pub $name: $Section, )+
             /// Tiers to plan, from the fastest.
-            pub tiers: Vec<Tier>,
+            pub tiers: Vec<TierSettings>,
             /// Settings of single pools.
-            pub pools: Vec<Pool>,
+            pub pools: Vec<PoolSettings>,
         }
 
         /// The names that may stand at the top of the file.
@@ -88,7 +88,7 @@ macro_rules! settings {
                 Self {
                     $( $name: {
                         let (name, section) = (stringify!($name), root.remove(stringify!($name)));
-                        $Section::read(&mut Reader::open(name, section, &$Section::keys(), problems))
+                        $Section::read(&mut TableReader::open(name, section, &$Section::keys(), problems))
                     }, )+
                     tiers: read_list("tiers", root.remove("tiers"), problems),
                     pools: read_list("pools", root.remove("pools"), problems),
@@ -113,11 +113,11 @@ settings! {
     /// Where schemas are.
     schema_registry: SchemaRegistry,
     /// What comes in.
-    input: Input,
+    input: InputSettings,
     /// What goes out.
-    output: Output,
+    output: OutputSettings,
     /// How pools are estimated.
-    estimate: Estimate,
+    estimate: EstimateSettings,
     /// When requirements have converged and recommendations change.
     plan: Plan,
     /// From raw logs to request events.
@@ -125,17 +125,17 @@ settings! {
     /// When unusable records are too many.
     dead_letters: DeadLetters,
     /// Snapshots.
-    state: State,
+    state: StateSettings,
     /// When to commit.
     commit: Commit,
     /// How to stop.
-    shutdown: Shutdown,
+    shutdown: ShutdownSettings,
     /// Threads and queues.
-    workers: Workers,
+    workers: WorkersSettings,
     /// Metrics and health.
     http: Http,
     /// Logging.
-    log: Log,
+    log: LogSettings,
 }
 
 impl Settings {
@@ -157,13 +157,13 @@ impl Settings {
                 .map_err(|source| SettingsError::Read { path: path.to_owned(), source })
         };
         let text = file.map(read).transpose()?;
-        let file = file.zip(text.as_deref()).map(|(path, text)| File { path, text });
+        let file = file.zip(text.as_deref()).map(|(path, text)| SettingsFile { path, text });
         Self::of_file(file, variables)
     }
 
     /// Like [`Settings::load_with`], with a file that was already read.
     pub fn of_file(
-        file: Option<File<'_>>,
+        file: Option<SettingsFile<'_>>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
@@ -187,7 +187,7 @@ fn note_unknown_sections(root: &Map<String, Value>, problems: &mut Vec<Problem>)
 }
 
 /// Reads the blocks of a list.
-fn read_list<S: Section>(name: &str, value: Option<Value>, problems: &mut Vec<Problem>) -> Vec<S> {
+fn read_list<S: SettingsSection>(name: &str, value: Option<Value>, problems: &mut Vec<Problem>) -> Vec<S> {
     let Some(value) = value else { return Vec::new() };
     let origin = value.origin().map(str::to_owned);
     let ValueKind::Array(entries) = value.kind else {
@@ -197,7 +197,7 @@ fn read_list<S: Section>(name: &str, value: Option<Value>, problems: &mut Vec<Pr
     };
     let entry = |(index, value)| {
         let path = format!("{name}[{index}]");
-        S::read(&mut Reader::open(&path, Some(value), &S::keys(), problems))
+        S::read(&mut TableReader::open(&path, Some(value), &S::keys(), problems))
     };
     entries.into_iter().enumerate().map(entry).collect()
 }

@@ -54,7 +54,7 @@ fn convert(origin: &String, value: &toml::Value) -> Value {
 
 /// A configuration file that was read.
 #[derive(Debug, Clone, Copy)]
-pub struct File<'a> {
+pub struct SettingsFile<'a> {
     /// Where it was read; errors name it.
     pub path: &'a Path,
     /// What it holds.
@@ -63,8 +63,8 @@ pub struct File<'a> {
 
 /// Parses a file. The parser's own message is not passed on whole: it quotes the line, which may hold a
 /// secret.
-fn parse(file: File<'_>) -> Result<TomlFile, SettingsError> {
-    let File { path, text } = file;
+fn parse(file: SettingsFile<'_>) -> Result<TomlFile, SettingsError> {
+    let SettingsFile { path, text } = file;
     let table = text.parse::<toml::Table>().map_err(|error| SettingsError::Syntax {
         path: path.to_owned(),
         position: position(text, error.span().map_or(0, |span| span.start)),
@@ -111,7 +111,7 @@ fn settings_variables(
 
 /// The tree of all values: the file's, and over it the environment's.
 pub fn load(
-    file: Option<File<'_>>,
+    file: Option<SettingsFile<'_>>,
     variables: impl Iterator<Item = (OsString, OsString)>,
     problems: &mut Vec<Problem>,
 ) -> Result<Map<String, Value>, SettingsError> {

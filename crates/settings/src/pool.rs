@@ -1,6 +1,6 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
-use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
+use super::{Plan, PoolSettings, Price, Settings, Size, Span, TierSettings, TokenCost};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::sizing::tiers::{TierConfig, TrendRules};
@@ -32,7 +32,7 @@ impl Provisioned {
 impl Settings {
     /// What each pool holds today.
     pub fn provisioned(&self) -> Provisioned {
-        let own = |pool: &Pool| Some((pool.name.clone(), pool.questions.provisioned.clone()?));
+        let own = |pool: &PoolSettings| Some((pool.name.clone(), pool.questions.provisioned.clone()?));
         Provisioned {
             general: self.estimate.questions.provisioned.clone(),
             own: self.pools.iter().filter_map(own).collect(),
@@ -83,7 +83,7 @@ impl Settings {
     }
 
     /// How long records of a pool with these settings of its own are held back, where they are.
-    fn hold_back(&self, own: Option<&Pool>) -> Span {
+    fn hold_back(&self, own: Option<&PoolSettings>) -> Span {
         own.and_then(|pool| pool.hold_back).or(self.estimate.hold_back).unwrap_or(HOLD_BACK)
     }
 
@@ -94,13 +94,13 @@ impl Settings {
 
     /// The tiers of these names; all where none are named.
     fn tiers_of(&self, names: Option<&[String]>) -> Vec<TierConfig> {
-        let Some(names) = names else { return self.tiers.iter().filter_map(Tier::config).collect() };
+        let Some(names) = names else { return self.tiers.iter().filter_map(TierSettings::config).collect() };
         let named = |name: &String| self.tiers.iter().find(|tier| tier.name == *name);
-        names.iter().filter_map(named).filter_map(Tier::config).collect()
+        names.iter().filter_map(named).filter_map(TierSettings::config).collect()
     }
 }
 
-impl Tier {
+impl TierSettings {
     /// The tier; `None` while it has no unit, which the check refuses.
     fn config(&self) -> Option<TierConfig> {
         Some(TierConfig {

@@ -1,10 +1,10 @@
 //! The types of settings that only `kvset prepare` has.
 
-use super::field::{Choice, Field, Refusal, quoted, text_of};
+use super::field::{Choice, Field, ValueRefusal, quoted, text_of};
 use config::Value;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit, Unit};
+use kvset_prepare::{FieldPath, NumberUnit, Preset, RawFormat, TimeUnit};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -56,14 +56,14 @@ impl Field for ModelDirectory {
         "\"NAME=DIRECTORY\", or a directory for every other name".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         let (name, directory) = match text.split_once('=') {
             Some((name, directory)) => (Some(name.to_owned()), directory),
             None => (None, text),
         };
         if directory.is_empty() || name.as_ref().is_some_and(String::is_empty) {
-            return Err(Refusal::NotAllowed);
+            return Err(ValueRefusal::NotAllowed);
         }
         Ok(Self { name, directory: PathBuf::from(directory) })
     }
@@ -86,8 +86,8 @@ macro_rules! parsed_text_fields {
                 $allowed.to_owned()
             }
 
-            fn read(value: &Value) -> Result<Self, Refusal> {
-                text_of(value)?.parse().map_err(Refusal::Because)
+            fn read(value: &Value) -> Result<Self, ValueRefusal> {
+                text_of(value)?.parse().map_err(ValueRefusal::Because)
             }
 
             fn measure(&self) -> Option<bool> {
@@ -118,10 +118,10 @@ impl Choice for RawFormat {
 impl Choice for TimeUnit {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("auto", TimeUnit::Auto),
-        ("s", TimeUnit::Stated(Unit::Seconds)),
-        ("ms", TimeUnit::Stated(Unit::Milliseconds)),
-        ("us", TimeUnit::Stated(Unit::Microseconds)),
-        ("ns", TimeUnit::Stated(Unit::Nanoseconds)),
+        ("s", TimeUnit::Stated(NumberUnit::Seconds)),
+        ("ms", TimeUnit::Stated(NumberUnit::Milliseconds)),
+        ("us", TimeUnit::Stated(NumberUnit::Microseconds)),
+        ("ns", TimeUnit::Stated(NumberUnit::Nanoseconds)),
     ];
 }
 

@@ -1,6 +1,6 @@
 //! Properties handed through to librdkafka, secrets among them.
 
-use super::field::{Field, Refusal, quoted};
+use super::field::{Field, ValueRefusal, quoted};
 use super::load::from_environment;
 use super::secret::{MASK, SecretError, is_reference, look_up};
 use config::{Value, ValueKind};
@@ -118,9 +118,9 @@ impl Field for Properties {
         "a table of Kafka client properties, each a text, a number or a flag".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let mut found = Vec::new();
-        let ValueKind::Table(table) = &value.kind else { return Err(Refusal::NotAllowed) };
+        let ValueKind::Table(table) = &value.kind else { return Err(ValueRefusal::NotAllowed) };
         for (name, value) in table {
             flatten(name, value, &mut found)?;
         }
@@ -143,7 +143,7 @@ impl Field for Properties {
 /// Collects one property with whether it is from the environment. Unquoted dotted names arrive as
 /// nested tables. Environment variables cannot hold dots, so there an underscore stands for one (no
 /// librdkafka property has underscores).
-fn flatten(name: &str, value: &Value, into: &mut Vec<(bool, String, String)>) -> Result<(), Refusal> {
+fn flatten(name: &str, value: &Value, into: &mut Vec<(bool, String, String)>) -> Result<(), ValueRefusal> {
     let text = match &value.kind {
         ValueKind::Table(table) => {
             return table
@@ -154,7 +154,7 @@ fn flatten(name: &str, value: &Value, into: &mut Vec<(bool, String, String)>) ->
         ValueKind::Boolean(flag) => flag.to_string(),
         ValueKind::I64(number) => number.to_string(),
         ValueKind::Float(number) => number.to_string(),
-        _ => return Err(Refusal::Because(format!("`{name}` must be a text, a number or a flag"))),
+        _ => return Err(ValueRefusal::Because(format!("`{name}` must be a text, a number or a flag"))),
     };
     let environment = from_environment(value);
     let name = if environment { name.replace('_', ".") } else { name.to_owned() };

@@ -1,9 +1,9 @@
 //! What is asked alongside the curve: the settings of [estimate] and [[pools]], each declared once, and what of them holds for
 //! one pool.
 
-use super::declare::{Declared, Entry, FieldDoc, Reader, Section};
+use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, SettingsSection, TableReader};
 use super::values::{PoolRate, Price};
-use super::{Pool, Settings};
+use super::{PoolSettings, Settings};
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS, Questions};
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
@@ -88,18 +88,18 @@ questions! {
 }
 
 /// They stand among the settings of a section.
-impl Entry for PoolQuestions {
+impl SettingEntry for PoolQuestions {
     type Bound = bool;
 
     fn keys(_: &'static str) -> Vec<&'static str> {
-        <Self as Section>::keys()
+        <Self as SettingsSection>::keys()
     }
 
-    fn read(reader: &mut Reader<'_>, _: &'static str, _: Self, _: Option<RangeInclusive<bool>>) -> Self {
-        <Self as Section>::read(reader)
+    fn read(reader: &mut TableReader<'_>, _: &'static str, _: Self, _: Option<RangeInclusive<bool>>) -> Self {
+        <Self as SettingsSection>::read(reader)
     }
 
-    fn describe(&self, _: Declared<Self, bool>) -> Vec<FieldDoc> {
+    fn describe(&self, _: DeclaredSetting<Self, bool>) -> Vec<FieldDoc> {
         self.fields()
     }
 }
@@ -111,7 +111,7 @@ fn example<T: std::str::FromStr>(texts: &[&str]) -> Vec<T> {
 
 impl Settings {
     /// What a pool with these settings of its own is asked alongside its estimates.
-    pub(super) fn questions(&self, own: Option<&Pool>) -> Questions {
+    pub(super) fn questions(&self, own: Option<&PoolSettings>) -> Questions {
         let general = &self.estimate.questions;
         let set = own.map_or_else(|| general.clone(), |own| own.questions.over(general));
         let (measured, traffic) = (set.measured.unwrap_or_default(), set.traffic.unwrap_or_default());

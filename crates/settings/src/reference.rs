@@ -1,6 +1,6 @@
 //! The reference of all settings, as a page of the documentation.
 
-use super::{FieldDoc, Pool, Section, Settings, Tier};
+use super::{FieldDoc, PoolSettings, Settings, SettingsSection, TierSettings};
 
 /// What the page begins with.
 const PREAMBLE: &str = "\
@@ -26,8 +26,8 @@ pub fn reference_markdown() -> String {
     for section in Settings::default().sections() {
         describe(&mut text, &format!("[{}]", section.name), section.about, &section.fields);
     }
-    describe(&mut text, "[[tiers]]", Tier::ABOUT, &Tier::default().fields());
-    describe(&mut text, "[[pools]]", Pool::ABOUT, &Pool::default().fields());
+    describe(&mut text, "[[tiers]]", TierSettings::ABOUT, &TierSettings::default().fields());
+    describe(&mut text, "[[pools]]", PoolSettings::ABOUT, &PoolSettings::default().fields());
     text
 }
 

@@ -1,6 +1,6 @@
 //! The configuration as text: the commented default, and what is in effect.
 
-use super::{FieldDoc, Pool, Section, SectionDoc, Settings, Tier};
+use super::{FieldDoc, PoolSettings, SectionDoc, Settings, SettingsSection, TierSettings};
 
 /// What the default configuration begins with.
 const PREAMBLE: &str = "\
@@ -22,8 +22,8 @@ pub fn default_toml() -> String {
         begin(&mut text, section.about, "", &format!("[{}]", section.name));
         section.fields.iter().for_each(|field| documented(&mut text, field));
     }
-    block(&mut text, Tier::ABOUT, "[[tiers]]", Tier::default().fields());
-    block(&mut text, Pool::ABOUT, "[[pools]]", Pool::default().fields());
+    block(&mut text, TierSettings::ABOUT, "[[tiers]]", TierSettings::default().fields());
+    block(&mut text, PoolSettings::ABOUT, "[[pools]]", PoolSettings::default().fields());
     text
 }
 

@@ -1,6 +1,6 @@
 //! Secrets: written in place, or as a reference to where they are kept, and never printed.
 
-use super::field::{Field, Refusal, quoted, text_of};
+use super::field::{Field, ValueRefusal, quoted, text_of};
 use config::Value;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -99,7 +99,7 @@ impl Field for Secret {
         "a text, or \"file:/path\" or \"env:NAME\", where it is looked up and never printed".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         text_of(value).map(Self::new)
     }
 

@@ -8,8 +8,8 @@ use super::questions::PoolQuestions;
 use super::secret::Secret;
 use super::url::{HostName, HttpUrl};
 use super::values::{
-    Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
-    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
+    AssignmentStrategy, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat,
+    LostHistoryPolicy, OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
 };
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -50,7 +50,7 @@ sections! {
         /// another may be restarted with it.
         group_protocol: GroupProtocol = GroupProtocol::Classic;
         /// How partitions are shared among the members of a group that speaks "classic".
-        assignment: Assignment = Assignment::CooperativeSticky;
+        assignment: AssignmentStrategy = AssignmentStrategy::CooperativeSticky;
         /// How long a broker's passing troubles are waited out before the service gives up.
         retry_for: Span = Span::from_mins(2), in Span::from_secs(1)..=Span::from_days(1);
         /// Properties passed to librdkafka as they are, here or in a table [kafka.properties]. A value may
@@ -81,7 +81,7 @@ sections! {
     }
 
     /// Request events that come in.
-    pub struct Input {
+    pub struct InputSettings {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
         /// Where a group without committed offsets begins.
@@ -105,7 +105,7 @@ sections! {
     }
 
     /// What goes out.
-    pub struct Output {
+    pub struct OutputSettings {
         /// Topic of estimates.
         topic: TopicName = TopicName::known("kvset.estimates");
         /// Topic of records that could not be used, as they came, with a code that says why.
@@ -125,7 +125,7 @@ sections! {
     }
 
     /// How pools are estimated, where [[pools]] says nothing else.
-    pub struct Estimate {
+    pub struct EstimateSettings {
         /// The engine whose cache is modelled. "sglang", "lmcache", "lmcache-mp", "mooncake", and "vllm" with several groups of
         /// attention, are modelled at each capacity on its own: at most 64 of them, each a cache in memory (8 bytes a
         /// page it holds, and its nodes), no required capacities, no [[tiers]], no sampling; capacities above
@@ -336,7 +336,7 @@ sections! {
     }
 
     /// Snapshots: what makes a restart quick. The log alone is what makes it right.
-    pub struct State {
+    pub struct StateSettings {
         /// Directory of the snapshots.
         directory: PathBuf = PathBuf::from("kvset-state");
         /// Object store that all instances share, so that a partition that moves to another host finds
@@ -361,7 +361,7 @@ sections! {
         idle_after: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(365);
         /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
         /// "rebuild" starts from what is left and marks its output `warm_up`.
-        lost_history: LostHistory = LostHistory::Fail;
+        lost_history: LostHistoryPolicy = LostHistoryPolicy::Fail;
     }
 
     /// When estimates and offsets are committed: whichever comes first.
@@ -373,13 +373,13 @@ sections! {
     }
 
     /// How the service stops.
-    pub struct Shutdown {
+    pub struct ShutdownSettings {
         /// Longest time to commit, snapshot and leave the group after Ctrl-C or SIGTERM.
         deadline: Span = Span::from_secs(25), in Span::from_secs(1)..=Span::from_mins(60);
     }
 
     /// Threads and the queues between them.
-    pub struct Workers {
+    pub struct WorkersSettings {
         /// Threads that estimate; 0 for one per core. A partition is on one at a time; those without records read JSON ahead
         /// for the others.
         threads: u32 = 0, in 0..=1024;
@@ -407,7 +407,7 @@ sections! {
     }
 
     /// What is logged, on standard error.
-    pub struct Log {
+    pub struct LogSettings {
         /// A level, or directives like "info,kvset::kafka=debug".
         level: LogFilter = LogFilter::default();
         /// For people or for machines.
@@ -417,7 +417,7 @@ sections! {
     /// Memory that can be bought, from the fastest tier to the slowest; every estimate then says how many
     /// units of each to have, the first with room for what requests in flight hold. Repeat the block for
     /// each tier, up to 8.
-    pub struct Tier {
+    pub struct TierSettings {
         /// What it is called, in estimates and metrics.
         [results]
         name: String = String::new(), in 1..=40, like "hbm".to_owned();
@@ -438,7 +438,7 @@ sections! {
 
     /// Settings of single pools, by exact name; what is left out is taken from [estimate]. Repeat the
     /// block for each pool.
-    pub struct Pool {
+    pub struct PoolSettings {
         /// The pool, as records are keyed.
         [results]
         name: String = String::new(), in 1..=256, like "llama-70b/eu-1".to_owned();

@@ -1,6 +1,6 @@
 //! Addresses of HTTP servers.
 
-use super::field::{Field, Refusal, quoted, text_of};
+use super::field::{Field, ValueRefusal, quoted, text_of};
 use config::Value;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -70,8 +70,8 @@ impl Field for HostName {
         "the name of a host like \"kvset.example\", without scheme and port".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        Self::new(text_of(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        Self::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {
@@ -130,8 +130,8 @@ impl Field for HttpUrl {
         "an address like \"https://registry:8081\", without credentials; \"\" for none".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        Self::new(text_of(value)?).map_err(|reason| Refusal::Because(reason.to_owned()))
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        Self::new(text_of(value)?).map_err(|reason| ValueRefusal::Because(reason.to_owned()))
     }
 
     fn measure(&self) -> Option<bool> {

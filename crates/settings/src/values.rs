@@ -1,6 +1,6 @@
 //! The types of settings that are written as text: durations, sizes, capacities, names, addresses.
 
-use super::field::{Choice, Field, Refusal, quoted, text_of};
+use super::field::{Choice, Field, ValueRefusal, quoted, text_of};
 use config::{Value, ValueKind};
 use kvset_core::questions::costs::{PrefillRate, RateError};
 use kvset_core::questions::retention::{Ttl, TtlError};
@@ -84,8 +84,8 @@ impl Field for Span {
         )
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(|_| Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        text_of(value)?.parse().map_err(|_| ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<Span> {
@@ -131,7 +131,7 @@ impl Field for Size {
         )
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         // A capacity is never nothing, a limit may be.
         let is_nothing = |unit: &str| text.strip_suffix(unit).is_some_and(|number| number.trim_end() == "0");
@@ -140,7 +140,7 @@ impl Field for Size {
         }
         match text.parse::<CapacitySpec>().map(|spec| spec.size) {
             Ok(CapacitySize::Bytes(bytes)) => Ok(Self(bytes.0)),
-            Ok(CapacitySize::Pages(_)) | Err(_) => Err(Refusal::NotAllowed),
+            Ok(CapacitySize::Pages(_)) | Err(_) => Err(ValueRefusal::NotAllowed),
         }
     }
 
@@ -160,8 +160,8 @@ impl Field for CapacitySpec {
         "a size like \"10GiB\" or pages like \"5000p\"".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(|error: CapacityError| Refusal::Because(error.to_string()))
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        text_of(value)?.parse().map_err(|error: CapacityError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -180,8 +180,8 @@ impl Field for Ttl {
         "a time like \"30s\", \"5m\" or \"1h\", at most 366 days".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(|error: TtlError| Refusal::Because(error.to_string()))
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        text_of(value)?.parse().map_err(|error: TtlError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -201,12 +201,12 @@ impl Field for PrefillRate {
             .to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = match &value.kind {
             ValueKind::String(text) => text.clone(),
             _ => super::field::decimal(value)?.to_string(),
         };
-        text.parse().map_err(|error: RateError| Refusal::Because(error.to_string()))
+        text.parse().map_err(|error: RateError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -242,7 +242,7 @@ impl Field for PoolRate {
         format!("0 for none, {}", PrefillRate::allowed(bound))
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let is_none = match &value.kind {
             ValueKind::String(text) => text.trim() == "0",
             _ => super::field::decimal(value)? == 0.0,
@@ -267,8 +267,8 @@ impl Field for RouterSpec {
             .to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(|error: SpecError| Refusal::Because(error.to_string()))
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        text_of(value)?.parse().map_err(|error: SpecError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -306,8 +306,8 @@ impl Field for TokenCost {
         "a number above 0, up to 1000000000".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        TokenCost::new(super::field::decimal(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        TokenCost::new(super::field::decimal(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {
@@ -342,8 +342,8 @@ impl Field for Price {
         "a number from 0 to 1e15".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        Price::new(super::field::decimal(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        Price::new(super::field::decimal(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {
@@ -407,8 +407,8 @@ impl Field for TopicName {
         "a topic name of 1 to 249 letters, digits, `.`, `_` or `-`".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        TopicName::new(text_of(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        TopicName::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {
@@ -431,10 +431,10 @@ impl Field for Listen {
         "an address and port like \"127.0.0.1:9464\", or \"\" for none".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match text_of(value)? {
             "" => Ok(Self(None)),
-            text => text.parse().map(|address| Self(Some(address))).map_err(|_| Refusal::NotAllowed),
+            text => text.parse().map(|address| Self(Some(address))).map_err(|_| ValueRefusal::NotAllowed),
         }
     }
 
@@ -480,8 +480,8 @@ impl Field for LogFilter {
         "error, warn, info, debug, trace, or directives like \"info,kvset::kafka=debug\"".to_owned()
     }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        LogFilter::new(text_of(value)?).ok_or(Refusal::NotAllowed)
+    fn read(value: &Value) -> Result<Self, ValueRefusal> {
+        LogFilter::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
     }
 
     fn measure(&self) -> Option<bool> {
@@ -534,7 +534,7 @@ choices! {
     }
 
     /// How partitions are shared among the members of the group.
-    pub enum Assignment {
+    pub enum AssignmentStrategy {
         /// Members keep what they have while others move.
         CooperativeSticky = "cooperative-sticky",
         /// Contiguous ranges of partitions.
@@ -582,7 +582,7 @@ choices! {
     }
 
     /// What happens when the log no longer holds what the state needs.
-    pub enum LostHistory {
+    pub enum LostHistoryPolicy {
         /// The service stops and says so.
         Fail = "fail",
         /// It rebuilds from what is left and marks its output `warm_up`.

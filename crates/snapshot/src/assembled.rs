@@ -1,8 +1,8 @@
 //! A large state's bytes, read part by part out of the files they lie in.
 
-use super::contents::{Contents, Extent, PartHash, PartsFile};
+use super::contents::{Contents, PartExtent, PartHash, PartsFile};
 use super::format::FormatError;
-use super::source::{ReadError, Source};
+use super::source::{ByteSource, ReadError};
 use std::io::{self, Read, SeekFrom};
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -10,18 +10,18 @@ use std::sync::mpsc::{Receiver, sync_channel};
 const AHEAD: usize = 64;
 
 /// Opens a parts file of the snapshot's own store.
-pub type OpenParts = Box<dyn FnMut(&PartsFile) -> io::Result<Box<dyn Source>> + Send>;
+pub type OpenParts = Box<dyn FnMut(&PartsFile) -> io::Result<Box<dyn ByteSource>> + Send>;
 
 /// A parts file, and where it was left.
 struct OpenPartsFile {
     name: PartsFile,
-    source: Box<dyn Source>,
+    source: Box<dyn ByteSource>,
     at: u64,
 }
 
 /// The parts of a state, and their files.
 pub(super) struct PartsReader {
-    extents: std::vec::IntoIter<Extent>,
+    extents: std::vec::IntoIter<PartExtent>,
     files: Vec<OpenPartsFile>,
 }
 
@@ -80,7 +80,7 @@ impl PartsReader {
 
     /// Reads the next part and compares it with its hash; false when there is none.
     fn next_into(&mut self, part: &mut Vec<u8>) -> Result<bool, ReadError> {
-        let Some(Extent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
+        let Some(PartExtent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
         let OpenPartsFile { name, source, at: left_at } = &mut self.files[file as usize];
         if *left_at != at {
             source.seek(SeekFrom::Start(at)).map_err(|error| in_file(*name, &error))?;

@@ -3,8 +3,8 @@
 //! A small state is captured whole. A large one is cut into parts, and of these the new ones are copied: the others are
 //! known by their hashes, and lie where a capture before has put them ([`KnownParts`]).
 
-use super::contents::{Extent, MAX_PART_BYTES, PARTS_MAGIC, PartHash, PartsFile};
-use super::format::{Body, InParts};
+use super::contents::{MAX_PART_BYTES, PARTS_MAGIC, PartExtent, PartHash, PartsFile};
+use super::format::{InParts, StateBody};
 use super::known::KnownParts;
 use super::limits::PartsLimits;
 use fastcdc::v2020::FastCDC;
@@ -110,14 +110,14 @@ pub fn capture_body<T: Serialize + ?Sized>(
     state: &T,
     next_offset: NextOffset,
     memory: &mut CaptureMemory,
-) -> Result<Body, BodyError> {
+) -> Result<StateBody, BodyError> {
     let CaptureMemory { buffer, known, limits } = memory;
     let mut buffer = std::mem::take(buffer);
     buffer.clear();
     if known.is_empty() {
         let limit = usize::try_from(limits.whole_up_to).unwrap_or(usize::MAX);
         match postcard::serialize_with_flavor(state, Buffer { bytes: buffer, limit }) {
-            Ok(whole) => return Ok(Body::Whole(whole)),
+            Ok(whole) => return Ok(StateBody::Whole(whole)),
             Err(postcard::Error::SerializeBufferFull) => buffer = Vec::new(),
             Err(error) => return Err(BodyError::Encode(error)),
         }
@@ -127,7 +127,7 @@ pub fn capture_body<T: Serialize + ?Sized>(
     if has_shrunk {
         known.clear();
     }
-    Ok(Body::InParts(body))
+    Ok(StateBody::InParts(body))
 }
 
 /// Captures what is new of a state, as much as there is room for.
@@ -169,7 +169,7 @@ struct Cutter<'a> {
     room: u64,
     is_full: bool,
     /// All parts so far.
-    extents: Vec<Extent>,
+    extents: Vec<PartExtent>,
     /// Bytes between arrays that are not cut yet.
     gathered: Vec<u8>,
     state_bytes: u64,
@@ -245,7 +245,7 @@ impl<'a> Cutter<'a> {
             self.fresh.reserve_exact(part.len().max(self.fresh.len() / 8));
         }
         self.fresh.extend_from_slice(part);
-        let extent = Extent { file: self.file, at, bytes, hash };
+        let extent = PartExtent { file: self.file, at, bytes, hash };
         self.known.add(extent);
         self.extents.push(extent);
         Ok(())

@@ -58,7 +58,7 @@ impl PartHash {
 
 /// One part of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct PartExtent {
     /// Which of the files it lies in.
     pub file: u32,
     /// Bytes of the file before it.
@@ -75,14 +75,14 @@ pub struct Contents {
     /// The files they lie in.
     pub files: Vec<PartsFile>,
     /// The parts.
-    pub extents: Vec<Extent>,
+    pub extents: Vec<PartExtent>,
 }
 
 /// The contents as they are written. Frozen: a change is a new format version.
 #[derive(Serialize, Deserialize)]
-struct Fields {
+struct ContentsFields {
     files: Vec<(i64, u64)>,
-    extents: Vec<Extent>,
+    extents: Vec<PartExtent>,
 }
 
 impl Contents {
@@ -97,7 +97,7 @@ impl Contents {
     /// [`postcard::Error`] where memory has no form in bytes.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
         let files = self.files.iter().map(|file| (file.next_offset.0, file.digest)).collect();
-        postcard::to_allocvec(&Fields { files, extents: self.extents.clone() })
+        postcard::to_allocvec(&ContentsFields { files, extents: self.extents.clone() })
     }
 
     /// Reads a list whose checksum is right, of a state of so many bytes.
@@ -105,11 +105,11 @@ impl Contents {
     /// # Errors
     /// What of it makes no sense.
     pub fn decode(bytes: &[u8], state_bytes: u64) -> Result<Self, &'static str> {
-        let (Fields { files, extents }, rest) =
+        let (ContentsFields { files, extents }, rest) =
             postcard::take_from_bytes(bytes).map_err(|_| "list of parts")?;
         let file = |(next_offset, digest)| PartsFile { next_offset: NextOffset(next_offset), digest };
         let contents = Self { files: files.into_iter().map(file).collect(), extents };
-        let is_sound = |extent: &Extent| {
+        let is_sound = |extent: &PartExtent| {
             (extent.file as usize) < contents.files.len()
                 && (1..=MAX_PART_BYTES).contains(&(extent.bytes as usize))
         };
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_list_that_makes_no_sense_is_refused() {
-        let extent = Extent { file: 0, at: 8, bytes: 5, hash: PartHash::of(b"parts") };
+        let extent = PartExtent { file: 0, at: 8, bytes: 5, hash: PartHash::of(b"parts") };
         let files = vec![PartsFile { next_offset: NextOffset(1), digest: 2 }];
         let contents = Contents { files, extents: vec![extent; 3] };
         let bytes = contents.encode().expect("memory");
@@ -150,9 +150,11 @@ mod tests {
         assert!(Contents::decode(&bytes, 16).is_err(), "another length");
         assert!(Contents::decode(&bytes[..bytes.len() - 1], 15).is_err(), "cut short");
         assert!(Contents::decode(&[&bytes[..], b"x"].concat(), 15).is_err(), "more behind it");
-        for wrong in
-            [Extent { file: 1, ..extent }, Extent { bytes: 0, ..extent }, Extent { bytes: 1 << 21, ..extent }]
-        {
+        for wrong in [
+            PartExtent { file: 1, ..extent },
+            PartExtent { bytes: 0, ..extent },
+            PartExtent { bytes: 1 << 21, ..extent },
+        ] {
             let contents = Contents { extents: vec![wrong], ..contents.clone() };
             let bytes = contents.encode().expect("memory");
             assert!(Contents::decode(&bytes, contents.state_bytes()).is_err(), "{wrong:?}");

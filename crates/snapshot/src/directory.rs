@@ -9,7 +9,7 @@
 use super::assembled::OpenParts;
 use super::contents::PartsFile;
 use super::files::{DiskFiles, Files};
-use super::format::{Body, InParts, Snapshot};
+use super::format::{InParts, Snapshot, StateBody};
 use super::lock::DirectoryLock;
 use super::names::{format_offset, parse_offset};
 use super::store::{
@@ -40,11 +40,11 @@ pub struct Directory<F> {
     root: PathBuf,
     generations: usize,
     writable: bool,
-    state: Mutex<State>,
+    state: Mutex<DirectoryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DirectoryState {
     /// Partitions whose directory's own name this process made durable.
     named: BTreeSet<PartitionId>,
     /// Directories that failed to become durable.
@@ -109,14 +109,14 @@ impl<F: Files + Clone + 'static> Directory<F> {
     fn reading<T>(
         &self,
         path: &Path,
-        read: impl FnOnce(Box<dyn super::stream::Source>) -> Result<T, ReadError>,
+        read: impl FnOnce(Box<dyn super::stream::ByteSource>) -> Result<T, ReadError>,
     ) -> Result<T, StoreError> {
         let source = self.files.open(path).map_err(failed("opening", path))?;
         read(source).map_err(|cause| StoreError::Snapshot { place: path.display().to_string(), cause })
     }
 
     /// The right to change anything; one change at a time.
-    fn writing(&self, place: &Path) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn writing(&self, place: &Path) -> Result<MutexGuard<'_, DirectoryState>, StoreError> {
         if !self.writable {
             return Err(StoreError::ReadOnly { place: place.display().to_string() });
         }
@@ -128,7 +128,7 @@ impl<F: Files + Clone + 'static> Directory<F> {
         }
     }
 
-    fn sync_dir(&self, directory: &Path, state: &mut State) -> Result<(), StoreError> {
+    fn sync_dir(&self, directory: &Path, state: &mut DirectoryState) -> Result<(), StoreError> {
         self.files.sync_dir(directory).map_err(|cause| {
             state.poisoned.insert(directory.to_owned());
             failed("making durable", directory)(cause)
@@ -136,7 +136,7 @@ impl<F: Files + Clone + 'static> Directory<F> {
     }
 
     /// Makes the partition's directory, its own name durable. An operator may have removed it.
-    fn make_directory(&self, partition: &PartitionId, state: &mut State) -> Result<(), StoreError> {
+    fn make_directory(&self, partition: &PartitionId, state: &mut DirectoryState) -> Result<(), StoreError> {
         let directory = self.directory(partition);
         let is_new = self.files.create_dir(&directory).map_err(failed("creating", &directory))?;
         // One found there may owe its name to a process that died before making it durable.
@@ -167,7 +167,7 @@ impl<F: Files + Clone + 'static> Directory<F> {
         directory: &Path,
         name: &str,
         parts: &[&[u8]],
-        state: &mut State,
+        state: &mut DirectoryState,
     ) -> Result<(), StoreError> {
         let temporary = directory.join(format!("{name}{TEMPORARY}"));
         let written = self.files.write_new(&temporary, parts).map_err(failed("writing", &temporary));
@@ -189,7 +189,12 @@ impl<F: Files + Clone + 'static> Directory<F> {
     }
 
     /// Removes generations beyond those to keep, then parts that no generation left refers to.
-    fn prune(&self, partition: &PartitionId, saved: NextOffset, state: &mut State) -> Result<(), StoreError> {
+    fn prune(
+        &self,
+        partition: &PartitionId,
+        saved: NextOffset,
+        state: &mut DirectoryState,
+    ) -> Result<(), StoreError> {
         let directory = self.directory(partition);
         let offsets = self.offsets(&directory, SNAPSHOT)?;
         for offset in surplus(&offsets, saved, self.generations) {
@@ -200,7 +205,7 @@ impl<F: Files + Clone + 'static> Directory<F> {
     }
 
     /// Removes parts that no generation refers to.
-    fn remove_unused(&self, partition: &PartitionId, state: &mut State) -> Result<(), StoreError> {
+    fn remove_unused(&self, partition: &PartitionId, state: &mut DirectoryState) -> Result<(), StoreError> {
         let directory = self.directory(partition);
         let mut unused = self.parts_files(&directory)?;
         if unused.is_empty() {
@@ -284,19 +289,19 @@ impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
         let place = path.display().to_string();
         self.make_directory(partition, &mut state)?;
         self.remove_temporaries(&directory)?;
-        if matches!(&snapshot.body, Body::InParts(parts) if parts.is_first) {
+        if matches!(&snapshot.body, StateBody::InParts(parts) if parts.is_first) {
             // What was written ahead of a snapshot that never came about would keep its room for ever.
             self.remove_unused(partition, &mut state)?;
         }
         let mut bytes = 0;
-        if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
+        if let StateBody::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
             self.write_durably(&directory, &format!("{file}{PARTS}"), &[fresh], &mut state)?;
             bytes += fresh.len() as u64;
         }
         if !snapshot.body.is_complete() {
             return Ok(SafeGeneration { place, bytes, not_removed: None });
         }
-        if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
+        if let StateBody::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
             && let Some(file) = lost(contents, &self.parts_files(&directory)?)
         {
             return Err(StoreError::PartsLost { place, file });

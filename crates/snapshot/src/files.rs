@@ -2,7 +2,7 @@
 
 use super::durable::{create_durable_dir, sync_directory};
 use super::lock::DirectoryLock;
-use super::stream::Source;
+use super::stream::ByteSource;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub trait Files: Send + Sync {
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
     /// Opens a file for reading.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>>;
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ByteSource>>;
 
     /// Writes a file that must not exist yet.
     fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<Self::Written>;
@@ -76,7 +76,7 @@ impl Files for DiskFiles {
         Ok(names)
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ByteSource>> {
         Ok(Box::new(File::open(path)?))
     }
 

@@ -206,12 +206,12 @@ pub struct Snapshot {
     /// Where in the log it stands and what made it.
     pub fact: SnapshotFact,
     /// The task's own bytes.
-    pub body: Body,
+    pub body: StateBody,
 }
 
 /// A state's bytes, as a store is given them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum StateBody {
     /// All of them, for one file.
     Whole(Vec<u8>),
     /// What no file has yet, and where everything is.
@@ -234,7 +234,7 @@ pub struct InParts {
     pub state_bytes: u64,
 }
 
-impl Body {
+impl StateBody {
     /// Bytes of the state.
     pub fn state_bytes(&self) -> u64 {
         match self {
@@ -256,7 +256,7 @@ impl Body {
     }
 }
 
-impl From<Vec<u8>> for Body {
+impl From<Vec<u8>> for StateBody {
     fn from(state: Vec<u8>) -> Self {
         Self::Whole(state)
     }
@@ -290,7 +290,7 @@ pub struct Header {
 /// and 5 what they are asked about time, tenants and tiers. 6 lays large trees out so that they change where the
 /// tree does.
 #[derive(Serialize, Deserialize)]
-struct Fields<'a> {
+struct HeaderFields<'a> {
     fingerprint: u64,
     topic: &'a str,
     partition: i32,
@@ -311,8 +311,8 @@ impl Snapshot {
     pub fn body(&self) -> Result<Cow<'_, [u8]>, FormatError> {
         let malformed = || FormatError::ContentsMalformed { field: "list of parts" };
         match &self.body {
-            Body::Whole(state) => Ok(Cow::Borrowed(state)),
-            Body::InParts(parts) => {
+            StateBody::Whole(state) => Ok(Cow::Borrowed(state)),
+            StateBody::InParts(parts) => {
                 let contents = parts.contents.as_ref().ok_or_else(malformed)?;
                 contents.encode().map(Cow::Owned).map_err(|_| malformed())
             }
@@ -333,7 +333,7 @@ impl Snapshot {
     /// # Errors
     /// [`FormatError::Malformed`] when [`decode_header`] would refuse what the snapshot says.
     pub fn header(&self, body: &[u8]) -> Result<Vec<u8>, FormatError> {
-        let fields = Fields {
+        let fields = HeaderFields {
             fingerprint: self.fact.fingerprint.0,
             topic: self.partition.topic(),
             partition: self.partition.partition(),
@@ -343,8 +343,8 @@ impl Snapshot {
             body_checksum: xxh3_64(body),
         };
         let in_parts: InPartsField = match &self.body {
-            Body::Whole(_) => None,
-            Body::InParts(parts) => Some(parts.state_bytes),
+            StateBody::Whole(_) => None,
+            StateBody::InParts(parts) => Some(parts.state_bytes),
         };
         let malformed = |field| FormatError::Malformed { field, end: FIELDS_AT as u64 };
         offsets_fit(&self.fact).map_err(malformed)?;
@@ -407,8 +407,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
     let malformed = |field| FormatError::Malformed { field, end };
-    let (fields, rest) =
-        postcard::take_from_bytes::<Fields<'_>>(&covered[FIELDS_AT..]).map_err(|_| malformed("layout"))?;
+    let (fields, rest) = postcard::take_from_bytes::<HeaderFields<'_>>(&covered[FIELDS_AT..])
+        .map_err(|_| malformed("layout"))?;
     let (in_parts, rest) = match version {
         ..=5 => (None, rest),
         _ => postcard::take_from_bytes::<InPartsField>(rest).map_err(|_| malformed("layout"))?,

@@ -1,6 +1,6 @@
 //! Which parts of a partition's state the store has, as the process that wrote them knows.
 
-use super::contents::{Contents, Extent, PartHash, PartsFile};
+use super::contents::{Contents, PartExtent, PartHash, PartsFile};
 use super::limits::PartsLimits;
 use std::collections::{BTreeMap, HashMap};
 
@@ -74,17 +74,17 @@ impl KnownParts {
     }
 
     /// Where a part lies that a file has which stays.
-    pub(super) fn find(&mut self, hash: PartHash, bytes: u32) -> Option<Extent> {
+    pub(super) fn find(&mut self, hash: PartHash, bytes: u32) -> Option<PartExtent> {
         let known = self.parts.get_mut(&hash).filter(|known| known.bytes == bytes)?;
         let file = self.files.get(&known.file).filter(|file| !file.retired)?;
         debug_assert!(file.bytes > 0, "a file has its parts");
         known.round = self.round;
-        Some(Extent { file: known.file, at: known.at, bytes, hash })
+        Some(PartExtent { file: known.file, at: known.at, bytes, hash })
     }
 
     /// A part was added to a file.
-    pub(super) fn add(&mut self, extent: Extent) {
-        let Extent { file, at, bytes, hash } = extent;
+    pub(super) fn add(&mut self, extent: PartExtent) {
+        let PartExtent { file, at, bytes, hash } = extent;
         self.parts.insert(hash, PartLocation { file, at, bytes, round: self.round });
         if let Some(file) = self.files.get_mut(&file) {
             file.bytes += u64::from(bytes);
@@ -107,7 +107,7 @@ impl KnownParts {
 
     /// A capture has seen all of the state, whose parts are `extents`, by the numbers of the files. What it has no
     /// more is forgotten, and files that are worth it are retired.
-    pub(super) fn finish(&mut self, mut extents: Vec<Extent>, limits: &PartsLimits) -> Contents {
+    pub(super) fn finish(&mut self, mut extents: Vec<PartExtent>, limits: &PartsLimits) -> Contents {
         let round = self.round;
         self.parts.retain(|_, known| known.round == round);
         self.files.values_mut().for_each(|file| file.live = 0);

@@ -4,7 +4,7 @@
 //! directory was; of the rest any part may be lost or torn in a power failure, in any order.
 
 use super::files::Files;
-use super::stream::Source;
+use super::stream::ByteSource;
 use kvset_core::units::pages::mix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor};
@@ -36,7 +36,7 @@ pub enum Fault {
 
 /// What the next process finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restart {
+pub enum NextProcess {
     /// The process died and the system lived on: nothing is lost.
     Kill,
     /// The power failed: the seed chooses what of the not yet durable is lost.
@@ -45,11 +45,11 @@ pub enum Restart {
 
 #[derive(Debug, Default)]
 struct Disk {
-    files: Vec<File>,
+    files: Vec<MemoryFile>,
     names: NameTree,
     durable: NameTree,
     /// Changes of names since their directory was last synced.
-    pending: Vec<Change>,
+    pending: Vec<StoreChange>,
     faults: Vec<Fault>,
     operations: u64,
     dead: bool,
@@ -62,20 +62,20 @@ struct NameTree {
 }
 
 #[derive(Debug, Default)]
-struct File {
+struct MemoryFile {
     bytes: Vec<u8>,
     synced: bool,
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum StoreChange {
     Directory(PathBuf),
     Name(PathBuf, usize),
     Rename { from: PathBuf, to: PathBuf, file: usize },
     Remove(PathBuf),
 }
 
-impl Change {
+impl StoreChange {
     fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Name(path, _) | Self::Remove(path) => path,
@@ -85,28 +85,28 @@ impl Change {
 }
 
 impl NameTree {
-    fn apply(&mut self, change: &Change) {
+    fn apply(&mut self, change: &StoreChange) {
         match change {
-            Change::Directory(path) => drop(self.directories.insert(path.clone())),
-            Change::Name(path, file) => drop(self.files.insert(path.clone(), *file)),
-            Change::Rename { from, to, file } => {
+            StoreChange::Directory(path) => drop(self.directories.insert(path.clone())),
+            StoreChange::Name(path, file) => drop(self.files.insert(path.clone(), *file)),
+            StoreChange::Rename { from, to, file } => {
                 self.files.remove(from);
                 self.files.insert(to.clone(), *file);
             }
-            Change::Remove(path) => drop(self.files.remove(path)),
+            StoreChange::Remove(path) => drop(self.files.remove(path)),
         }
     }
 }
 
 /// How an operation goes.
-enum Verdict {
+enum OperationVerdict {
     Done,
     DoneThenDead,
 }
 
 impl Disk {
     /// Counts one operation and says how it goes.
-    fn step(&mut self) -> io::Result<Verdict> {
+    fn step(&mut self) -> io::Result<OperationVerdict> {
         if self.dead {
             return Err(dead());
         }
@@ -117,21 +117,21 @@ impl Disk {
                 Fault::Fail { at, kind } if at == now => return Err(kind.into()),
                 Fault::Die { at, done } if at == now => {
                     self.dead = true;
-                    return if done { Ok(Verdict::DoneThenDead) } else { Err(dead()) };
+                    return if done { Ok(OperationVerdict::DoneThenDead) } else { Err(dead()) };
                 }
                 _ => {}
             }
         }
-        Ok(Verdict::Done)
+        Ok(OperationVerdict::Done)
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: StoreChange) {
         self.names.apply(&change);
         self.pending.push(change);
     }
 
     /// One operation on names.
-    fn change_names(&mut self, change: Change) -> io::Result<()> {
+    fn change_names(&mut self, change: StoreChange) -> io::Result<()> {
         let verdict = self.step()?;
         self.change(change);
         written(verdict)
@@ -170,10 +170,10 @@ fn dead() -> io::Error {
     io::Error::other("the process is dead")
 }
 
-fn written(verdict: Verdict) -> io::Result<()> {
+fn written(verdict: OperationVerdict) -> io::Result<()> {
     match verdict {
-        Verdict::Done => Ok(()),
-        Verdict::DoneThenDead => Err(dead()),
+        OperationVerdict::Done => Ok(()),
+        OperationVerdict::DoneThenDead => Err(dead()),
     }
 }
 
@@ -200,9 +200,9 @@ impl MemoryFiles {
     }
 
     /// Ends the process and plans nothing for the next one.
-    pub fn restart(&self, how: Restart) {
+    pub fn restart(&self, how: NextProcess) {
         let mut disk = self.disk();
-        if let Restart::PowerFailure(seed) = how {
+        if let NextProcess::PowerFailure(seed) = how {
             disk.lose_power(seed);
         }
         (disk.dead, disk.operations) = (false, 0);
@@ -231,7 +231,7 @@ impl Files for MemoryFiles {
         if disk.names.directories.contains(directory) {
             return Ok(false);
         }
-        disk.change_names(Change::Directory(directory.to_owned())).map(|()| true)
+        disk.change_names(StoreChange::Directory(directory.to_owned())).map(|()| true)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -244,7 +244,7 @@ impl Files for MemoryFiles {
         Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ByteSource>> {
         let disk = self.disk();
         if disk.dead {
             return Err(dead());
@@ -271,8 +271,8 @@ impl Files for MemoryFiles {
             bytes.truncate(bytes.len() / 2);
         }
         let file = disk.files.len();
-        disk.files.push(File { bytes, synced: false });
-        disk.change(Change::Name(path.to_owned(), file));
+        disk.files.push(MemoryFile { bytes, synced: false });
+        disk.change(StoreChange::Name(path.to_owned(), file));
         written(verdict?)?;
         Ok(file)
     }
@@ -287,19 +287,19 @@ impl Files for MemoryFiles {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut disk = self.disk();
         let file = disk.file(from)?;
-        disk.change_names(Change::Rename { from: from.to_owned(), to: to.to_owned(), file })
+        disk.change_names(StoreChange::Rename { from: from.to_owned(), to: to.to_owned(), file })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.disk();
         disk.file(path)?;
-        disk.change_names(Change::Remove(path.to_owned()))
+        disk.change_names(StoreChange::Remove(path.to_owned()))
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         let mut disk = self.disk();
         let verdict = disk.step()?;
-        let is_inside = |change: &Change| change.path().parent() == Some(directory);
+        let is_inside = |change: &StoreChange| change.path().parent() == Some(directory);
         let (synced, pending): (Vec<_>, Vec<_>) =
             std::mem::take(&mut disk.pending).into_iter().partition(is_inside);
         disk.pending = pending;

@@ -7,13 +7,13 @@
 
 use super::assembled::OpenParts;
 use super::contents::PartsFile;
-use super::format::{Body, FormatError, InParts, MAX_HEADER_BYTES, Snapshot, decode_header};
+use super::format::{FormatError, InParts, MAX_HEADER_BYTES, Snapshot, StateBody, decode_header};
 use super::names::{format_offset, parse_offset};
 use super::store::{
     Generation, MAX_LISTED, MAX_SET_ASIDE, SafeGeneration, SnapshotStore, StoreError, lost, surplus,
 };
-use super::stream::{ReadError, Source, Verified, read_contents, read_header};
-use super::window::{Ranges, Window};
+use super::stream::{ByteSource, ReadError, Verified, read_contents, read_header};
+use super::window::{RangeWindow, Ranges};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
 use object_store::path::Path;
@@ -45,14 +45,14 @@ const PARTS_AT_ONCE: usize = 4;
 /// A snapshot store over any object store.
 #[derive(Debug)]
 pub struct ObjectSnapshots {
-    client: Arc<Client>,
+    client: Arc<StoreClient>,
     root: Path,
     generations: usize,
 }
 
 /// Whoever asks the object store.
 #[derive(Debug)]
-struct Client {
+struct StoreClient {
     objects: Arc<dyn ObjectStore>,
     /// Address for people, without what a query may hide.
     address: String,
@@ -62,7 +62,7 @@ struct Client {
 
 /// The address of an object store is not one that can be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// It is no address.
     #[error(
         "the snapshot store's address is no URL: {0}; write one such as `s3://bucket/prefix` or `file:///mnt/state`"
@@ -94,41 +94,42 @@ impl ObjectSnapshots {
     /// `object_store` crate gives them. `generations` are kept a partition.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// [`StoreOpenError`].
     pub fn open(
         address: &str,
         options: &[(String, String)],
         group: &str,
         generations: NonZeroUsize,
-    ) -> Result<Self, OpenError> {
-        let url = url::Url::parse(address).map_err(OpenError::Address)?;
-        let (objects, prefix) = super::clouds::open(&url, options).map_err(|error| OpenError::Store {
-            address: without_queries(address),
-            reason: without_queries(&error.to_string()),
-        })?;
+    ) -> Result<Self, StoreOpenError> {
+        let url = url::Url::parse(address).map_err(StoreOpenError::Address)?;
+        let (objects, prefix) =
+            super::clouds::open(&url, options).map_err(|error| StoreOpenError::Store {
+                address: without_queries(address),
+                reason: without_queries(&error.to_string()),
+            })?;
         Self::new(objects.into(), &without_queries(address), &prefix, group, generations)
     }
 
     /// A store over `objects`, below `prefix`.
     ///
     /// # Errors
-    /// [`OpenError::Group`], [`OpenError::Thread`].
+    /// [`StoreOpenError::Group`], [`StoreOpenError::Thread`].
     pub fn new(
         objects: Arc<dyn ObjectStore>,
         address: &str,
         prefix: &Path,
         group: &str,
         generations: NonZeroUsize,
-    ) -> Result<Self, OpenError> {
-        let group = Path::parse(group).map_err(OpenError::Group)?;
+    ) -> Result<Self, StoreOpenError> {
+        let group = Path::parse(group).map_err(StoreOpenError::Group)?;
         let root = Path::from_iter(prefix.parts().chain(group.parts()));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("kvset-objects")
             .enable_all()
             .build()
-            .map_err(OpenError::Thread)?;
-        let client = Arc::new(Client { objects, address: address.to_owned(), runtime });
+            .map_err(StoreOpenError::Thread)?;
+        let client = Arc::new(StoreClient { objects, address: address.to_owned(), runtime });
         Ok(Self { client, root, generations: generations.get() })
     }
 
@@ -181,7 +182,7 @@ impl ObjectSnapshots {
     }
 
     /// An object, whole.
-    fn get(&self, path: &Path) -> Result<impl Source + use<>, StoreError> {
+    fn get(&self, path: &Path) -> Result<impl ByteSource + use<>, StoreError> {
         let object =
             self.run("reading", path, async |objects, path| objects.get(&path).await?.bytes().await)?;
         Ok(Cursor::new(object))
@@ -219,8 +220,8 @@ impl ObjectSnapshots {
         Box::new(move |file| {
             let path = directory.clone().join(format!("{file}{PARTS}"));
             let found = client.run(&path, async |objects, path| objects.head(&path).await)?;
-            let object = Object { client: Arc::clone(&client), path };
-            Ok(Box::new(Window::over(object, found.size)) as Box<dyn Source>)
+            let object = RangedObject { client: Arc::clone(&client), path };
+            Ok(Box::new(RangeWindow::over(object, found.size)) as Box<dyn ByteSource>)
         })
     }
 
@@ -300,7 +301,7 @@ impl ObjectSnapshots {
     }
 }
 
-impl Client {
+impl StoreClient {
     /// Runs one operation to its end, whatever runtime the caller is on.
     fn run<T: Send + 'static, W>(
         &self,
@@ -325,12 +326,12 @@ impl Client {
 }
 
 /// An object that is read a range at a time.
-struct Object {
-    client: Arc<Client>,
+struct RangedObject {
+    client: Arc<StoreClient>,
     path: Path,
 }
 
-impl Ranges for Object {
+impl Ranges for RangedObject {
     fn range(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
         self.client
             .run(&self.path, async move |objects, path| Ok(objects.get_range(&path, range).await?.to_vec()))
@@ -384,18 +385,18 @@ impl SnapshotStore for ObjectSnapshots {
         let partition = &snapshot.partition;
         let path = self.path(partition, snapshot.fact.next_offset);
         let place = self.place(&path);
-        if matches!(&snapshot.body, Body::InParts(parts) if parts.is_first) {
+        if matches!(&snapshot.body, StateBody::InParts(parts) if parts.is_first) {
             // What was written ahead of a snapshot that never came about would keep its room for ever.
             self.remove_unused(partition)?;
         }
         let mut bytes = 0;
-        if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
+        if let StateBody::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
             bytes += self.put(&self.parts_path(partition, file), fresh.clone())?;
         }
         if !snapshot.body.is_complete() {
             return Ok(SafeGeneration { place, bytes, not_removed: None });
         }
-        if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
+        if let StateBody::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
             && let Some(file) = lost(contents, &self.parts_files(partition)?)
         {
             return Err(StoreError::PartsLost { place, file });

@@ -5,9 +5,9 @@ use super::format::FormatError;
 use std::io::{self, Read, Seek};
 
 /// Where a snapshot's bytes come from: a file, or memory behind a [`io::Cursor`].
-pub trait Source: Read + Seek + Send {}
+pub trait ByteSource: Read + Seek + Send {}
 
-impl<T: Read + Seek + Send> Source for T {}
+impl<T: Read + Seek + Send> ByteSource for T {}
 
 /// Reading failed, or what was read is no sound snapshot.
 #[derive(Debug, thiserror::Error)]

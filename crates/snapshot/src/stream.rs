@@ -15,13 +15,13 @@ use std::io::{self, Read, SeekFrom};
 /// Bytes read at once: some of the reader's chunks, and within the processor's cache.
 const BUFFER_BYTES: usize = 1 << 18;
 
-pub use super::source::{ReadError, Source};
+pub use super::source::{ByteSource, ReadError};
 
 /// Reads a header; the source then stands at some place behind it.
 ///
 /// # Errors
 /// [`ReadError::Io`], [`ReadError::Format`].
-pub fn read_header(source: &mut dyn Source) -> Result<Header, ReadError> {
+pub fn read_header(source: &mut dyn ByteSource) -> Result<Header, ReadError> {
     let file_bytes = source.seek(SeekFrom::End(0)).map_err(ReadError::Io)?;
     source.rewind().map_err(ReadError::Io)?;
     let mut head = Vec::with_capacity(MAX_HEADER_BYTES);
@@ -33,13 +33,13 @@ pub fn read_header(source: &mut dyn Source) -> Result<Header, ReadError> {
 /// compared with theirs when they are read.
 pub struct Verified {
     header: Header,
-    state: State,
+    state: StreamState,
 }
 
 /// Where a state's bytes are.
-enum State {
+enum StreamState {
     /// Behind the header.
-    Behind(Box<dyn Source>),
+    Behind(Box<dyn ByteSource>),
     /// In files of parts.
     InParts(PartsReader),
 }
@@ -55,11 +55,11 @@ impl Verified {
     ///
     /// # Errors
     /// [`ReadError::Io`], [`ReadError::Format`].
-    pub fn read(mut source: Box<dyn Source>, open: OpenParts) -> Result<Self, ReadError> {
+    pub fn read(mut source: Box<dyn ByteSource>, open: OpenParts) -> Result<Self, ReadError> {
         let header = read_header(&mut *source)?;
         if header.is_in_parts {
             let contents = read_contents(&mut *source, &header)?;
-            let state = State::InParts(PartsReader::open(contents, open)?);
+            let state = StreamState::InParts(PartsReader::open(contents, open)?);
             return Ok(Self { header, state });
         }
         source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;
@@ -75,14 +75,14 @@ impl Verified {
             }
         }
         check.finish()?;
-        Ok(Self { header, state: State::Behind(source) })
+        Ok(Self { header, state: StreamState::Behind(source) })
     }
 
     /// The same of a file by itself: no parts files are alongside it.
     ///
     /// # Errors
     /// As for [`Verified::read`].
-    pub fn alone(source: Box<dyn Source>) -> Result<Self, ReadError> {
+    pub fn alone(source: Box<dyn ByteSource>) -> Result<Self, ReadError> {
         Self::read(source, Box::new(|_| Err(io::ErrorKind::NotFound.into())))
     }
 
@@ -97,8 +97,8 @@ impl Verified {
     /// [`ReadError::Io`], [`ReadError::Format`].
     pub fn check(self) -> Result<(), ReadError> {
         match self.state {
-            State::Behind(_) => Ok(()),
-            State::InParts(parts) => parts.check(),
+            StreamState::Behind(_) => Ok(()),
+            StreamState::InParts(parts) => parts.check(),
         }
     }
 
@@ -116,11 +116,11 @@ impl Verified {
     /// Whoever reads the state's bytes, from the first on.
     fn into_reader(self) -> Result<Box<dyn Read>, ReadError> {
         match self.state {
-            State::Behind(mut source) => {
+            StreamState::Behind(mut source) => {
                 source.seek(SeekFrom::Start(self.header.header_bytes)).map_err(ReadError::Io)?;
                 Ok(Box::new(source))
             }
-            State::InParts(parts) => Ok(Box::new(parts.into_reader()?)),
+            StreamState::InParts(parts) => Ok(Box::new(parts.into_reader()?)),
         }
     }
 
@@ -162,7 +162,7 @@ impl Verified {
 ///
 /// # Errors
 /// [`ReadError::Io`], [`ReadError::Format`].
-pub(super) fn read_contents(source: &mut dyn Source, header: &Header) -> Result<Contents, ReadError> {
+pub(super) fn read_contents(source: &mut dyn ByteSource, header: &Header) -> Result<Contents, ReadError> {
     source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;
     let mut body = Vec::new();
     Read::take(&mut *source, header.body_bytes).read_to_end(&mut body).map_err(ReadError::Io)?;

@@ -16,7 +16,7 @@ pub(super) trait Ranges: Send {
 }
 
 /// Ranges as a source.
-pub(super) struct Window<R> {
+pub(super) struct RangeWindow<R> {
     ranges: R,
     size: u64,
     at: u64,
@@ -25,14 +25,14 @@ pub(super) struct Window<R> {
     held: Vec<u8>,
 }
 
-impl<R: Ranges> Window<R> {
+impl<R: Ranges> RangeWindow<R> {
     /// Over so many bytes.
     pub(super) fn over(ranges: R, size: u64) -> Self {
         Self { ranges, size, at: 0, start: 0, held: Vec::new() }
     }
 }
 
-impl<R: Ranges> Read for Window<R> {
+impl<R: Ranges> Read for RangeWindow<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.size || out.is_empty() {
             return Ok(0);
@@ -54,7 +54,7 @@ impl<R: Ranges> Read for Window<R> {
     }
 }
 
-impl<R: Ranges> Seek for Window<R> {
+impl<R: Ranges> Seek for RangeWindow<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_window_reads_what_a_file_would_and_asks_seldom() {
         let bytes: Vec<u8> = (0..3 * WINDOW_BYTES).map(|at| (at % 251) as u8).collect();
-        let mut window = Window::over(Counted(&bytes, 0), bytes.len() as u64);
+        let mut window = RangeWindow::over(Counted(&bytes, 0), bytes.len() as u64);
         let mut all = Vec::new();
         window.read_to_end(&mut all).expect("memory");
         assert!(all == bytes);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Memory holds as many bodies as callers hand in: they wait with the next of a partition until the one before is
 /// written, or the end has come.
 pub struct SnapshotWriter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,20 +75,20 @@ pub struct Unfinished {
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<SnapshotQueue>,
     changed: Condvar,
 }
 
 /// Snapshots that wait, and the one being written.
 #[derive(Default)]
-pub struct Queue {
+pub struct SnapshotQueue {
     waiting: VecDeque<Snapshot>,
     writing: Option<PartitionId>,
     closed: bool,
 }
 
-impl Queue {
+impl SnapshotQueue {
     /// Takes a snapshot in.
     pub fn submit(&mut self, snapshot: Snapshot) -> Submitted {
         if self.closed {
@@ -115,9 +115,9 @@ impl Queue {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// No code panics while it holds the queue, and a queue is whole after every statement.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, SnapshotQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,7 @@ impl Shared {
     }
 
     /// Waits until `is_done`; what is left in the queue when it is not in time.
-    fn wait(&self, deadline: Duration, is_done: impl Fn(&Queue) -> bool) -> Result<(), Unfinished> {
+    fn wait(&self, deadline: Duration, is_done: impl Fn(&SnapshotQueue) -> bool) -> Result<(), Unfinished> {
         let end = Instant::now() + deadline;
         let mut queue = self.queue();
         while !is_done(&queue) {
@@ -161,7 +161,7 @@ impl SnapshotWriter {
         store: Arc<dyn SnapshotStore>,
         mut report: impl FnMut(SnapshotOutcome) + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SharedQueue>::default();
         let of_thread = Arc::clone(&shared);
         let work = move || {
             while let Some(snapshot) = of_thread.next() {

@@ -3,7 +3,7 @@
 use super::apis::anthropic::{self, Conversion};
 use super::apis::{field, responses};
 use super::error::{TokenizeCode, TokenizeError};
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::rules::ChatRules;
 use super::tools;
 use super::unrendered::{self, SaysSomething};
@@ -17,7 +17,7 @@ use std::fmt;
 
 /// What the keys of an object tell before the body is read.
 #[derive(Default)]
-struct Outline<'a> {
+struct ObjectOutline<'a> {
     /// A line of a batch file holds the body under `body`.
     body: Option<&'a RawValue>,
     /// Whether the line of a batch asks for something else than an answer to a prompt.
@@ -28,17 +28,17 @@ struct Outline<'a> {
     tools: Option<&'a RawValue>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectOutline<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OutlineVisitor;
         impl<'de> Visitor<'de> for OutlineVisitor {
-            type Value = Outline<'de>;
+            type Value = ObjectOutline<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline<'de>, A::Error> {
-                let mut outline = Outline::default();
-                while let Some(Key(key)) = map.next_key()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectOutline<'de>, A::Error> {
+                let mut outline = ObjectOutline::default();
+                while let Some(BodyKey(key)) = map.next_key()? {
                     if key == "body" {
                         outline.body = map.next_value()?;
                     } else if key == "tools" {
@@ -69,22 +69,22 @@ fn answers_no_prompt(url: &str) -> bool {
 
 /// A key, copied only where it is escaped.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BodyKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A request's body. Other fields (sampling, the model's name) do not shape the prompt, or are refused
 /// by their name (see [`unrendered`]).
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Body<'a> {
-    pub messages: Option<Vec<Fields>>,
+    pub messages: Option<Vec<ObjectFields>>,
     #[serde(borrow)]
-    pub prompt: Option<Prompts<'a>>,
+    pub prompt: Option<CompletionPrompts<'a>>,
     pub tools: Option<Vec<Value>>,
     /// The same as they are written.
     #[serde(skip)]
     pub raw_tools: Option<&'a RawValue>,
     pub documents: Option<Vec<Value>>,
-    pub chat_template_kwargs: Option<Fields>,
+    pub chat_template_kwargs: Option<ObjectFields>,
     pub reasoning_effort: Option<Value>,
     pub add_generation_prompt: Option<bool>,
     pub continue_final_message: Option<bool>,
@@ -129,7 +129,7 @@ impl<'a> Body<'a> {
     /// Reads a body, bare or under `body`.
     pub fn read(json: &'a [u8]) -> Result<Self, TokenizeError> {
         let fault = |error| TokenizeError::from_json(&error);
-        let mut outline: Outline<'a> = serde_json::from_slice(json).map_err(fault)?;
+        let mut outline: ObjectOutline<'a> = serde_json::from_slice(json).map_err(fault)?;
         let mut text = json;
         if let Some(body) = outline.body {
             if outline.other_endpoint {
@@ -158,7 +158,7 @@ impl<'a> Body<'a> {
         if !json.starts_with('{') {
             return Ok(());
         }
-        let outline: Outline<'a> = serde_json::from_str(json).map_err(fault)?;
+        let outline: ObjectOutline<'a> = serde_json::from_str(json).map_err(fault)?;
         if let Some(field) = outline.unrendered {
             return Err(unrendered::refused(&format!("extra_body.{field}")));
         }
@@ -201,7 +201,7 @@ impl<'a> Body<'a> {
             return refuse(TokenizeCode::UnsupportedField, detail);
         }
         match (&self.messages, &self.prompt, &self.input) {
-            (_, Some(Prompts::Stored), _) => {
+            (_, Some(CompletionPrompts::Stored), _) => {
                 let detail = "`prompt` is a stored prompt, whose text only the API's provider has: log the request \
                     with its messages";
                 refuse(TokenizeCode::UnsupportedField, detail)
@@ -233,7 +233,7 @@ impl<'a> Body<'a> {
     pub fn take_chat(
         &mut self,
         mut conversion: Conversion<'_>,
-    ) -> Result<Option<Vec<Fields>>, TokenizeError> {
+    ) -> Result<Option<Vec<ObjectFields>>, TokenizeError> {
         let instructions = self.instructions.take().filter(Value::is_true);
         let system = self.system.take().filter(Value::is_true);
         let reasoning = self.reasoning.clone().filter(|reasoning| reasoning.is_true());
@@ -265,7 +265,7 @@ impl<'a> Body<'a> {
     }
 
     /// Whether the body is of Anthropic's API, where it has no `system`.
-    fn is_anthropic(&self, messages: &[Fields]) -> bool {
+    fn is_anthropic(&self, messages: &[ObjectFields]) -> bool {
         self.thinking.is_some()
             || self.output_config.is_some()
             || self.context_management.is_some()
@@ -320,7 +320,7 @@ fn refuse_any<const N: usize>(fields: [(&str, &Option<Value>); N]) -> Result<(),
 }
 
 /// The prompts of a completion request.
-pub(super) enum Prompts<'a> {
+pub(super) enum CompletionPrompts<'a> {
     Text(Cow<'a, str>),
     Texts(Vec<Cow<'a, str>>),
     Tokens(Vec<u32>),
@@ -329,7 +329,7 @@ pub(super) enum Prompts<'a> {
     Stored,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Prompts<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for CompletionPrompts<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PromptsVisitor)
     }
@@ -338,31 +338,35 @@ impl<'de: 'a, 'a> Deserialize<'de> for Prompts<'a> {
 struct PromptsVisitor;
 
 impl<'de> Visitor<'de> for PromptsVisitor {
-    type Value = Prompts<'de>;
+    type Value = CompletionPrompts<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string, token ids, or an array of either")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Prompts<'de>, E> {
-        Ok(Prompts::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<CompletionPrompts<'de>, E> {
+        Ok(CompletionPrompts::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Prompts<'de>, E> {
-        Ok(Prompts::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<CompletionPrompts<'de>, E> {
+        Ok(CompletionPrompts::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Prompts<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CompletionPrompts<'de>, A::Error> {
         let mut has_id = false;
-        while let Some((Key(key), IgnoredAny)) = map.next_entry()? {
+        while let Some((BodyKey(key), IgnoredAny)) = map.next_entry()? {
             has_id |= key == "id";
         }
-        if has_id { Ok(Prompts::Stored) } else { Err(A::Error::custom("a prompt that is an object")) }
+        if has_id {
+            Ok(CompletionPrompts::Stored)
+        } else {
+            Err(A::Error::custom("a prompt that is an object"))
+        }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Prompts<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<CompletionPrompts<'de>, A::Error> {
         let Some(first) = array.next_element::<PromptItem<'de>>()? else {
-            return Ok(Prompts::Texts(Vec::new()));
+            return Ok(CompletionPrompts::Texts(Vec::new()));
         };
         let mixed = || A::Error::custom("a prompt of different kinds");
         match first {
@@ -372,21 +376,21 @@ impl<'de> Visitor<'de> for PromptsVisitor {
                     let PromptItem::Text(text) = item else { return Err(mixed()) };
                     texts.push(text);
                 }
-                Ok(Prompts::Texts(texts))
+                Ok(CompletionPrompts::Texts(texts))
             }
             PromptItem::Token(token) => {
                 let mut tokens = vec![token];
                 while let Some(token) = array.next_element()? {
                     tokens.push(token);
                 }
-                Ok(Prompts::Tokens(tokens))
+                Ok(CompletionPrompts::Tokens(tokens))
             }
             PromptItem::Tokens(tokens) => {
                 let mut lists = vec![tokens];
                 while let Some(tokens) = array.next_element()? {
                     lists.push(tokens);
                 }
-                Ok(Prompts::TokenLists(lists))
+                Ok(CompletionPrompts::TokenLists(lists))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Thoughts};
 use super::error::{TokenizeCode, TokenizeError};
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::messages::Preparation;
 use super::model::Model;
 use super::remarks::ChatRemarks;
@@ -45,7 +45,7 @@ impl Setting {
     pub fn render(
         self,
         model: &Model,
-        messages: Vec<Fields>,
+        messages: Vec<ObjectFields>,
         mut body: Body<'_>,
         roles: &mut RenderedRoles,
         mut remarks: ChatRemarks,
@@ -74,7 +74,7 @@ impl Setting {
             mark_end(&mut messages)?;
         }
         variables.push(("add_generation_prompt".to_owned(), Value::from(generates || continued.is_some())));
-        let render = |messages: Vec<Fields>| {
+        let render = |messages: Vec<ObjectFields>| {
             let messages = messages.into_iter().map(|message| Value::from_pairs(message.0));
             let mut variables = variables.clone();
             variables.push(("messages".to_owned(), messages.collect()));
@@ -117,7 +117,7 @@ impl Setting {
         thoughts: Thoughts,
         templates: &ChatTemplates,
         name: &str,
-        kwargs: &Fields,
+        kwargs: &ObjectFields,
         variables: &mut Variables,
     ) {
         let Thoughts { mut effort, mut switches, thinks, thinking } = thoughts;
@@ -155,7 +155,7 @@ impl Setting {
     }
 
     /// Makes an assistant's last message a user's, or takes it away where it is to be continued.
-    fn end_with_user(self, messages: &mut Vec<Fields>, continues: bool) -> Option<String> {
+    fn end_with_user(self, messages: &mut Vec<ObjectFields>, continues: bool) -> Option<String> {
         let last = messages.last_mut()?;
         let is_assistant = last.get("role").and_then(Value::as_str) == Some("assistant");
         let text = last.get("content").and_then(Value::as_str).map(str::to_owned).filter(|_| is_assistant)?;
@@ -163,13 +163,15 @@ impl Setting {
             messages.pop();
             return Some(text);
         }
-        *last =
-            Fields(vec![("role".to_owned(), Value::from("user")), ("content".to_owned(), Value::from(text))]);
+        *last = ObjectFields(vec![
+            ("role".to_owned(), Value::from("user")),
+            ("content".to_owned(), Value::from(text)),
+        ]);
         None
     }
 }
 
-fn mark_end(messages: &mut [Fields]) -> Result<(), TokenizeError> {
+fn mark_end(messages: &mut [ObjectFields]) -> Result<(), TokenizeError> {
     let content = messages
         .last_mut()
         .and_then(|message| message.0.iter_mut().find(|(name, _)| name == "content"))

@@ -1,6 +1,6 @@
 //! The role `developer`, for which most chat templates have no words.
 
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::rules::ChatRules;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -11,11 +11,11 @@ const SYSTEM: &str = "system";
 /// The messages as an engine gives them to a template that does not name developers: these are the system's, and all that
 /// the system says is its first message.
 pub(super) fn without_developers(
-    messages: Vec<Fields>,
+    messages: Vec<ObjectFields>,
     names: impl Fn(&str) -> bool,
     rules: &ChatRules,
-) -> Vec<Fields> {
-    let is = |message: &Fields, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
+) -> Vec<ObjectFields> {
+    let is = |message: &ObjectFields, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
     let has_developers = messages.iter().any(|message| is(message, DEVELOPER));
     if !rules.turns_developers_to_system || !has_developers || names(DEVELOPER) {
         return messages;
@@ -31,7 +31,7 @@ pub(super) fn without_developers(
 }
 
 /// The texts of a content.
-fn text_of(message: &Fields) -> String {
+fn text_of(message: &ObjectFields) -> String {
     let Some(content) = message.get("content") else { return String::new() };
     if content.kind() != ValueKind::Seq {
         return content.as_str().unwrap_or_default().to_owned();

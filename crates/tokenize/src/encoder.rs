@@ -31,19 +31,19 @@ pub(super) const TOKENIZER_FILE: &str = "tokenizer.json";
 pub(super) struct Encoder {
     tokenizer: Tokenizer,
     cuts: Option<Cuts>,
-    frame: Frame,
+    frame: TextFrame,
 }
 
 /// What the tokenizer puts around a text by itself, such as a token for its beginning.
 #[derive(Debug, Default)]
-struct Frame {
+struct TextFrame {
     head: Vec<u32>,
     tail: Vec<u32>,
 }
 
 /// How much was tokenised and how much was known, in bytes of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reuse {
+pub struct EncoderReuse {
     /// Bytes that went through the tokenizer.
     pub encoded_bytes: u64,
     /// Bytes whose token ids were known.
@@ -63,7 +63,7 @@ impl Encoder {
         // Engines tokenise whole prompts; what a file says here is for training.
         tokenizer.with_padding(None).with_truncation(None).map_err(|error| unusable(error.to_string()))?;
         let cuts = Cuts::of(tokenizer.get_added_tokens_decoder().values()).map_err(unusable)?;
-        let frame = Frame::of(&tokenizer).map_err(unusable)?;
+        let frame = TextFrame::of(&tokenizer).map_err(unusable)?;
         Ok(Self { tokenizer, cuts, frame })
     }
 
@@ -74,7 +74,7 @@ impl Encoder {
         text: &'t str,
         framed: bool,
         cache: &SharedCache,
-        reuse: &mut Reuse,
+        reuse: &mut EncoderReuse,
         ids: &mut Vec<u32>,
     ) -> Result<&'t str, TokenizeError> {
         if framed {
@@ -119,7 +119,7 @@ impl Encoder {
     }
 }
 
-impl Frame {
+impl TextFrame {
     /// Looks at what the tokenizer puts around a short text.
     fn of(tokenizer: &Tokenizer) -> Result<Self, String> {
         let ids = |framed| -> Result<Vec<u32>, String> {

@@ -7,9 +7,9 @@ use std::fmt;
 
 /// A JSON object in the order it was written; of a repeated key the last value counts.
 #[derive(Clone, Default)]
-pub(super) struct Fields(pub Vec<(String, Value)>);
+pub(super) struct ObjectFields(pub Vec<(String, Value)>);
 
-impl Fields {
+impl ObjectFields {
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
@@ -28,18 +28,18 @@ impl Fields {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for ObjectFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FieldsVisitor;
         impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = Fields;
+            type Value = ObjectFields;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectFields, A::Error> {
                 // Through a map, so that an object of many keys costs no search a key.
                 let mut places = hashbrown::HashMap::<String, usize, foldhash::fast::RandomState>::default();
-                let mut fields = Fields::default();
+                let mut fields = ObjectFields::default();
                 while let Some((key, value)) = map.next_entry::<String, Value>()? {
                     match places.get(&key) {
                         Some(place) => fields.0[*place].1 = value,

@@ -51,7 +51,7 @@ mod template;
 mod tools;
 mod unrendered;
 
-pub use encoder::Reuse;
+pub use encoder::EncoderReuse;
 pub use error::{ModelError, TokenizeCode, TokenizeError};
 pub use model::{Model, ModelFiles};
 pub use remarks::ChatRemarks;

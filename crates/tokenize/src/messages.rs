@@ -1,7 +1,7 @@
 //! Messages made ready for a chat template, as inference servers do it.
 
 use super::error::{TokenizeCode, TokenizeError};
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::remarks::ChatRemarks;
 use super::rules::{BILLING_HEADER, ChatRules};
 use super::unrendered::{self, shown_role};
@@ -29,10 +29,10 @@ impl Preparation {
     /// - fields that are part of a prompt and that no template is given are refused by their names.
     pub fn message(
         self,
-        mut message: Fields,
+        mut message: ObjectFields,
         index: usize,
         remarks: &mut ChatRemarks,
-    ) -> Result<Fields, TokenizeError> {
+    ) -> Result<ObjectFields, TokenizeError> {
         message.0.retain(|(_, value)| !value.is_none());
         let role = self.role(&message, index)?;
         message.set("role", Value::from(role.as_str()));
@@ -59,7 +59,7 @@ impl Preparation {
     }
 
     /// The role, where the engine takes it.
-    fn role(self, message: &Fields, index: usize) -> Result<String, TokenizeError> {
+    fn role(self, message: &ObjectFields, index: usize) -> Result<String, TokenizeError> {
         let said = message.get("role").and_then(Value::as_str);
         let said = said.ok_or_else(|| refused(TokenizeCode::MissingField, index, "it has no role"))?;
         if self.rules.roles.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::encoder::{Encoder, TOKENIZER_FILE};
 use super::error::ModelError;
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::template::ChatTemplates;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -106,7 +106,7 @@ impl Model {
     pub fn new(files: ModelFiles) -> Result<Self, ModelError> {
         let fingerprint = fingerprint(&files);
         let config = match files.config.is_empty() {
-            true => Fields::default(),
+            true => ObjectFields::default(),
             false => serde_json::from_slice(&files.config)
                 .map_err(|error| ModelError::Config { file: CONFIG_FILE, reason: error.to_string() })?,
         };
@@ -163,7 +163,7 @@ fn fingerprint(files: &ModelFiles) -> u64 {
 }
 
 /// The templates in the configuration: one, or a list of named ones.
-fn configured_templates(config: &Fields) -> Result<Vec<(String, String)>, ModelError> {
+fn configured_templates(config: &ObjectFields) -> Result<Vec<(String, String)>, ModelError> {
     let wrong = || ModelError::Config {
         file: CONFIG_FILE,
         reason: "chat_template is neither a string nor a list of names and templates".to_owned(),
@@ -183,7 +183,7 @@ fn configured_templates(config: &Fields) -> Result<Vec<(String, String)>, ModelE
 }
 
 /// `bos_token` and every other field that names a token, by its text.
-fn special_tokens(config: &Fields) -> Vec<(String, Value)> {
+fn special_tokens(config: &ObjectFields) -> Vec<(String, Value)> {
     let named = config.0.iter().filter(|(name, _)| name.ends_with("_token"));
     let texts = named.filter_map(|(name, value)| {
         let text = match value.kind() {

@@ -3,7 +3,7 @@
 //! A prompt is found again as far as it is the same, so what changes near its head costs all behind it. This looks at the two
 //! parts that stand there, and at nothing else: the tools, and the first text, which is the system's where it says anything.
 
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use hashbrown::HashMap;
 use minijinja::Value;
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ const LONG_BYTES: usize = 400;
 
 /// What prompts before this one had at their heads. In memory bounded by [`MOST`].
 #[derive(Debug, Default)]
-pub(super) struct Partings {
+pub(super) struct HeadPartings {
     /// The order of tools that came first, by what they are in any order.
     tools: Seen<u64>,
     /// The first text that came first, by what it is but for its numbers.
@@ -43,7 +43,7 @@ pub(super) struct FirstText<'a> {
 
 impl<'a> FirstText<'a> {
     /// That of a chat, where its first message is one text.
-    pub fn of_chat(messages: &'a [Fields]) -> Option<Self> {
+    pub fn of_chat(messages: &'a [ObjectFields]) -> Option<Self> {
         let first = messages.first()?;
         let is_system = first
             .get("role")
@@ -65,7 +65,7 @@ impl<'a> FirstText<'a> {
 
 /// How a prompt parts from an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Parting {
+pub(super) struct HeadParting {
     /// The tools are those of an earlier prompt, in another order.
     pub tools: bool,
     /// The first text is that of an earlier prompt but for numbers.
@@ -80,10 +80,10 @@ pub(super) struct PartedHead {
     pub is_system: bool,
 }
 
-impl Partings {
+impl HeadPartings {
     /// Looks at a prompt: its tools as the body has them, and its first text.
-    pub fn observe(&mut self, tools: Option<&RawValue>, head: Option<FirstText<'_>>) -> Parting {
-        Parting {
+    pub fn observe(&mut self, tools: Option<&RawValue>, head: Option<FirstText<'_>>) -> HeadParting {
+        HeadParting {
             tools: tools.is_some_and(|tools| self.is_reordered(tools)),
             head: head.and_then(|head| self.parted_head(head)),
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn tools_in_another_order_part_and_other_tools_do_not() {
-        let mut partings = Partings::default();
+        let mut partings = HeadPartings::default();
         let mut parted = |json: &str| partings.observe(Some(&tools(json)), None).tools;
         assert!(!parted(r#"[{"name": "a"}, {"name": "b"}]"#));
         assert!(!parted(r#"[{"name": "a"}, {"name": "b"}]"#));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn numbers_in_the_system_message_part_where_the_first_one_stands() {
-        let mut partings = Partings::default();
+        let mut partings = HeadPartings::default();
         let mut parted = |text: &str| {
             let head = partings.observe(None, Some(FirstText { text, is_system: true })).head;
             head.map(|head| head.at)
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut partings = Partings::default();
+        let mut partings = HeadPartings::default();
         for number in 0..2 * MOST {
             let letters: String =
                 format!("{number:08}").bytes().map(|digit| char::from(digit + 49)).collect();

@@ -1,6 +1,6 @@
 //! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should know.
 
-use super::partings::Parting;
+use super::partings::HeadParting;
 use super::rules::{ChatRules, engine_version};
 use kvset_core::engines::chat_engine::ChatEngine;
 
@@ -47,7 +47,7 @@ impl ChatRemarks {
     }
 
     /// Notes how a prompt parts from an earlier one.
-    pub(super) fn note(&mut self, parting: Parting) {
+    pub(super) fn note(&mut self, parting: HeadParting) {
         let is_head =
             |is_system: bool| u64::from(parting.head.is_some_and(|head| head.is_system == is_system));
         self.reordered_tools = u64::from(parting.tools);

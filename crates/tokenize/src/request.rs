@@ -1,14 +1,14 @@
 //! Requests to token ids.
 
 use super::apis::anthropic::Conversion;
-use super::body::{Body, Prompts};
+use super::body::{Body, CompletionPrompts};
 use super::cache::SharedCache;
 use super::chat::Setting;
-use super::encoder::Reuse;
+use super::encoder::EncoderReuse;
 use super::error::{TokenizeCode, TokenizeError};
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::model::Model;
-use super::partings::{FirstText, Partings};
+use super::partings::{FirstText, HeadPartings};
 use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;
 use super::rules::ChatRules;
@@ -99,7 +99,7 @@ pub struct RequestTokenizer {
     model: Arc<Model>,
     limits: TokenizeLimits,
     cache: Arc<SharedCache>,
-    reuse: Reuse,
+    reuse: EncoderReuse,
     prompts: TokenizedPrompts,
     /// The last piece of the last prompt's text, which an answer goes on from.
     tail: String,
@@ -107,7 +107,7 @@ pub struct RequestTokenizer {
     roles: RenderedRoles,
     remarks: ChatRemarks,
     /// Where prompts part early, while somebody wants to know.
-    partings: Option<Partings>,
+    partings: Option<HeadPartings>,
 }
 
 impl Clone for RequestTokenizer {
@@ -116,13 +116,13 @@ impl Clone for RequestTokenizer {
             model: Arc::clone(&self.model),
             limits: self.limits,
             cache: Arc::clone(&self.cache),
-            reuse: Reuse::default(),
+            reuse: EncoderReuse::default(),
             prompts: TokenizedPrompts::default(),
             tail: String::new(),
             rules: self.rules,
             roles: RenderedRoles::default(),
             remarks: ChatRemarks::default(),
-            partings: self.partings.as_ref().map(|_| Partings::default()),
+            partings: self.partings.as_ref().map(|_| HeadPartings::default()),
         }
     }
 }
@@ -134,7 +134,7 @@ impl RequestTokenizer {
             model,
             cache: Arc::new(SharedCache::new(limits.cache_bytes)),
             limits,
-            reuse: Reuse::default(),
+            reuse: EncoderReuse::default(),
             prompts: TokenizedPrompts::default(),
             tail: String::new(),
             rules: ChatRules::of(ChatEngine::default()),
@@ -146,7 +146,7 @@ impl RequestTokenizer {
 
     /// The same, which looks where prompts part early, too, and says so in its remarks.
     pub fn watching_partings(self) -> Self {
-        Self { partings: Some(Partings::default()), ..self }
+        Self { partings: Some(HeadPartings::default()), ..self }
     }
 
     /// The same for bodies that this engine served.
@@ -160,7 +160,7 @@ impl RequestTokenizer {
     }
 
     /// How much text was tokenised and how much was known, since the start.
-    pub fn reuse(&self) -> Reuse {
+    pub fn reuse(&self) -> EncoderReuse {
         self.reuse
     }
 
@@ -233,14 +233,14 @@ impl RequestTokenizer {
     fn completion(&mut self, body: Body<'_>) -> Result<(), TokenizeError> {
         let framed = body.add_special_tokens.unwrap_or(true);
         match body.prompt {
-            Some(Prompts::Text(text)) => self.text(&text, framed)?,
-            Some(Prompts::Texts(texts)) => {
+            Some(CompletionPrompts::Text(text)) => self.text(&text, framed)?,
+            Some(CompletionPrompts::Texts(texts)) => {
                 texts.iter().try_for_each(|text| self.text(text, framed))?;
             }
-            Some(Prompts::Tokens(tokens)) => self.tokens(&tokens),
-            Some(Prompts::TokenLists(lists)) => lists.iter().for_each(|tokens| self.tokens(tokens)),
+            Some(CompletionPrompts::Tokens(tokens)) => self.tokens(&tokens),
+            Some(CompletionPrompts::TokenLists(lists)) => lists.iter().for_each(|tokens| self.tokens(tokens)),
             // A stored prompt was refused when the body was read.
-            Some(Prompts::Stored) | None => {}
+            Some(CompletionPrompts::Stored) | None => {}
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl RequestTokenizer {
 
     fn chat(
         &mut self,
-        messages: Vec<Fields>,
+        messages: Vec<ObjectFields>,
         body: Body<'_>,
         time: Option<EventTime>,
         remarks: ChatRemarks,

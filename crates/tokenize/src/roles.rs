@@ -5,7 +5,7 @@
 //! makes the same text of both does not render it.
 
 use super::error::{TokenizeCode, TokenizeError};
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::template::ChatTemplates;
 use super::unrendered::shown_role;
 use minijinja::Value;
@@ -37,9 +37,9 @@ impl RenderedRoles {
         &mut self,
         templates: &ChatTemplates,
         template: &'static str,
-        messages: &[Fields],
+        messages: &[ObjectFields],
         text: &str,
-        mut render: impl FnMut(Vec<Fields>) -> Result<String, TokenizeError>,
+        mut render: impl FnMut(Vec<ObjectFields>) -> Result<String, TokenizeError>,
     ) -> Result<(), TokenizeError> {
         for (index, message) in messages.iter().enumerate() {
             let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
@@ -74,7 +74,7 @@ impl RenderedRoles {
 }
 
 /// The message with another content; nothing where it has none to change.
-fn marked(message: &Fields) -> Option<Fields> {
+fn marked(message: &ObjectFields) -> Option<ObjectFields> {
     let content = message.get("content")?;
     let other = match content.kind() {
         ValueKind::String => {

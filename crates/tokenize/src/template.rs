@@ -28,12 +28,12 @@ const PROBE_BYTES: usize = 1 << 20;
 /// A model's chat templates.
 pub(super) struct ChatTemplates {
     environment: Environment<'static>,
-    facts: Vec<Facts>,
+    facts: Vec<TemplateFacts>,
 }
 
 /// What is known of one template before it renders anything.
 #[derive(Default)]
-struct Facts {
+struct TemplateFacts {
     name: String,
     source: String,
     /// Whether it takes a list of text parts as a message's content.
@@ -69,7 +69,7 @@ impl ChatTemplates {
             added.map_err(|error| unusable(&name, error))?;
             let variables = environment.get_template(&name).map_err(|error| unusable(&name, error))?;
             let variables = variables.undeclared_variables(false);
-            facts.push(Facts { name, source, variables, ..Facts::default() });
+            facts.push(TemplateFacts { name, source, variables, ..TemplateFacts::default() });
         }
         let mut this = Self { environment, facts: Vec::new() };
         for fact in &mut facts {
@@ -91,7 +91,7 @@ impl ChatTemplates {
             })
     }
 
-    fn facts(&self, name: &str) -> Option<&Facts> {
+    fn facts(&self, name: &str) -> Option<&TemplateFacts> {
         self.facts.iter().find(|facts| facts.name == name)
     }
 
@@ -113,7 +113,7 @@ impl ChatTemplates {
 
     /// Whether the engine moves a late system message to the head of its chat.
     pub fn moves_late_system(&self, rule: LateSystem) -> bool {
-        let refused = |facts: &Facts| facts.late_system == LateSystemProbe::Refused;
+        let refused = |facts: &TemplateFacts| facts.late_system == LateSystemProbe::Refused;
         match rule {
             LateSystem::IfRefused => self.facts.iter().any(refused),
             LateSystem::IfNotRendered => {

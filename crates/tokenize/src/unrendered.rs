@@ -84,8 +84,8 @@ pub(super) struct SaysSomething(pub bool);
 
 impl<'de> Deserialize<'de> for SaysSomething {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyValue;
-        impl<'de> Visitor<'de> for AnyValue {
+        struct UnrenderedValue;
+        impl<'de> Visitor<'de> for UnrenderedValue {
             type Value = bool;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value")
@@ -123,6 +123,6 @@ impl<'de> Deserialize<'de> for SaysSomething {
                 Ok(any)
             }
         }
-        deserializer.deserialize_any(AnyValue).map(Self)
+        deserializer.deserialize_any(UnrenderedValue).map(Self)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ConfigFile;
 use clap::Args;
-use kvset_service::backfill::{Places, RunId, WarmUp};
+use kvset_service::backfill::{BackfillPlaces, BackfillWarmUp, RunId};
 use kvset_settings::TopicName;
 use std::path::PathBuf;
 
@@ -24,14 +24,14 @@ Examples:
 pub struct BackfillArgs {
     /// Where to begin to count.
     #[arg(long, value_name = "WHERE")]
-    pub from: Places,
+    pub from: BackfillPlaces,
     /// Where to end; what is the end of the log now, where left out.
     #[arg(long, value_name = "WHERE", default_value = "latest")]
-    pub to: Places,
+    pub to: BackfillPlaces,
     /// Records before --from that fill the cache and count nowhere: a span of event time like 6h, a
     /// number of records a partition, or `all`. Windows with less history are marked `warm_up`.
     #[arg(long, value_name = "SPAN")]
-    pub warm_up: Option<WarmUp>,
+    pub warm_up: Option<BackfillWarmUp>,
     /// Name of the run, to go on with it later; the present time where left out.
     #[arg(long, value_name = "ID")]
     pub run_id: Option<RunId>,

@@ -7,7 +7,7 @@ use kvset_core::engines::given::GivenOptions;
 use kvset_core::engines::hybrid::Attention;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::{EngineOption, EngineRules};
-use kvset_core::engines::values::Values;
+use kvset_core::engines::values::OptionValues;
 
 /// What engines are configured with besides their names; each option belongs to some of them.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl FromArgMatches for EngineArgs {
 /// An option as the command line has it.
 fn argument(option: &'static EngineOption) -> Option<Arg> {
     let parser: ValueParser = match &option.values {
-        Values::Names(names) => PossibleValuesParser::new(*names).into(),
+        OptionValues::Names(names) => PossibleValuesParser::new(*names).into(),
         _ => ValueParser::new(|text: &str| {
             option.read(&mut EngineRules::default(), text).map(|()| text.to_owned())
         }),

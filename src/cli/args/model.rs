@@ -1,7 +1,7 @@
 //! Arguments of `kvset model`.
 
 use super::parse::{bytes, choice, page_size, share};
-use crate::model::{CostOptions, Deployment, IndexerDtype, KvDtype, StateDtype, Tier, Weights};
+use crate::model::{CacheTier, CostOptions, Deployment, IndexerDtype, KvDtype, StateDtype, Weights};
 use clap::Args;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{Bytes, PageSize};
@@ -9,8 +9,8 @@ use kvset_settings::Choice;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-impl Choice for Tier {
-    const NAMES: &'static [(&'static str, Self)] = &[("gpu", Tier::Gpu), ("host", Tier::Host)];
+impl Choice for CacheTier {
+    const NAMES: &'static [(&'static str, Self)] = &[("gpu", CacheTier::Gpu), ("host", CacheTier::Host)];
 }
 
 /// Arguments of `kvset model`.
@@ -41,8 +41,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "N", default_value = "1", visible_aliases = ["tensor-parallel", "tensor-parallel-size"])]
     pub tp: NonZeroU32,
     /// Where the cache is kept: in the ranks' own memory, or in memory that they share.
-    #[arg(long, value_name = "TIER", default_value = "gpu", value_parser = choice::<Tier>())]
-    pub tier: Tier,
+    #[arg(long, value_name = "TIER", default_value = "gpu", value_parser = choice::<CacheTier>())]
+    pub tier: CacheTier,
     /// Tokens per page, to round what sequences reserve up to whole pages.
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,

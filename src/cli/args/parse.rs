@@ -11,10 +11,10 @@ use kvset_settings::{Choice, HttpUrl};
 
 /// What `--model` names: a loaded model, or nothing in a build that can load none.
 #[cfg(feature = "tokenize")]
-pub type Model = std::sync::Arc<kvset_tokenize::Model>;
+pub type ModelArgument = std::sync::Arc<kvset_tokenize::Model>;
 /// What `--model` names: a loaded model, or nothing in a build that can load none.
 #[cfg(not(feature = "tokenize"))]
-pub type Model = std::convert::Infallible;
+pub type ModelArgument = std::convert::Infallible;
 
 /// A parser for one of a few names, which help and completions then list.
 pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
@@ -39,14 +39,14 @@ pub fn page_size(text: &str) -> Result<PageSize, String> {
 
 /// Loads a model directory: one that cannot be used is wrong usage, like any other argument.
 #[cfg(feature = "tokenize")]
-pub fn model(directory: &str) -> Result<Model, String> {
+pub fn model(directory: &str) -> Result<ModelArgument, String> {
     let loaded = kvset_tokenize::Model::load(std::path::Path::new(directory));
-    loaded.map(Model::new).map_err(|error| error.to_string())
+    loaded.map(ModelArgument::new).map_err(|error| error.to_string())
 }
 
 /// Says what loading a model would take.
 #[cfg(not(feature = "tokenize"))]
-pub fn model(_: &str) -> Result<Model, MissingFeature> {
+pub fn model(_: &str) -> Result<ModelArgument, MissingFeature> {
     Err(MissingFeature(Feature::Tokenize))
 }
 

@@ -1,8 +1,10 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
 use super::engine::EngineArgs;
-use super::parse::{Model, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up};
-use crate::replay::{Below, Extras, ReplayOptions, WarmUp, cores};
+use super::parse::{
+    ModelArgument, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up,
+};
+use crate::replay::{BelowOption, Extras, ReplayOptions, WarmUp, cores};
 use clap::Args;
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::config::CacheConfig;
@@ -55,7 +57,7 @@ pub struct TraceArgs {
     /// Directory of the model that openai traces were sent to: its tokenizer.json,
     /// tokenizer_config.json and chat_template.jinja.
     #[arg(long, value_name = "DIR", value_parser = model)]
-    pub model: Option<Model>,
+    pub model: Option<ModelArgument>,
     /// The engine that served the chats of the trace: prompts are made of their bodies as it makes them [default: the
     /// --engine, where that is vllm or sglang, else vllm].
     #[arg(long, value_name = "ENGINE", value_parser = choice::<ChatEngine>())]
@@ -217,7 +219,7 @@ pub struct ReplayArgs {
     /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004 says
     /// how many bytes are loaded from it in a second, and what a GiB of it costs an hour.
     #[arg(long, value_name = "TIER:SIZE[:OPTIONS]")]
-    pub below: Vec<Below>,
+    pub below: Vec<BelowOption>,
     /// Count a last page that is not full.
     #[arg(long)]
     pub include_partial_page: bool,

@@ -10,14 +10,16 @@ use crate::cli::{Failure, json, print};
 use crate::commands::replay::report::write_page;
 use crate::commands::serving::plan_failure;
 use crate::present::document::{Cell, Table};
-use crate::present::terminal::{self, Progress, Terminal};
+use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::position::Partition;
 use kvset_formats::time::date_of_ms;
 use kvset_pipeline::offset_range::OffsetRange;
-use kvset_service::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId};
+use kvset_service::backfill::{
+    Backfill, BackfillError, BackfillOptions, BackfillOutcome, RequestedRange, RunId,
+};
 use kvset_service::events::{Observer, ServiceEvent};
 use kvset_settings::Settings;
 use serde::Serialize;
@@ -38,7 +40,7 @@ pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
     let backfill = Backfill::prepare(&BackfillOptions {
         settings,
         run_id,
-        range: Range {
+        range: RequestedRange {
             from: args.from.clone(),
             to: args.to.clone(),
             warm_up: args.warm_up.unwrap_or_default(),
@@ -112,7 +114,7 @@ struct Bar<'a> {
 }
 
 struct BarState {
-    progress: Progress,
+    progress: TerminalProgress,
     /// Offsets done of each partition.
     done: BTreeMap<Partition, u64>,
 }
@@ -124,7 +126,7 @@ impl<'a> Bar<'a> {
             (*partition, next.map_or(0, |next| offsets_before(offset_range, next.0)))
         };
         let done = backfill.offset_ranges.iter().map(all).collect::<BTreeMap<_, _>>();
-        let progress = Progress::offsets(backfill.offsets(), done.values().sum());
+        let progress = TerminalProgress::offsets(backfill.offsets(), done.values().sum());
         Self { backfill, shown: Mutex::new(BarState { progress, done }) }
     }
 
@@ -191,7 +193,7 @@ struct PartitionResult {
 }
 
 impl<'a> BackfillResult<'a> {
-    fn of(backfill: &'a Backfill, outcome: &Outcome) -> Self {
+    fn of(backfill: &'a Backfill, outcome: &BackfillOutcome) -> Self {
         let partitions = backfill.offset_ranges.iter().map(|(partition, offset_range)| PartitionResult {
             partition: partition.0,
             warmed_up_from: offset_range.begin.0,

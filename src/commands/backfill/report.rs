@@ -6,7 +6,7 @@ use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::decode_estimate;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_service::backfill::Backfill;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -28,8 +28,9 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
     let plan = &backfill.plan;
     let topic = plan.stream.outputs.results.name.as_str();
     let windows = &backfill.settings.estimate.windows;
-    let mut reader = Reader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
-    let mut pools: BTreeMap<String, ReplayHistory> = BTreeMap::new();
+    let mut reader =
+        TopicReader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
+    let mut pools: BTreeMap<String, PublishedHistory> = BTreeMap::new();
     let mut more = false;
     while !reader.at_end() {
         let Some(record) = reader.next(MOMENT)? else { continue };
@@ -41,13 +42,13 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
         if !is_of(backfill, &estimate) {
             continue;
         }
-        pools.entry(estimate.pool.clone()).or_insert_with(|| ReplayHistory::over(windows)).add(estimate);
+        pools.entry(estimate.pool.clone()).or_insert_with(|| PublishedHistory::over(windows)).add(estimate);
         if pools.len() > MAX_POOLS {
             pools.pop_last();
             more = true;
         }
     }
-    let pools: Vec<_> = pools.into_values().filter_map(ReplayHistory::finish).collect();
+    let pools: Vec<_> = pools.into_values().filter_map(PublishedHistory::finish).collect();
     let mut inputs = inputs(backfill);
     if more {
         inputs.push(("Pools".to_owned(), format!("the first {MAX_POOLS} by name; there are more")));
@@ -80,7 +81,7 @@ fn inputs(backfill: &Backfill) -> Vec<(String, String)> {
 }
 
 /// What is kept of one pool's estimates, in the order they were published.
-struct ReplayHistory {
+struct PublishedHistory {
     /// The latest estimate of the window to act on, which the headline is about; of the widest kind where none is.
     headline: Option<Estimate>,
     /// The kind of window the history is taken over: one that tells how many requests came before.
@@ -89,7 +90,7 @@ struct ReplayHistory {
     windows: VecDeque<WindowRow>,
 }
 
-impl ReplayHistory {
+impl PublishedHistory {
     fn over(windows: &[WindowKind]) -> Self {
         let tumbling = windows.iter().find(|kind| matches!(kind, WindowKind::Tumbling { .. }));
         let all = windows.iter().find(|kind| **kind == WindowKind::All);

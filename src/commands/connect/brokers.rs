@@ -1,12 +1,12 @@
 //! What only brokers can tell: topics, rights, groups and transactional ids, of the service and of prepare.
 
-use super::finding::{Finding, Verdict, finding, judged};
+use super::finding::{CheckVerdict, ConnectCheck, finding, judged};
 use kvset_core::units::Offset;
 use kvset_formats::output::Destination;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::lookup::Lookup;
+use kvset_kafka::kafka::lookup::RecordLookup;
 use kvset_kafka::kafka::offsets::Offsets;
 use kvset_kafka::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
@@ -22,7 +22,7 @@ struct TopicSetting<'s> {
 }
 
 /// One of the two ways from topic to topic: the service's, or prepare's.
-struct Stage<'s> {
+struct TopicStage<'s> {
     settings: &'s Settings,
     group: &'s str,
     input: TopicSetting<'s>,
@@ -30,7 +30,7 @@ struct Stage<'s> {
     dead_letters: TopicSetting<'s>,
 }
 
-impl<'s> Stage<'s> {
+impl<'s> TopicStage<'s> {
     /// From request events to estimates.
     fn service(settings: &'s Settings) -> Self {
         let by_run = "create it: `kvset run --create-topics` does";
@@ -64,7 +64,7 @@ impl<'s> Stage<'s> {
     }
 
     /// What this stage needs of the brokers.
-    fn check(&self, connection: &Connection, topics: &Topics) -> Vec<Finding> {
+    fn check(&self, connection: &Connection, topics: &Topics) -> Vec<ConnectCheck> {
         let mut found = Vec::new();
         let mut exists = |named: &TopicSetting<'_>| {
             let partitions = topics.partitions(named.topic.as_str());
@@ -83,12 +83,12 @@ impl<'s> Stage<'s> {
     }
 
     /// Whether records of the input topic are handed out to this user.
-    fn reading(&self, connection: &Connection) -> Finding {
+    fn reading(&self, connection: &Connection) -> ConnectCheck {
         let topic = self.input.topic.as_str();
         let read = || {
             let offsets = Offsets::open(connection, self.group, topic)?;
             let range = offsets.log_range(Partition(0), FIRST_ANSWER)?;
-            let lookup = Lookup::open(connection, topic)?;
+            let lookup = RecordLookup::open(connection, topic)?;
             lookup.record(Partition(0), Offset(range.start.0), FIRST_ANSWER)
         };
         judged("right to read", read(), |record| match record {
@@ -98,7 +98,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Whether the group's offsets are told to this user.
-    fn committed(&self, connection: &Connection) -> Finding {
+    fn committed(&self, connection: &Connection) -> ConnectCheck {
         let (group, topic) = (self.group, self.input.topic.as_str());
         let committed = Offsets::open(connection, group, topic)
             .and_then(|offsets| offsets.committed(&[Partition(0)], FIRST_ANSWER));
@@ -110,24 +110,24 @@ impl<'s> Stage<'s> {
 
     /// Whether this user may open transactions, under an id of its own, which fences no service, and write in them to
     /// those of the two output topics that exist.
-    fn writing(&self, connection: &Connection, exist: [bool; 2]) -> Vec<Finding> {
+    fn writing(&self, connection: &Connection, exist: [bool; 2]) -> Vec<ConnectCheck> {
         let (id, right) = ("transactional id", "right to write");
         if self.settings.output.delivery == Delivery::Idempotent {
             let said = "not tried: output.delivery is \"idempotent\", so what is written cannot be taken back; the user \
                         needs Write on both output topics";
             return vec![
-                finding(id, Verdict::Untried, "not needed: output.delivery is \"idempotent\""),
-                finding(right, Verdict::Untried, said),
+                finding(id, CheckVerdict::Untried, "not needed: output.delivery is \"idempotent\""),
+                finding(right, CheckVerdict::Untried, said),
             ];
         }
         let mut sink = match self.sink(connection) {
             Ok(sink) => sink,
             Err(bad) => {
-                return vec![bad, finding(right, Verdict::Untried, "not tried without a transaction")];
+                return vec![bad, finding(right, CheckVerdict::Untried, "not tried without a transaction")];
             }
         };
         let mut found =
-            vec![finding(id, Verdict::Good, format!("ids that begin with {} are allowed", self.ids()))];
+            vec![finding(id, CheckVerdict::Good, format!("ids that begin with {} are allowed", self.ids()))];
         let topics = [(Destination::Results, &self.results), (Destination::DeadLetters, &self.dead_letters)];
         for ((destination, named), _) in topics.into_iter().zip(exist).filter(|(_, exists)| *exists) {
             let topic = named.topic.as_str();
@@ -144,7 +144,7 @@ impl<'s> Stage<'s> {
         format!("kvset-{}-", self.group)
     }
 
-    fn sink(&self, connection: &Connection) -> Result<KafkaSink, Finding> {
+    fn sink(&self, connection: &Connection) -> Result<KafkaSink, ConnectCheck> {
         let what = "transactional id";
         let (ids, instance) = (self.ids(), &self.settings.kafka.instance);
         let id = format!("{ids}check-{}", std::process::id());
@@ -160,33 +160,37 @@ impl<'s> Stage<'s> {
             // With an instance's name the service's own id is known and may be all that was granted; trying that
             // one would fence a service that runs under it.
             if instance.is_empty() {
-                return finding(what, Verdict::Bad, error.to_string());
+                return finding(what, CheckVerdict::Bad, error.to_string());
             }
-            finding(what, Verdict::Untried, format!("not certain: {ids}{instance} was not tried; {error}"))
+            finding(
+                what,
+                CheckVerdict::Untried,
+                format!("not certain: {ids}{instance} was not tried; {error}"),
+            )
         })
     }
 }
 
 /// The brokers, and what the service and, where it is configured, prepare need of them.
-pub(super) fn check(settings: &Settings) -> Vec<Finding> {
+pub(super) fn check(settings: &Settings) -> Vec<ConnectCheck> {
     let connection = match connection(&settings.kafka) {
         Ok(connection) => connection,
-        Err(error) => return vec![finding("kafka.properties", Verdict::Bad, error.to_string())],
+        Err(error) => return vec![finding("kafka.properties", CheckVerdict::Bad, error.to_string())],
     };
     let topics = match Topics::new(&connection, FIRST_ANSWER) {
         Ok(topics) => topics,
-        Err(error) => return vec![finding("broker", Verdict::Bad, error.to_string())],
+        Err(error) => return vec![finding("broker", CheckVerdict::Bad, error.to_string())],
     };
     if let Err(error) = topics.partitions(settings.input.topic.as_str()) {
         let rest = "topics, rights, group and transactional id: not tried without a broker";
         return vec![
-            finding("broker", Verdict::Bad, error.to_string()),
-            finding("kafka", Verdict::Untried, rest),
+            finding("broker", CheckVerdict::Bad, error.to_string()),
+            finding("kafka", CheckVerdict::Untried, rest),
         ];
     }
-    let mut found = vec![finding("broker", Verdict::Good, format!("{} answers", connection.brokers))];
-    found.extend(Stage::service(settings).check(&connection, &topics));
-    found.extend(Stage::prepare(settings).iter().flat_map(|stage| stage.check(&connection, &topics)));
+    let mut found = vec![finding("broker", CheckVerdict::Good, format!("{} answers", connection.brokers))];
+    found.extend(TopicStage::service(settings).check(&connection, &topics));
+    found.extend(TopicStage::prepare(settings).iter().flat_map(|stage| stage.check(&connection, &topics)));
     found
 }
 
@@ -195,16 +199,16 @@ fn topic_finding(
     topic: &str,
     advice: &str,
     partitions: Result<Option<NonZeroU32>, KafkaFailure>,
-) -> Finding {
+) -> ConnectCheck {
     match partitions {
         Ok(Some(partitions)) => {
             let noun = if partitions.get() == 1 { "partition" } else { "partitions" };
-            finding(what, Verdict::Good, format!("{topic} has {partitions} {noun}"))
+            finding(what, CheckVerdict::Good, format!("{topic} has {partitions} {noun}"))
         }
         Ok(None) => {
             let said = format!("{topic} does not exist: correct {what} in the configuration, or {advice}");
-            finding(what, Verdict::Bad, said)
+            finding(what, CheckVerdict::Bad, said)
         }
-        Err(error) => finding(what, Verdict::Bad, error.to_string()),
+        Err(error) => finding(what, CheckVerdict::Bad, error.to_string()),
     }
 }

@@ -4,7 +4,7 @@
 mod brokers;
 mod finding;
 
-pub use finding::{Finding, Verdict};
+pub use finding::{CheckVerdict, ConnectCheck};
 
 use finding::{finding, judged};
 use kvset_formats::codec::schema;
@@ -19,9 +19,9 @@ use std::net::TcpListener;
 use std::num::NonZeroUsize;
 
 /// Tries everything, in order; `tell` is called as soon as each is known.
-pub fn check(settings: &Settings, tell: &mut dyn FnMut(&Finding)) -> Vec<Finding> {
+pub fn check(settings: &Settings, tell: &mut dyn FnMut(&ConnectCheck)) -> Vec<ConnectCheck> {
     let mut findings = Vec::new();
-    let mut note = |found: Vec<Finding>| {
+    let mut note = |found: Vec<ConnectCheck>| {
         found.iter().for_each(&mut *tell);
         findings.extend(found);
     };
@@ -33,19 +33,19 @@ pub fn check(settings: &Settings, tell: &mut dyn FnMut(&Finding)) -> Vec<Finding
 }
 
 /// Whether the registry answers, and knows the schema that is to be written.
-fn registry(settings: &Settings) -> Finding {
+fn registry(settings: &Settings) -> ConnectCheck {
     let what = "schema registry";
     let (registry, output) = (&settings.schema_registry, &settings.output);
     let opened = match schemas::open(registry) {
         Ok(None) if output.encoding == OutputEncoding::ConfluentAvro => {
-            return finding(what, Verdict::Bad, "output.encoding needs one: set schema_registry.url");
+            return finding(what, CheckVerdict::Bad, "output.encoding needs one: set schema_registry.url");
         }
         Ok(None) if settings.input.encoding == InputEncoding::ConfluentAvro => {
-            return finding(what, Verdict::Bad, "input.encoding needs one: set schema_registry.url");
+            return finding(what, CheckVerdict::Bad, "input.encoding needs one: set schema_registry.url");
         }
-        Ok(None) => return finding(what, Verdict::Untried, "none is configured"),
+        Ok(None) => return finding(what, CheckVerdict::Untried, "none is configured"),
         Ok(Some(opened)) => opened,
-        Err(error) => return finding(what, Verdict::Bad, error.to_string()),
+        Err(error) => return finding(what, CheckVerdict::Bad, error.to_string()),
     };
     let url = registry.url.as_str();
     if output.encoding != OutputEncoding::ConfluentAvro {
@@ -54,43 +54,45 @@ fn registry(settings: &Settings) -> Finding {
     }
     let subject = format!("{}-value", output.topic.as_str());
     match opened.client().registered(&subject, schema::CAPACITY_ESTIMATE) {
-        Ok(Some(id)) => finding(what, Verdict::Good, format!("{url} has the schema of {subject} as id {id}")),
+        Ok(Some(id)) => {
+            finding(what, CheckVerdict::Good, format!("{url} has the schema of {subject} as id {id}"))
+        }
         Ok(None) if registry.auto_register => {
-            finding(what, Verdict::Good, format!("{url} answers; the service registers {subject}"))
+            finding(what, CheckVerdict::Good, format!("{url} answers; the service registers {subject}"))
         }
         Ok(None) => {
             let said = format!(
                 "{url} answers and does not have {subject}: register schemas/capacity_estimate.avsc there, or set \
                  schema_registry.auto_register = true"
             );
-            finding(what, Verdict::Bad, said)
+            finding(what, CheckVerdict::Bad, said)
         }
-        Err(error) => finding(what, Verdict::Bad, error.to_string()),
+        Err(error) => finding(what, CheckVerdict::Bad, error.to_string()),
     }
 }
 
 /// Whether the snapshot directory can be written to; it is made, as the service makes it.
-fn directory(settings: &Settings) -> Finding {
+fn directory(settings: &Settings) -> ConnectCheck {
     let (what, path) = ("state.directory", settings.state.directory.display());
     let generations = NonZeroUsize::new(settings.state.generations as usize).unwrap_or(NonZeroUsize::MIN);
     match DirectoryStore::open(&settings.state.directory, generations) {
-        Ok(_) => finding(what, Verdict::Good, format!("{path} can be written to")),
+        Ok(_) => finding(what, CheckVerdict::Good, format!("{path} can be written to")),
         Err(StoreError::Locked { holder, .. }) => {
-            finding(what, Verdict::Good, format!("{path} is in use by {holder}"))
+            finding(what, CheckVerdict::Good, format!("{path} is in use by {holder}"))
         }
-        Err(error) => finding(what, Verdict::Bad, error.to_string()),
+        Err(error) => finding(what, CheckVerdict::Bad, error.to_string()),
     }
 }
 
 /// Whether the store that hosts share tells what it holds.
-fn shared_store(settings: &Settings) -> Finding {
+fn shared_store(settings: &Settings) -> ConnectCheck {
     let what = "state.shared";
     let Some(plan) = shared_plan(settings) else {
-        return finding(what, Verdict::Untried, "none is configured");
+        return finding(what, CheckVerdict::Untried, "none is configured");
     };
     let id = match PartitionId::new(settings.input.topic.as_str(), 0) {
         Ok(id) => id,
-        Err(error) => return finding(what, Verdict::Bad, error.to_string()),
+        Err(error) => return finding(what, CheckVerdict::Bad, error.to_string()),
     };
     let listed = open_shared(&plan, NonZeroUsize::MIN).and_then(|store| store.list(&id));
     judged(what, listed, |found| {
@@ -99,18 +101,18 @@ fn shared_store(settings: &Settings) -> Finding {
 }
 
 /// Whether the address to serve on is free.
-fn http(settings: &Settings) -> Finding {
+fn http(settings: &Settings) -> ConnectCheck {
     let what = "http.listen";
     let Some(address) = settings.http.listen.0 else {
-        return finding(what, Verdict::Untried, "no address is configured");
+        return finding(what, CheckVerdict::Untried, "no address is configured");
     };
     match TcpListener::bind(address) {
-        Ok(_) => finding(what, Verdict::Good, format!("{address} is free")),
+        Ok(_) => finding(what, CheckVerdict::Good, format!("{address} is free")),
         Err(error) => {
             let said = format!(
                 "{address}: {error}; end what listens there (another kvset, perhaps), or set another http.listen"
             );
-            finding(what, Verdict::Bad, said)
+            finding(what, CheckVerdict::Bad, said)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::letter::Letter;
 use crate::commands::watch::reading::WatchError;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_service::shutdown::Shutdown;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,10 +51,10 @@ pub fn read_letters(
     show: &mut dyn FnMut(&Letter) -> std::io::Result<()>,
 ) -> Result<LetterCounts, WatchError> {
     const MOMENT: Duration = Duration::from_millis(100);
-    let mut reader = Reader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
+    let mut reader = TopicReader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
     shutdown.begin();
     let mut seen = LetterCounts::default();
-    let is_over = |seen: &LetterCounts, reader: &Reader| {
+    let is_over = |seen: &LetterCounts, reader: &TopicReader| {
         options.limit.is_some_and(|limit| seen.letters >= limit) || (options.until_end && reader.at_end())
     };
     while !shutdown.is_requested() && !is_over(&seen, &reader) {

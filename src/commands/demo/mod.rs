@@ -8,14 +8,14 @@ use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::commands::serving::{plan_failure, serve_http};
 use crate::live::Board;
-use crate::present::terminal::live::Live;
+use crate::present::terminal::live::LiveEstimates;
 use crate::present::terminal::{Terminal, answer_in_words};
 use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
-use kvset_service::events::Observers;
+use kvset_service::events::Watchers;
 use kvset_settings::{Listen, LogFilter, Provisioned, Settings, Span, TokenCost};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -54,7 +54,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         ServiceMetrics::new(health, settings.http.max_pool_labels, provisioned.clone()).without_snapshots();
     metrics.begin_service(&settings.estimate.windows);
     set_fingerprint(settings.fingerprint_hex());
-    let mut live = Live::new(args.json, heading, provisioned.clone());
+    let mut live = LiveEstimates::new(args.json, heading, provisioned.clone());
     let mut newest = Newest::default();
     let options = DemoOptions {
         settings,
@@ -62,7 +62,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         trace: args.trace.clone(),
         speed: args.speed,
     };
-    let outcome = demo(&options, &shutdown, &Observers(vec![&metrics, &*board]), &mut |estimate| {
+    let outcome = demo(&options, &shutdown, &Watchers(vec![&metrics, &*board]), &mut |estimate| {
         estimate.iter().for_each(|estimate| newest.observe(estimate));
         live.show(estimate)
     });

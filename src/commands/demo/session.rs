@@ -6,16 +6,16 @@
 use crate::commands::produce::producing::{Pace, ProduceError, message_of};
 use kvset_core::estimate::Estimate;
 use kvset_formats::codec::{RequestEncoding, decode_estimate, encode_request, pool_partition};
-use kvset_formats::trace::{self, Order, ReadOptions, TraceItem, TraceRow};
+use kvset_formats::trace::{self, ReadOptions, RowOrder, TraceItem, TraceRow};
 use kvset_formats::workload::{GeneratedRequest, Generator, Workload, WorkloadError};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::mock::{MockBroker, SAFE_UNREAD_BYTES};
-use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::error::ServiceError;
 use kvset_service::estimating::serve;
-use kvset_service::events::{Observer, Observers, ServiceEvent};
+use kvset_service::events::{Observer, ServiceEvent, Watchers};
 use kvset_service::plan::{PlanError, ServicePlan};
 use kvset_service::poll_loop::summary::Summary;
 use kvset_service::shutdown::Shutdown;
@@ -112,13 +112,13 @@ pub fn demo(
     }
     // What the demonstration estimates is gone when it ends, so there is nothing to keep.
     let plan = ServicePlan { state: None, ..ServicePlan::make(&settings, false)? };
-    let meter = Meter::default();
+    let meter = DemoMeter::default();
     // The service outlives the load: what was produced is estimated before it stops.
     let stop_service = Shutdown::new();
-    let mut reader = Reader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
-    let mut view = View { show, offsets: BTreeMap::new(), estimates: 0 };
+    let mut reader = TopicReader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
+    let mut view = ReaderView { show, offsets: BTreeMap::new(), estimates: 0 };
     let (produced, service) = std::thread::scope(|scope| {
-        let service = scope.spawn(|| serve(&plan, &stop_service, &Observers(vec![&meter, observer])));
+        let service = scope.spawn(|| serve(&plan, &stop_service, &Watchers(vec![&meter, observer])));
         let load = scope.spawn(|| produce(options, &plan.stream.connection, input, shutdown, &meter));
         let watched =
             watch(options, shutdown, &mut reader, &mut view, &|| service.is_finished() || load.is_finished());
@@ -162,8 +162,8 @@ fn embedded(settings: &Settings, connection: &Connection) -> Settings {
 fn watch(
     options: &DemoOptions,
     shutdown: &Shutdown,
-    reader: &mut Reader,
-    view: &mut View<'_>,
+    reader: &mut TopicReader,
+    view: &mut ReaderView<'_>,
     ended: &dyn Fn() -> bool,
 ) -> Result<(), DemoError> {
     let begin = Instant::now();
@@ -175,14 +175,14 @@ fn watch(
 }
 
 /// The reader's side.
-struct View<'a> {
+struct ReaderView<'a> {
     show: &'a mut dyn FnMut(Option<Estimate>) -> std::io::Result<()>,
     offsets: BTreeMap<i32, i64>,
     estimates: u64,
 }
 
-impl View<'_> {
-    fn next(&mut self, reader: &mut Reader) -> Result<(), DemoError> {
+impl ReaderView<'_> {
+    fn next(&mut self, reader: &mut TopicReader) -> Result<(), DemoError> {
         let Some(record) = reader.next(Duration::from_millis(50))? else { return Ok((self.show)(None)?) };
         self.offsets.insert(record.partition, record.offset + 1);
         self.estimates += 1;
@@ -193,7 +193,7 @@ impl View<'_> {
     }
 
     /// Shows what the service committed last.
-    fn rest(&mut self, reader: &mut Reader, committed: u64) -> Result<(), DemoError> {
+    fn rest(&mut self, reader: &mut TopicReader, committed: u64) -> Result<(), DemoError> {
         let begin = Instant::now();
         while self.estimates < committed && begin.elapsed() < DEADLINE {
             self.next(reader)?;
@@ -204,16 +204,16 @@ impl View<'_> {
 
 /// How much was produced and how much of it was consumed, by partition.
 #[derive(Debug, Default)]
-struct Meter(Mutex<BTreeMap<i32, Flow>>);
+struct DemoMeter(Mutex<BTreeMap<i32, PartitionFlow>>);
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Flow {
+struct PartitionFlow {
     produced: u64,
     consumed: u64,
 }
 
-impl Meter {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Flow>> {
+impl DemoMeter {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, PartitionFlow>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -244,7 +244,7 @@ impl Meter {
     }
 }
 
-impl Observer for Meter {
+impl Observer for DemoMeter {
     fn on(&self, event: &ServiceEvent<'_>) {
         if let ServiceEvent::Progress { partition, counts, .. } = event {
             self.lock().entry(partition.0).or_default().consumed += counts.bytes;
@@ -258,7 +258,7 @@ fn produce(
     connection: &Connection,
     topic: &str,
     shutdown: &Shutdown,
-    meter: &Meter,
+    meter: &DemoMeter,
 ) -> Result<u64, DemoError> {
     let mut load = LoadProducer {
         producer: TopicProducer::open(connection, topic, DEADLINE)?,
@@ -279,7 +279,7 @@ struct LoadProducer<'a> {
     pace: Pace,
     value: Vec<u8>,
     shutdown: &'a Shutdown,
-    meter: &'a Meter,
+    meter: &'a DemoMeter,
 }
 
 impl LoadProducer<'_> {
@@ -302,7 +302,7 @@ impl LoadProducer<'_> {
     fn trace(&mut self, path: &PathBuf) -> Result<(), DemoError> {
         let mut reader = trace::open(
             std::slice::from_ref(path),
-            &ReadOptions { order: Order::Arrival, ..ReadOptions::default() },
+            &ReadOptions { order: RowOrder::Arrival, ..ReadOptions::default() },
         )
         .map_err(ProduceError::from)?;
         while let Some(item) = reader.next_item().map_err(ProduceError::from)? {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn no_more_is_fed_than_the_broker_keeps() {
-        let (meter, stop) = (Meter::default(), Shutdown::new());
+        let (meter, stop) = (DemoMeter::default(), Shutdown::new());
         assert!(meter.admit(0, SAFE_UNREAD_BYTES * 2, &stop), "one record may be larger than the bound");
         assert!(meter.admit(1, 10, &stop), "each partition by itself");
         stop.request();

@@ -6,8 +6,8 @@ mod topic;
 use crate::cli::args::DoctorArgs;
 use crate::cli::{Failure, json, print};
 use crate::commands::first_records;
-use crate::doctor::{Diagnosis, Log, examine};
-use crate::present::terminal::{Progress, Terminal};
+use crate::doctor::{Diagnosis, DoctorLog, examine};
+use crate::present::terminal::{Terminal, TerminalProgress};
 use kvset_settings::Settings;
 
 /// Runs `kvset doctor`.
@@ -21,8 +21,8 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Some(topic) => Some(topic::read(&Settings::load(args.config.file())?, topic, args.records)?),
         None => None,
     };
-    let mut bar = Progress::bytes(None);
-    let log = Log {
+    let mut bar = TerminalProgress::bytes(None);
+    let log = DoctorLog {
         options,
         may_skip: args.trace.skip_bad_rows,
         topic: read.as_ref().map(|(recording, facts)| (recording, facts)),

@@ -1,6 +1,6 @@
 //! A diagnosis for people.
 
-use crate::doctor::{Diagnosis, Finding, Verdict};
+use crate::doctor::{Diagnosis, Finding, FindingVerdict};
 use crate::present::terminal::Terminal;
 use crate::present::words::counted;
 
@@ -9,7 +9,7 @@ const INDENT: usize = 23;
 
 /// Whether there is an answer, then the findings, each with what follows and what to do.
 pub(super) fn render(diagnosis: &Diagnosis, terminal: &Terminal) -> String {
-    let counts = [Verdict::Yes, Verdict::Partly, Verdict::No]
+    let counts = [FindingVerdict::Yes, FindingVerdict::Partly, FindingVerdict::No]
         .map(|verdict| format!("{} {}", diagnosis.count(verdict), verdict.name()));
     let head = match &diagnosis.why_not {
         None => {

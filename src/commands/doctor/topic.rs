@@ -33,7 +33,7 @@ pub(super) fn read(
     let registry = open(&settings.schema_registry).map_err(|error| Failure::Usage(error.into()))?;
     let schemas = registry.map(|registry| Arc::new(OneTry(registry)) as Arc<dyn WriterSchemas>);
     let decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default()).with_schemas(schemas);
-    let mut rows = Rows { decoder, ..Rows::default() };
+    let mut rows = TopicRows { decoder, ..TopicRows::default() };
     first_records::of_topic(settings, topic, records, &mut |record| rows.add(&record))?;
     let read = format!(
         "{} from {} of topic {topic}",
@@ -46,7 +46,7 @@ pub(super) fn read(
 
 /// Rows made of records.
 #[derive(Default)]
-struct Rows {
+struct TopicRows {
     decoder: RequestDecoder,
     /// Lines one after another, and each with the key that it is sorted by.
     lines: Vec<u8>,
@@ -57,7 +57,7 @@ struct Rows {
     facts: TopicFacts,
 }
 
-impl Rows {
+impl TopicRows {
     fn add(&mut self, record: &FirstRecord<'_>) -> Result<(), Failure> {
         self.records += 1;
         let latest = self.partitions.entry(record.partition).or_insert(i64::MIN);

@@ -5,7 +5,7 @@ mod printed;
 use crate::cli::args::PrefixesArgs;
 use crate::cli::{Failure, json, print};
 use crate::prefixes::{Search, find};
-use crate::present::terminal::{Progress, Terminal};
+use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::RequestLog;
 use kvset_core::units::capacity::CapacitySize;
 
@@ -17,7 +17,7 @@ pub fn run(args: &PrefixesArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(anyhow::anyhow!(reason)));
     }
     let options = args.replay_options();
-    let mut bar = Progress::bytes(None);
+    let mut bar = TerminalProgress::bytes(None);
     let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
     log.notes().iter().for_each(|line| bar.note(&format!("note: {line}")));
     let search = Search { most: usize::from(args.top), shows_text: args.show_text };

@@ -1,13 +1,13 @@
 //! The result of `kvset prefixes` for people.
 
-use crate::prefixes::{Family, Findings};
+use crate::prefixes::{PrefixFamily, PrefixFindings};
 use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words::{integer, rate};
 use kvset_core::sizing::curve::share;
 
 /// The answer in words, then a table.
-pub(super) fn render(found: &Findings, terminal: &Terminal) -> String {
+pub(super) fn render(found: &PrefixFindings, terminal: &Terminal) -> String {
     let mut text: String = sentences(found).iter().map(|line| terminal.paragraph(line)).collect();
     if found.families.is_empty() {
         return text;
@@ -38,7 +38,7 @@ pub(super) fn render(found: &Findings, terminal: &Terminal) -> String {
     text
 }
 
-fn sentences(found: &Findings) -> Vec<String> {
+fn sentences(found: &PrefixFindings) -> Vec<String> {
     if found.requests == 0 {
         return vec!["The trace has no request, so no prompts part: look into the trace.".to_owned()];
     }
@@ -71,7 +71,7 @@ fn sentences(found: &Findings) -> Vec<String> {
 
 /// "40 requests part at page 3 in `system`, characters 10 to 15, which looks like a time; if that stood at the end, hits
 /// would rise from 41.00 % to 78.00 %."
-fn sentence(family: &Family, found: &Findings) -> String {
+fn sentence(family: &PrefixFamily, found: &PrefixFindings) -> String {
     let rate_of = |hits: Option<u64>| rate(share(hits.unwrap_or(0), found.page_accesses));
     let at = &family.parts_at;
     let characters = |(from, end): (usize, usize)| match end > from {
@@ -83,7 +83,7 @@ fn sentence(family: &Family, found: &Findings) -> String {
     });
     let kind = at.kind.map_or_else(String::new, |kind| format!(" ({})", kind.describe()));
     let mended = match at.kind {
-        Some(crate::prefixes::Kind::Order) => "in one order",
+        Some(crate::prefixes::PartingKind::Order) => "in one order",
         _ => "at the end of the prompt",
     };
     format!(

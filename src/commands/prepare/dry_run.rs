@@ -8,12 +8,12 @@ use crate::present::words::{counted, elapsed, moment};
 use kvset_formats::codec::{
     DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
 };
-use kvset_formats::logs::shape::{PromptKind, Shape};
+use kvset_formats::logs::shape::{PromptKind, RecordShape};
 use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::python;
 use kvset_formats::stated::StatedPrompts;
-use kvset_formats::time::Form;
+use kvset_formats::time::TimeForm;
 use kvset_formats::trace::{self, CacheWrites, Format};
 use kvset_prepare::{PreparedRecord, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
@@ -26,17 +26,17 @@ use std::sync::Arc;
 
 /// What the records came to.
 #[derive(Default)]
-struct Findings {
+struct DryRunFindings {
     records: u64,
     /// How many records held what, where.
     shapes: BTreeMap<String, u64>,
     /// Paths of requests, of usages and of times, by how often they were seen.
     requests: BTreeMap<String, u64>,
     usages: BTreeMap<String, u64>,
-    times: BTreeMap<(String, Form), u64>,
+    times: BTreeMap<(String, TimeForm), u64>,
     /// Records that seem to be of a log known by name, and where in them.
     presets: BTreeMap<(Preset, RecordPath), u64>,
-    outcomes: BTreeMap<String, Outcome>,
+    outcomes: BTreeMap<String, RecordOutcome>,
     tokens: u64,
     cached: u64,
     /// Tokens that were written to a provider's cache.
@@ -51,14 +51,14 @@ struct Findings {
     /// Requests whose time is the stamp that their record gets in a topic: a file has none.
     unstamped: u64,
     /// How records write that, and of how many; nothing where it is the stamp of the record.
-    forms: BTreeMap<Option<Form>, u64>,
+    forms: BTreeMap<Option<TimeForm>, u64>,
     /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
     backwards: (u64, i64),
     /// What the chats held that a reader should know.
     remarks: Vec<String>,
 }
 
-struct Outcome {
+struct RecordOutcome {
     records: u64,
     /// The first record of these, counted from 1.
     first: u64,
@@ -73,7 +73,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     let schemas = registry.map(|registry| Arc::new(OneTry(registry)) as Arc<dyn WriterSchemas>);
     let preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
     let mut preparer = preparer.with_schemas(schemas);
-    let mut findings = Findings::default();
+    let mut findings = DryRunFindings::default();
     let mut read = |record: FirstRecord<'_>| findings.read(&record, &mut preparer).map_err(Failure::from);
     match topic_of(log) {
         Some(topic) => first_records::of_topic(&settings, topic, args.records, &mut read)?,
@@ -88,7 +88,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     print(&findings.in_words(&settings, log))
 }
 
-impl Findings {
+impl DryRunFindings {
     fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) -> anyhow::Result<()> {
         self.records += 1;
         let headers: Vec<_> =
@@ -108,7 +108,7 @@ impl Findings {
         let record = preparer.json_within(&raw);
         let json = python::as_json(record);
         let json = json.as_deref().unwrap_or(record);
-        let shape = Shape::of(json);
+        let shape = RecordShape::of(json);
         let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
         if first.value.is_some() {
             self.note(json, shape.as_ref());
@@ -131,13 +131,13 @@ impl Findings {
             (None, None) => format!("{} request event(s)", prepared.requests),
         };
         let number = self.records;
-        self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first: number }).records += 1;
+        self.outcomes.entry(outcome).or_insert(RecordOutcome { records: 0, first: number }).records += 1;
         self.add(&prepared, first.timestamp_ms.is_some());
         Ok(())
     }
 
     /// Notes what a record seems to be.
-    fn note(&mut self, record: &[u8], shape: Option<&Shape>) {
+    fn note(&mut self, record: &[u8], shape: Option<&RecordShape>) {
         if let Some((preset, place)) = Preset::recognise(record) {
             let at = if place.is_top() { String::new() } else { format!(" {place}") };
             *self.shapes.entry(format!("the log of {preset}{at}")).or_default() += 1;
@@ -150,7 +150,7 @@ impl Findings {
         }
     }
 
-    fn note_requests(&mut self, shape: &Shape) {
+    fn note_requests(&mut self, shape: &RecordShape) {
         let Some((place, kind)) = shape.requests.first() else { return };
         let at = place.as_ref().map_or_else(String::new, |place| format!(" at {place}"));
         *self.shapes.entry(format!("{kind}{at}")).or_default() += 1;
@@ -212,7 +212,7 @@ impl Findings {
             rows.push((self.unstamped, "the stamps that the records get in a topic".to_owned()));
         }
         let Some((first, last)) = self.arrivals else { return rows };
-        let form = |(form, count): (&Option<Form>, &u64)| {
+        let form = |(form, count): (&Option<TimeForm>, &u64)| {
             let what = form.map_or_else(|| "the stamps of the records".to_owned(), |form| form.to_string());
             (*count, what)
         };
@@ -323,7 +323,7 @@ fn without_request(record: &[u8]) -> String {
     }
     if let Ok(opened) = LogReader::default().open(record)
         && let Some(Ok(first)) = opened.records.first()
-        && let Some((_, kind)) = Shape::of(first).and_then(|shape| shape.requests.into_iter().next())
+        && let Some((_, kind)) = RecordShape::of(first).and_then(|shape| shape.requests.into_iter().next())
     {
         return format!("{kind} {}", opened.place);
     }
@@ -336,7 +336,7 @@ fn without_request(record: &[u8]) -> String {
 }
 
 /// What the usage of a record's response says was written to a provider's cache.
-fn cache_writes(record: &[u8], shape: &Shape) -> Option<CacheWrites> {
+fn cache_writes(record: &[u8], shape: &RecordShape) -> Option<CacheWrites> {
     shape.usages.iter().find_map(|place| match place {
         Some(place) => CacheWrites::of_response(&place.find(record).ok()??),
         None => CacheWrites::of_response(std::str::from_utf8(record).ok()?),

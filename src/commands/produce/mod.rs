@@ -7,7 +7,7 @@ use crate::cli::args::{ProduceArgs, SendArgs};
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::produce::producing::{PoolName, ProduceOptions, ProduceTarget, Produced, produce};
 use crate::commands::serving::plan_failure;
-use crate::present::terminal::Progress;
+use crate::present::terminal::TerminalProgress;
 use crate::present::words::{bytes_up, integer};
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
@@ -29,7 +29,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
         skip_bad_rows: args.trace.skip_bad_rows,
         target: ProduceTarget { requests: args.requests, ..target(topic, &args.sending, &settings)? },
     };
-    let mut bar = Progress::requests(args.requests);
+    let mut bar = TerminalProgress::requests(args.requests);
     let produced =
         produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
     produced.notes.iter().for_each(|line| bar.note(line));

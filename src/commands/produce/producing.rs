@@ -3,7 +3,9 @@
 use kvset_core::request::event::CachedTokens;
 use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
-use kvset_formats::trace::{self, Order, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use kvset_formats::trace::{
+    self, ReadOptions, ReadProgress, RowError, RowOrder, TraceError, TraceItem, TraceRow,
+};
 use kvset_formats::workload::GeneratedRequest;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
@@ -123,11 +125,11 @@ pub enum ProduceError {
 pub fn produce(
     options: &ProduceOptions,
     shutdown: &Shutdown,
-    progress: &mut dyn FnMut(u64, Progress),
+    progress: &mut dyn FnMut(u64, ReadProgress),
 ) -> Result<Produced, ProduceError> {
     // What a stream holds next may be long in coming.
     let is_stream = options.traces.iter().any(|path| path.as_os_str() == "-");
-    let order = if is_stream { Order::Written } else { Order::Arrival };
+    let order = if is_stream { RowOrder::Written } else { RowOrder::Arrival };
     let mut reader = trace::open(&options.traces, &ReadOptions { order, ..options.read.clone() })?;
     let mut sender = Sender::open(&options.target, shutdown)?;
     let mut bad_rows = 0;

@@ -7,7 +7,7 @@ use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::page_size;
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::present::document::Section;
-use crate::present::terminal::{self, Progress, Terminal};
+use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::{pool, words};
 use crate::replay::{ReplayOptions, replay_engines};
 use kvset_core::engines::profile::Profile;
@@ -28,9 +28,9 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
     {
         options.pool.cache.capacities = coarse_grid(options.pool.cache.max_tracked_pages);
     }
-    let mut bar = Progress::bytes(None);
+    let mut bar = TerminalProgress::bytes(None);
     model.notes.iter().for_each(|line| bar.note(line));
-    let mut progress = |at: kvset_formats::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
+    let mut progress = |at: kvset_formats::trace::ReadProgress| bar.advance_of(at.read_bytes, at.total_bytes);
     let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
     let (done, histories): (Vec<_>, Vec<_>) = done.into_iter().unzip();
     let page_size = done.first().and_then(|replay| replay.page_size);

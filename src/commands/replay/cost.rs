@@ -4,7 +4,7 @@ use super::required::{CapacityResult, RequiredResult, capacities_of, required_of
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::plan_table;
 use crate::present::words;
-use kvset_core::estimate::{Estimate, InFlight};
+use kvset_core::estimate::{Estimate, InFlightFigures};
 use kvset_core::sizing::recommendation::{Recommendation, by_target};
 use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::units::Bytes;
@@ -24,7 +24,7 @@ pub struct CostResult {
     /// One entry per target ratio.
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it.
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightFigures>,
     /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,

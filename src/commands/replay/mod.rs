@@ -30,10 +30,10 @@ use crate::commands::replay::report::{
     notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
 };
 use crate::commands::replay::with_answers::WithAnswersResult;
-use crate::present::terminal::{Progress, Terminal};
+use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::{
-    Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
-    replay_pools, search, several_pools,
+    BelowOption, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow,
+    pool_report, replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
@@ -60,10 +60,10 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
         None => None,
     };
-    let mut bar = Progress::bytes(None);
+    let mut bar = TerminalProgress::bytes(None);
     model.notes.iter().for_each(|line| bar.note(line));
     let rows = per_request.as_mut().map(|file| file as &mut dyn RowSink);
-    let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
+    let mut progress = |at: trace::ReadProgress| bar.advance_of(at.read_bytes, at.total_bytes);
     let mut pools =
         replay_pools(&options, rows, args.report.is_some() || args.plan.is_some(), &mut progress)?;
     for pool in &pools {
@@ -129,7 +129,7 @@ fn several(
     args: &ReplayArgs,
     options: &ReplayOptions,
     mut pools: Vec<PoolReplay>,
-    mut bar: Progress,
+    mut bar: TerminalProgress,
 ) -> Result<(), Failure> {
     args.check_several(&pools)?;
     let Some(first) = pools.first() else { return Ok(()) };
@@ -202,7 +202,7 @@ impl ReplayArgs {
     }
 
     /// The host tier of SGLang's own, where it is the first tier below.
-    fn hicache(&self) -> Option<&Below> {
+    fn hicache(&self) -> Option<&BelowOption> {
         self.below.first().filter(|below| below.tier == TierBelow::Hicache)
     }
 
@@ -220,7 +220,7 @@ impl ReplayArgs {
 fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let has_costs = args.below.iter().any(|below| below.bandwidth.is_some() || below.gib_hour.is_some());
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
-    let is_hicache = |below: &Below| below.tier == TierBelow::Hicache;
+    let is_hicache = |below: &BelowOption| below.tier == TierBelow::Hicache;
     let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
     let reason = match args.below.len() {
         0 => return Ok(()),

@@ -15,7 +15,7 @@ use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult};
 use crate::worth::WorthResult;
 use crate::worth::restarts::RestartsResult;
 use kvset_core::engines::profile::Profile;
-use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
+use kvset_core::estimate::{Estimate, InFlightFigures, TheoreticalHits};
 use kvset_core::questions::observers::QuestionAnswers;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
@@ -63,7 +63,7 @@ pub struct ReplayResult {
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
     /// durations.
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightFigures>,
     /// How many readings along the trace convergence was judged over; windows have trends of their own.
     pub trend_windows: u32,
     /// What to buy, where tiers were requested.
@@ -196,7 +196,7 @@ pub struct WindowResult {
     /// The requirement at every target ratio.
     pub required: Vec<RequiredResult>,
     /// What its requests met in flight.
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightFigures>,
     /// How many windows of this kind convergence was judged over.
     pub trend_windows: u32,
     /// What to buy by this window, where tiers were requested.

@@ -7,7 +7,7 @@ use crate::present::questions::{climbing, prefix_hits};
 use crate::present::terminal::{self, CurvePlot, Terminal};
 use crate::present::words::{self, BY_TOKENS, hit_rate};
 use crate::replay::CacheWritesResult;
-use kvset_core::estimate::{CapacityPoint, InFlight};
+use kvset_core::estimate::{CapacityPoint, InFlightFigures};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Bytes, PageBytes};
 use std::fmt::Write as _;
@@ -199,7 +199,7 @@ pub(super) fn page_size(trace: &TraceSummary) -> String {
 }
 
 /// `at most 12, holding 3,400 pages (1.00 GiB), 1,210 on average, 2,900 at p99`.
-fn in_flight(found: &InFlight) -> String {
+fn in_flight(found: &InFlightFigures) -> String {
     let pages = found.max_pages.map_or_else(|| "beyond".to_owned(), words::integer);
     let size = found.max_bytes.map(|size| format!(" ({})", Bytes(size))).unwrap_or_default();
     let usual = found.mean_pages.zip(found.p99_pages).map_or_else(String::new, |(mean, p99)| {

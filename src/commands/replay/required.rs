@@ -1,7 +1,7 @@
 //! What an estimate requires, and its curve, as scripts read them.
 
 use crate::replay::BelowHits;
-use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity};
+use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
 use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub struct PagesInFlight {
 
 impl PagesInFlight {
     /// None where the tracked bound hides them.
-    pub fn of(found: &InFlight) -> Option<Self> {
+    pub fn of(found: &InFlightFigures) -> Option<Self> {
         Some(Self { mean: found.mean_pages?, p99: found.p99_pages?, max: found.max_pages? })
     }
 }

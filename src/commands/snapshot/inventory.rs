@@ -25,7 +25,7 @@ pub struct Description {
     /// What is wrong with it, as far as was looked.
     pub problem: Option<String>,
     /// What is known to be right alongside the header; `None` where no more was looked at, or found right.
-    pub verified: Option<Depth>,
+    pub verified: Option<InventoryDepth>,
     /// Offsets that could not be read and are not in the state, where it was looked into.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_offsets: Vec<String>,
@@ -33,15 +33,15 @@ pub struct Description {
 
 /// What was found in a snapshot's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contents {
+pub struct BodyContents {
     /// How far it was looked into.
-    pub depth: Depth,
+    pub depth: InventoryDepth,
     /// Offsets that could not be read and are not in the state.
     pub passed_offsets: Vec<OffsetGap>,
 }
 
-impl From<Depth> for Contents {
-    fn from(depth: Depth) -> Self {
+impl From<InventoryDepth> for BodyContents {
+    fn from(depth: InventoryDepth) -> Self {
         Self { depth, passed_offsets: Vec::new() }
     }
 }
@@ -49,7 +49,7 @@ impl From<Depth> for Contents {
 /// How far a snapshot was looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Depth {
+pub enum InventoryDepth {
     /// Every byte matches its checksum.
     Checksums,
     /// The same, and the bytes are a state.
@@ -121,7 +121,7 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
 }
 
 /// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is.
-pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<Contents, ReadError>;
+pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<BodyContents, ReadError>;
 
 /// Generations, in order of partition and the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -181,7 +181,7 @@ fn look_into(store: &dyn SnapshotStore, snapshot: &mut Description, check_body: 
         check_body(verified).map_err(in_place)
     };
     match check() {
-        Ok(Contents { depth, passed_offsets }) => {
+        Ok(BodyContents { depth, passed_offsets }) => {
             snapshot.verified = Some(depth);
             snapshot.passed_offsets = passed_offsets.iter().map(OffsetGap::to_string).collect();
         }
@@ -214,8 +214,8 @@ pub fn inspect(
 ///
 /// # Errors
 /// [`ReadError`], most often that the body is another state.
-pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<Contents, ReadError> {
-    verified.restore::<T>().map(|_| Depth::State.into())
+pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<BodyContents, ReadError> {
+    verified.restore::<T>().map(|_| InventoryDepth::State.into())
 }
 
 impl Description {
@@ -224,8 +224,8 @@ impl Description {
         match (&self.problem, self.verified) {
             (Some(_), _) => "unsound",
             (None, None) => "sound header",
-            (None, Some(Depth::Checksums)) => "sound checksums",
-            (None, Some(Depth::State)) => "sound",
+            (None, Some(InventoryDepth::Checksums)) => "sound checksums",
+            (None, Some(InventoryDepth::State)) => "sound",
         }
     }
 }

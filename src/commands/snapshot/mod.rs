@@ -4,7 +4,7 @@ pub mod inventory;
 
 use crate::cli::Failure;
 use crate::cli::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
-use inventory::{Contents, Depth, Inventory};
+use inventory::{BodyContents, Inventory, InventoryDepth};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::Fingerprint;
 use kvset_service::plan::shared_plan;
@@ -51,13 +51,13 @@ fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
 
 /// Decodes a state of this configuration. One of another may be another program's: of that the checksums
 /// say all there is to say.
-fn decode_own(verified: Verified, own: Fingerprint) -> Result<Contents, ReadError> {
+fn decode_own(verified: Verified, own: Fingerprint) -> Result<BodyContents, ReadError> {
     match verified.header().require_fingerprint(own) {
         Ok(()) => {
             let task = verified.restore_task()?;
-            Ok(Contents { depth: Depth::State, passed_offsets: task.gaps().to_vec() })
+            Ok(BodyContents { depth: InventoryDepth::State, passed_offsets: task.gaps().to_vec() })
         }
-        Err(_) => verified.check().map(|()| Depth::Checksums.into()),
+        Err(_) => verified.check().map(|()| InventoryDepth::Checksums.into()),
     }
 }
 

@@ -5,7 +5,7 @@ mod printed;
 use crate::cli::args::{ReplayArgs, TuneArgs};
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::prepared;
-use crate::present::terminal::{Progress, Terminal};
+use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::RequestLog;
 use crate::tune::{TuneError, tune};
 use kvset_core::units::window::WindowKind;
@@ -16,13 +16,13 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     let args = &args.replay;
     check(args)?;
     let (model, options) = prepared(args)?;
-    let mut bar = Progress::bytes(None);
+    let mut bar = TerminalProgress::bytes(None);
     model.notes.iter().for_each(|line| bar.note(line));
     let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
     model.check_page(log.page_size(&options))?.iter().for_each(|line| bar.note(line));
     log.notes().iter().for_each(|line| bar.note(&format!("note: {line}")));
     bar.finish("read");
-    let bar = Mutex::new(Progress::replays());
+    let bar = Mutex::new(TerminalProgress::replays());
     let progress = |done: u64, total: u64| {
         bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
     };

@@ -6,7 +6,7 @@ use crate::cli::Failure;
 use crate::cli::args::WatchArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::watch::reading::{WatchOptions, watch};
-use crate::present::terminal::live::Live;
+use crate::present::terminal::live::LiveEstimates;
 use crate::telemetry::logging;
 use kvset_kafka::kafka::reader::From;
 use kvset_kafka::kafka::topics::FIRST_ANSWER;
@@ -19,7 +19,8 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
     let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
-    let mut live = Live::new(args.json, format!("estimates on topic {topic}"), settings.provisioned());
+    let mut live =
+        LiveEstimates::new(args.json, format!("estimates on topic {topic}"), settings.provisioned());
     let options = WatchOptions {
         connection: connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?,
         topic,

@@ -4,7 +4,7 @@ use kvset_core::estimate::Estimate;
 use kvset_formats::codec::decode_estimate;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_service::shutdown::Shutdown;
 use std::time::Duration;
 
@@ -56,10 +56,10 @@ pub fn watch(
     show: &mut dyn FnMut(Option<Estimate>) -> std::io::Result<()>,
 ) -> Result<Watched, WatchError> {
     const MOMENT: Duration = Duration::from_millis(100);
-    let mut reader = Reader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
+    let mut reader = TopicReader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
     shutdown.begin();
     let mut watched = Watched::default();
-    let ended = |reader: &Reader| options.until_end && reader.at_end();
+    let ended = |reader: &TopicReader| options.until_end && reader.at_end();
     while !shutdown.is_requested() && !ended(&reader) {
         let Some(record) = reader.next(MOMENT)? else {
             show(None)?;

@@ -10,14 +10,14 @@ mod text;
 mod wrappers;
 
 pub(super) use refused::refusal;
-pub(super) use rules::{Cache, Family, HeadNames, Layout, Recurrence, StateType};
+pub(super) use rules::{Family, HeadNames, LayerCache, LayerLayout, Recurrence, StateType};
 
 /// Counts that a class takes where the config has no such field.
 pub(super) type Defaults = &'static [(&'static str, u64)];
 
 /// Models with one cache layout and one set of defaults.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct FamilyRow {
     /// Class names, as `architectures` lists them.
     pub classes: &'static [&'static str],
     /// Type names, as `model_type` has them; the first is the one that stands for the row.
@@ -38,12 +38,12 @@ pub(super) struct Wrapper {
 }
 
 /// The row that names this class.
-pub(super) fn of_class(class: Option<&str>) -> Option<&'static Row> {
+pub(super) fn of_class(class: Option<&str>) -> Option<&'static FamilyRow> {
     rows().find(|row| class.is_some_and(|class| row.classes.contains(&class)))
 }
 
 /// The row that names this type.
-pub(super) fn of_type(model_type: Option<&str>) -> Option<&'static Row> {
+pub(super) fn of_type(model_type: Option<&str>) -> Option<&'static FamilyRow> {
     rows().find(|row| model_type.is_some_and(|name| row.types.contains(&name)))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn wraps(class: Option<&str>) -> bool {
 }
 
 /// Every row of text models.
-fn rows() -> impl Iterator<Item = &'static Row> {
+fn rows() -> impl Iterator<Item = &'static FamilyRow> {
     text::PLAIN.iter().chain(text::WINDOWED).chain(text::LATENT).chain(text::HYBRID)
 }
 

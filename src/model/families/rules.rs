@@ -2,7 +2,7 @@
 
 /// What one layer with attention caches of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cache {
+pub(crate) enum LayerCache {
     /// Keys and values of each KV head (MHA, GQA, MQA).
     Grouped,
     /// The same, and in sparse layers one index key (`sparse_attention_config`).
@@ -21,7 +21,7 @@ pub(crate) enum Cache {
 
 /// Which layers keep what where the config has no list of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum LayerLayout {
     /// Every layer attends to everything.
     AllFull,
     /// Every layer is windowed if `sliding_window` is set.
@@ -114,8 +114,8 @@ pub(crate) enum StateType {
 /// The rule for one cache layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Family {
-    pub cache: Cache,
-    pub layout: Layout,
+    pub cache: LayerCache,
+    pub layout: LayerLayout,
     /// Heads of the layers that keep every token.
     pub full: HeadNames,
     /// Heads of the layers with a window.
@@ -155,38 +155,39 @@ const WIDE_KEYS_WINDOWED: HeadNames = HeadNames {
 
 impl Family {
     pub(crate) const PLAIN: Self = Self {
-        cache: Cache::Grouped,
-        layout: Layout::AllFull,
+        cache: LayerCache::Grouped,
+        layout: LayerLayout::AllFull,
         full: HEADS,
         windowed: HEADS,
         recurrence: None,
         names: &[],
         multi_query: None,
     };
-    pub(crate) const LISTED: Self = Self::laid_out(Layout::Listed);
-    pub(crate) const INDEXED_GROUPS: Self = Self { cache: Cache::IndexedGroups, ..Self::PLAIN };
+    pub(crate) const LISTED: Self = Self::laid_out(LayerLayout::Listed);
+    pub(crate) const INDEXED_GROUPS: Self = Self { cache: LayerCache::IndexedGroups, ..Self::PLAIN };
     pub(crate) const GEMMA4: Self =
-        Self { full: GLOBAL_HEADS, ..Self::laid_out(Layout::FullEveryAndLast(6)) };
+        Self { full: GLOBAL_HEADS, ..Self::laid_out(LayerLayout::FullEveryAndLast(6)) };
     /// The same, whose global heads need no flag.
     pub(crate) const GEMMA4_UNIFIED: Self =
         Self { full: HeadNames { gate: None, ..GLOBAL_HEADS }, ..Self::GEMMA4 };
     pub(crate) const MIMO_V2: Self = Self {
         full: WIDE_KEYS,
         windowed: WIDE_KEYS_WINDOWED,
-        ..Self::laid_out(Layout::WindowFlags("hybrid_layer_pattern"))
+        ..Self::laid_out(LayerLayout::WindowFlags("hybrid_layer_pattern"))
     };
-    pub(crate) const LATENT: Self = Self { cache: Cache::Latent, ..Self::PLAIN };
-    pub(crate) const SPARSE: Self = Self { cache: Cache::SparseLatent, ..Self::PLAIN };
-    pub(crate) const GLM5: Self = Self { cache: Cache::PlainSparseLatent, ..Self::PLAIN };
+    pub(crate) const LATENT: Self = Self { cache: LayerCache::Latent, ..Self::PLAIN };
+    pub(crate) const SPARSE: Self = Self { cache: LayerCache::SparseLatent, ..Self::PLAIN };
+    pub(crate) const GLM5: Self = Self { cache: LayerCache::PlainSparseLatent, ..Self::PLAIN };
     pub(crate) const LONGCAT: Self = Self {
-        cache: Cache::Latent,
+        cache: LayerCache::Latent,
         names: &[("num_hidden_layers", "num_layers")],
-        ..Self::laid_out(Layout::Twice)
+        ..Self::laid_out(LayerLayout::Twice)
     };
-    pub(crate) const COMPRESSED: Self = Self { cache: Cache::Compressed, ..Self::laid_out(Layout::Ratios) };
+    pub(crate) const COMPRESSED: Self =
+        Self { cache: LayerCache::Compressed, ..Self::laid_out(LayerLayout::Ratios) };
     pub(crate) const DELTA_NET: Self = Self {
         recurrence: Some((Recurrence::GatedDelta, StateType::Model)),
-        ..Self::laid_out(Layout::FullEveryElseState(4))
+        ..Self::laid_out(LayerLayout::FullEveryElseState(4))
     };
     pub(crate) const NEMOTRON_H: Self = Self {
         recurrence: Some((
@@ -199,7 +200,7 @@ impl Family {
             },
             StateType::Float32,
         )),
-        ..Self::laid_out(Layout::Letters("hybrid_override_pattern"))
+        ..Self::laid_out(LayerLayout::Letters("hybrid_override_pattern"))
     };
     const MAMBA2: Option<(Recurrence, StateType)> = Some((
         Recurrence::Mamba2 {
@@ -213,8 +214,8 @@ impl Family {
     ));
     pub(crate) const GRANITE_H: Self = Self { recurrence: Self::MAMBA2, ..Self::LISTED };
     pub(crate) const BAMBA: Self =
-        Self { recurrence: Self::MAMBA2, ..Self::laid_out(Layout::StateBut("attn_layer_indices")) };
-    pub(crate) const FALCON_H1: Self = Self { recurrence: Self::MAMBA2, ..Self::laid_out(Layout::Both) };
+        Self { recurrence: Self::MAMBA2, ..Self::laid_out(LayerLayout::StateBut("attn_layer_indices")) };
+    pub(crate) const FALCON_H1: Self = Self { recurrence: Self::MAMBA2, ..Self::laid_out(LayerLayout::Both) };
     pub(crate) const ZAMBA2: Self = Self {
         recurrence: Some((
             Recurrence::Mamba2 {
@@ -231,23 +232,23 @@ impl Family {
     };
     pub(crate) const JAMBA: Self = Self {
         recurrence: Some((Recurrence::Mamba1, StateType::Model)),
-        ..Self::laid_out(Layout::Period { period: "attn_layer_period", offset: "attn_layer_offset" })
+        ..Self::laid_out(LayerLayout::Period { period: "attn_layer_period", offset: "attn_layer_offset" })
     };
     pub(crate) const LFM2: Self = Self {
         recurrence: Some((Recurrence::ShortConvolution, StateType::Model)),
-        ..Self::laid_out(Layout::StateButOrFull("full_attn_idxs"))
+        ..Self::laid_out(LayerLayout::StateButOrFull("full_attn_idxs"))
     };
     pub(crate) const MINIMAX_LINEAR: Self = Self {
         recurrence: Some((Recurrence::Lightning, StateType::Model)),
-        ..Self::laid_out(Layout::FullFlags("attn_type_list"))
+        ..Self::laid_out(LayerLayout::FullFlags("attn_type_list"))
     };
     pub(crate) const LING_LINEAR: Self = Self {
         recurrence: Some((Recurrence::Lightning, StateType::Model)),
-        ..Self::laid_out(Layout::LastOfGroups)
+        ..Self::laid_out(LayerLayout::LastOfGroups)
     };
-    pub(crate) const LING_HYBRID: Self = Self { cache: Cache::Latent, ..Self::LING_LINEAR };
+    pub(crate) const LING_HYBRID: Self = Self { cache: LayerCache::Latent, ..Self::LING_LINEAR };
     pub(crate) const LING_V3: Self = Self {
-        cache: Cache::Latent,
+        cache: LayerCache::Latent,
         recurrence: Some((
             Recurrence::KimiDelta {
                 heads: "num_attention_heads",
@@ -261,10 +262,10 @@ impl Family {
             ("head_dim", "linear_head_dim"),
             ("short_conv_kernel_size", "linear_conv_kernel_dim"),
         ],
-        ..Self::laid_out(Layout::LastOfGroups)
+        ..Self::laid_out(LayerLayout::LastOfGroups)
     };
     pub(crate) const KIMI_LINEAR: Self = Self {
-        cache: Cache::Latent,
+        cache: LayerCache::Latent,
         recurrence: Some((
             Recurrence::KimiDelta {
                 heads: "linear_attn_config.num_heads",
@@ -278,11 +279,11 @@ impl Family {
             ("linear_attn_config.head_dim", "linear_head_dim"),
             ("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim"),
         ],
-        ..Self::laid_out(Layout::StateButFromOne("linear_attn_config.full_attn_layers"))
+        ..Self::laid_out(LayerLayout::StateButFromOne("linear_attn_config.full_attn_layers"))
     };
 
     /// Keys and values of heads, the layers by a rule.
-    pub(crate) const fn laid_out(layout: Layout) -> Self {
+    pub(crate) const fn laid_out(layout: LayerLayout) -> Self {
         Self { layout, ..Self::PLAIN }
     }
 

@@ -3,8 +3,8 @@
 //! A name stands here once. Rows without defaults are of classes whose code is not in transformers, or whose
 //! configs say everything.
 
-use super::rules::{Family, Layout};
-use super::{Defaults, Row};
+use super::rules::{Family, LayerLayout};
+use super::{Defaults, FamilyRow};
 
 const L: &str = "num_hidden_layers";
 const H: &str = "num_attention_heads";
@@ -27,13 +27,13 @@ const fn row(
     classes: &'static [&'static str],
     family: Family,
     defaults: Defaults,
-) -> Row {
-    Row { classes, types, family, defaults }
+) -> FamilyRow {
+    FamilyRow { classes, types, family, defaults }
 }
 
 /// Every layer caches keys and values of its KV heads for every token.
 #[rustfmt::skip]
-pub(super) const PLAIN: &[Row] = &[
+pub(super) const PLAIN: &[FamilyRow] = &[
     row(&["llama"], &["LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "AquilaForCausalLM", "AquilaModel", "XverseForCausalLM", "InternLMForCausalLM", "Fairseq2LlamaForCausalLM", "TeleChat3ForCausalLM"],
         Family::PLAIN, &[(L, 32), (H, 32), (D, 4096)]),
     row(&["aquila", "xverse", "internlm", "telechat3", "yi", "Yi"], &[], Family::PLAIN, &[]),
@@ -151,98 +151,98 @@ pub(super) const PLAIN: &[Row] = &[
 
 /// Some or all layers cache the last tokens of a sequence only.
 #[rustfmt::skip]
-pub(super) const WINDOWED: &[Row] = &[
+pub(super) const WINDOWED: &[FamilyRow] = &[
     row(&["mistral", "ministral"], &["MistralForCausalLM", "MistralModel", "MinistralForCausalLM"],
-        Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
+        Family::laid_out(LayerLayout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
     // What stands in for the names that Mistral's params.json lacks.
     row(&["mistral-params"], &[],
-        Family::laid_out(Layout::AllWindowed).named(&[(L, "n_layers"), (H, "n_heads"), (KV, "n_kv_heads"), (D, "dim")]), &[]),
+        Family::laid_out(LayerLayout::AllWindowed).named(&[(L, "n_layers"), (H, "n_heads"), (KV, "n_kv_heads"), (D, "dim")]), &[]),
     row(&["mixtral"], &["MixtralForCausalLM"],
-        Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
-    row(&["phi3"], &["Phi3ForCausalLM"], Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (D, 3072)]),
+        Family::laid_out(LayerLayout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
+    row(&["phi3"], &["Phi3ForCausalLM"], Family::laid_out(LayerLayout::AllWindowed), &[(L, 32), (H, 32), (D, 3072)]),
     row(&["phimoe"], &["PhiMoEForCausalLM", "PhimoeForCausalLM"],
-        Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
+        Family::laid_out(LayerLayout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 4096)]),
     row(&["phi4_multimodal", "phi4mm"], &["Phi4MMForCausalLM", "Phi4MultimodalForCausalLM"],
-        Family::laid_out(Layout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 3072)]),
-    row(&["phi3_v"], &["Phi3VForCausalLM"], Family::laid_out(Layout::AllWindowed), &[]),
+        Family::laid_out(LayerLayout::AllWindowed), &[(L, 32), (H, 32), (KV, 8), (D, 3072)]),
+    row(&["phi3_v"], &["Phi3VForCausalLM"], Family::laid_out(LayerLayout::AllWindowed), &[]),
     row(&["starcoder2"], &["Starcoder2ForCausalLM"],
-        Family::laid_out(Layout::AllWindowed), &[(L, 30), (H, 24), (KV, 2), (D, 3072)]),
+        Family::laid_out(LayerLayout::AllWindowed), &[(L, 30), (H, 24), (KV, 2), (D, 3072)]),
     row(&["qwen2"], &["Qwen2ForCausalLM", "Qwen2ForRewardModel", "Qwen2ForProcessRewardModel", "Qwen2Model"],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096)]),
     row(&["qwen2_moe"], &["Qwen2MoeForCausalLM"],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 24), (H, 16), (KV, 16), (D, 2048)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 24), (H, 16), (KV, 16), (D, 2048)]),
     row(&["qwen2_vl_text", "qwen2_5_vl_text"], &[],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 80), (H, 64), (KV, 8), (D, 8192)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 80), (H, 64), (KV, 8), (D, 8192)]),
     row(&["qwen2_5_omni_text"], &[],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 28), (H, 28), (KV, 4), (D, 3584)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 28), (H, 28), (KV, 4), (D, 3584)]),
     row(&["qwen3"], &["Qwen3ForCausalLM", "Qwen3Model"],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (HD, 128)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (HD, 128)]),
     row(&["qwen3_moe"], &["Qwen3MoeForCausalLM"],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 24), (H, 32), (KV, 4), (D, 2048)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 24), (H, 32), (KV, 4), (D, 2048)]),
     row(&["qwen3_vl_text"], &[],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (HD, 128)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (HD, 128)]),
     row(&["qwen3_vl_moe_text"], &[],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 24), (H, 16), (KV, 16), (D, 2048)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 24), (H, 16), (KV, 16), (D, 2048)]),
     row(&["qwen3_omni_moe_text"], &[],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 28), (H, 28), (KV, 4), (D, 2048)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 28), (H, 28), (KV, 4), (D, 2048)]),
     row(&["dots1"], &["Dots1ForCausalLM"],
-        Family::laid_out(Layout::WindowedFromLayer), &[(L, 62), (H, 32), (KV, 32), (D, 4608)]),
+        Family::laid_out(LayerLayout::WindowedFromLayer), &[(L, 62), (H, 32), (KV, 32), (D, 4608)]),
     row(&["afmoe"], &["AfmoeForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 32), (H, 16), (D, 2048), (HD, 128), (W, 1024)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 32), (H, 16), (D, 2048), (HD, 128), (W, 1024)]),
     row(&["beam"], &["BeamForCausalLM"],
-        Family::laid_out(Layout::FullEveryAndLast(6)), &[(L, 52), (H, 48), (KV, 8), (D, 5120), (HD, 128), (W, 512)]),
+        Family::laid_out(LayerLayout::FullEveryAndLast(6)), &[(L, 52), (H, 48), (KV, 8), (D, 5120), (HD, 128), (W, 512)]),
     row(&["cohere2", "cohere2_moe"], &["Cohere2ForCausalLM", "Cohere2MoeForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 40), (H, 64), (D, 8192), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 40), (H, 64), (D, 8192), (W, 4096)]),
     row(&["cohere_compass_text"], &["CohereCompassForCausalLM"],
-        Family::laid_out(Layout::AllFull), &[(L, 40), (H, 64), (D, 8192), (W, 4096)]),
+        Family::laid_out(LayerLayout::AllFull), &[(L, 40), (H, 64), (D, 8192), (W, 4096)]),
     row(&["cwm"], &["CwmForCausalLM"],
-        Family::laid_out(Layout::FullFirstOf(4)), &[(L, 64), (H, 48), (KV, 8), (D, 6144), (HD, 128), (W, 8192)]),
+        Family::laid_out(LayerLayout::FullFirstOf(4)), &[(L, 64), (H, 48), (KV, 8), (D, 6144), (HD, 128), (W, 8192)]),
     row(&["dory"], &["DoryForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 36), (H, 16), (KV, 4), (D, 2560), (HD, 256), (W, 1024)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 36), (H, 16), (KV, 4), (D, 2560), (HD, 256), (W, 1024)]),
     row(&["exaone4", "exaone_moe"], &["Exaone4ForCausalLM", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 32), (H, 32), (KV, 32), (D, 4096), (W, 4096)]),
     row(&["flint"], &["FlintForCausalLM"],
         Family::LISTED, &[(L, 49), (H, 32), (KV, 4), (D, 2048), (HD, 128), (W, 513)]),
     row(&["gemma2"], &["Gemma2ForCausalLM", "Gemma2Model"],
-        Family::laid_out(Layout::FullEvery(2)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(2)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
     row(&["gemma3_text"], &["Gemma3ForCausalLM", "Gemma3TextModel"],
-        Family::laid_out(Layout::FullEvery(6)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(6)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
     row(&["gemma3n_text"], &["Gemma3nForCausalLM"],
-        Family::laid_out(Layout::FullEvery(5)), &[(L, 35), (H, 8), (KV, 2), (D, 2048), (HD, 256), (W, 512), ("num_kv_shared_layers", 15)]),
+        Family::laid_out(LayerLayout::FullEvery(5)), &[(L, 35), (H, 8), (KV, 2), (D, 2048), (HD, 256), (W, 512), ("num_kv_shared_layers", 15)]),
     row(&["gemma4_text"], &["Gemma4ForCausalLM"],
         Family::GEMMA4, &[(L, 30), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 512), ("global_head_dim", 512)]),
     row(&["gemma4_unified_text"], &["Gemma4UnifiedForCausalLM"],
         Family::GEMMA4_UNIFIED, &[(L, 30), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 1024), ("global_head_dim", 512)]),
     row(&["gpt_oss"], &["GptOssForCausalLM"],
-        Family::laid_out(Layout::FullEvery(2)), &[(L, 36), (H, 64), (KV, 8), (D, 2880), (HD, 64), (W, 128)]),
+        Family::laid_out(LayerLayout::FullEvery(2)), &[(L, 36), (H, 64), (KV, 8), (D, 2880), (HD, 64), (W, 128)]),
     row(&["granite_swa"], &["GraniteSWAForCausalLM"],
-        Family::laid_out(Layout::FullFirstOf(4)), &[(L, 24), (H, 20), (KV, 4), (D, 2560), (W, 128)]),
+        Family::laid_out(LayerLayout::FullFirstOf(4)), &[(L, 24), (H, 20), (KV, 4), (D, 2560), (W, 128)]),
     row(&["granitemoe_swa"], &["GraniteMoeSWAForCausalLM"],
-        Family::laid_out(Layout::FullFirstOf(4)), &[(L, 32), (H, 32), (D, 4096), (W, 128)]),
+        Family::laid_out(LayerLayout::FullFirstOf(4)), &[(L, 32), (H, 32), (D, 4096), (W, 128)]),
     row(&["kolibri1"], &["Kolibri1ForCausalLM"],
-        Family::laid_out(Layout::FullEvery(5)), &[(L, 50), (H, 48), (KV, 4), (D, 2560), (HD, 128), (W, 513)]),
+        Family::laid_out(LayerLayout::FullEvery(5)), &[(L, 50), (H, 48), (KV, 4), (D, 2560), (HD, 128), (W, 513)]),
     row(&["laguna"], &["LagunaForCausalLM"],
-        Family::laid_out(Layout::AllFull), &[(L, 40), (H, 48), (KV, 8), (D, 2048), (HD, 128), (W, 512)]),
+        Family::laid_out(LayerLayout::AllFull), &[(L, 40), (H, 48), (KV, 8), (D, 2048), (HD, 128), (W, 512)]),
     row(&["llama4_text"], &["Llama4ForCausalLM"],
-        Family::laid_out(Layout::FullEveryElseChunked(4)), &[(L, 48), (H, 40), (KV, 8), (D, 5120), (HD, 128), ("attention_chunk_size", 8192)]),
+        Family::laid_out(LayerLayout::FullEveryElseChunked(4)), &[(L, 48), (H, 40), (KV, 8), (D, 5120), (HD, 128), ("attention_chunk_size", 8192)]),
     row(&["mellum"], &["MellumForCausalLM"],
-        Family::laid_out(Layout::AllFull), &[(L, 28), (H, 32), (KV, 4), (D, 2304), (HD, 128), (W, 1024)]),
+        Family::laid_out(LayerLayout::AllFull), &[(L, 28), (H, 32), (KV, 4), (D, 2304), (HD, 128), (W, 1024)]),
     row(&["mimo_v2", "mimo_v2_flash", "mimo_v2_pro"], &["MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM"],
         Family::MIMO_V2, &[]),
     row(&["muse_glimmer_text"], &["MuseGlimmerForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 52), (H, 32), (KV, 2), (D, 6656), (HD, 128), (W, 2048)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 52), (H, 32), (KV, 2), (D, 6656), (HD, 128), (W, 2048)]),
     row(&["olmo3"], &["Olmo3ForCausalLM"],
-        Family::laid_out(Layout::FullEvery(4)), &[(L, 32), (H, 32), (D, 4096), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(4)), &[(L, 32), (H, 32), (D, 4096), (W, 4096)]),
     row(&["plamo3"], &["Plamo3ForCausalLM"], Family::LISTED.named(&[(W, "window_size")]), &[]),
     row(&["step3p5", "step3p5_text", "step3p7_text"], &["Step3p5ForCausalLM"],
         Family::LISTED.named(&[(KV, "num_attention_groups")]), &[]),
     row(&["vaultgemma"], &["VaultGemmaForCausalLM"],
-        Family::laid_out(Layout::FullEvery(2)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
+        Family::laid_out(LayerLayout::FullEvery(2)), &[(L, 26), (H, 8), (KV, 4), (D, 2304), (HD, 256), (W, 4096)]),
 ];
 
 /// Layers cache one compressed latent of all heads (MLA).
 #[rustfmt::skip]
-pub(super) const LATENT: &[Row] = &[
+pub(super) const LATENT: &[FamilyRow] = &[
     row(&["deepseek_v2"], &["DeepseekV2ForCausalLM"],
         Family::LATENT, &[(L, 32), (H, 32), (D, 4096), (RANK, 512), (ROPE, 64)]),
     row(&["deepseek_v3", "kimi_k2"], &["DeepseekV3ForCausalLM", "MistralLarge3ForCausalLM"],
@@ -270,7 +270,7 @@ pub(super) const LATENT: &[Row] = &[
 
 /// Some layers keep a state of constant size, which is cached by checkpoint and not by token.
 #[rustfmt::skip]
-pub(super) const HYBRID: &[Row] = &[
+pub(super) const HYBRID: &[FamilyRow] = &[
     row(&["qwen3_next"], &["Qwen3NextForCausalLM"],
         Family::DELTA_NET, &[(L, 48), (H, 16), (KV, 2), (D, 2048), (HD, 256), ("linear_num_key_heads", 16), ("linear_key_head_dim", 128), ("linear_num_value_heads", 32), ("linear_value_head_dim", 128), ("linear_conv_kernel_dim", 4)]),
     row(&["qwen3_5_text"], &["Qwen3_5ForCausalLM"],

@@ -4,7 +4,7 @@ use super::Table;
 
 /// What a page is.
 #[derive(Debug, Clone, Copy)]
-pub struct Page {
+pub struct PageMeasure {
     /// Its tokens, where they are known.
     pub tokens: Option<u32>,
     /// Its bytes, where a cost per token is known.

@@ -1,7 +1,7 @@
 //! Capacity against hit rate, with relative prefill throughput on a second axis (paper, figures 1 and 3).
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesNames, Shape, WIDE, draw};
+use super::draw::{Marker, Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
@@ -106,7 +106,7 @@ fn throughput_axis(drawn: &[&CapacityPoint]) -> Option<Axis> {
 
 fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
     // Hits need not grow with a capacity that is modelled on its own: nothing is said of what lies between.
-    let shape = if pool.pointwise { Shape::Dots } else { Shape::Line };
+    let shape = if pool.pointwise { SeriesShape::Dots } else { SeriesShape::Line };
     let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| Series {
         label: label.to_owned(),
         ink,
@@ -133,7 +133,7 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
             ink: Ink::Reference,
-            shape: Shape::Line,
+            shape: SeriesShape::Line,
             on_right: false,
             points: vec![Some((low, limit)), Some((high, limit))],
         });
@@ -149,7 +149,7 @@ fn measured(band: MeasuredBand, high: f64) -> Series {
     Series {
         label: format!("measured: {}", words::rate(band.hit_rate)),
         ink: Ink::Fourth,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         on_right: false,
         points: vec![from, None, from, to, None, to],
     }
@@ -164,7 +164,7 @@ fn foresight(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Series {
     Series {
         label: "with perfect foresight".to_owned(),
         ink: Ink::Fifth,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         on_right: false,
         points: drawn.iter().filter_map(at).collect(),
     }

@@ -2,13 +2,13 @@
 
 use super::axis::Axis;
 use super::curve::coverage_markers;
-use super::draw::{Panel, Series, SeriesNames, Shape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, RequirementStep};
 use crate::present::theme::Ink;
 use crate::present::words;
-use kvset_core::estimate::InFlight;
+use kvset_core::estimate::InFlightFigures;
 
 /// Most steps drawn and listed; more are merged on a logarithmic scale.
 const MAX_STEPS: usize = 160;
@@ -19,7 +19,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
     let distribution = &pool.distribution;
     let recommended = pool.recommended_at(0);
     let marked: Vec<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
-    let room = pool.in_flight.as_ref().and_then(InFlight::room).unwrap_or(0);
+    let room = pool.in_flight.as_ref().and_then(InFlightFigures::room).unwrap_or(0);
     let steps = merged(&with_room(&distribution.steps, room), &marked);
     let total = total(&steps).saturating_add(distribution.beyond_bound);
     let needing: Vec<&RequirementStep> =
@@ -38,7 +38,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         series: vec![Series {
             label: "requests that fit".to_owned(),
             ink: Ink::First,
-            shape: Shape::Line,
+            shape: SeriesShape::Line,
             on_right: false,
             points: staircase(&steps, total),
         }],

@@ -35,7 +35,7 @@ pub(crate) struct Drawing {
 
 /// How the points of a series are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum SeriesShape {
     Line,
     /// Points alone, where what lies between them is unknown.
     Dots,
@@ -48,7 +48,7 @@ pub(crate) enum Shape {
 pub(crate) struct Series {
     pub label: String,
     pub ink: Ink,
-    pub shape: Shape,
+    pub shape: SeriesShape,
     pub on_right: bool,
     pub points: Vec<Option<(f64, f64)>>,
 }
@@ -250,10 +250,10 @@ impl Panel {
         let placed = |point: &Option<(f64, f64)>| point.and_then(|point| self.place(series, point));
         let dot = |at| Circle::new(at, units(3.0), color(series.ink).filled());
         match series.shape {
-            Shape::Dots => {
+            SeriesShape::Dots => {
                 chart.draw_series(series.points.iter().filter_map(placed).map(dot))?;
             }
-            Shape::Line => {
+            SeriesShape::Line => {
                 let places: Vec<_> = series.points.iter().map(placed).collect();
                 for stretch in places.split(Option::is_none) {
                     let stretch: Vec<(f64, f64)> = stretch.iter().flatten().copied().collect();
@@ -264,7 +264,7 @@ impl Panel {
                     }
                 }
             }
-            Shape::Columns => {
+            SeriesShape::Columns => {
                 let places: Vec<_> = series.points.iter().filter_map(placed).collect();
                 let columns = places.windows(2).map(|pair| {
                     let corners = [(pair[0].0, 0.0), (pair[1].0, pair[1].1)];
@@ -319,7 +319,7 @@ impl Panel {
             let y = top + FONT / 2.0;
             let line = vec![(units(x), units(y)), (units(x + 28.0), units(y))];
             match series.shape {
-                Shape::Dots => area.draw(&Circle::new(
+                SeriesShape::Dots => area.draw(&Circle::new(
                     (units(x + 14.0), units(y)),
                     units(3.0),
                     color(series.ink).filled(),

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::curve::rate;
-use super::draw::{Panel, Series, SeriesNames, Shape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
@@ -21,7 +21,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
     let series = engines.iter().zip(&shown).map(|(engine, points)| Series {
         label: engine.engine.to_string(),
         ink: ink(engine.engine),
-        shape: if engine.pointwise { Shape::Dots } else { Shape::Line },
+        shape: if engine.pointwise { SeriesShape::Dots } else { SeriesShape::Line },
         on_right: false,
         points: points.iter().map(place).collect(),
     });

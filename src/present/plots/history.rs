@@ -1,10 +1,10 @@
 //! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate alongside them.
 
 use super::axis::Axis;
-use super::draw::{Panel, Series, SeriesNames, Shape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
-use crate::present::pool::{History, HistoryPoint, PoolReport};
+use crate::present::pool::{HistoryPoint, PoolEstimates, PoolReport};
 use crate::present::theme::Ink;
 use crate::present::words;
 use kvset_core::units::ratio::Ratio;
@@ -26,7 +26,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
     let mut series = vec![Series {
         label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.page_bytes)),
         ink: Ink::Text,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         on_right: false,
         points: track
             .points
@@ -42,7 +42,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
         series.push(Series {
             label: format!("{}: {end}", words::share(coverage)),
             ink: Ink::series(line),
-            shape: Shape::Line,
+            shape: SeriesShape::Line,
             on_right: false,
             points: track.points.iter().map(place).collect(),
         });
@@ -101,7 +101,7 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
         series: vec![Series {
             label: "hit rate".to_owned(),
             ink: Ink::First,
-            shape: Shape::Line,
+            shape: SeriesShape::Line,
             on_right: false,
             points: track
                 .points
@@ -157,7 +157,7 @@ fn arrivals(track: &Track) -> Option<Panel> {
         series: vec![Series {
             label: format!("requests a {name}"),
             ink: Ink::Third,
-            shape: Shape::Columns,
+            shape: SeriesShape::Columns,
             on_right: false,
             points,
         }],
@@ -207,7 +207,7 @@ struct Track {
 }
 
 impl Track {
-    fn of(history: &History) -> Self {
+    fn of(history: &PoolEstimates) -> Self {
         let ends: Option<Vec<i64>> =
             history.points.iter().map(|point| point.span_ms.map(|(_, end)| end)).collect();
         let timed = ends.is_some_and(|ends| {
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn a_long_history_is_cut_to_what_can_be_read() {
         let points: Vec<_> = (1..=10_000).map(|seen| point(seen, Some(seen), None)).collect();
-        let track = Track::of(&History { window: None, coverage: vec![Ratio::ONE], points });
+        let track = Track::of(&PoolEstimates { window: None, coverage: vec![Ratio::ONE], points });
         assert!(track.timed && track.points.len() <= MAX_POINTS);
         assert_eq!(track.points.last().map(|point| point.requests_seen), Some(10_000));
     }
@@ -375,7 +375,7 @@ mod tests {
             ..point(seen, None, None)
         };
         let points = vec![at(10, 1000), at(30, 1000), at(34, 9600), at(50, 9600)];
-        let track = Track::of(&History { window: None, coverage: vec![], points });
+        let track = Track::of(&PoolEstimates { window: None, coverage: vec![], points });
         let counts = binned(&track, 0.0, 100.0);
         assert!(track.timed);
         assert!((counts.iter().sum::<f64>() - 50.0).abs() < 1e-9, "{counts:?}");
@@ -385,6 +385,6 @@ mod tests {
     #[test]
     fn times_that_go_back_are_no_axis() {
         let points = vec![point(5, None, None), point(3, None, None)];
-        assert!(!Track::of(&History { window: None, coverage: vec![], points }).timed);
+        assert!(!Track::of(&PoolEstimates { window: None, coverage: vec![], points }).timed);
     }
 }

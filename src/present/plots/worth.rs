@@ -1,7 +1,7 @@
 //! What the next GiB of a cache earns against what it costs, by the size of the cache.
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesNames, Shape, WIDE, draw};
+use super::draw::{Marker, Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, MOST_SIZES, Table, spread};
 use crate::present::questions::WorthCurve;
@@ -91,7 +91,7 @@ fn earned(steps: &[(u64, f64)], least: f64) -> Series {
     Series {
         label: "one GiB more earns".to_owned(),
         ink: Ink::First,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         on_right: false,
         points,
     }
@@ -101,7 +101,7 @@ fn cost(price: f64, (first, last): (u64, u64)) -> Series {
     Series {
         label: format!("one GiB costs: {}", words::money(price)),
         ink: Ink::Second,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         on_right: false,
         points: vec![Some((first as f64, price)), Some((last as f64, price))],
     }

@@ -2,7 +2,7 @@
 
 use crate::present::pool::PoolReport;
 use crate::present::words;
-use kvset_core::estimate::{InFlight, TheoreticalHits};
+use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::sizing::tiers::Settled;
 use kvset_core::units::PageBytes;
@@ -81,12 +81,12 @@ fn nothing_to_reuse(requests: u64) -> String {
 }
 
 /// A size as the subject of a sentence.
-struct Size {
+struct SubjectSize {
     text: String,
     plural: bool,
 }
 
-impl Size {
+impl SubjectSize {
     fn of(pool: &PoolReport, pages: u64) -> Self {
         let about = if pool.sampled() { "about " } else { "" };
         Self {
@@ -124,7 +124,7 @@ fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let keeps = |pages| {
-        let size = Size::of(pool, pages);
+        let size = SubjectSize::of(pool, pages);
         format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
     };
     let why = || entry.why.as_deref().unwrap_or_default();
@@ -208,11 +208,11 @@ fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
             (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
             (same, _) if same == own => Some(format!("the same covers {share}")),
             (Some(pages), Ordering::Less) => {
-                let size = Size::of(pool, pages);
+                let size = SubjectSize::of(pool, pages);
                 Some(format!("{} {} enough for {share}", size.text, size.verb("is", "are")))
             }
             (Some(pages), _) => {
-                let size = Size::of(pool, pages);
+                let size = SubjectSize::of(pool, pages);
                 Some(format!("{} {} needed for {share}", size.text, size.verb("is", "are")))
             }
         }
@@ -252,7 +252,7 @@ fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
 }
 
 /// What requests in flight hold, where the figures count it.
-fn counted_in_flight(pool: &PoolReport, found: &InFlight) -> Option<String> {
+fn counted_in_flight(pool: &PoolReport, found: &InFlightFigures) -> Option<String> {
     let others = words::counted(found.max_requests, "other request", "other requests");
     let size = |pages: u64| words::capacity(pages, pool.page_bytes);
     let held = match (found.mean_pages, found.p99_pages, found.max_pages) {

@@ -21,7 +21,7 @@ pub use windows::windows;
 use crate::present::questions::QuestionSections;
 use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity, Status, TheoreticalHits,
 };
 use kvset_core::sizing::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::sizing::tiers::TierEstimates;
@@ -79,9 +79,9 @@ pub struct PoolReport {
     /// The requirement, one entry per target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
     /// What requests met in flight; absent where the log tells no durations.
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightFigures>,
     /// How the requirement at the first target ratio is distributed over requests.
-    pub distribution: Distribution,
+    pub distribution: ShownDistribution,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityPoint>,
     /// Further points of the curve: at the recommended capacities and, where those above are few, on a grid.
@@ -93,7 +93,7 @@ pub struct PoolReport {
     /// What to buy, where tiers are configured.
     pub plan: Option<TierEstimates>,
     /// How the estimate moved, in order of the log.
-    pub history: History,
+    pub history: PoolEstimates,
     /// Windows to list.
     pub windows: Vec<WindowRow>,
     /// Largest capacity that can be known, where memory was bounded.
@@ -118,7 +118,7 @@ pub struct OtherEnd {
 
 /// How many requests need which capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Distribution {
+pub struct ShownDistribution {
     /// Ascending; capacity 0 is the requests with nothing to reuse.
     pub steps: Vec<RequirementStep>,
     /// Requests that need more than the tracked bound.
@@ -134,7 +134,7 @@ pub struct RequirementStep {
 
 /// Estimates one after another.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct History {
+pub struct PoolEstimates {
     /// The window every point was taken over, where it is one and the same.
     pub window: Option<WindowKind>,
     /// The shares of requests that [`HistoryPoint::required`] covers, in its order.
@@ -209,7 +209,7 @@ impl WindowRow {
     }
 }
 
-impl History {
+impl PoolEstimates {
     /// The history that estimates of one window kind of one pool tell, in the order given.
     /// `requests_seen` is their running sum, which is right for tumbling windows.
     pub fn of(estimates: &[Estimate]) -> Self {
@@ -239,7 +239,7 @@ impl HistoryPoint {
     }
 }
 
-impl Distribution {
+impl ShownDistribution {
     /// The distribution that [`Pool::requirements_since_start`] lists: distinct requirements, ascending,
     /// with their requests; those without pages are beyond the bound.
     ///
@@ -275,13 +275,13 @@ impl PoolReport {
             recommended: estimate.recommended.clone(),
             required: estimate.required.clone(),
             in_flight: estimate.in_flight.clone(),
-            distribution: Distribution::default(),
+            distribution: ShownDistribution::default(),
             capacities: estimate.capacities.clone(),
             counted: estimate.counted.clone(),
             provisioned: None,
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
-            history: History::default(),
+            history: PoolEstimates::default(),
             windows: Vec::new(),
             bound_pages: None,
             caveats: Caveats {

@@ -1,6 +1,6 @@
 //! A history of bounded length out of a log of unknown length.
 
-use crate::present::pool::{History, HistoryPoint};
+use crate::present::pool::{HistoryPoint, PoolEstimates};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
 
@@ -13,7 +13,7 @@ const MAX_POINTS: usize = 256;
 /// [`HistoryRecorder::record`]: one over the last few thousand requests, as in the paper's figure 4.
 #[derive(Debug, Clone)]
 pub struct HistoryRecorder {
-    history: History,
+    history: PoolEstimates,
     /// Requests between two points; a power of two.
     stride: u64,
     /// Event times never went back, so they may serve as an axis.
@@ -23,7 +23,7 @@ pub struct HistoryRecorder {
 
 impl Default for HistoryRecorder {
     fn default() -> Self {
-        Self { history: History::default(), stride: 1, ordered: true, latest_ms: i64::MIN }
+        Self { history: PoolEstimates::default(), stride: 1, ordered: true, latest_ms: i64::MIN }
     }
 }
 
@@ -50,7 +50,7 @@ impl HistoryRecorder {
     }
 
     /// The history, ended by the estimate after the last request, whatever the stride.
-    pub fn finish(mut self, last: Option<(&Estimate, u64)>) -> History {
+    pub fn finish(mut self, last: Option<(&Estimate, u64)>) -> PoolEstimates {
         if let Some((estimate, requests)) = last
             && self.history.points.last().is_none_or(|point| point.requests_seen < requests)
         {
@@ -64,9 +64,9 @@ impl HistoryRecorder {
 
     fn push(&mut self, estimate: &Estimate, requests: u64) {
         if self.history.coverage.is_empty() {
-            self.history = History {
+            self.history = PoolEstimates {
                 points: std::mem::take(&mut self.history.points),
-                ..History::of(std::slice::from_ref(estimate))
+                ..PoolEstimates::of(std::slice::from_ref(estimate))
             };
         }
         self.history.points.push(HistoryPoint::of(estimate, requests));
@@ -76,7 +76,7 @@ impl HistoryRecorder {
 /// The history that published estimates of one kind of window of one pool tell, one after another.
 #[derive(Debug, Clone)]
 pub struct EstimateHistory {
-    history: History,
+    history: PoolEstimates,
     /// The newest point, while the stride passes it over.
     passed_over: Option<HistoryPoint>,
     most: usize,
@@ -89,14 +89,15 @@ pub struct EstimateHistory {
 impl EstimateHistory {
     /// At most this many points; when there are more every other one is dropped.
     pub fn of_at_most(most: usize) -> Self {
-        let history = History::default();
+        let history = PoolEstimates::default();
         Self { history, passed_over: None, most, stride: 1, estimates: 0, requests: 0 }
     }
 
     /// Takes the next estimate in.
     pub fn add(&mut self, estimate: &Estimate) {
         if self.estimates == 0 {
-            self.history = History { points: Vec::new(), ..History::of(std::slice::from_ref(estimate)) };
+            self.history =
+                PoolEstimates { points: Vec::new(), ..PoolEstimates::of(std::slice::from_ref(estimate)) };
         }
         self.requests = match estimate.window {
             WindowKind::All => estimate.requests,
@@ -123,7 +124,7 @@ impl EstimateHistory {
     }
 
     /// What was kept, and the newest estimate whatever the stride.
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> PoolEstimates {
         let mut history = self.history.clone();
         history.points.extend(self.passed_over.clone());
         history

@@ -32,7 +32,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
     let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
     let caption =
         format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
-    let shown = Columns {
+    let shown = RequiredColumns {
         target: several,
         pages: pool.page_bytes.is_some(),
         hits: pool.recommended.iter().any(|entry| entry.hit_rate.is_some()),
@@ -50,7 +50,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
 }
 
 /// Which columns there are alongside those that there always are.
-struct Columns {
+struct RequiredColumns {
     target: bool,
     pages: bool,
     hits: bool,
@@ -58,7 +58,7 @@ struct Columns {
     error: bool,
 }
 
-impl Columns {
+impl RequiredColumns {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
         let columns = [
             (true, "requests covered"),

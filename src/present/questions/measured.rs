@@ -1,6 +1,6 @@
 //! What measured requests say, in words and as a section of a report.
 
-use crate::present::document::{Cell, Page, Section, Table};
+use crate::present::document::{Cell, PageMeasure, Section, Table};
 use crate::present::words::{BY_TOKENS, capacity, counted, factor, integer, moment, rate, short_name};
 use kvset_core::questions::measured::{EffectiveCapacity, Loss, MeasuredEstimate, Verdict};
 use kvset_core::sizing::curve::share;
@@ -33,7 +33,7 @@ pub fn band(measured: &MeasuredEstimate) -> Option<MeasuredBand> {
 }
 
 /// What was measured, what was lost where, and what to try. `pointwise` says that each capacity was modelled on its own.
-pub(super) fn section(measured: &MeasuredEstimate, page: Page, pointwise: bool) -> Section {
+pub(super) fn section(measured: &MeasuredEstimate, page: PageMeasure, pointwise: bool) -> Section {
     let mut words = in_words(measured, page.bytes);
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -65,7 +65,7 @@ pub(super) fn section(measured: &MeasuredEstimate, page: Page, pointwise: bool) 
 fn agreement(
     measured: &MeasuredEstimate,
     effective: EffectiveCapacity,
-    page: Page,
+    page: PageMeasure,
     pointwise: bool,
 ) -> String {
     let size = |pages: u64| capacity(pages, page.bytes);
@@ -86,7 +86,7 @@ fn agreement(
 }
 
 /// From the best case to what happened, a step a row.
-fn ledger(measured: &MeasuredEstimate, page: Page) -> Table {
+fn ledger(measured: &MeasuredEstimate, page: PageMeasure) -> Table {
     let ledger = &measured.ledger;
     let columns = [
         "cache",

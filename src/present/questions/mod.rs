@@ -18,7 +18,7 @@ pub(crate) use sizes::{climbing, prefix_hits, telling};
 pub use tiers::traffic_sentences;
 pub use worth::WorthCurve;
 
-use crate::present::document::{Page, Section};
+use crate::present::document::{PageMeasure, Section};
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::worth::{TierWorth, WorthEstimate};
@@ -44,7 +44,7 @@ impl QuestionSections {
         let rate = |point: &CapacityPoint| {
             Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
         };
-        let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
+        let page = PageMeasure { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
         let measured = estimate.measured.as_ref();
         let sections = [
             retention::retention(estimate),

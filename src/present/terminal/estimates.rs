@@ -44,12 +44,12 @@ const SPARE: [&str; 13] = [
 #[derive(Debug, Default)]
 pub struct EstimateTable {
     provisioned: Provisioned,
-    rows: BTreeMap<(String, WindowKind), Row>,
+    rows: BTreeMap<(String, WindowKind), EstimateRow>,
     left_out: u64,
 }
 
 #[derive(Debug)]
-struct Row {
+struct EstimateRow {
     latest: Estimate,
     history: VecDeque<Option<f64>>,
 }
@@ -68,10 +68,10 @@ impl EstimateTable {
             return;
         }
         let required = recommended_at(&estimate, HISTORY_OF).and_then(Recommendation::so_far);
-        let row = self
-            .rows
-            .entry(key)
-            .or_insert_with(|| Row { latest: estimate.clone(), history: VecDeque::with_capacity(HISTORY) });
+        let row = self.rows.entry(key).or_insert_with(|| EstimateRow {
+            latest: estimate.clone(),
+            history: VecDeque::with_capacity(HISTORY),
+        });
         if row.history.len() == HISTORY {
             row.history.pop_front();
         }
@@ -203,7 +203,7 @@ fn has_too_few(estimate: &Estimate) -> bool {
 }
 
 /// The cells from the requests to the history.
-fn figures(row: &Row) -> Vec<Cell> {
+fn figures(row: &EstimateRow) -> Vec<Cell> {
     let estimate = &row.latest;
     let history: Vec<_> = row.history.iter().copied().collect();
     let size = |pages| Cell::Pages(pages, estimate.page_bytes);

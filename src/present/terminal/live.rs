@@ -20,8 +20,8 @@ const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %
 
 /// Shows estimates on standard output.
 #[derive(Debug)]
-pub struct Live {
-    form: Form,
+pub struct LiveEstimates {
+    form: OutputForm,
     heading: String,
     table: EstimateTable,
     changed: bool,
@@ -29,20 +29,20 @@ pub struct Live {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutputForm {
     Json,
     Table,
     Lines,
 }
 
-impl Live {
+impl LiveEstimates {
     /// JSON lines if requested; else a table under this heading where standard output is a terminal. The
     /// table compares with what pools hold today.
     pub fn new(json: bool, heading: impl Into<String>, provisioned: Provisioned) -> Self {
         let form = match (json, io::stdout().is_terminal()) {
-            (true, _) => Form::Json,
-            (false, true) => Form::Table,
-            (false, false) => Form::Lines,
+            (true, _) => OutputForm::Json,
+            (false, true) => OutputForm::Table,
+            (false, false) => OutputForm::Lines,
         };
         let (table, drawn) = (EstimateTable::comparing_with(provisioned), Instant::now());
         Self { form, heading: heading.into(), table, changed: false, drawn }
@@ -54,14 +54,14 @@ impl Live {
     /// Standard output cannot be written to.
     pub fn show(&mut self, estimate: Option<Estimate>) -> io::Result<()> {
         match (self.form, estimate) {
-            (Form::Json, Some(estimate)) => {
+            (OutputForm::Json, Some(estimate)) => {
                 let line = serde_json::to_string(&estimate)?;
                 writeln!(io::stdout().lock(), "{}", json_in_order(&line))?;
             }
-            (Form::Lines, Some(estimate)) => {
+            (OutputForm::Lines, Some(estimate)) => {
                 writeln!(io::stdout().lock(), "{}", in_order(&line(&estimate)))?;
             }
-            (Form::Table, Some(estimate)) => {
+            (OutputForm::Table, Some(estimate)) => {
                 self.table.observe(estimate);
                 self.changed = true;
             }

@@ -10,7 +10,7 @@ mod table;
 
 pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, window};
 pub use plot::CurvePlot;
-pub use progress::Progress;
+pub use progress::TerminalProgress;
 pub use screen::Terminal;
 pub use sparkline::sparkline;
 pub use table::{captioned, section, table};

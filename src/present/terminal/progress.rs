@@ -1,4 +1,4 @@
-//! Progress of long work, on standard error and only where that is a terminal.
+//! TerminalProgress of long work, on standard error and only where that is a terminal.
 
 use crate::present::words::in_order;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,11 +29,11 @@ const OFFSETS: [&str; 2] = [
 
 /// A bar with rate and time left; nothing at all where nobody watches.
 #[derive(Debug)]
-pub struct Progress {
+pub struct TerminalProgress {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl TerminalProgress {
     /// Counts bytes read, of a total where it is known.
     pub fn bytes(total: Option<u64>) -> Self {
         Self::new(total, BYTES)

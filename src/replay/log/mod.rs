@@ -1,6 +1,6 @@
 //! A trace in memory, decoded once, to be replayed several times.
 //!
-//! Prompts that begin alike are kept as far as that once ([`Prompts`]), so a log of sessions takes a small part of what
+//! Prompts that begin alike are kept as far as that once ([`PromptTree`]), so a log of sessions takes a small part of what
 //! its page ids would. Tokens, where the trace has them or text, are kept themselves: pages are made of them at each
 //! replay, of any size.
 
@@ -8,19 +8,21 @@ mod paging;
 mod prompts;
 
 pub use paging::PageSizeError;
-pub use prompts::{Insertion, Path, Prompts, SegmentView};
+pub use prompts::{Insertion, PromptPath, PromptTree, SegmentView};
 
-use super::ledger::Ledger;
+use super::ledger::EngineLedger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};
-use super::run::{Run, Surroundings};
-use super::{Findings, Replay, ReplayError, ReplayOptions, WarmUp};
+use super::run::{ReplayRun, RunContext};
+use super::{Replay, ReplayError, ReplayOptions, TraceFindings, WarmUp};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::{CachedTokens, RequestEvent};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
-use kvset_formats::trace::{self, CacheWrites, Order, Progress, Together, TraceError, TraceItem, TraceRow};
+use kvset_formats::trace::{
+    self, CacheWrites, ItemGroup, ReadProgress, RowOrder, TraceError, TraceItem, TraceRow,
+};
 use paging::Pager;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,21 +33,21 @@ const MOST_IDS: usize = 1 << 28;
 /// The requests of a trace, in the order in which they are replayed.
 #[derive(Debug, Default)]
 pub struct RequestLog {
-    prompts: Prompts,
+    prompts: PromptTree,
     outputs: Vec<u64>,
     requests: Vec<LogEntry>,
     names: InternedNames,
     /// Whether ids are tokens.
     has_tokens: bool,
-    findings: Findings,
-    ledger: Ledger,
+    findings: TraceFindings,
+    ledger: EngineLedger,
 }
 
 /// One request.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
     /// Its prompt.
-    pub path: Path,
+    pub path: PromptPath,
     /// Leading ids of it that an earlier one had.
     pub known: usize,
     /// What its ids are unique within.
@@ -110,11 +112,14 @@ impl RequestLog {
     ///
     /// # Errors
     /// They cannot be read, have several pools, or take more memory than they may.
-    pub fn read(options: &ReplayOptions, progress: &mut dyn FnMut(Progress)) -> Result<Self, ReplayError> {
-        let mut order = if options.has_stream() { Order::Arrival } else { Order::Expected };
+    pub fn read(
+        options: &ReplayOptions,
+        progress: &mut dyn FnMut(ReadProgress),
+    ) -> Result<Self, ReplayError> {
+        let mut order = if options.has_stream() { RowOrder::Arrival } else { RowOrder::Expected };
         loop {
             match Self::read_in(options, order, progress) {
-                Err(ReplayError::Trace(TraceError::ReadAgain)) => order = Order::Arrival,
+                Err(ReplayError::Trace(TraceError::ReadAgain)) => order = RowOrder::Arrival,
                 Err(error) => return Err(error),
                 Ok(log) => break log.checked(options),
             }
@@ -123,15 +128,15 @@ impl RequestLog {
 
     fn read_in(
         options: &ReplayOptions,
-        order: Order,
-        progress: &mut dyn FnMut(Progress),
+        order: RowOrder,
+        progress: &mut dyn FnMut(ReadProgress),
     ) -> Result<Self, ReplayError> {
         let read = trace::ReadOptions { keeps_tokens: true, ..options.read_in(order) };
         let mut reader = trace::open_ahead(&options.traces, &read, options.threads, &[])?;
         let mut log = Self::default();
         let (mut ids, mut others) = (Vec::new(), Vec::new());
         loop {
-            let Together { items, .. } = reader.next_items()?;
+            let ItemGroup { items, .. } = reader.next_items()?;
             if items.is_empty() {
                 break;
             }
@@ -148,7 +153,7 @@ impl RequestLog {
             progress(reader.progress());
         }
         progress(reader.progress());
-        log.findings = Findings::of(&reader);
+        log.findings = TraceFindings::of(&reader);
         match &options.pool_name {
             Some(wanted) if log.requests.is_empty() => {
                 Err(ReplayError::NoSuchPool { wanted: wanted.clone(), names: listed(&others) })
@@ -216,7 +221,7 @@ impl RequestLog {
     }
 
     /// Their prompts.
-    pub fn prompts(&self) -> &Prompts {
+    pub fn prompts(&self) -> &PromptTree {
         &self.prompts
     }
 
@@ -281,8 +286,8 @@ impl RequestLog {
             },
             ..options.pool.clone()
         };
-        let mut run = Run::new(options, &pool, None)?;
-        let mut ledger = Ledger::default();
+        let mut run = ReplayRun::new(options, &pool, None)?;
+        let mut ledger = EngineLedger::default();
         let warm_up = match options.warm_up {
             WarmUp::Requests(count) => count,
             WarmUp::Share(share) => share.share_of(self.requests.len() as u64),
@@ -298,7 +303,7 @@ impl RequestLog {
             if request.are_tokens {
                 row.event.input_tokens = Some(tokens);
             }
-            let with = Surroundings { ledger: &mut ledger, per_request: None, warm_up };
+            let with = RunContext { ledger: &mut ledger, per_request: None, warm_up };
             run.observe_rows(&[row], with)?;
         }
         ledger.check(options.skip_bad_rows)?;

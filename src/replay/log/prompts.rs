@@ -6,9 +6,9 @@ use std::collections::HashMap;
 /// Prompts as paths of a tree, whose segments are runs of ids. Two prompts are on one path as far as they are equal
 /// within one scope.
 #[derive(Debug, Default)]
-pub struct Prompts {
+pub struct PromptTree {
     ids: Vec<u64>,
-    segments: Vec<Segment>,
+    segments: Vec<PromptSegment>,
     /// The segment that goes on behind another one, or begins a scope, with this id.
     next: HashMap<(Above, u64), u32, foldhash::fast::RandomState>,
 }
@@ -22,7 +22,7 @@ enum Above {
 
 /// A run of ids that nothing branches off within.
 #[derive(Debug, Clone, Copy)]
-struct Segment {
+struct PromptSegment {
     above: Above,
     /// Ids of the path before it.
     depth: u32,
@@ -31,15 +31,15 @@ struct Segment {
     length: u32,
 }
 
-/// A prompt among [`Prompts`].
+/// A prompt among [`PromptTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Path {
+pub struct PromptPath {
     /// The segment that it ends in; none of an empty prompt.
     segment: Option<u32>,
     length: u32,
 }
 
-impl Path {
+impl PromptPath {
     /// Ids of the prompt.
     pub fn ids(self) -> usize {
         self.length as usize
@@ -50,7 +50,7 @@ impl Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insertion {
     /// Where it is.
-    pub path: Path,
+    pub path: PromptPath,
     /// Its leading ids that an earlier one had.
     pub known: usize,
 }
@@ -66,7 +66,7 @@ pub struct SegmentView {
     pub end: usize,
 }
 
-impl Prompts {
+impl PromptTree {
     /// Ids that are kept.
     pub fn kept(&self) -> usize {
         self.ids.len()
@@ -89,7 +89,7 @@ impl Prompts {
             let shared = own.iter().zip(&ids[at..]).take_while(|(one, other)| one == other).count();
             at += shared;
             if at == ids.len() {
-                let path = Path { segment: Some(segment), length: at as u32 };
+                let path = PromptPath { segment: Some(segment), length: at as u32 };
                 return Insertion { path, known: at };
             }
             if shared < own.len() {
@@ -98,11 +98,11 @@ impl Prompts {
             }
             above = Above::Segment(segment);
         }
-        Insertion { path: Path { segment: None, length: 0 }, known: 0 }
+        Insertion { path: PromptPath { segment: None, length: 0 }, known: 0 }
     }
 
     /// Puts what is new of a prompt under `above`.
-    fn branch(&mut self, above: Above, ids: &[u64], known: usize) -> Path {
+    fn branch(&mut self, above: Above, ids: &[u64], known: usize) -> PromptPath {
         let new = &ids[known..];
         let length = ids.len() as u32;
         let count = self.segments.len();
@@ -114,25 +114,25 @@ impl Prompts {
             // Nothing lies behind the newest segment: it grows.
             open.length += new.len() as u32;
             self.ids.extend_from_slice(new);
-            return Path { segment: Some(last), length };
+            return PromptPath { segment: Some(last), length };
         }
         let segment = self.segments.len() as u32;
         self.next.insert((above, new[0]), segment);
-        self.segments.push(Segment {
+        self.segments.push(PromptSegment {
             above,
             depth: known as u32,
             start: self.ids.len(),
             length: new.len() as u32,
         });
         self.ids.extend_from_slice(new);
-        Path { segment: Some(segment), length }
+        PromptPath { segment: Some(segment), length }
     }
 
     /// Cuts a segment behind its first `length` ids; the new one is the upper part.
     fn split(&mut self, segment: u32, length: usize) -> u32 {
         let upper = self.segments.len() as u32;
         let lower = &mut self.segments[segment as usize];
-        let above = Segment { length: length as u32, ..*lower };
+        let above = PromptSegment { length: length as u32, ..*lower };
         lower.above = Above::Segment(upper);
         lower.depth += length as u32;
         lower.start += length;
@@ -145,7 +145,7 @@ impl Prompts {
     }
 
     /// Puts the ids of a prompt into `ids`.
-    pub fn read(&self, path: Path, ids: &mut Vec<u64>) {
+    pub fn read(&self, path: PromptPath, ids: &mut Vec<u64>) {
         ids.clear();
         ids.resize(path.ids(), 0);
         self.segments_of(path).for_each(|(_, segment)| {
@@ -157,7 +157,7 @@ impl Prompts {
     }
 
     /// The segments that a path passes, from its end.
-    pub fn passed(&self, path: Path) -> impl Iterator<Item = SegmentView> + '_ {
+    pub fn passed(&self, path: PromptPath) -> impl Iterator<Item = SegmentView> + '_ {
         self.segments_of(path).map(|(number, segment)| SegmentView {
             number: number as usize,
             above: match segment.above {
@@ -169,15 +169,15 @@ impl Prompts {
     }
 
     /// The segment that the last of the first `ids` of a path lies in.
-    pub fn segment_at(&self, path: Path, ids: usize) -> Option<usize> {
+    pub fn segment_at(&self, path: PromptPath, ids: usize) -> Option<usize> {
         let mut passed = self.segments_of(path);
         let found = passed.find(|(_, segment)| (segment.depth as usize) < ids && ids <= path.ids());
         found.map(|(number, _)| number as usize)
     }
 
-    fn segments_of(&self, path: Path) -> impl Iterator<Item = (u32, Segment)> + '_ {
+    fn segments_of(&self, path: PromptPath) -> impl Iterator<Item = (u32, PromptSegment)> + '_ {
         let segment = move |at: u32| (at, self.segments[at as usize]);
-        let above = move |(_, below): &(u32, Segment)| match below.above {
+        let above = move |(_, below): &(u32, PromptSegment)| match below.above {
             Above::Segment(above) => Some(segment(above)),
             Above::Scope(_) => None,
         };
@@ -198,7 +198,7 @@ mod tests {
             all in prop::collection::vec((0u64..3, prop::collection::vec(0u64..3, 0..12)), 0..40),
         ) {
             let scope = |scope: u64| if scope == 0 { Scope::GLOBAL } else { Scope::named(&[scope as u8]) };
-            let (mut prompts, mut paths, mut read) = (Prompts::default(), Vec::new(), Vec::new());
+            let (mut prompts, mut paths, mut read) = (PromptTree::default(), Vec::new(), Vec::new());
             for (at, (of, ids)) in all.iter().enumerate() {
                 let Insertion { path, known } = prompts.add(scope(*of), ids);
                 let shared = |(other, earlier): &(u64, Vec<u64>)| match other == of {

@@ -5,5 +5,7 @@
 mod result;
 mod words;
 
-pub use result::{HourClock, Restart, RestartHour, RestartsAt, RestartsLog, RestartsResult, TooManyRestarts};
+pub use result::{
+    AverageRestartHour, HourClock, RestartLoss, RestartsLog, RestartsOfSize, RestartsResult, TooManyRestarts,
+};
 pub use words::{columns, rows, sentences, size, title};

@@ -2,7 +2,7 @@
 
 use kvset_core::questions::counters::Counter;
 use kvset_core::questions::restarts::{
-    Costs, FoundPages, HOUR_MS, HOURS_A_DAY, Lost, RestartsObserver, RestartsShape, RestartsSize,
+    HOUR_MS, HOURS_A_DAY, Lost, RestartCosts, RestartsObserver, RestartsRequest, RestartsShape, RestartsSize,
     RestartsTally, WARM_PERCENT,
 };
 use serde::Serialize;
@@ -48,12 +48,12 @@ pub struct RestartsResult {
     pub warm_share: f64,
     /// What the cache holds today first, where that is given, then what is recommended; where there is neither, the largest
     /// size of the curve.
-    pub sizes: Vec<RestartsAt>,
+    pub sizes: Vec<RestartsOfSize>,
 }
 
 /// The same at one size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RestartsAt {
+pub struct RestartsOfSize {
     /// The size.
     pub pages: u64,
     /// The same in bytes, where a cost per token is known.
@@ -63,14 +63,14 @@ pub struct RestartsAt {
     /// Whether that is the smallest size of the curve as large as what is recommended.
     pub recommended: bool,
     /// By the hour of the day; hours without a restart are left out.
-    pub hours: Vec<RestartHour>,
+    pub hours: Vec<AverageRestartHour>,
     /// Each restart: one at every full hour after the first request that counts, up to the last request.
-    pub restarts: Vec<Restart>,
+    pub restarts: Vec<RestartLoss>,
 }
 
 /// What restarts in one hour of the day lose, on average over the days.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct RestartHour {
+pub struct AverageRestartHour {
     /// The hour: 4 is a restart at 04:00.
     pub hour: u32,
     /// Days that have it.
@@ -89,7 +89,7 @@ pub struct RestartHour {
 
 /// One restart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Restart {
+pub struct RestartLoss {
     /// When, in milliseconds.
     pub time_ms: i64,
     /// Tokens that are computed again within 24 hours.
@@ -119,7 +119,7 @@ impl RestartsLog {
     ///
     /// # Errors
     /// [`TooManyRestarts`].
-    pub fn add(&mut self, request: FoundPages<'_>, counted: bool) -> Result<(), TooManyRestarts> {
+    pub fn add(&mut self, request: RestartsRequest<'_>, counted: bool) -> Result<(), TooManyRestarts> {
         let share = self.observer.observe(request);
         if counted {
             self.tally.add(&share);
@@ -140,7 +140,7 @@ impl RestartsLog {
 
     /// What it came to at these sizes.
     pub fn result(&self, sizes: &[RestartsSize], clock: HourClock) -> RestartsResult {
-        let costs = Costs::of(self.observer.worth());
+        let costs = RestartCosts::of(self.observer.worth());
         let (first, last) = self.hours().unwrap_or_default();
         let hours = first + 1..=last;
         let at = |size: &RestartsSize| {
@@ -152,7 +152,7 @@ impl RestartsLog {
                 row(hour, (of_hour(hour).count() as u64, single.max()?), all, costs)
             };
             let restart = |at: i64| restart(at, self.tally.lost(place, std::iter::once(at)), costs);
-            Some(RestartsAt {
+            Some(RestartsOfSize {
                 pages: size.pages,
                 bytes: size.bytes,
                 provisioned: size.provisioned,
@@ -166,9 +166,9 @@ impl RestartsLog {
     }
 }
 
-fn restart(hour: i64, lost: Lost, costs: Costs) -> Restart {
+fn restart(hour: i64, lost: Lost, costs: RestartCosts) -> RestartLoss {
     let nanoseconds = lost.nanoseconds as f64;
-    Restart {
+    RestartLoss {
         time_ms: hour * HOUR_MS,
         tokens: lost.tokens,
         prefill_seconds: costs.seconds(nanoseconds),
@@ -178,10 +178,15 @@ fn restart(hour: i64, lost: Lost, costs: Costs) -> Restart {
 }
 
 /// The restarts in this hour of the day, so many, of which one loses the most tokens, and all together so much.
-fn row(hour: i64, (restarts, most_tokens): (u64, u64), all: Lost, costs: Costs) -> Option<RestartHour> {
+fn row(
+    hour: i64,
+    (restarts, most_tokens): (u64, u64),
+    all: Lost,
+    costs: RestartCosts,
+) -> Option<AverageRestartHour> {
     let mean = |sum: u64| sum as f64 / restarts as f64;
     let nanoseconds = mean(all.nanoseconds);
-    (restarts > 0).then(|| RestartHour {
+    (restarts > 0).then(|| AverageRestartHour {
         hour: hour as u32,
         restarts,
         tokens: mean(all.tokens),

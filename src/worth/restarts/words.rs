@@ -1,6 +1,6 @@
 //! What restarts cost, in sentences and rows.
 
-use super::{HourClock, RestartHour, RestartsAt, RestartsResult};
+use super::{AverageRestartHour, HourClock, RestartsOfSize, RestartsResult};
 use crate::present::document::Cell;
 use crate::present::questions::restarts as shared;
 use crate::present::words;
@@ -33,13 +33,14 @@ pub fn sentences(result: &RestartsResult) -> Vec<String> {
 }
 
 /// "80 GiB (provisioned): a restart at 04:00 costs the least, ...; at 15:00 the most, ..."
-fn answer(at: &RestartsAt) -> Option<String> {
-    let by_tokens = |one: &&RestartHour, other: &&RestartHour| one.tokens.total_cmp(&other.tokens);
+fn answer(at: &RestartsOfSize) -> Option<String> {
+    let by_tokens =
+        |one: &&AverageRestartHour, other: &&AverageRestartHour| one.tokens.total_cmp(&other.tokens);
     let least = at.hours.iter().min_by(by_tokens)?;
     // Of equals the first, as of the least.
     let most = at.hours.iter().rev().max_by(by_tokens)?;
-    let (size, clock) = (size(at), |hour: &RestartHour| shared::clock(hour.hour));
-    let loss = |hour: &RestartHour| {
+    let (size, clock) = (size(at), |hour: &AverageRestartHour| shared::clock(hour.hour));
+    let loss = |hour: &AverageRestartHour| {
         let tokens = hour.tokens.round() as u64;
         shared::loss((tokens, hour.prefill_seconds, hour.money, hour.warm_minutes))
     };
@@ -56,7 +57,7 @@ fn answer(at: &RestartsAt) -> Option<String> {
 }
 
 /// `80 GiB (provisioned)`.
-pub fn size(at: &RestartsAt) -> String {
+pub fn size(at: &RestartsOfSize) -> String {
     shared::size(at.pages, at.bytes, (at.provisioned, at.recommended))
 }
 
@@ -66,7 +67,7 @@ pub fn columns() -> [&'static str; 7] {
 }
 
 /// A row for each hour of the day.
-pub fn rows(at: &RestartsAt) -> impl Iterator<Item = [Cell; 7]> + '_ {
+pub fn rows(at: &RestartsOfSize) -> impl Iterator<Item = [Cell; 7]> + '_ {
     at.hours.iter().map(|hour| {
         [
             shared::clock(hour.hour).into(),

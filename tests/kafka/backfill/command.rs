@@ -18,7 +18,7 @@ fn the_command_says_what_it_did_and_what_was_wrong() {
     for bench in Bench::all(&input) {
         let config = bench.configure();
         // The mock has no admin interface to create topics with.
-        bench.options("cli", "earliest", "latest", WarmUp::None);
+        bench.options("cli", "earliest", "latest", BackfillWarmUp::None);
         let page = bench.folder.path().join("report.html");
         let args = ["--from", "earliest", "--run-id", "cli", "--json", "--report"];
         let done = backfill(&config, &args).arg(&page).assert().success();
@@ -70,7 +70,7 @@ fn kills_leave_no_trace_in_what_a_run_published() {
     bench.produce(&input);
     let live = bench.live(input.records());
     let config = bench.configure();
-    let options = bench.options("killed", "earliest", "latest", WarmUp::None);
+    let options = bench.options("killed", "earliest", "latest", BackfillWarmUp::None);
     let topics =
         [&bench.settings.output.topic, &bench.settings.output.dead_letter_topic].map(|topic| OutputTopic {
             name: format!("{topic}.backfill.{}", options.run_id),
@@ -105,7 +105,7 @@ fn a_signal_stops_a_run_in_order_and_says_how_to_go_on() {
     bench.broker.create("requests", PARTITIONS);
     bench.produce(&input);
     let config = bench.configure();
-    let backfill = bench.prepare("asked", "earliest", "latest", WarmUp::None).expect("a range");
+    let backfill = bench.prepare("asked", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kvset"));
     command.args(["backfill", "--from", "earliest", "--run-id", "asked", "--config"]).arg(&config);
     let child =
@@ -119,7 +119,7 @@ fn a_signal_stops_a_run_in_order_and_says_how_to_go_on() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(asked.success() && output.status.code() == Some(1), "{said}");
     assert!(said.contains("stopped by a signal after") && said.contains("--run-id asked goes on"), "{said}");
-    let rest = bench.prepare("asked", "earliest", "latest", WarmUp::None).expect("a range");
+    let rest = bench.prepare("asked", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     assert!(rest.reached.values().any(|next| next.0 > 0) && to_the_end(&rest).complete);
     let by_pool: BTreeMap<_, _> = Published::read(&bench.broker, &rest.plan.stream.outputs).estimates;
     assert_eq!(by_pool, bench.live(input.records()).estimates);

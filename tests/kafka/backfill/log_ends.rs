@@ -41,7 +41,7 @@ fn a_run_ends_where_the_log_ends_in_transaction_markers() {
     input.partitions.remove(&1);
     produce_in_transactions(&bench, &input);
     let live = bench.live(input.records());
-    let backfill = bench.prepare("markers", "earliest", "latest", WarmUp::None).expect("a range");
+    let backfill = bench.prepare("markers", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let end = backfill.offset_ranges[&Partition(0)].end;
     assert!(end.0 as u64 > input.records() + 20, "markers and aborted records take offsets too: {end}");
     let outcome = to_the_end(&backfill);
@@ -50,7 +50,7 @@ fn a_run_ends_where_the_log_ends_in_transaction_markers() {
     assert!(Published::read(&bench.broker, &backfill.plan.stream.outputs) == live);
     // Nothing but markers and aborted records.
     let tail = format!("{}", end.0 - 8);
-    let published = bench.backfill("tail", &tail, "latest", WarmUp::None);
+    let published = bench.backfill("tail", &tail, "latest", BackfillWarmUp::None);
     assert_eq!((count(&published), published.letters.len()), (0, 0));
 }
 
@@ -68,10 +68,10 @@ fn moments_are_those_of_the_records_time_stamps() {
     }
     producer.finish().expect("delivered");
     let (from, to) = (format!("@{}", stamp() + 9_500), format!("@{}", stamp() + 40_000));
-    let backfill = bench.prepare("moments", &from, &to, WarmUp::None).expect("a range");
+    let backfill = bench.prepare("moments", &from, &to, BackfillWarmUp::None).expect("a range");
     let offset_range = backfill.offset_ranges[&Partition(0)];
     assert_eq!((offset_range.count_from, offset_range.end), (NextOffset(10), NextOffset(40)));
-    let late = Places::Everywhere(LogPlace::Moment(stamp() + 86_400_000)).to_string();
+    let late = BackfillPlaces::Everywhere(LogPlace::Moment(stamp() + 86_400_000)).to_string();
     assert!(matches!(refusal(&bench, "late", &late, "latest"), RangeError::Empty { .. }));
 }
 
@@ -96,20 +96,20 @@ fn what_retention_deleted_is_refused_or_begun_after() {
     let mut input = generated(200);
     input.partitions.remove(&1);
     bench.produce(&input);
-    let begun = bench.prepare("begun", "earliest", "latest", WarmUp::None).expect("a range");
+    let begun = bench.prepare("begun", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let shutdown = Shutdown::new();
     begun.run(&shutdown, &StopAfter::new(&shutdown, 50)).expect("a clean run");
     delete_before(&bench.broker, &topic, 60);
     let error = refusal(&bench, "below", "59", "latest").to_string();
     assert!(error.contains("begins at 60") && error.contains("earliest"), "{error}");
-    let rest = bench.prepare("rest", "earliest", "latest", WarmUp::All).expect("a range");
+    let rest = bench.prepare("rest", "earliest", "latest", BackfillWarmUp::All).expect("a range");
     assert_eq!(rest.offset_ranges[&Partition(0)].begin, NextOffset(60));
     assert!(to_the_end(&rest).complete);
     let published = Published::read(&bench.broker, &rest.plan.stream.outputs);
     assert!(estimates(&published).next().expect("some").warm_up, "what was deleted is missing");
     // A run whose state cannot be rebuilt any more is not bent silently.
     std::fs::remove_dir_all(&begun.settings.state.directory).expect("snapshots");
-    let begun = bench.prepare("begun", "earliest", "latest", WarmUp::None).expect("a range");
+    let begun = bench.prepare("begun", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let error = begun.run(&Shutdown::new(), &Unobserved).expect_err("history is lost").to_string();
     assert!(error.contains("needed and no longer in the log"), "{error}");
 }
@@ -164,7 +164,7 @@ fn a_compacted_log_is_read_to_its_end() {
         std::thread::sleep(Duration::from_secs(2));
     };
     let live = bench.live(kept.len() as u64);
-    let backfill = bench.prepare("compacted", "earliest", "latest", WarmUp::None).expect("a range");
+    let backfill = bench.prepare("compacted", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let outcome = to_the_end(&backfill);
     assert!(outcome.complete && outcome.summary.records <= kept.len() as u64, "{outcome:?}");
     assert!(Published::read(&bench.broker, &backfill.plan.stream.outputs) == live);

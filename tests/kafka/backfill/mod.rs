@@ -13,7 +13,8 @@ use kvset::kafka::offsets::Offsets;
 use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::backfill::{
-    Backfill, BackfillError, BackfillOptions, LogPlace, NoteError, Outcome, Places, Range, RangeError, WarmUp,
+    Backfill, BackfillError, BackfillOptions, BackfillOutcome, BackfillPlaces, BackfillWarmUp, LogPlace,
+    NoteError, RangeError, RequestedRange,
 };
 use kvset::service::events::Unobserved;
 use kvset::service::plan::ServicePlan;
@@ -108,14 +109,18 @@ impl Bench {
         }
     }
 
-    fn options(&self, run: &str, from: &str, to: &str, warm_up: WarmUp) -> BackfillOptions {
+    fn options(&self, run: &str, from: &str, to: &str, warm_up: BackfillWarmUp) -> BackfillOptions {
         for topic in [&self.settings.output.topic, &self.settings.output.dead_letter_topic] {
             self.create(&format!("{topic}.backfill.{run}"));
         }
         BackfillOptions {
             settings: self.settings.clone(),
             run_id: run.parse().expect("a name"),
-            range: Range { from: from.parse().expect("a place"), to: to.parse().expect("a place"), warm_up },
+            range: RequestedRange {
+                from: from.parse().expect("a place"),
+                to: to.parse().expect("a place"),
+                warm_up,
+            },
             output_topic: None,
             state_directory: None,
             create_topics: false,
@@ -123,12 +128,18 @@ impl Bench {
         }
     }
 
-    fn prepare(&self, run: &str, from: &str, to: &str, warm_up: WarmUp) -> Result<Backfill, BackfillError> {
+    fn prepare(
+        &self,
+        run: &str,
+        from: &str,
+        to: &str,
+        warm_up: BackfillWarmUp,
+    ) -> Result<Backfill, BackfillError> {
         Backfill::prepare(&self.options(run, from, to, warm_up))
     }
 
     /// A run from beginning to end; gives what it published.
-    fn backfill(&self, run: &str, from: &str, to: &str, warm_up: WarmUp) -> Published {
+    fn backfill(&self, run: &str, from: &str, to: &str, warm_up: BackfillWarmUp) -> Published {
         let backfill = self.prepare(run, from, to, warm_up).expect("a range");
         let outcome = to_the_end(&backfill);
         assert!(outcome.complete, "{outcome:?}");
@@ -166,7 +177,7 @@ impl Bench {
     }
 }
 
-fn to_the_end(backfill: &Backfill) -> Outcome {
+fn to_the_end(backfill: &Backfill) -> BackfillOutcome {
     // One that does not end by itself is ended by the observer's time limit.
     let shutdown = Shutdown::new();
     backfill.run(&shutdown, &StopAfter::new(&shutdown, u64::MAX)).expect("a clean run")
@@ -209,10 +220,10 @@ fn a_backfill_of_everything_publishes_what_the_live_service_published() {
         let live = bench.live(input.records());
         assert!(count(&live) > 30 && live.letters.len() == 6, "too little happened");
         let before = bench.committed();
-        let published = bench.backfill("whole", "earliest", "latest", WarmUp::None);
+        let published = bench.backfill("whole", "earliest", "latest", BackfillWarmUp::None);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
         assert_eq!(bench.committed(), before, "the live group was moved");
-        let upto = bench.backfill("upto", "earliest", "committed", WarmUp::None);
+        let upto = bench.backfill("upto", "earliest", "committed", BackfillWarmUp::None);
         assert!(upto == live, "up to where the live group is; real broker: {}", bench.broker.is_real());
     }
 }
@@ -240,7 +251,7 @@ fn a_backfill_answers_every_question_as_the_live_service_did() {
         };
         assert!(told(is_worth) > 20);
         assert!(told(|estimate| estimate.restarts.is_some()) > 20);
-        let published = bench.backfill("asked", "earliest", "latest", WarmUp::None);
+        let published = bench.backfill("asked", "earliest", "latest", BackfillWarmUp::None);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
     }
 }
@@ -258,7 +269,7 @@ fn from_the_middle_whole_windows_are_those_of_the_live_service() {
     let input = generated(700);
     for bench in Bench::all(&input) {
         let live = bench.live(input.records());
-        let published = bench.backfill("middle", "0:150,1:120", "latest", WarmUp::All);
+        let published = bench.backfill("middle", "0:150,1:120", "latest", BackfillWarmUp::All);
         let mut whole = 0;
         let decoded =
             |value: &Bytes| decode_estimate(value.as_deref().expect("a value")).expect("an estimate");
@@ -286,8 +297,9 @@ fn less_warm_up_knows_fewer_hits_and_says_so() {
         let tumbling = estimates(published).filter(|estimate| estimate.window != WindowKind::All);
         tumbling.map(|estimate| estimate.theoretical.page_hits).sum()
     };
-    let runs = [("cold", WarmUp::None), ("some", WarmUp::Offsets(60)), ("all", WarmUp::All)]
-        .map(|(run, warm_up)| bench.backfill(run, "150", "latest", warm_up));
+    let runs =
+        [("cold", BackfillWarmUp::None), ("some", BackfillWarmUp::Offsets(60)), ("all", BackfillWarmUp::All)]
+            .map(|(run, warm_up)| bench.backfill(run, "150", "latest", warm_up));
     assert!(hits(&runs[0]) < hits(&runs[1]) && hits(&runs[1]) < hits(&runs[2]));
     assert!(estimates(&runs[0]).next().expect("some").warm_up, "a window that begins before --from");
     // As a span of event time the same is found by searching the log.
@@ -295,9 +307,13 @@ fn less_warm_up_knows_fewer_hits_and_says_so() {
         let backfill = bench.prepare(run, "150", "latest", warm_up).expect("a range");
         backfill.offset_ranges.values().map(|offset_range| offset_range.begin.0).collect::<Vec<_>>()
     };
-    let minutes = begin("minutes", WarmUp::Time(Duration::from_secs(120)));
+    let minutes = begin("minutes", BackfillWarmUp::Time(Duration::from_secs(120)));
     assert!(minutes.iter().all(|begin| (1..150).contains(begin)), "{minutes:?}");
-    assert_eq!(begin("days", WarmUp::Time(Duration::from_secs(864_000))), [0, 0], "no further than the log");
+    assert_eq!(
+        begin("days", BackfillWarmUp::Time(Duration::from_secs(864_000))),
+        [0, 0],
+        "no further than the log"
+    );
 }
 
 /// It ends where the log ended when it began, also after a restart, and publishes everything once.
@@ -306,13 +322,13 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
     let input = generated(300);
     for bench in Bench::all(&input) {
         let live = bench.live(input.records());
-        let first = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
+        let first = bench.prepare("halves", "earliest", "latest", BackfillWarmUp::None).expect("a range");
         let shutdown = Shutdown::new();
         let outcome = first.run(&shutdown, &StopAfter::new(&shutdown, 250)).expect("a clean run");
         assert!(!outcome.complete && outcome.summary.results > 0, "{outcome:?}");
         drop(first);
         bench.produce(&input);
-        let second = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
+        let second = bench.prepare("halves", "earliest", "latest", BackfillWarmUp::None).expect("a range");
         assert_eq!(second.reached, outcome.reached);
         let ends: Vec<_> =
             second.offset_ranges.values().map(|offset_range| offset_range.end.0 as u64).collect();
@@ -320,10 +336,10 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
         assert!(to_the_end(&second).complete);
         let published = Published::read(&bench.broker, &second.plan.stream.outputs);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
-        let third = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
+        let third = bench.prepare("halves", "earliest", "latest", BackfillWarmUp::None).expect("a range");
         let outcome = third.run(&Shutdown::new(), &Unobserved).expect("nothing to do");
         assert!(outcome.complete && outcome.summary.records == 0, "{outcome:?}");
-        let other = bench.prepare("halves", "earliest", "committed", WarmUp::None);
+        let other = bench.prepare("halves", "earliest", "committed", BackfillWarmUp::None);
         assert!(matches!(other, Err(BackfillError::Note { error: NoteError::OtherRun, .. })));
     }
 }
@@ -332,7 +348,7 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
 fn a_report_shows_what_the_run_published() {
     let input = generated(300);
     let bench = Bench::all(&input).remove(0);
-    let backfill = bench.prepare("shown", "earliest", "latest", WarmUp::None).expect("a range");
+    let backfill = bench.prepare("shown", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     assert!(to_the_end(&backfill).complete);
     let shown = kvset::commands::backfill::report(&backfill).expect("readable").expect("windows closed");
     let names: Vec<_> = shown.pools.iter().filter_map(|pool| pool.name.as_deref()).collect();
@@ -351,7 +367,7 @@ fn a_report_shows_what_the_run_published() {
 }
 
 fn refusal(bench: &Bench, run: &str, from: &str, to: &str) -> RangeError {
-    match bench.prepare(run, from, to, WarmUp::None) {
+    match bench.prepare(run, from, to, BackfillWarmUp::None) {
         Err(BackfillError::Range(error)) => error,
         Err(error) => panic!("{from} to {to}: {error}"),
         Ok(_) => panic!("{from} to {to} should be refused"),

@@ -121,7 +121,7 @@ fn a_replayed_line_with_one_bad_request_gives_the_others() {
     let text = [&lines[9], &b"\n"[..], &lines[0], b"\n"].concat();
     let page_size = PageSize::new(4);
     let options =
-        ReadOptions { page_size, model: Some(model), order: Order::Written, ..ReadOptions::default() };
+        ReadOptions { page_size, model: Some(model), order: RowOrder::Written, ..ReadOptions::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("otlp.jsonl");
     std::fs::write(&path, text).expect("a disk");

@@ -53,14 +53,14 @@ impl Store {
 }
 
 #[derive(Debug)]
-enum Tier {
+enum BelowTier {
     Lmcache(LmcacheCache),
     LmcacheMp(LmcacheMpCache),
     Mooncake(MooncakeCache),
     VllmOffload(OffloadTier),
 }
 
-impl Tier {
+impl BelowTier {
     /// Pages written since the start.
     fn written(&self) -> u64 {
         let pages = match self {
@@ -76,7 +76,7 @@ impl Tier {
 /// The tiers below one cache, from the fastest.
 #[derive(Debug)]
 pub struct Chain {
-    tiers: Vec<Tier>,
+    tiers: Vec<BelowTier>,
     last_hits: Vec<u64>,
     last_writes: Vec<u64>,
 }
@@ -92,14 +92,17 @@ impl Chain {
         page_size: PageSize,
     ) -> Result<Self, PageMismatch> {
         let tier = |(store, capacity): &(Store, PageCount)| match store {
-            Store::Lmcache => Ok(Tier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
+            Store::Lmcache => Ok(BelowTier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
             Store::LmcacheMp => {
-                Ok(Tier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
+                Ok(BelowTier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
             }
-            Store::Mooncake => Ok(Tier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size)))),
-            Store::VllmOffload(options) => {
-                Ok(Tier::VllmOffload(OffloadTier::new(*capacity, rules.vllm_offload(*options, page_size))))
+            Store::Mooncake => {
+                Ok(BelowTier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size))))
             }
+            Store::VllmOffload(options) => Ok(BelowTier::VllmOffload(OffloadTier::new(
+                *capacity,
+                rules.vllm_offload(*options, page_size),
+            ))),
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
         Ok(Self { tiers, last_hits: Vec::new(), last_writes: Vec::new() })
@@ -124,10 +127,10 @@ impl Chain {
         for tier in &mut self.tiers {
             let written = tier.written();
             held += match tier {
-                Tier::Lmcache(cache) => cache.request_after(event, held),
-                Tier::LmcacheMp(cache) => cache.request_after(event, held),
-                Tier::Mooncake(store) => store.request_after(event, held),
-                Tier::VllmOffload(tier) => {
+                BelowTier::Lmcache(cache) => cache.request_after(event, held),
+                BelowTier::LmcacheMp(cache) => cache.request_after(event, held),
+                BelowTier::Mooncake(store) => store.request_after(event, held),
+                BelowTier::VllmOffload(tier) => {
                     held = held.max(above);
                     tier.request_after(event, held)
                 }
@@ -151,11 +154,11 @@ impl Chain {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
-        let bytes = |tier: &Tier| match tier {
-            Tier::Lmcache(cache) => cache.memory_bytes(),
-            Tier::LmcacheMp(cache) => cache.memory_bytes(),
-            Tier::Mooncake(store) => store.memory_bytes(),
-            Tier::VllmOffload(tier) => tier.memory_bytes(),
+        let bytes = |tier: &BelowTier| match tier {
+            BelowTier::Lmcache(cache) => cache.memory_bytes(),
+            BelowTier::LmcacheMp(cache) => cache.memory_bytes(),
+            BelowTier::Mooncake(store) => store.memory_bytes(),
+            BelowTier::VllmOffload(tier) => tier.memory_bytes(),
         };
         self.tiers.iter().map(bytes).sum()
     }

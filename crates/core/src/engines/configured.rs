@@ -5,7 +5,7 @@ use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
-use super::sglang::{CapacityTooLarge, StateRules, WindowRules};
+use super::sglang::{CapacityTooLarge, StateRules, WindowPoolRules};
 use super::vllm_offload::{OffloadOptions, OffloadRules};
 use crate::units::PageSize;
 
@@ -114,8 +114,8 @@ impl EngineRules {
     }
 
     /// What the model of SGLang's pool of windows keeps to.
-    pub fn windows(&self, page_size: PageSize, outputs: Outputs) -> WindowRules {
-        WindowRules {
+    pub fn windows(&self, page_size: PageSize, outputs: Outputs) -> WindowPoolRules {
+        WindowPoolRules {
             attention: self.attention.clone(),
             swa_full_tokens_ratio: self.swa_full_tokens_ratio,
             prefill_chunk: self.prefill_chunk,

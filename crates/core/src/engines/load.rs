@@ -69,7 +69,7 @@ pub(super) enum Begun<R> {
 
 /// A request in flight, or one that was preempted.
 #[derive(Debug, Serialize, Deserialize)]
-struct Flight<R> {
+struct LoadedRequest<R> {
     /// Makes the order that of look-ups.
     number: u64,
     /// When its first token would have been due, the time that it waited since added.
@@ -80,7 +80,7 @@ struct Flight<R> {
     request: R,
 }
 
-impl<R> Flight<R> {
+impl<R> LoadedRequest<R> {
     /// The first moment by which this token has come.
     fn moment_after(&self, token: u64) -> EventTime {
         let (time, phase) = self.moment(Some(token));
@@ -99,7 +99,7 @@ impl<R> Flight<R> {
     }
 
     /// Output tokens that were due before the one of another request that comes now.
-    fn tokens_before(&self, now: Next) -> u64 {
+    fn tokens_before(&self, now: NextLoadEvent) -> u64 {
         let elapsed = now.time.0.saturating_sub(self.begun.0).max(0).unsigned_abs();
         let (due, all) = (u128::from(elapsed) * u128::from(self.tokens), u128::from(self.duration_ms.max(1)));
         let before =
@@ -111,7 +111,7 @@ impl<R> Flight<R> {
 
 /// The next thing that happens to a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
+struct NextLoadEvent {
     time: EventTime,
     phase: Phase,
     number: u64,
@@ -120,23 +120,23 @@ struct Next {
 
 /// A cache and its requests in flight.
 #[derive(Debug)]
-pub(super) struct Load<C: LoadedCache> {
+pub(super) struct CacheLoad<C: LoadedCache> {
     pub(super) cache: C,
     /// The latest moment that came; later than the last arrival where requests wait.
     now: Option<EventTime>,
     /// The number of the next request.
     number: u64,
-    flights: Vec<Option<Flight<C::Request>>>,
+    flights: Vec<Option<LoadedRequest<C::Request>>>,
     free: Vec<usize>,
     /// One entry a request in flight, and some of requests that were preempted.
-    agenda: BinaryHeap<Reverse<Next>>,
+    agenda: BinaryHeap<Reverse<NextLoadEvent>>,
     /// Those that were preempted and wait, the first to go on first.
-    preempted: VecDeque<Flight<C::Request>>,
+    preempted: VecDeque<LoadedRequest<C::Request>>,
     /// Until then, the next token of the one that had its room taken for it, none of them goes on.
     held_up: Option<EventTime>,
 }
 
-impl<C: LoadedCache> Load<C> {
+impl<C: LoadedCache> CacheLoad<C> {
     pub(super) fn new(cache: C) -> Self {
         Self {
             cache,
@@ -176,8 +176,8 @@ impl<C: LoadedCache> Load<C> {
 
     /// Bytes of memory that the requests take, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.flights.capacity() * size_of::<Option<Flight<C::Request>>>()
-            + self.agenda.capacity() * size_of::<Reverse<Next>>()
+        self.flights.capacity() * size_of::<Option<LoadedRequest<C::Request>>>()
+            + self.agenda.capacity() * size_of::<Reverse<NextLoadEvent>>()
     }
 
     /// Whether its counts are ones that a log can come to.
@@ -209,11 +209,11 @@ impl<C: LoadedCache> Load<C> {
             self.end(first.at);
         }
         let tokens = event.output_tokens.unwrap_or(0);
-        self.file(Flight { number: 0, begun: now, duration_ms, tokens, request });
+        self.file(LoadedRequest { number: 0, begun: now, duration_ms, tokens, request });
     }
 
     /// Gives a request the next number and a place.
-    fn file(&mut self, mut flight: Flight<C::Request>) {
+    fn file(&mut self, mut flight: LoadedRequest<C::Request>) {
         flight.number = self.number;
         self.number += 1;
         let at = self.free.pop().unwrap_or_else(|| {
@@ -228,11 +228,11 @@ impl<C: LoadedCache> Load<C> {
     fn schedule(&mut self, at: usize) {
         let Some(flight) = &self.flights[at] else { return };
         let (time, phase) = flight.moment(self.cache.next_token(&flight.request));
-        self.agenda.push(Reverse(Next { time, phase, number: flight.number, at }));
+        self.agenda.push(Reverse(NextLoadEvent { time, phase, number: flight.number, at }));
     }
 
     /// The next thing to happen, without those of requests that were preempted.
-    fn peek(&mut self) -> Option<Next> {
+    fn peek(&mut self) -> Option<NextLoadEvent> {
         while let Some(Reverse(next)) = self.agenda.peek().copied() {
             if self.flights[next.at].as_ref().is_some_and(|flight| flight.number == next.number) {
                 return Some(next);
@@ -242,7 +242,7 @@ impl<C: LoadedCache> Load<C> {
         None
     }
 
-    fn pop(&mut self) -> Option<Next> {
+    fn pop(&mut self) -> Option<NextLoadEvent> {
         let next = self.peek();
         self.agenda.pop();
         next
@@ -296,7 +296,7 @@ impl<C: LoadedCache> Load<C> {
     }
 
     /// Lets a request take the room of its next token, from those that came last where there is no other.
-    fn grow(&mut self, now: Next) {
+    fn grow(&mut self, now: NextLoadEvent) {
         let token = self.flights[now.at].as_ref().and_then(|flight| self.cache.next_token(&flight.request));
         let mut next = None;
         while let Some(flight) = &mut self.flights[now.at] {
@@ -354,8 +354,8 @@ struct LoadImage<'a, C: LoadedCache> {
     cache: &'a C,
     now: Option<EventTime>,
     number: u64,
-    flights: Vec<Flight<C::Request>>,
-    preempted: Vec<Flight<C::Request>>,
+    flights: Vec<LoadedRequest<C::Request>>,
+    preempted: Vec<LoadedRequest<C::Request>>,
     held_up: Option<EventTime>,
 }
 
@@ -364,14 +364,14 @@ struct RestoredLoad<C, R> {
     cache: C,
     now: Option<EventTime>,
     number: u64,
-    flights: Vec<Flight<R>>,
-    preempted: Vec<Flight<R>>,
+    flights: Vec<LoadedRequest<R>>,
+    preempted: Vec<LoadedRequest<R>>,
     held_up: Option<EventTime>,
 }
 
-impl<C: LoadedCache + Serialize> Serialize for Load<C> {
+impl<C: LoadedCache + Serialize> Serialize for CacheLoad<C> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let saved = |flight: &Flight<C::Request>| Flight {
+        let saved = |flight: &LoadedRequest<C::Request>| LoadedRequest {
             number: flight.number,
             begun: flight.begun,
             duration_ms: flight.duration_ms,
@@ -387,7 +387,7 @@ impl<C: LoadedCache + Serialize> Serialize for Load<C> {
     }
 }
 
-impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for Load<C> {
+impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for CacheLoad<C> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let saved = RestoredLoad::<C, C::Saved>::deserialize(deserializer)?;
         let mut load = Self { now: saved.now, held_up: saved.held_up, ..Self::new(saved.cache) };
@@ -396,13 +396,13 @@ impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for Load<C> {
             if flights.len() > MAX_IN_FLIGHT {
                 return Err(serde::de::Error::custom("more requests are in flight than are followed"));
             }
-            for Flight { number, begun, duration_ms, tokens, request } in flights {
+            for LoadedRequest { number, begun, duration_ms, tokens, request } in flights {
                 let request = load.cache.rejoin(request).ok_or_else(|| {
                     serde::de::Error::custom(
                         "a request in flight contradicts the cache: rebuild from the log",
                     )
                 })?;
-                let flight = Flight { number, begun, duration_ms, tokens, request };
+                let flight = LoadedRequest { number, begun, duration_ms, tokens, request };
                 match is_preempted {
                     true => load.preempted.push_back(flight),
                     false => {

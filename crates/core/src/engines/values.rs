@@ -1,6 +1,6 @@
 //! The values that an option of engines may have, and how its type reads and writes them.
 
-use super::hybrid::{Attention, AttentionError, Retention};
+use super::hybrid::{Attention, AttentionError, BlockRetention};
 use super::profile::OverlapMode;
 use super::sglang::WritePolicy;
 use crate::units::capacity::CapacitySpec;
@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 /// The values that an option may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Values {
+pub enum OptionValues {
     /// Whole numbers.
     Count(RangeInclusive<u32>),
     /// Shares of one.
@@ -24,7 +24,7 @@ pub enum Values {
     Text(&'static str),
 }
 
-impl Values {
+impl OptionValues {
     /// Sizes of a cache.
     pub const CAPACITY: Self = Self::Text("a size like \"80GiB\" or pages like \"5000p\"");
 
@@ -45,7 +45,7 @@ impl Values {
     }
 }
 
-impl fmt::Display for Values {
+impl fmt::Display for OptionValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(range) => write!(f, "a whole number from {} to {}", range.start(), range.end()),
@@ -69,8 +69,8 @@ impl fmt::Display for Values {
 
 /// Why a text is no value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// It is not of the [`Values`].
+pub enum UnreadableValue {
+    /// It is not of the [`OptionValues`].
     #[error("not one of the values")]
     NotAllowed,
     /// It has the right shape, and this is wrong with it.
@@ -79,17 +79,17 @@ pub enum Unreadable {
 }
 
 /// A type of an option.
-pub(super) trait Written: Sized {
-    fn read(text: &str) -> Result<Self, Unreadable>;
+pub(super) trait OptionType: Sized {
+    fn read(text: &str) -> Result<Self, UnreadableValue>;
     fn written(&self) -> String;
 }
 
 /// Types that are written as they are shown.
 macro_rules! written_as_shown {
     ($($Type:ty)+) => {$(
-        impl Written for $Type {
-            fn read(text: &str) -> Result<Self, Unreadable> {
-                text.parse().map_err(|_| Unreadable::NotAllowed)
+        impl OptionType for $Type {
+            fn read(text: &str) -> Result<Self, UnreadableValue> {
+                text.parse().map_err(|_| UnreadableValue::NotAllowed)
             }
 
             fn written(&self) -> String {
@@ -99,15 +99,15 @@ macro_rules! written_as_shown {
     )+};
 }
 
-written_as_shown!(u32 Ratio Retention CapacitySpec);
+written_as_shown!(u32 Ratio BlockRetention CapacitySpec);
 
 /// Types with a few named values.
 macro_rules! written_by_name {
     ($($Type:ty)+) => {$(
-        impl Written for $Type {
-            fn read(text: &str) -> Result<Self, Unreadable> {
+        impl OptionType for $Type {
+            fn read(text: &str) -> Result<Self, UnreadableValue> {
                 let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-                known.map(|(_, value)| *value).ok_or(Unreadable::NotAllowed)
+                known.map(|(_, value)| *value).ok_or(UnreadableValue::NotAllowed)
             }
 
             fn written(&self) -> String {
@@ -119,8 +119,8 @@ macro_rules! written_by_name {
 
 written_by_name!(WritePolicy OverlapMode);
 
-impl Written for Attention {
-    fn read(text: &str) -> Result<Self, Unreadable> {
+impl OptionType for Attention {
+    fn read(text: &str) -> Result<Self, UnreadableValue> {
         Ok(text.parse()?)
     }
 
@@ -130,9 +130,9 @@ impl Written for Attention {
 }
 
 /// A span of time in milliseconds.
-impl Written for u64 {
-    fn read(text: &str) -> Result<Self, Unreadable> {
-        duration_ms(text).ok_or(Unreadable::NotAllowed)
+impl OptionType for u64 {
+    fn read(text: &str) -> Result<Self, UnreadableValue> {
+        duration_ms(text).ok_or(UnreadableValue::NotAllowed)
     }
 
     fn written(&self) -> String {
@@ -143,8 +143,8 @@ impl Written for u64 {
     }
 }
 
-impl<T: Written> Written for Option<T> {
-    fn read(text: &str) -> Result<Self, Unreadable> {
+impl<T: OptionType> OptionType for Option<T> {
+    fn read(text: &str) -> Result<Self, UnreadableValue> {
         T::read(text).map(Some)
     }
 

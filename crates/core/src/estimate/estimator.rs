@@ -2,7 +2,7 @@
 
 use crate::estimate::config::PoolConfig;
 use crate::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
@@ -74,7 +74,7 @@ pub struct PoolFigures<'a> {
 
 /// What is asked alongside an estimate.
 #[derive(Debug, Default)]
-struct Answers {
+struct ObserverAnswers {
     measured: Option<MeasuredEstimate>,
     routing: Vec<RouterEstimate>,
     reuse: ReuseEstimates,
@@ -82,7 +82,7 @@ struct Answers {
 
 /// What one window requires.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct WindowReading {
     /// The requirement distribution, one entry per target ratio.
     required: Vec<RequiredCapacity>,
     /// The same as trends follow it.
@@ -93,7 +93,7 @@ pub struct Reading {
 
 impl PoolFigures<'_> {
     /// What one window of this pool requires.
-    pub fn reading(&self, kind: WindowKind, window: &Window<'_>) -> Reading {
+    pub fn reading(&self, kind: WindowKind, window: &Window<'_>) -> WindowReading {
         let required = self.required(&window.tally);
         let pages = |found: &CoverageCapacity| found.pages.map(PageCount);
         let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
@@ -108,7 +108,7 @@ impl PoolFigures<'_> {
             warm_up: self.is_warming_up(kind, window),
             is_timed: true,
         };
-        Reading { required, asked, evidence }
+        WindowReading { required, asked, evidence }
     }
 
     /// The estimate for one window of this pool, with what it requires and where the trends stand then.
@@ -117,12 +117,12 @@ impl PoolFigures<'_> {
         kind: WindowKind,
         window: &Window<'_>,
         status: Status,
-        reading: Reading,
+        reading: WindowReading,
         standing: &Standing,
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let Answers { measured, routing, reuse } = self.answers(window, plan.as_ref());
+        let ObserverAnswers { measured, routing, reuse } = self.answers(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&reading.required);
@@ -206,7 +206,7 @@ impl PoolFigures<'_> {
         &self,
         tally: &Tally,
         required: &[RequiredCapacity],
-        in_flight: Option<&InFlight>,
+        in_flight: Option<&InFlightFigures>,
         act_on: bool,
     ) -> Vec<Recommendation> {
         let basis = RecommendationBasis {
@@ -265,9 +265,9 @@ impl PoolFigures<'_> {
     }
 
     /// What is asked alongside the estimate, where anything is.
-    fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Answers {
+    fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> ObserverAnswers {
         let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
-        let Some((observers, tally)) = self.observers.zip(tally) else { return Answers::default() };
+        let Some((observers, tally)) = self.observers.zip(tally) else { return ObserverAnswers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: &self.config.cache,
@@ -284,7 +284,7 @@ impl PoolFigures<'_> {
             prompts: self.prompts(&window.tally),
             tiers: plan.map(|plan| plan.tiers.as_slice()),
         };
-        Answers {
+        ObserverAnswers {
             measured: observers.measured(&figures, &tally),
             routing: observers.routing(&figures, &tally),
             reuse: observers.reuse(&figures, &tally),
@@ -397,7 +397,7 @@ impl PoolFigures<'_> {
         }
     }
 
-    fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlight> {
+    fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlightFigures> {
         let requests = Distribution::new(tally.overlaps.requests(), 0);
         let pages = Distribution::new(tally.overlaps.pages(), 0);
         let max_pages = pinned(tally).map(|pages| pages.0);
@@ -409,7 +409,7 @@ impl PoolFigures<'_> {
             target_ratio: required.target_ratio,
             coverage: required.coverage.iter().map(with_room).collect(),
         };
-        Some(InFlight {
+        Some(InFlightFigures {
             modelled: self.models_overlap,
             max_requests: requests.max()?,
             max_pages,

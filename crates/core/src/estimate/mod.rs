@@ -24,7 +24,7 @@ use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 pub use crate::sizing::figures::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, InFlight, RequiredCapacity, RequiredInFlight,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, InFlightFigures, RequiredCapacity, RequiredInFlight,
     TheoreticalHits,
 };
 
@@ -121,7 +121,7 @@ pub struct Estimate {
     pub output_reuse_unseen: bool,
     /// What requests met in flight; absent where the log tells no durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightFigures>,
     /// Steps that convergence was judged over; while fewer than configured, nothing has converged.
     #[serde(default)]
     pub trend_windows: u32,

@@ -5,7 +5,7 @@
 
 use super::RestoreError;
 use super::kind::PoolKind;
-use super::live::Live;
+use super::live::LivePool;
 use serde::ser::{Error, Serialize, Serializer};
 use std::fmt;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ pub(super) struct Aside(Box<[u8]>);
 impl Aside {
     /// The state in bytes, once they were read back and found to be the same; `None` where they are not, and where
     /// more is asked of the pool, which a snapshot keeps apart.
-    pub(super) fn of(live: &Live, kind: &PoolKind) -> Option<Self> {
+    pub(super) fn of(live: &LivePool, kind: &PoolKind) -> Option<Self> {
         if live.observers_image().is_some() {
             return None;
         }
@@ -30,8 +30,9 @@ impl Aside {
     ///
     /// # Errors
     /// [`RestoreError`] where the bytes are no longer what they were.
-    pub(super) fn read(&self, kind: &PoolKind) -> Result<Box<Live>, RestoreError> {
-        let mut live: Box<Live> = postcard::from_bytes(&self.0).map_err(|_| RestoreError::Inconsistent)?;
+    pub(super) fn read(&self, kind: &PoolKind) -> Result<Box<LivePool>, RestoreError> {
+        let mut live: Box<LivePool> =
+            postcard::from_bytes(&self.0).map_err(|_| RestoreError::Inconsistent)?;
         live.resume(kind, None)?;
         Ok(live)
     }
@@ -51,15 +52,15 @@ impl fmt::Debug for Aside {
 /// A pool's state, wherever it is.
 pub(super) enum Opened<'a> {
     /// In the pool.
-    Here(&'a Live),
+    Here(&'a LivePool),
     /// Read for this one time.
-    Read(Box<Live>),
+    Read(Box<LivePool>),
 }
 
 impl Deref for Opened<'_> {
-    type Target = Live;
+    type Target = LivePool;
 
-    fn deref(&self) -> &Live {
+    fn deref(&self) -> &LivePool {
         match self {
             Self::Here(live) => live,
             Self::Read(live) => live,
@@ -70,7 +71,7 @@ impl Deref for Opened<'_> {
 /// A pool's state to be written into a snapshot: the same bytes, wherever it is.
 #[derive(Debug)]
 pub(super) enum LiveImage<'a> {
-    Live(&'a Option<Box<Live>>),
+    Live(&'a Option<Box<LivePool>>),
     Aside(&'a Aside),
 }
 
@@ -79,7 +80,7 @@ impl Serialize for LiveImage<'_> {
         match self {
             Self::Live(live) => live.serialize(serializer),
             Self::Aside(aside) => {
-                let live: Box<Live> = postcard::from_bytes(&aside.0).map_err(S::Error::custom)?;
+                let live: Box<LivePool> = postcard::from_bytes(&aside.0).map_err(S::Error::custom)?;
                 serializer.serialize_some(&live)
             }
         }

@@ -1,9 +1,9 @@
 //! What never changes about a pool, and which events fit it.
 
 use super::kind::PoolKind;
-use super::live::{Cache, Live, check_size};
+use super::live::{LivePool, ModelledCache, check_size};
 use super::refusal::Refusal;
-use super::shown::Moment;
+use super::shown::ShownMoment;
 use crate::estimate::estimator::PoolFigures;
 use crate::request::event::{RequestEvent, check_cached_tokens, check_numbers};
 use crate::request::id_scheme::IdScheme;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 /// What never changes about a pool.
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(super) struct PoolIdentity {
     pub(super) name: Box<str>,
     pub(super) partition: i32,
     pub(super) kind: Arc<PoolKind>,
 }
 
-impl Identity {
-    pub(super) fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
+impl PoolIdentity {
+    pub(super) fn page_size(&self, live: Option<&LivePool>) -> Option<PageSize> {
         self.kind.config().cache.page_size.or(live.map(|live| live.cache.page_size))
     }
 
@@ -28,7 +28,7 @@ impl Identity {
     pub(super) fn page_size_for(
         &self,
         event: &RequestEvent<'_>,
-        live: Option<&Live>,
+        live: Option<&LivePool>,
     ) -> Result<PageSize, Refusal> {
         match (self.page_size(live), event.page_size) {
             (Some(expected), Some(found)) if expected != found => {
@@ -39,7 +39,11 @@ impl Identity {
     }
 
     /// The page size of an event that is not too large and does not contradict itself.
-    pub(super) fn check(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
+    pub(super) fn check(
+        &self,
+        event: &RequestEvent<'_>,
+        live: Option<&LivePool>,
+    ) -> Result<PageSize, Refusal> {
         let page_size = self.page_size_for(event, live)?;
         check_numbers(event)?;
         check_size(event, page_size, self.kind.config())?;
@@ -49,9 +53,9 @@ impl Identity {
 
     pub(super) fn figures<'a>(
         &'a self,
-        cache: &'a Cache,
+        cache: &'a ModelledCache,
         rejected_records: u64,
-        at: Moment,
+        at: ShownMoment,
     ) -> PoolFigures<'a> {
         PoolFigures {
             pool: &self.name,

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 /// The pool from its first accepted record on.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Live {
-    pub(super) cache: Cache,
+pub(super) struct LivePool {
+    pub(super) cache: ModelledCache,
     pub(super) windows: WindowSet,
     /// One a kind of window, in the order of the configuration.
     pub(super) trends: Vec<Trend>,
@@ -34,7 +34,7 @@ pub(super) struct Live {
 
 /// The modelled cache and what was seen of it alongside the windows.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Cache {
+pub(super) struct ModelledCache {
     pub(super) page_size: PageSize,
     /// This and the curve follow from the page size and the configuration.
     #[serde(skip)]
@@ -61,7 +61,7 @@ pub(super) struct Cache {
 
 /// What a request met alongside what the engine says of it.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedRequest {
     /// In flight.
     overlap: Option<Overlap>,
     /// Where more is asked.
@@ -95,7 +95,7 @@ fn fresh_trend(config: &PoolConfig) -> Trend {
     Trend::new(requirements, config.tiers.len(), &config.trend, config.min_requests)
 }
 
-impl Cache {
+impl ModelledCache {
     fn new(page_size: PageSize, first_seen: EventTime, kind: &PoolKind) -> Result<Self, PageMismatch> {
         let config = kind.config();
         let mut cache = Self {
@@ -148,7 +148,7 @@ impl Cache {
         index: u64,
         (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
-    ) -> Followed {
+    ) -> FollowedRequest {
         if !self.caches.is_none() {
             self.caches.request(event, self.outcome.reusable_prefix(), &config.cache, self.page_size);
         }
@@ -169,7 +169,10 @@ impl Cache {
             }
             None => self.in_flight.arrive(event, &rules),
         };
-        Followed { overlap, observation: self.observe_questions(event, index, (counted, session), config) }
+        FollowedRequest {
+            overlap,
+            observation: self.observe_questions(event, index, (counted, session), config),
+        }
     }
 
     /// What the last request, the pool's number `index`, adds where more is asked.
@@ -195,14 +198,14 @@ impl Cache {
     }
 }
 
-impl Live {
+impl LivePool {
     pub(super) fn new(
         page_size: PageSize,
         first_seen: EventTime,
         kind: &PoolKind,
     ) -> Result<Self, PageMismatch> {
         let config = kind.config();
-        let cache = Cache::new(page_size, first_seen, kind)?;
+        let cache = ModelledCache::new(page_size, first_seen, kind)?;
         let shape = cache.shape(config);
         Ok(Self {
             cache,
@@ -263,7 +266,7 @@ impl Live {
         number: u64,
         event_time: EventTime,
         arrival: Arrival,
-        followed: Followed,
+        followed: FollowedRequest,
         config: &PoolConfig,
         summary: &mut RequestSummary,
     ) -> bool {

@@ -14,7 +14,7 @@ mod tests;
 pub use kind::PoolKind;
 pub use range::{PoolRange, RangePool};
 pub use refusal::{Refusal, RestoreError};
-pub use shown::Moment;
+pub use shown::ShownMoment;
 
 use crate::engines::bank::{CacheBank, Lane};
 use crate::engines::one_pass::Engine;
@@ -36,11 +36,11 @@ use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use crate::windows::tally::{CountingRules, RequestSummary, Tally};
 use aside::{Aside, LiveImage, Opened};
-use identity::{Identity, id_scheme_for};
+use identity::{PoolIdentity, id_scheme_for};
 use kind::curve_at;
-use live::Live;
+use live::LivePool;
 use serde::{Deserialize, Serialize};
-use shown::{Shown, Trends};
+use shown::{ShownEstimates, Trends};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -70,12 +70,12 @@ pub struct PoolAccess {
 /// pool's windows.
 #[derive(Debug)]
 pub struct Pool {
-    identity: Identity,
+    identity: PoolIdentity,
     rejected_records: u64,
     /// How the page ids are made, from the first accepted record on that names a scheme.
     id_scheme: Option<IdScheme>,
     /// What needs the page size; there from the first accepted record on.
-    live: Option<Box<Live>>,
+    live: Option<Box<LivePool>>,
     /// The same while the pool is put aside.
     aside: Option<Aside>,
 }
@@ -109,7 +109,7 @@ impl<'a> PoolImage<'a> {
 pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
-    live: Option<Box<Live>>,
+    live: Option<Box<LivePool>>,
     #[serde(skip)]
     observers: Option<RestoredObservers>,
     #[serde(skip)]
@@ -144,7 +144,7 @@ impl Pool {
     /// One of many pools of a kind.
     pub fn of_kind(name: impl Into<Box<str>>, partition: i32, kind: Arc<PoolKind>) -> Self {
         Self {
-            identity: Identity { name: name.into(), partition, kind },
+            identity: PoolIdentity { name: name.into(), partition, kind },
             rejected_records: 0,
             id_scheme: None,
             live: None,
@@ -230,7 +230,7 @@ impl Pool {
         let was_live = self.live.is_some();
         let live = match &mut self.live {
             Some(live) => live,
-            fresh @ None => match Live::new(page_size, event.event_time, &self.identity.kind) {
+            fresh @ None => match LivePool::new(page_size, event.event_time, &self.identity.kind) {
                 Ok(live) => fresh.insert(Box::new(live)),
                 Err(mismatch) => {
                     self.rejected_records += 1;
@@ -335,65 +335,65 @@ impl Pool {
     pub fn advance_watermark(
         &mut self,
         watermark: EventTime,
-        at: impl Into<Moment>,
+        at: impl Into<ShownMoment>,
         estimates: &mut Vec<Estimate>,
     ) {
         let Some(live) = &mut self.live else { return };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
-        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Closed(&mut live.trends));
         live.windows.close(watermark, |order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// Publishes everything that holds a request: the end of a trace.
-    pub fn finish(&mut self, at: impl Into<Moment>, estimates: &mut Vec<Estimate>) {
+    pub fn finish(&mut self, at: impl Into<ShownMoment>, estimates: &mut Vec<Estimate>) {
         let Some(live) = &mut self.live else { return };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
-        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Closed(&mut live.trends));
         live.windows.finish(|order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// What is still open, as it stands; changes nothing.
-    pub fn provisional(&self, at: impl Into<Moment>) -> Vec<Estimate> {
+    pub fn provisional(&self, at: impl Into<ShownMoment>) -> Vec<Estimate> {
         let Some(live) = self.opened() else { return Vec::new() };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
-        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Open(&live.trends));
         live.windows.provisional(|order, window| shown.add(order, &window));
         shown.in_order().collect()
     }
 
     /// `last:N` or `all`, whichever this is, as it stands; `None` where it is not among the windows or holds no request.
     /// Changes nothing, and answers no question asked alongside, so that it can be looked at often.
-    pub fn counted_so_far(&self, kind: WindowKind, at: impl Into<Moment>) -> Option<Estimate> {
+    pub fn counted_so_far(&self, kind: WindowKind, at: impl Into<ShownMoment>) -> Option<Estimate> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         let order = figures.config.windows.iter().position(|window| *window == kind)?;
         let figures = PoolFigures { observers: None, ..figures };
-        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Open(&live.trends));
         shown.add(order, &live.windows.counted_so_far(order)?);
         shown.in_order().next()
     }
 
     /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for
     /// logs whose times say nothing, where no publishing interval does it.
-    pub fn take_reading(&mut self, at: impl Into<Moment>) {
+    pub fn take_reading(&mut self, at: impl Into<ShownMoment>) {
         let Some(live) = &mut self.live else { return };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
-        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Closed(&mut live.trends));
         live.windows.show_sliding(|order, window| shown.read(order, &window));
     }
 
     /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs per token, without
     /// answers to further questions; empty where `all` is not among the windows.
-    pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
+    pub fn at_further_costs(&self, at: impl Into<ShownMoment>) -> Vec<(f64, Estimate)> {
         let Some(live) = &self.live else { return Vec::new() };
         let at = at.into();
         let costs = self.identity.kind.config().further_costs.iter();
         costs.filter_map(|cost| Some((*cost, self.at_cost(live, *cost, at)?))).collect()
     }
 
-    fn at_cost(&self, live: &Live, cost: f64, at: Moment) -> Option<Estimate> {
+    fn at_cost(&self, live: &LivePool, cost: f64, at: ShownMoment) -> Option<Estimate> {
         let config = self.identity.kind.config();
         let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
         let curve = curve_at(config, page_bytes);
@@ -404,7 +404,12 @@ impl Pool {
 
     /// The estimate since the start as [`Pool::finish`] would give it of other counts than the pool's, of `fewer`
     /// distinct pages; `None` where `all` is not among the windows.
-    pub fn estimate_of(&self, counts: &Tally, fewer: PageCount, at: impl Into<Moment>) -> Option<Estimate> {
+    pub fn estimate_of(
+        &self,
+        counts: &Tally,
+        fewer: PageCount,
+        at: impl Into<ShownMoment>,
+    ) -> Option<Estimate> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         let accumulated_pages = PageCount(figures.accumulated_pages.0.saturating_sub(fewer.0));
@@ -414,13 +419,13 @@ impl Pool {
     /// The estimate since the start with other figures and counts.
     fn shown_since_start(
         &self,
-        live: &Live,
+        live: &LivePool,
         figures: PoolFigures<'_>,
         counts: impl Fn(&Tally) -> Tally,
     ) -> Option<Estimate> {
         // Trends follow the pool's own counts, and no cost changes them.
         let mut trends = live.trends.clone();
-        let mut shown = Shown::new(figures, Trends::Closed(&mut trends));
+        let mut shown = ShownEstimates::new(figures, Trends::Closed(&mut trends));
         live.windows.provisional(|order, mut window| {
             if figures.config.windows.get(order) == Some(&WindowKind::All) {
                 window.tally = Cow::Owned(counts(&window.tally));
@@ -473,7 +478,11 @@ impl Pool {
     }
 
     /// The curve since the start at one capacity; `None` where there is no [`Pool::found_since_start`].
-    pub fn point_since_start(&self, capacity: &CapacitySpec, at: impl Into<Moment>) -> Option<CapacityPoint> {
+    pub fn point_since_start(
+        &self,
+        capacity: &CapacitySpec,
+        at: impl Into<ShownMoment>,
+    ) -> Option<CapacityPoint> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         figures.points_at(std::slice::from_ref(capacity), self.counted_since_start()?, None).pop()

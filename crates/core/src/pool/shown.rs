@@ -9,7 +9,7 @@ use crate::windows::missing::MissingRecords;
 
 /// At which point of the log windows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct ShownMoment {
     /// The offset after the last record observed in the partition: estimates are functions of the
     /// records before it.
     pub next_offset: Offset,
@@ -17,7 +17,7 @@ pub struct Moment {
     pub missing: MissingRecords,
 }
 
-impl From<Offset> for Moment {
+impl From<Offset> for ShownMoment {
     /// Nothing is missing.
     fn from(next_offset: Offset) -> Self {
         Self { next_offset, missing: MissingRecords::default() }
@@ -33,14 +33,14 @@ pub(super) enum Trends<'a> {
 }
 
 /// Estimates under way.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownEstimates<'a> {
     figures: PoolFigures<'a>,
     trends: Trends<'a>,
     /// With the index of the window's kind in the configuration.
     estimates: Vec<(usize, Estimate)>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownEstimates<'a> {
     pub(super) fn new(figures: PoolFigures<'a>, trends: Trends<'a>) -> Self {
         Self { figures, trends, estimates: Vec::new() }
     }

@@ -58,7 +58,7 @@ impl LoggedRun {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LoggedRequest {
+pub(crate) struct NumberedRequest {
     /// Its number in the pool.
     pub number: u64,
     /// The latest event time as it came.
@@ -69,7 +69,7 @@ pub(crate) struct LoggedRequest {
     pub new_pages: u32,
 }
 
-impl LoggedRequest {
+impl NumberedRequest {
     fn is_sound(&self) -> bool {
         is_countable(self.number) && is_countable(self.distinct)
     }
@@ -78,13 +78,13 @@ impl LoggedRequest {
 /// One request with its runs, as windows keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRuns {
-    request: LoggedRequest,
+    request: NumberedRequest,
     runs: Vec<LoggedRun>,
 }
 
 impl RequestRuns {
     /// A request with its runs.
-    pub(crate) fn of(request: LoggedRequest, outcome: &Outcome) -> Self {
+    pub(crate) fn of(request: NumberedRequest, outcome: &Outcome) -> Self {
         Self { request, runs: runs(outcome, request.number).collect() }
     }
 }
@@ -107,7 +107,7 @@ fn window_runs() -> usize {
 /// Requests with their runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLog {
-    requests: Vec<LoggedRequest>,
+    requests: Vec<NumberedRequest>,
     /// Where each request's runs end.
     ends: Vec<u32>,
     runs: Vec<LoggedRun>,
@@ -120,11 +120,11 @@ pub struct RunLog {
 
 impl RunLog {
     /// Adds the pool's request of this number.
-    pub(crate) fn observe(&mut self, request: LoggedRequest, outcome: &Outcome) {
+    pub(crate) fn observe(&mut self, request: NumberedRequest, outcome: &Outcome) {
         self.push(request, runs(outcome, request.number));
     }
 
-    fn push(&mut self, request: LoggedRequest, runs: impl Iterator<Item = LoggedRun>) {
+    fn push(&mut self, request: NumberedRequest, runs: impl Iterator<Item = LoggedRun>) {
         if self.is_full {
             return;
         }
@@ -138,7 +138,7 @@ impl RunLog {
     }
 
     /// The requests with their runs, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (LoggedRequest, &[LoggedRun])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NumberedRequest, &[LoggedRun])> {
         let mut begin = 0;
         self.requests.iter().zip(&self.ends).map(move |(request, end)| {
             let runs = &self.runs[begin..*end as usize];
@@ -195,12 +195,12 @@ impl Counter for RunLog {
             |ends: &[u32]| ends.is_sorted() && ends.last().copied().unwrap_or(0) as usize == self.runs.len();
         self.ends.len() == self.requests.len()
             && ends(&self.ends)
-            && self.requests.iter().all(LoggedRequest::is_sound)
+            && self.requests.iter().all(NumberedRequest::is_sound)
             && self.runs.iter().all(LoggedRun::is_sound)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.requests.capacity() * (size_of::<LoggedRequest>() + size_of::<u32>())
+        self.requests.capacity() * (size_of::<NumberedRequest>() + size_of::<u32>())
             + self.runs.capacity() * size_of::<LoggedRun>()
     }
 }

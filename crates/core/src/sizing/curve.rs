@@ -8,7 +8,7 @@ use crate::units::{PageBytes, PageCount, PageSize};
 /// The capacities of one pool, in pages, ascending, and which of them can be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Curve {
-    points: Vec<Point>,
+    points: Vec<CountedPoint>,
     thresholds: Vec<u64>,
     counting: Counting,
     sample_rate: Ratio,
@@ -16,7 +16,7 @@ pub struct Curve {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Point {
+struct CountedPoint {
     label: Option<String>,
     pages: PageCount,
 }
@@ -85,9 +85,9 @@ impl Curve {
         sample_rate: Ratio,
     ) -> Self {
         let place = |spec: &CapacitySpec| {
-            spec.pages(page_bytes).map(|pages| Point { label: spec.label.clone(), pages })
+            spec.pages(page_bytes).map(|pages| CountedPoint { label: spec.label.clone(), pages })
         };
-        let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
+        let mut points: Vec<CountedPoint> = specs.iter().filter_map(place).collect();
         points.sort_by_key(|point| point.pages);
         let followed = points.iter().map(|point| sample_rate.share_of(point.pages.0));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
@@ -150,7 +150,7 @@ impl Curve {
         holding.max(rising).min(self.points.len())
     }
 
-    fn point(&self, point: &Point, hits: Option<u64>, accesses: Accesses) -> CapacityPoint {
+    fn point(&self, point: &CountedPoint, hits: Option<u64>, accesses: Accesses) -> CapacityPoint {
         // Needs never decrease along a prefix, so page hits and prefix hits are the same pages.
         let scaled = hits.map(|hits| self.sample_rate.whole_of(hits));
         let rate = hits.map(|hits| share(hits, accesses.all));

@@ -161,13 +161,13 @@ impl HitCurve for FoundCurve<'_> {
 
 /// One of the three multisets.
 #[derive(Clone, Copy)]
-enum Part {
+enum CurvePart {
     Flat,
     Begins,
     Ends,
 }
 
-impl Part {
+impl CurvePart {
     fn of(self, found: &mut FoundPages) -> &mut Needs {
         match self {
             Self::Flat => &mut found.flat,
@@ -179,16 +179,16 @@ impl Part {
 
 impl FoundRun {
     /// Names the entries that stand for this run: two at most for the steps that engines have.
-    fn spread(&self, mut entry: impl FnMut(Part, Need, u32)) {
+    fn spread(&self, mut entry: impl FnMut(CurvePart, Need, u32)) {
         match self.step {
-            0 => entry(Part::Flat, self.need, self.pages),
-            _ if self.pages == 1 => entry(Part::Flat, self.need, 1),
+            0 => entry(CurvePart::Flat, self.need, self.pages),
+            _ if self.pages == 1 => entry(CurvePart::Flat, self.need, 1),
             1 => {
-                entry(Part::Begins, self.need, 1);
-                entry(Part::Ends, self.need.saturating_add(u64::from(self.pages)), 1);
+                entry(CurvePart::Begins, self.need, 1);
+                entry(CurvePart::Ends, self.need.saturating_add(u64::from(self.pages)), 1);
             }
             step => (0..self.pages).for_each(|page| {
-                entry(Part::Flat, self.need.saturating_add(u64::from(page) * u64::from(step)), 1);
+                entry(CurvePart::Flat, self.need.saturating_add(u64::from(page) * u64::from(step)), 1);
             }),
         }
     }

@@ -66,7 +66,7 @@ pub struct CoverageCapacity {
 /// What other requests in flight held as the window's requests arrived: pages that a live engine cannot
 /// evict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InFlight {
+pub struct InFlightFigures {
     /// Requirements and hits are those of requests that overlap: what these hold is counted in them. Else they are those of
     /// one request after another, and what others hold is room to be added.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -88,7 +88,7 @@ pub struct InFlight {
     pub required: Vec<RequiredInFlight>,
 }
 
-impl InFlight {
+impl InFlightFigures {
     /// Pages by which a requirement has to grow; none where it counts them, absent beyond the tracked bound.
     pub fn room(&self) -> Option<u64> {
         if self.modelled { Some(0) } else { self.max_pages }

@@ -11,7 +11,7 @@
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
 
-use crate::sizing::figures::{CapacityPoint, CoverageCapacity, InFlight, RequiredCapacity, is_false};
+use crate::sizing::figures::{CapacityPoint, CoverageCapacity, InFlightFigures, RequiredCapacity, is_false};
 use crate::sizing::tiers::Settled;
 use crate::units::ratio::{Ratio, percentile};
 use crate::units::{PageBytes, PageCount};
@@ -93,7 +93,7 @@ pub struct Recommendation {
 #[derive(Debug, Clone, Copy)]
 pub struct RecommendationBasis<'a> {
     /// What requests met in flight; absent where the log says no durations.
-    pub in_flight: Option<&'a InFlight>,
+    pub in_flight: Option<&'a InFlightFigures>,
     /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// Requests of the window.
@@ -148,7 +148,7 @@ impl RecommendationBasis<'_> {
             pages,
             bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
             required_pages: own.pages,
-            in_flight_pages: in_flight.and_then(InFlight::room),
+            in_flight_pages: in_flight.and_then(InFlightFigures::room),
             hit_rate: None,
             hit_rate_tokens: None,
             relative_prefill_throughput: None,
@@ -266,9 +266,9 @@ mod tests {
         RequiredCapacity { target_ratio, mean_pages: None, max_pages: None, coverage }
     }
 
-    fn in_flight(max_pages: Option<u64>) -> InFlight {
+    fn in_flight(max_pages: Option<u64>) -> InFlightFigures {
         let (max_bytes, mean_pages, p99_pages) = (None, None, None);
-        InFlight {
+        InFlightFigures {
             modelled: false,
             max_requests: 3,
             max_pages,
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn where_overlap_is_modelled_the_requirement_is_what_is_recommended() {
         let required = [required("1", vec![covered("0.99", Some(100))])];
-        let modelled = |max_pages| InFlight { modelled: true, ..in_flight(max_pages) };
+        let modelled = |max_pages| InFlightFigures { modelled: true, ..in_flight(max_pages) };
         for max_pages in [Some(40), None] {
             let basis = RecommendationBasis { in_flight: Some(&modelled(max_pages)), ..BASIS };
             let found = &recommend(&required, &basis)[0];

@@ -7,10 +7,10 @@ use super::arena::Arena;
 use super::flight::{HELD, is_owner};
 use super::ids::{Place, ROOT, SegmentId, Slot};
 use super::regions::{NONE, Region};
-use super::segment_labels::{Label, SegmentLabels};
+use super::segment_labels::{SegmentLabel, SegmentLabels};
 use super::slots::Slots;
 use super::tree::{Segment, Tree};
-use crate::units::packed::{self, ConcatenatedSlices, DerivedArray, Grouped};
+use crate::units::packed::{self, ConcatenatedSlices, DerivedArray, GroupedArray};
 use crate::units::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
@@ -26,7 +26,7 @@ const GROUP: u32 = 1 << 12;
 /// A segment: its label and what it hangs below.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct Span {
+struct SegmentSpan {
     /// Where its ids begin; of a label in pieces, the first piece's.
     start: u32,
     /// None for the root and for a free place.
@@ -40,7 +40,7 @@ struct Span {
 /// Pages of a segment that another slot touched than the pages above: from `begin` on.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct Change {
+struct TouchChange {
     segment: SegmentId,
     begin: u32,
     slot: Slot,
@@ -62,10 +62,10 @@ pub(super) struct Arrays {
     #[serde(deserialize_with = "Arena::from_packed")]
     labels: Arena,
     #[serde(with = "packed")]
-    spans: Vec<Span>,
+    spans: Vec<SegmentSpan>,
     /// In order of segment and page.
     #[serde(with = "packed")]
-    changes: Vec<Change>,
+    changes: Vec<TouchChange>,
     #[serde(with = "packed")]
     free: Vec<SegmentId>,
     garbage: usize,
@@ -94,18 +94,18 @@ fn are_grouped(one: SegmentId, other: SegmentId) -> bool {
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (labels, free, changes) = (&self.labels, &*self.free, self.changes());
-        let same = |one: &Change, other: &Change| are_grouped(one.segment, other.segment);
-        let changes = Grouped { elements: &changes, same };
+        let same = |one: &TouchChange, other: &TouchChange| are_grouped(one.segment, other.segment);
+        let changes = GroupedArray { elements: &changes, same };
         let count = self.segments.len();
         let span = |index: usize, start| {
             let Segment { parent, offset, slot, .. } = self.segments[index];
             let len = self.segments[index].len();
-            Span { start: if len > 0 { start } else { 0 }, len, parent, offset, slot }
+            SegmentSpan { start: if len > 0 { start } else { 0 }, len, parent, offset, slot }
         };
         if labels.arena().len() > WRITTEN_WHOLE {
             let pieces = self.later_pieces();
             let same = |one: &LaterPiece, other: &LaterPiece| are_grouped(one.segment, other.segment);
-            let pieces = Grouped { elements: &pieces, same };
+            let pieces = GroupedArray { elements: &pieces, same };
             let spans = DerivedArray {
                 count,
                 element: |index| span(index, labels.start(self.segments[index].label)),
@@ -127,17 +127,17 @@ impl Serialize for Tree {
             count: size_of::<u64>() * end as usize,
             slices: runs.map(PageIds::as_packed),
         };
-        let pieces = Grouped { elements: &[], same: |_: &LaterPiece, _: &LaterPiece| true };
+        let pieces = GroupedArray { elements: &[], same: |_: &LaterPiece, _: &LaterPiece| true };
         ArraysRef { labels, spans, changes, free, garbage: 0, pieces }.serialize(serializer)
     }
 }
 
 impl Tree {
     /// Where pages of a segment begin that another slot touched than those above.
-    fn changes(&self) -> Vec<Change> {
+    fn changes(&self) -> Vec<TouchChange> {
         let changed = (0..).zip(self.segments.iter()).filter(|(_, segment)| segment.deeper != NONE);
         let changes = changed.flat_map(|(id, segment)| {
-            let change = move |region: &Region| Change {
+            let change = move |region: &Region| TouchChange {
                 segment: SegmentId(id),
                 begin: region.begin,
                 slot: region.slot,
@@ -163,9 +163,9 @@ pub(super) struct ArraysV2 {
     #[serde(deserialize_with = "Arena::from_packed")]
     labels: Arena,
     #[serde(with = "packed")]
-    spans: Vec<Span>,
+    spans: Vec<SegmentSpan>,
     #[serde(with = "packed")]
-    changes: Vec<Change>,
+    changes: Vec<TouchChange>,
     #[serde(with = "packed")]
     free: Vec<SegmentId>,
     garbage: usize,
@@ -208,7 +208,7 @@ impl From<ArraysV1> for Arrays {
         let ArraysV1 { labels, edges, free, garbage } = old;
         let span = |&EdgeV1 { start, len, slot, parent, .. }: &EdgeV1| {
             let offset = edges.get(parent.index()).map_or(0, |parent| parent.len);
-            Span { start, len, parent, offset, slot }
+            SegmentSpan { start, len, parent, offset, slot }
         };
         let (changes, pieces) = (Vec::new(), Vec::new());
         Self { spans: edges.iter().map(span).collect(), labels, changes, free, garbage, pieces }
@@ -220,13 +220,13 @@ impl Arrays {
     pub(super) fn build(self) -> Tree {
         let mut labels = SegmentLabels::of(self.labels, self.garbage);
         let mut pieces = self.pieces.iter().peekable();
-        let segment = |(id, span): (u32, &Span)| {
+        let segment = |(id, span): (u32, &SegmentSpan)| {
             let place = Place { segment: span.parent, pages: span.offset };
             let end = |next: Option<&&LaterPiece>| match next {
                 Some(next) if next.segment.0 == id => next.above,
                 _ => span.len,
             };
-            let mut label = Label::whole(span.start, end(pieces.peek()));
+            let mut label = SegmentLabel::whole(span.start, end(pieces.peek()));
             while let Some(piece) = pieces.next_if(|piece| piece.segment.0 == id) {
                 labels.lengthen_by(&mut label, piece.start, end(pieces.peek()) - piece.above);
             }
@@ -234,7 +234,7 @@ impl Arrays {
         };
         let segments = (0..).zip(&self.spans).map(segment).collect();
         let mut tree = Tree::of(labels, segments, self.free);
-        for Change { segment, begin, slot } in self.changes {
+        for TouchChange { segment, begin, slot } in self.changes {
             let head = tree.segments[segment.index()].deeper;
             tree.segments[segment.index()].deeper = tree.regions.push_bottom(head, slot, begin);
         }
@@ -257,7 +257,8 @@ impl Arrays {
         let pages: u64 = used().map(|span| u64::from(span.len)).sum();
         let free: HashSet<u32> = self.free.iter().map(|id| id.0).collect();
         let is_free = |id: &SegmentId| *id != ROOT && self.spans.get(id.index()).is_some_and(|s| s.len == 0);
-        let root_is_sound = |root: &Span| (root.start, root.len, root.offset, root.parent) == (0, 0, 0, ROOT);
+        let root_is_sound =
+            |root: &SegmentSpan| (root.start, root.len, root.offset, root.parent) == (0, 0, 0, ROOT);
         let counts_are_true = self.spans.first().is_some_and(root_is_sound)
             && pages.checked_add(self.garbage as u64) == Some(self.labels.len() as u64)
             && self.free.iter().all(is_free)
@@ -270,21 +271,21 @@ impl Arrays {
         {
             return false;
         }
-        let parts = Parts::of(self);
+        let parts = OwnerParts::of(self);
         used().all(|span| parts.span_is_sound(span, slots, may_be_held)) && parts.stretches_fit(slots)
     }
 
     /// Whether the changes are in order and lead from newer slots to older ones.
     fn changes_are_sound(&self, slots: &Slots) -> bool {
         let above = |index: usize| {
-            let Change { segment, .. } = self.changes[index];
+            let TouchChange { segment, .. } = self.changes[index];
             match index.checked_sub(1).map(|above| self.changes[above]) {
                 Some(above) if above.segment == segment => Some((above.begin, above.slot)),
                 Some(above) if above.segment.0 > segment.0 => None,
                 _ => self.spans.get(segment.index()).map(|span| (0, span.slot)),
             }
         };
-        let is_sound = |(index, change): (usize, &Change)| {
+        let is_sound = |(index, change): (usize, &TouchChange)| {
             let within = |(begin, slot)| begin < change.begin && change.slot < slot;
             above(index).is_some_and(within)
                 && change.segment != ROOT
@@ -327,14 +328,14 @@ impl Arrays {
 }
 
 /// The segments' parts with one owner each, of arrays whose changes are sound.
-struct Parts<'a> {
-    spans: &'a [Span],
-    changes: &'a [Change],
+struct OwnerParts<'a> {
+    spans: &'a [SegmentSpan],
+    changes: &'a [TouchChange],
     /// For every segment, where its changes begin.
     begins: Vec<u32>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> OwnerParts<'a> {
     fn of(arrays: &'a Arrays) -> Self {
         let Arrays { spans, changes, .. } = arrays;
         let mut begins = vec![0; spans.len() + 1];
@@ -345,7 +346,7 @@ impl<'a> Parts<'a> {
         Self { spans, changes, begins }
     }
 
-    fn span_is_sound(&self, span: &Span, slots: &Slots, may_be_held: bool) -> bool {
+    fn span_is_sound(&self, span: &SegmentSpan, slots: &Slots, may_be_held: bool) -> bool {
         let hangs = match span.parent {
             ROOT => span.offset == 0,
             parent => self.spans.get(parent.index()).is_some_and(|above| {
@@ -357,12 +358,12 @@ impl<'a> Parts<'a> {
     }
 
     /// The changes within one segment.
-    fn changes_of(&self, id: SegmentId) -> &[Change] {
+    fn changes_of(&self, id: SegmentId) -> &[TouchChange] {
         &self.changes[self.begins[id.index()] as usize..self.begins[id.index() + 1] as usize]
     }
 
     /// The part of a segment with one owner that a page lies in.
-    fn part_with(&self, id: SegmentId, page: u32) -> Part {
+    fn part_with(&self, id: SegmentId, page: u32) -> OwnedPart {
         let changes = self.changes_of(id);
         let further = changes.partition_point(|change| change.begin <= page);
         let span = &self.spans[id.index()];
@@ -370,11 +371,11 @@ impl<'a> Parts<'a> {
             Some(last) => (changes[last].slot, changes[last].begin),
             None => (span.slot, 0),
         };
-        Part { slot, begin, end: changes.get(further).map_or(span.len, |next| next.begin) }
+        OwnedPart { slot, begin, end: changes.get(further).map_or(span.len, |next| next.begin) }
     }
 
     /// The part of a segment that a slot owns.
-    fn part_of(&self, id: SegmentId, slot: Slot) -> Option<Part> {
+    fn part_of(&self, id: SegmentId, slot: Slot) -> Option<OwnedPart> {
         let span = self.spans.get(id.index()).filter(|span| span.len > 0)?;
         let changes = self.changes_of(id);
         let page = match span.slot <= slot {
@@ -394,7 +395,7 @@ impl<'a> Parts<'a> {
         for slot in slots.owners() {
             let (mut id, mut pages) = (slots.tail(slot), 0);
             let mut part = self.part_of(id, slot);
-            while let Some(Part { begin, end, .. }) = part {
+            while let Some(OwnedPart { begin, end, .. }) = part {
                 // A line that leads back to itself ends here, for it runs out of parts.
                 if left == 0 {
                     return false;
@@ -422,7 +423,7 @@ impl<'a> Parts<'a> {
 
 /// Pages of a segment that one slot owns.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct OwnedPart {
     slot: Slot,
     begin: u32,
     end: u32,

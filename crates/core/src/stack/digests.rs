@@ -10,7 +10,7 @@
 //! nothing more: what was forgotten is compared id by id, and snapshots leave it out.
 
 use super::ids::SegmentId;
-use super::table::Table;
+use super::table::AppendTable;
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};
@@ -60,7 +60,7 @@ fn digest_of(place: usize, ids: &[[u8; 8]]) -> u64 {
 /// What is known of one segment. A session's own requests share all of it, those of its sub-agents a part; neither
 /// may take the other's place.
 #[derive(Debug, Clone, Copy, Default)]
-struct Shared {
+struct SegmentDigests {
     /// The most ids that a request shared.
     most: Known,
     /// Those of the last request that shared fewer.
@@ -71,19 +71,19 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Digests {
     /// By segment; only up to the last one of which something was ever known.
-    shared: Table<Shared>,
+    shared: AppendTable<SegmentDigests>,
 }
 
 impl Digests {
     pub(super) fn new() -> Self {
-        Self { shared: Table::new() }
+        Self { shared: AppendTable::new() }
     }
 
     /// How many of the ids that follow a segment's first one are known to be the leading ones of `rest`; 0
     /// where nothing is known, whatever they are.
     #[inline]
     pub(super) fn shared(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
-        let Shared { fewer, most } = self.of(id);
+        let SegmentDigests { fewer, most } = self.of(id);
         let mut found = Known::default();
         for known in [fewer, most].into_iter().filter(|known| known.len > 0) {
             let len = known.len as usize;
@@ -103,9 +103,9 @@ impl Digests {
             return;
         }
         while self.shared.len() <= id.index() {
-            self.shared.push(Shared::default());
+            self.shared.push(SegmentDigests::default());
         }
-        let Shared { most, fewer } = &mut self.shared[id.index()];
+        let SegmentDigests { most, fewer } = &mut self.shared[id.index()];
         let base = [*most, *fewer].into_iter().find(|base| base.len as usize == known);
         let grown = base.unwrap_or_default().grown_to(rest);
         *(if grown.len >= most.len { most } else { fewer }) = grown;
@@ -115,15 +115,15 @@ impl Digests {
     pub(super) fn truncate(&mut self, id: SegmentId, pages: u32) {
         // The first page's id is in no digest, so these would be one too many.
         let is_kept = |known: &Known| known.len < pages;
-        let Shared { most, fewer } = self.of(id);
+        let SegmentDigests { most, fewer } = self.of(id);
         if !is_kept(&most) && most.len > 0 {
             let most = Some(fewer).filter(is_kept).unwrap_or_default();
-            self.shared[id.index()] = Shared { most, fewer: Known::default() };
+            self.shared[id.index()] = SegmentDigests { most, fewer: Known::default() };
         }
     }
 
     #[inline]
-    fn of(&self, id: SegmentId) -> Shared {
+    fn of(&self, id: SegmentId) -> SegmentDigests {
         self.shared.get(id.index()).copied().unwrap_or_default()
     }
 

@@ -11,7 +11,7 @@ use crate::units::pages::PageIds;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is written: the newest of [`Image`], and the one before where no requests are followed while they are in flight.
+/// What is written: the newest of [`StackImage`], and the one before where no requests are followed while they are in flight.
 #[derive(Serialize)]
 enum ImageRef<'a> {
     #[allow(dead_code, reason = "the number of the variant is what counts")]
@@ -24,7 +24,7 @@ enum ImageRef<'a> {
     V4(PartsRef<'a>, FlightRef<'a>),
 }
 
-/// [`Parts`] to be written.
+/// [`ImageParts`] to be written.
 #[derive(Serialize)]
 struct PartsRef<'a> {
     config: StackConfig,
@@ -39,12 +39,12 @@ struct PartsRef<'a> {
 ///
 /// A stack of format version 1 began with its order, which was 0 or 1.
 #[derive(Deserialize)]
-pub(super) enum Image {
+pub(super) enum StackImage {
     V1RootFirst(ImageV1),
     V1LeafFirst(ImageV1),
-    V2(Parts<ArraysV2>),
-    V3(Parts<Arrays>),
-    V4(Parts<Arrays>, FlightImage),
+    V2(ImageParts<ArraysV2>),
+    V3(ImageParts<Arrays>),
+    V4(ImageParts<Arrays>, FlightImage),
 }
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ pub(super) struct ImageV1 {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Parts<T> {
+pub(super) struct ImageParts<T> {
     config: StackConfig,
     tree: T,
     slots: Slots,
@@ -70,18 +70,18 @@ pub(super) struct Parts<T> {
 }
 
 impl ImageV1 {
-    fn parts(self, order: Order) -> Parts<Arrays> {
+    fn parts(self, order: Order) -> ImageParts<Arrays> {
         let Self { max_tracked_pages, chain_check, chain_policy, .. } = self;
         let config = StackConfig { order, max_tracked_pages, chain_check, chain_policy };
         let Self { tree, slots, ghosts, requests, accumulated, .. } = self;
-        Parts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
+        ImageParts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
     }
 }
 
-impl Parts<ArraysV2> {
-    fn into_newest(self) -> Parts<Arrays> {
+impl ImageParts<ArraysV2> {
+    fn into_newest(self) -> ImageParts<Arrays> {
         let Self { config, tree, slots, ghosts, requests, accumulated } = self;
-        Parts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
+        ImageParts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
     }
 }
 
@@ -106,18 +106,18 @@ impl Serialize for Stack {
 #[error("the stack's arrays do not fit together")]
 pub(super) struct Inconsistent;
 
-impl TryFrom<Image> for Stack {
+impl TryFrom<StackImage> for Stack {
     type Error = Inconsistent;
 
-    fn try_from(image: Image) -> Result<Self, Inconsistent> {
+    fn try_from(image: StackImage) -> Result<Self, Inconsistent> {
         let (parts, flight) = match image {
-            Image::V1RootFirst(image) => (image.parts(Order::RootFirst), None),
-            Image::V1LeafFirst(image) => (image.parts(Order::LeafFirst), None),
-            Image::V2(parts) => (parts.into_newest(), None),
-            Image::V3(parts) => (parts, None),
-            Image::V4(parts, flight) => (parts, Some(flight)),
+            StackImage::V1RootFirst(image) => (image.parts(Order::RootFirst), None),
+            StackImage::V1LeafFirst(image) => (image.parts(Order::LeafFirst), None),
+            StackImage::V2(parts) => (parts.into_newest(), None),
+            StackImage::V3(parts) => (parts, None),
+            StackImage::V4(parts, flight) => (parts, Some(flight)),
         };
-        let Parts { config, tree, slots, ghosts, requests, accumulated } = parts;
+        let ImageParts { config, tree, slots, ghosts, requests, accumulated } = parts;
         let is_in_order = flight.is_some() || slots.are_in_order();
         if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots, flight.is_some()) || !is_in_order {
             return Err(Inconsistent);

@@ -7,7 +7,7 @@
 //! that are all new waited for that half of its time.
 
 use super::ids::{Place, ROOT, SegmentId};
-use super::keys::{Key, Keys};
+use super::keys::{ChildKey, Keys};
 use super::prefetch::prefetch;
 
 /// Entries of a bucket.
@@ -20,19 +20,19 @@ const MOST_ON_AVERAGE: usize = 3;
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Bucket {
-    keys: [Key; ENTRIES],
+    keys: [ChildKey; ENTRIES],
     /// The segments; the root, which hangs nowhere, where an entry is free.
     ids: [SegmentId; ENTRIES],
     /// Segments that would be here had there been room, and are further on.
     passed: u32,
 }
 
-const EMPTY: Bucket = Bucket { keys: [Key::NONE; ENTRIES], ids: [ROOT; ENTRIES], passed: 0 };
+const EMPTY: Bucket = Bucket { keys: [ChildKey::NONE; ENTRIES], ids: [ROOT; ENTRIES], passed: 0 };
 
 impl Bucket {
     /// The first segment with a key that `is` what is requested.
     #[inline]
-    fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
+    fn find(&self, key: ChildKey, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         let mut entries = equal(&self.keys, key);
         while entries != 0 {
             let id = self.ids[entries.trailing_zeros() as usize];
@@ -61,14 +61,14 @@ fn equal<T: PartialEq + Copy>(values: &[T; ENTRIES], value: T) -> u32 {
 
 /// Segments by what they hang below and their first ids.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct SegmentIndex {
     keys: Keys,
     /// A power of two of them.
     buckets: Vec<Bucket>,
     entries: usize,
 }
 
-impl Index {
+impl SegmentIndex {
     pub(super) fn new() -> Self {
         Self { keys: Keys::random(), buckets: vec![EMPTY], entries: 0 }
     }
@@ -80,20 +80,20 @@ impl Index {
 
     /// By which key a child at `place` is found whose first id is `first`.
     #[inline]
-    pub(super) fn key(&self, place: Place, first: u64) -> Key {
+    pub(super) fn key(&self, place: Place, first: u64) -> ChildKey {
         self.keys.key(place, first)
     }
 
     /// The first id that has a key at a place.
     #[cfg(test)]
-    pub(super) fn first_with(&self, key: Key, place: Place) -> u64 {
+    pub(super) fn first_with(&self, key: ChildKey, place: Place) -> u64 {
         self.keys.first_with(key, place)
     }
 
     /// The first segment found with a key that `is` what is requested. Always in line: a request of one known page does
     /// little else.
     #[inline(always)]
-    pub(super) fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
+    pub(super) fn find(&self, key: ChildKey, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         let bucket = &self.buckets[self.home(key)];
         let found = bucket.find(key, &is);
         if found.is_some() || bucket.passed == 0 { found } else { self.find_further(key, is) }
@@ -101,7 +101,7 @@ impl Index {
 
     /// The same among the segments that were no longer let into the first bucket.
     #[inline(never)]
-    fn find_further(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
+    fn find_further(&self, key: ChildKey, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         for at in self.way(key).skip(1) {
             let bucket = &self.buckets[at];
             let found = bucket.find(key, &is);
@@ -112,15 +112,15 @@ impl Index {
         None
     }
 
-    /// Has brought near what [`Index::find`] and [`Index::insert`] read first.
+    /// Has brought near what [`SegmentIndex::find`] and [`SegmentIndex::insert`] read first.
     #[inline]
-    pub(super) fn prefetch(&self, key: Key) {
+    pub(super) fn prefetch(&self, key: ChildKey) {
         prefetch(&self.buckets[self.home(key)]);
     }
 
     /// Adds a segment that is not in yet.
     #[inline]
-    pub(super) fn insert(&mut self, key: Key, id: SegmentId) {
+    pub(super) fn insert(&mut self, key: ChildKey, id: SegmentId) {
         if self.entries == self.buckets.len() * MOST_ON_AVERAGE {
             self.grow();
         }
@@ -129,7 +129,7 @@ impl Index {
     }
 
     /// Takes a segment out, which is in.
-    pub(super) fn remove(&mut self, key: Key, id: SegmentId) {
+    pub(super) fn remove(&mut self, key: ChildKey, id: SegmentId) {
         self.entries -= 1;
         for at in self.way(key) {
             let bucket = &mut self.buckets[at];
@@ -148,19 +148,19 @@ impl Index {
 
     /// The bucket where a key is looked for first.
     #[inline]
-    fn home(&self, key: Key) -> usize {
+    fn home(&self, key: ChildKey) -> usize {
         self.keys.hash(key) as usize & (self.buckets.len() - 1)
     }
 
     /// All buckets, in the order in which a key is looked for in them.
     #[inline]
-    fn way(&self, key: Key) -> impl Iterator<Item = usize> + use<> {
+    fn way(&self, key: ChildKey) -> impl Iterator<Item = usize> + use<> {
         let (home, count) = (self.home(key), self.buckets.len());
         (0..count).map(move |step| (home + step) & (count - 1))
     }
 
     #[inline]
-    fn put(&mut self, key: Key, id: SegmentId) {
+    fn put(&mut self, key: ChildKey, id: SegmentId) {
         for at in self.way(key) {
             let bucket = &mut self.buckets[at];
             if let Some(entry) = bucket.entry_of(ROOT) {
@@ -198,7 +198,7 @@ mod tests {
         /// Several segments may have one key, and many a first bucket.
         #[test]
         fn an_index_equals_a_map(steps in prop::collection::vec((0u64..40, 1u32..60, 0u8..4), 0..400)) {
-            let mut index = Index::new();
+            let mut index = SegmentIndex::new();
             let mut model: HashMap<u32, u64> = HashMap::new();
             for (first, id, action) in steps {
                 match (action, model.get(&id).copied()) {
@@ -230,10 +230,10 @@ mod tests {
     /// ends it.
     #[test]
     fn a_search_ends_where_every_bucket_was_passed() {
-        let mut index = Index::new();
+        let mut index = SegmentIndex::new();
         (1..=5).for_each(|id| index.insert(index.key(below(0), 0), SegmentId(id)));
         assert_eq!(index.buckets.len(), 2);
-        let home = |index: &Index, first: u64| index.home(index.key(below(0), first));
+        let home = |index: &SegmentIndex, first: u64| index.home(index.key(below(0), first));
         let other =
             (1..).find(|first| home(&index, *first) != home(&index, 0)).expect("keys of both buckets");
         index.insert(index.key(below(0), 0), SegmentId(6));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_segment_costs_43_bytes_at_most_and_few_are_far_from_home() {
-        let mut index = Index::new();
+        let mut index = SegmentIndex::new();
         for id in 1..=MOST_ON_AVERAGE as u32 * (1 << 15) {
             index.insert(index.key(below(id % 1000), u64::from(id)), SegmentId(id));
             assert!(index.entries <= 3 || index.memory_bytes() <= 43 * index.entries);

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 /// What says, with the place, which child of it this is: no two first ids have the same key at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
-pub(super) struct Key(u64);
+pub(super) struct ChildKey(u64);
 
 /// How keys are made in one tree. Nothing that leaves the tree depends on it, so it is another one in each: who makes
 /// ids does not know which of them meet in the index.
@@ -20,7 +20,7 @@ pub(super) struct Keys {
     hasher: FixedState,
 }
 
-impl Key {
+impl ChildKey {
     /// Of no child in particular.
     pub(super) const NONE: Self = Self(0);
 }
@@ -33,20 +33,20 @@ impl Keys {
 
     /// The key of the child at `place` whose first id is `first`.
     #[inline]
-    pub(super) fn key(&self, place: Place, first: u64) -> Key {
+    pub(super) fn key(&self, place: Place, first: u64) -> ChildKey {
         let place = u64::from(place.segment.0) << 32 | u64::from(place.pages);
-        Key(first ^ place.wrapping_mul(self.odd))
+        ChildKey(first ^ place.wrapping_mul(self.odd))
     }
 
     /// The first id that has a key at a place.
     #[cfg(test)]
-    pub(super) fn first_with(&self, key: Key, place: Place) -> u64 {
+    pub(super) fn first_with(&self, key: ChildKey, place: Place) -> u64 {
         self.key(place, key.0).0
     }
 
     /// Where in the index a key is.
     #[inline]
-    pub(super) fn hash(&self, key: Key) -> u64 {
+    pub(super) fn hash(&self, key: ChildKey) -> u64 {
         self.hasher.hash_one(key.0)
     }
 }

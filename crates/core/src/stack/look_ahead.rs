@@ -8,7 +8,7 @@
 
 use super::Stack;
 use super::ids::{Place, ROOT, SegmentId, TOP};
-use super::keys::Key;
+use super::keys::ChildKey;
 use super::prefetch::{LINE, prefetch};
 use crate::units::pages::{PageIds, Scope};
 
@@ -71,7 +71,7 @@ struct Walker<'a> {
     /// Pages of the request above the next segment.
     at: usize,
     /// By which the index finds the next segment.
-    key: Key,
+    key: ChildKey,
     /// The next segment.
     next: SegmentId,
 }

@@ -6,7 +6,7 @@
 //! has no sum yet. At the end the requests that own them get slots of their own.
 
 use super::ids::{Place, TOP};
-use super::range::{InOrder, Owner, Range, Step};
+use super::range::{InOrder, Range, RangeOwner, RangeStep};
 use super::stretches::Stretches;
 use super::{Access, Stack};
 use crate::request::outcome::{Outcome, Run};
@@ -84,7 +84,7 @@ impl Stack {
     fn resolve_first_touches(
         &mut self,
         merging: &mut Merging,
-        step: &Step,
+        step: &RangeStep,
         extra_need: u64,
         outcome: &mut Outcome,
     ) {
@@ -124,7 +124,7 @@ impl Stack {
     }
 
     /// Remembers where the pages lie that a request touched first.
-    fn note_places(&self, branch: Place, appended: Option<Place>, step: &Step, places: &mut Stretches) {
+    fn note_places(&self, branch: Place, appended: Option<Place>, step: &RangeStep, places: &mut Stretches) {
         let mut begin = step.end.pages - step.first_touches;
         for place in &self.path {
             let is_rest = place.segment == branch.segment;
@@ -141,8 +141,8 @@ impl Stack {
     /// touched.
     fn graft(&mut self, merging: &Merging) {
         let Merging { range, places, first_request, .. } = merging;
-        for Owner { number, pages } in &range.owners {
-            let Step { end, scope, .. } = range.steps[*number as usize];
+        for RangeOwner { number, pages } in &range.owners {
+            let RangeStep { end, scope, .. } = range.steps[*number as usize];
             let end = places.place(end);
             self.take_over_path(end);
             self.slots.push(*pages, end.segment, first_request + u64::from(*number), scope);
@@ -164,7 +164,7 @@ impl Stack {
 
 impl Merging {
     /// Goes to the next request, and writes what it found in its range.
-    fn next_step(&mut self, outcome: &mut Outcome) -> Step {
+    fn next_step(&mut self, outcome: &mut Outcome) -> RangeStep {
         let Self { range, first_request, steps, runs, .. } = self;
         let step = range.steps[*steps];
         *steps += 1;

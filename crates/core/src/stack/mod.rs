@@ -137,7 +137,7 @@ pub struct ChainViolation {
 
 /// The LRU stack of one pool.
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "image::Image")]
+#[serde(try_from = "image::StackImage")]
 pub struct Stack {
     config: StackConfig,
     tree: Tree,

@@ -6,14 +6,14 @@ use crate::units::pages::mix;
 use proptest::prelude::*;
 
 /// A page is its whole prefix.
-pub(crate) type Page = Vec<u64>;
+pub(crate) type NaivePage = Vec<u64>;
 
 /// An LRU stack as a plain list, one page at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct NaiveStack {
     order: Order,
     /// Each page with the number of the request that touched it last, most recent first.
-    pages: Vec<(Page, u64)>,
+    pages: Vec<(NaivePage, u64)>,
     requests: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct NaiveStack {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NaiveRequest {
     /// Its pages in prefix order, each with the request that touched it last before, if any did.
-    pub pages: Vec<(Page, Option<u64>)>,
+    pub pages: Vec<(NaivePage, Option<u64>)>,
     /// Capacity needed for each page of the reusable prefix.
     pub needs: Vec<u64>,
 }
@@ -38,7 +38,7 @@ impl NaiveStack {
 
     pub(crate) fn access(&mut self, ids: &[u64]) -> NaiveRequest {
         let mut request = NaiveRequest::default();
-        let prefixes: Vec<Page> = (1..=ids.len()).map(|end| ids[..end].to_vec()).collect();
+        let prefixes: Vec<NaivePage> = (1..=ids.len()).map(|end| ids[..end].to_vec()).collect();
         for page in &prefixes {
             // Leaf first, the whole request is looked up before any page moves.
             let found = match self.order {
@@ -58,12 +58,12 @@ impl NaiveStack {
     }
 
     /// Pages above this one in the stack, and who touched it last.
-    fn find(&self, page: &Page) -> Option<(u64, u64)> {
+    fn find(&self, page: &NaivePage) -> Option<(u64, u64)> {
         let depth = self.pages.iter().position(|(held, _)| held == page)?;
         Some((depth as u64, self.pages[depth].1))
     }
 
-    fn touch(&mut self, page: &Page) -> Option<(u64, u64)> {
+    fn touch(&mut self, page: &NaivePage) -> Option<(u64, u64)> {
         let found = self.find(page);
         self.pages.retain(|(held, _)| held != page);
         self.pages.insert(0, (page.clone(), self.requests));

@@ -32,11 +32,11 @@ const MIN_BLOCK: usize = 16;
 #[serde(try_from = "Flat")]
 pub struct Needs {
     blocks: Vec<Block>,
-    pending: Vec<Change>,
+    pending: Vec<NeedChange>,
 }
 
 /// A need that came into the multiset (`1`) or left it (`-1`).
-type Change = (u32, i32);
+type NeedChange = (u32, i32);
 
 /// Distinct needs and their counts, while they are put together.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Block {
 
     /// Takes in changes that ascend by need, in one pass over the block and them; `merged` is room for what comes
     /// of it.
-    fn merge_changes(&mut self, changes: &[Change], merged: &mut Pairs) {
+    fn merge_changes(&mut self, changes: &[NeedChange], merged: &mut Pairs) {
         merged.clear_for(self.values.len() + changes.len());
         let mut held = self.values.iter().copied().zip(self.counts.iter().copied()).peekable();
         for same in changes.chunk_by(|a, b| a.0 == b.0) {
@@ -378,7 +378,7 @@ impl Needs {
         };
         self.blocks.capacity() * size_of::<Block>()
             + self.blocks.iter().map(block).sum::<usize>()
-            + self.pending.capacity() * size_of::<Change>()
+            + self.pending.capacity() * size_of::<NeedChange>()
     }
 }
 
@@ -396,7 +396,7 @@ impl Eq for Needs {}
 struct Flat {
     values: Vec<u32>,
     counts: Vec<u64>,
-    pending: Vec<Change>,
+    pending: Vec<NeedChange>,
 }
 
 impl Serialize for Needs {
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_must_have_been_put_in() {
-        let is_sound = |pending: &[Change]| {
+        let is_sound = |pending: &[NeedChange]| {
             let (values, counts) = ((0..300).map(|need| 2 * need).collect(), vec![2; 300]);
             let bytes = postcard::to_allocvec(&Flat { values, counts, pending: pending.into() });
             postcard::from_bytes::<Needs>(&bytes.expect("memory")).expect("in order").is_sound()

@@ -43,13 +43,13 @@ pub enum InOrder {
 #[derive(Debug)]
 pub struct Range {
     pub(super) config: StackConfig,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RangeStep>,
     /// What the requests found among the range's pages, in order; they are numbered from the range's first on.
     pub(super) runs: Vec<Run>,
     /// The pages touched first in the range, with ids, request after request.
     pub(super) ids: Vec<u64>,
     /// The requests that own pages in the end.
-    pub(super) owners: Vec<Owner>,
+    pub(super) owners: Vec<RangeOwner>,
     /// Places in the table of the range's segments.
     pub(super) segments: usize,
     /// Distinct pages touched.
@@ -58,7 +58,7 @@ pub struct Range {
 
 /// One request of a range.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct RangeStep {
     pub(super) scope: Scope,
     /// Distinct pages of the range that requests before this one touched.
     pub(super) above: u64,
@@ -76,7 +76,7 @@ pub(super) struct Step {
 
 /// A request that owns pages at the end of its range.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Owner {
+pub(super) struct RangeOwner {
     /// Its number in the range.
     pub(super) number: u32,
     pub(super) pages: u32,
@@ -90,10 +90,10 @@ impl Range {
 
     /// Bytes of memory held, spare room included.
     pub fn memory_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>()
+        self.steps.capacity() * size_of::<RangeStep>()
             + self.runs.capacity() * size_of::<Run>()
             + self.ids.capacity() * size_of::<u64>()
-            + self.owners.capacity() * size_of::<Owner>()
+            + self.owners.capacity() * size_of::<RangeOwner>()
     }
 }
 
@@ -146,7 +146,7 @@ impl RangeStack {
         range.runs.extend(&outcome.runs);
         range.runs.extend(&outcome.unlooked);
         range.ids.extend(access.pages.from(known).iter());
-        range.steps.push(Step {
+        range.steps.push(RangeStep {
             scope: access.scope,
             above,
             runs: outcome.runs.len() as u32,
@@ -163,7 +163,7 @@ impl RangeStack {
     /// The range of the requests taken.
     pub fn finish(self) -> Range {
         let Self { stack, range, .. } = self;
-        let owner = |slot| Owner {
+        let owner = |slot| RangeOwner {
             // A range has fewer requests than 32 bits count: each keeps a step in memory.
             number: stack.slots.request_number(slot) as u32,
             pages: stack.slots.weight(slot) as u32,
@@ -192,7 +192,7 @@ impl Stack {
     }
 }
 
-impl Step {
+impl RangeStep {
     /// Takes its pages off the range's ids.
     pub(super) fn first_touches<'a>(&self, ids: &'a [u64], taken: &mut usize) -> PageIds<'a> {
         let from = *taken;

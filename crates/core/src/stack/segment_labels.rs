@@ -10,7 +10,7 @@ use crate::units::pages::{PageIds, shared_near};
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Label {
+pub(super) struct SegmentLabel {
     /// First id in the arena; of a label in pieces, its first piece in the table.
     at: u32,
     /// Pieces; none where the label is whole.
@@ -19,7 +19,7 @@ pub(super) struct Label {
     len: u32,
 }
 
-impl Label {
+impl SegmentLabel {
     /// No pages.
     pub(super) const EMPTY: Self = Self { at: 0, pieces: 0, len: 0 };
 
@@ -35,7 +35,7 @@ impl Label {
 
 /// Ids of a label that lie one after another.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct LabelPiece {
     /// First id in the arena.
     start: u32,
     /// Pages of the label above.
@@ -47,7 +47,7 @@ struct Piece {
 pub(super) struct SegmentLabels {
     ids: Arena,
     /// Each label's pieces lie side by side, in a row of a power of two of them.
-    pieces: Vec<Piece>,
+    pieces: Vec<LabelPiece>,
     /// Rows that are free, by the logarithm of their size, up to the largest that ever was.
     free: Vec<Vec<u32>>,
     /// Ids in the arena of no label.
@@ -71,25 +71,25 @@ impl SegmentLabels {
     }
 
     /// Where a label's ids begin in the arena.
-    pub(super) fn start(&self, label: Label) -> u32 {
+    pub(super) fn start(&self, label: SegmentLabel) -> u32 {
         if label.pieces == 0 { label.at } else { self.pieces[label.at as usize].start }
     }
 
     /// The pieces of a label but the first: where each begins, and how many pages lie above.
-    pub(super) fn later_pieces(&self, label: Label) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(super) fn later_pieces(&self, label: SegmentLabel) -> impl Iterator<Item = (u32, u32)> + '_ {
         let later = if label.pieces == 0 { &[] } else { &self.pieces(label)[1..] };
         later.iter().map(|piece| (piece.start, piece.above))
     }
 
     /// The pieces of a label.
     #[inline]
-    fn pieces(&self, label: Label) -> &[Piece] {
+    fn pieces(&self, label: SegmentLabel) -> &[LabelPiece] {
         &self.pieces[label.at as usize..][..label.pieces as usize]
     }
 
     /// The id at a page of a label.
     #[inline]
-    pub(super) fn id(&self, label: Label, page: u32) -> u64 {
+    pub(super) fn id(&self, label: SegmentLabel, page: u32) -> u64 {
         debug_assert!(page < label.len, "a page of the label");
         self.ids.id(self.place(label, page))
     }
@@ -97,29 +97,29 @@ impl SegmentLabels {
     /// Has the first and the last id of a label brought near. A function by itself, so that the way of segments with one
     /// page, which do without, is short.
     #[inline(never)]
-    pub(super) fn prefetch_ends(&self, label: Label) {
+    pub(super) fn prefetch_ends(&self, label: SegmentLabel) {
         self.ids.prefetch(self.place(label, 0));
         self.ids.prefetch(self.place(label, label.len - 1));
     }
 
     /// Has the id at a page of a label brought near.
-    pub(super) fn prefetch(&self, label: Label, page: u32) {
+    pub(super) fn prefetch(&self, label: SegmentLabel, page: u32) {
         self.ids.prefetch(self.place(label, page));
     }
 
     /// Has what says where the last pages of a label lie brought near: where requests leave it, mostly.
-    pub(super) fn prefetch_pieces(&self, label: Label) {
+    pub(super) fn prefetch_pieces(&self, label: SegmentLabel) {
         /// Of labels with more pieces than these hold, some of the search for one is waited for.
         const LINES: usize = 4;
         if label.pieces > 0 {
-            let lines = self.pieces(label).rchunks(LINE / size_of::<Piece>());
+            let lines = self.pieces(label).rchunks(LINE / size_of::<LabelPiece>());
             lines.take(LINES).for_each(|line| prefetch(&line[0]));
         }
     }
 
     /// Where an id lies in the arena.
     #[inline]
-    fn place(&self, label: Label, page: u32) -> u32 {
+    fn place(&self, label: SegmentLabel, page: u32) -> u32 {
         if label.pieces == 0 {
             return label.at + page;
         }
@@ -130,13 +130,13 @@ impl SegmentLabels {
     }
 
     /// The ids of a label from a page on, in as many runs as they lie in.
-    pub(super) fn runs(&self, label: Label, from: u32) -> impl Iterator<Item = PageIds<'_>> + Clone {
+    pub(super) fn runs(&self, label: SegmentLabel, from: u32) -> impl Iterator<Item = PageIds<'_>> + Clone {
         self.spans(label, from).flat_map(|(start, len)| self.ids.runs(start, len))
     }
 
     /// Where the ids of a label from a page on lie: from where on, and how many.
     #[inline]
-    fn spans(&self, label: Label, from: u32) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+    fn spans(&self, label: SegmentLabel, from: u32) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let whole = (label.pieces == 0 && from < label.len).then(|| (label.at + from, label.len - from));
         let pieces = if label.pieces == 0 || from == label.len { &[][..] } else { self.pieces(label) };
         let pieces = &pieces[pieces.partition_point(|piece| piece.above <= from).saturating_sub(1)..];
@@ -158,7 +158,7 @@ impl SegmentLabels {
 
     /// How many pages from `from` on a label shares with `ids`.
     #[inline]
-    pub(super) fn common_prefix(&self, label: Label, from: u32, ids: PageIds<'_>) -> usize {
+    pub(super) fn common_prefix(&self, label: SegmentLabel, from: u32, ids: PageIds<'_>) -> usize {
         let mut shared = 0;
         for (start, len) in self.spans(label, from) {
             let here = self.ids.common_prefix(start, len, ids.from(shared));
@@ -174,7 +174,7 @@ impl SegmentLabels {
     #[inline]
     pub(super) fn common_chained_prefix(
         &self,
-        label: Label,
+        label: SegmentLabel,
         from: u32,
         ids: PageIds<'_>,
         guess: usize,
@@ -184,23 +184,23 @@ impl SegmentLabels {
     }
 
     /// A new label at the arena's end.
-    pub(super) fn add(&mut self, first: u64, rest: PageIds<'_>) -> Label {
-        Label::whole(self.push(first, rest), rest.len() as u32 + 1)
+    pub(super) fn add(&mut self, first: u64, rest: PageIds<'_>) -> SegmentLabel {
+        SegmentLabel::whole(self.push(first, rest), rest.len() as u32 + 1)
     }
 
     /// Adds ids below a label's last one.
-    pub(super) fn lengthen(&mut self, label: &mut Label, first: u64, rest: PageIds<'_>) {
+    pub(super) fn lengthen(&mut self, label: &mut SegmentLabel, first: u64, rest: PageIds<'_>) {
         let start = self.push(first, rest);
         let goes_on = label.len > 0 && self.place(*label, label.len - 1) + 1 == start;
         if !goes_on {
-            self.add_piece(label, Piece { start, above: label.len });
+            self.add_piece(label, LabelPiece { start, above: label.len });
         }
         label.len += rest.len() as u32 + 1;
     }
 
     /// Has a label go on with ids that lie in the arena already.
-    pub(super) fn lengthen_by(&mut self, label: &mut Label, start: u32, pages: u32) {
-        self.add_piece(label, Piece { start, above: label.len });
+    pub(super) fn lengthen_by(&mut self, label: &mut SegmentLabel, start: u32, pages: u32) {
+        self.add_piece(label, LabelPiece { start, above: label.len });
         label.len += pages;
     }
 
@@ -212,11 +212,11 @@ impl SegmentLabels {
         start
     }
 
-    fn add_piece(&mut self, label: &mut Label, piece: Piece) {
+    fn add_piece(&mut self, label: &mut SegmentLabel, piece: LabelPiece) {
         let count = label.pieces as usize;
         if count == 0 {
             let row = self.take_row(1);
-            self.pieces[row as usize] = Piece { start: label.at, above: 0 };
+            self.pieces[row as usize] = LabelPiece { start: label.at, above: 0 };
             (label.at, label.pieces) = (row, 1);
         } else if count > 1 && count.is_power_of_two() {
             let row = self.take_row(count.ilog2() + 1);
@@ -246,12 +246,12 @@ impl SegmentLabels {
         if self.pieces.capacity() - row < more {
             self.pieces.reserve_exact(more.max(row / 8).max(row.min(64)));
         }
-        self.pieces.resize(row + more, Piece { start: 0, above: 0 });
+        self.pieces.resize(row + more, LabelPiece { start: 0, above: 0 });
         row as u32
     }
 
     /// Cuts a label off after `len` pages.
-    pub(super) fn truncate(&mut self, label: &mut Label, len: u32) {
+    pub(super) fn truncate(&mut self, label: &mut SegmentLabel, len: u32) {
         self.garbage += (label.len - len) as usize;
         label.len = len;
         if label.pieces == 0 {
@@ -261,14 +261,14 @@ impl SegmentLabels {
         let kept = self.pieces(*label).partition_point(|piece| piece.above < len) as u32;
         if kept == 0 {
             self.free_row(size, label.at);
-            *label = Label::EMPTY;
+            *label = SegmentLabel::EMPTY;
         } else {
             self.shrink_row(label, kept);
         }
     }
 
     /// Lets go of all pieces but the first `kept`, and of the room that a shorter row has no use for.
-    fn shrink_row(&mut self, label: &mut Label, kept: u32) {
+    fn shrink_row(&mut self, label: &mut SegmentLabel, kept: u32) {
         let (mut size, needed) = (row_size(label.pieces), row_size(kept));
         label.pieces = kept;
         while size > needed {
@@ -284,30 +284,34 @@ impl SegmentLabels {
     }
 
     /// Closes the gaps between the ids of these labels, which are all there are.
-    pub(super) fn collect_garbage<'a>(&mut self, labels: impl Iterator<Item = &'a mut Label>) {
-        let mut whole: Vec<&mut Label> = Vec::new();
-        let mut runs: Vec<Run> = Vec::new();
+    pub(super) fn collect_garbage<'a>(&mut self, labels: impl Iterator<Item = &'a mut SegmentLabel>) {
+        let mut whole: Vec<&mut SegmentLabel> = Vec::new();
+        let mut runs: Vec<IdRun> = Vec::new();
         for label in labels.filter(|label| label.len > 0) {
             if label.pieces == 0 {
-                runs.push(Run { start: label.at, len: label.len, holder: Holder::Label(whole.len() as u32) });
+                runs.push(IdRun {
+                    start: label.at,
+                    len: label.len,
+                    holder: LabelHolder::Label(whole.len() as u32),
+                });
                 whole.push(label);
                 continue;
             }
             let pieces = self.pieces(*label);
             let ends = pieces[1..].iter().map(|next| next.above).chain([label.len]);
-            runs.extend((label.at..).zip(pieces).zip(ends).map(|((index, piece), end)| Run {
+            runs.extend((label.at..).zip(pieces).zip(ends).map(|((index, piece), end)| IdRun {
                 start: piece.start,
                 len: end - piece.above,
-                holder: Holder::Piece(index),
+                holder: LabelHolder::Piece(index),
             }));
         }
         runs.sort_unstable_by_key(|run| run.start);
         let mut end = 0;
-        for Run { start, len, holder } in runs {
+        for IdRun { start, len, holder } in runs {
             self.ids.move_earlier(start, len, end);
             match holder {
-                Holder::Label(index) => whole[index as usize].at = end,
-                Holder::Piece(index) => self.pieces[index as usize].start = end,
+                LabelHolder::Label(index) => whole[index as usize].at = end,
+                LabelHolder::Piece(index) => self.pieces[index as usize].start = end,
             }
             end += len;
         }
@@ -318,18 +322,18 @@ impl SegmentLabels {
     /// Bytes of memory held, spare room included.
     pub(super) fn memory_bytes(&self) -> usize {
         let free: usize = self.free.iter().map(Vec::capacity).sum();
-        self.ids.memory_bytes() + self.pieces.capacity() * size_of::<Piece>() + free * size_of::<u32>()
+        self.ids.memory_bytes() + self.pieces.capacity() * size_of::<LabelPiece>() + free * size_of::<u32>()
     }
 }
 
 /// Ids that lie one after another, and who says where they begin.
-struct Run {
+struct IdRun {
     start: u32,
     len: u32,
-    holder: Holder,
+    holder: LabelHolder,
 }
 
-enum Holder {
+enum LabelHolder {
     Label(u32),
     Piece(u32),
 }
@@ -344,12 +348,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ids(labels: &SegmentLabels, label: Label, from: u32) -> Vec<u64> {
+    fn ids(labels: &SegmentLabels, label: SegmentLabel, from: u32) -> Vec<u64> {
         labels.runs(label, from).flat_map(PageIds::iter).collect()
     }
 
     /// What every label should read as, and that the arena holds nothing else but garbage.
-    fn equals(labels: &SegmentLabels, kept: &[(Label, Vec<u64>)]) -> Result<(), TestCaseError> {
+    fn equals(labels: &SegmentLabels, kept: &[(SegmentLabel, Vec<u64>)]) -> Result<(), TestCaseError> {
         for (label, expected) in kept {
             prop_assert_eq!(label.len() as usize, expected.len());
             for from in [0, label.len() / 2, label.len()] {
@@ -370,7 +374,7 @@ mod tests {
             steps in prop::collection::vec((0usize..8, 0u8..8, 1u32..40), 0..120),
         ) {
             let mut labels = SegmentLabels::default();
-            let mut kept: Vec<(Label, Vec<u64>)> = vec![(Label::EMPTY, Vec::new()); 8];
+            let mut kept: Vec<(SegmentLabel, Vec<u64>)> = vec![(SegmentLabel::EMPTY, Vec::new()); 8];
             let mut next = 0;
             for (which, action, pages) in steps {
                 let (label, model) = &mut kept[which];
@@ -401,7 +405,7 @@ mod tests {
             lengths in prop::collection::vec(1usize..50, 1..12), from in 0u32..20, shared in 0usize..300, guess in 0usize..300,
         ) {
             let mut labels = SegmentLabels::default();
-            let (mut label, mut all) = (Label::EMPTY, Vec::new());
+            let (mut label, mut all) = (SegmentLabel::EMPTY, Vec::new());
             for length in lengths {
                 let new: Vec<u64> = (0..length as u64).map(|page| page + 1000 * all.len() as u64).collect();
                 labels.lengthen(&mut label, new[0], PageIds::from_slice(&new[1..]));
@@ -424,7 +428,7 @@ mod tests {
     #[test]
     fn rows_of_pieces_are_used_again() {
         let mut labels = SegmentLabels::default();
-        let mut kept = [Label::EMPTY; 4];
+        let mut kept = [SegmentLabel::EMPTY; 4];
         for round in 0..1000 {
             let label = &mut kept[round % 4];
             match round / 4 % 50 {

@@ -38,7 +38,7 @@ struct UpperHalf {
 /// What a snapshot keeps of a slot alongside its weight.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, packed(4))]
-struct Owner {
+struct SlotOwner {
     number: u64,
     scope: Scope,
     tail: SegmentId,
@@ -57,7 +57,7 @@ pub(super) struct Taken {
 
 /// All slots in LRU order with sums over their weights.
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Columns")]
+#[serde(try_from = "SlotColumns")]
 pub(super) struct Slots {
     /// All are full but the last, which the next slot is in.
     leaves: Vec<Leaf>,
@@ -84,17 +84,17 @@ pub(super) struct Slots {
 
 /// What a snapshot keeps of the slots; the sums follow from it.
 #[derive(Deserialize)]
-struct Columns {
+struct SlotColumns {
     #[serde(with = "packed")]
     weights: Vec<u32>,
     #[serde(with = "packed")]
-    owners: Vec<Owner>,
+    owners: Vec<SlotOwner>,
 }
 
-impl TryFrom<Columns> for Slots {
+impl TryFrom<SlotColumns> for Slots {
     type Error = &'static str;
 
-    fn try_from(columns: Columns) -> Result<Self, Self::Error> {
+    fn try_from(columns: SlotColumns) -> Result<Self, Self::Error> {
         if columns.weights.len() != columns.owners.len() {
             return Err("every slot has a weight and an owner");
         }
@@ -106,7 +106,7 @@ impl TryFrom<Columns> for Slots {
     }
 }
 
-/// [`Columns`] to be written.
+/// [`SlotColumns`] to be written.
 #[derive(Serialize)]
 struct ColumnsRef<W, O> {
     weights: W,
@@ -119,7 +119,7 @@ impl Serialize for Slots {
         let weights = DerivedArray { count, element: |index: usize| self.weight_at(index) };
         let owner = |index: usize| {
             let slot = Slot(index as u32);
-            Owner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
+            SlotOwner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
         };
         ColumnsRef { weights, owners: DerivedArray { count, element: owner } }.serialize(serializer)
     }

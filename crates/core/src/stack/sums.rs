@@ -10,22 +10,22 @@ const FAN: usize = 16;
 /// Sums of leaves or of lines that lie in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Line([u32; FAN]);
+struct SumLine([u32; FAN]);
 
 /// The sums of the full groups below.
 #[derive(Debug, Default)]
-struct Level {
-    lines: Vec<Line>,
+struct SumLevel {
+    lines: Vec<SumLine>,
     /// What the entries of the last line add up to, while the level above has no entry for it.
     open: u32,
 }
 
-impl Level {
+impl SumLevel {
     /// Adds the next group's sum; returns that of the line if it is full now.
     fn push(&mut self, at: usize, sum: u32) -> Option<u32> {
         if at / FAN == self.lines.len() {
             reserve_in_steps(&mut self.lines);
-            self.lines.push(Line::default());
+            self.lines.push(SumLine::default());
         }
         self.lines[at / FAN].0[at % FAN] = sum;
         // Wraps only on bytes that are no snapshot, which `Slots::is_sound` refuses.
@@ -38,7 +38,7 @@ impl Level {
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     /// The lowest level has an entry a leaf, every further one an entry for each full line below.
-    levels: Vec<Level>,
+    levels: Vec<SumLevel>,
     leaves: usize,
 }
 
@@ -65,7 +65,7 @@ impl Sums {
             let Some(line) = level.push(at, sum) else { return };
             (at, sum) = (at / FAN, line);
         }
-        let mut top = Level::default();
+        let mut top = SumLevel::default();
         top.push(at, sum);
         self.levels.push(top);
     }
@@ -90,14 +90,14 @@ impl Sums {
     /// Bytes of memory held, spare room included.
     pub(super) fn memory_bytes(&self) -> usize {
         let lines: usize = self.levels.iter().map(|level| level.lines.capacity()).sum();
-        lines * size_of::<Line>() + self.levels.capacity() * size_of::<Level>()
+        lines * size_of::<SumLine>() + self.levels.capacity() * size_of::<SumLevel>()
     }
 }
 
 /// For every number of entries of a line, all ones at those after so many. No entry has the same in all of these: the
 /// compiler would leave that one out, and make no vectors of the others.
-const FROM: [Line; FAN + 1] = {
-    let mut masks = [Line([0; FAN]); FAN + 1];
+const FROM: [SumLine; FAN + 1] = {
+    let mut masks = [SumLine([0; FAN]); FAN + 1];
     let mut at = 0;
     while at < FAN * FAN {
         masks[at / FAN].0[at % FAN] = if at % FAN >= at / FAN { u32::MAX } else { 0 };

@@ -11,12 +11,12 @@ const CHUNK: usize = 1024;
 
 /// A table of elements that are added at its end and never taken away.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(super) struct AppendTable<T> {
     /// All are full but the last. The first grows as a vector does, so that a small table takes little room.
     chunks: Vec<Vec<T>>,
 }
 
-impl<T> Table<T> {
+impl<T> AppendTable<T> {
     pub(super) fn new() -> Self {
         Self { chunks: Vec::new() }
     }
@@ -75,7 +75,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> FromIterator<T> for Table<T> {
+impl<T> FromIterator<T> for AppendTable<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut table = Self::new();
         values.into_iter().for_each(|value| table.push(value));
@@ -83,7 +83,7 @@ impl<T> FromIterator<T> for Table<T> {
     }
 }
 
-impl<T> Index<usize> for Table<T> {
+impl<T> Index<usize> for AppendTable<T> {
     type Output = T;
 
     #[inline]
@@ -92,7 +92,7 @@ impl<T> Index<usize> for Table<T> {
     }
 }
 
-impl<T> IndexMut<usize> for Table<T> {
+impl<T> IndexMut<usize> for AppendTable<T> {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index / CHUNK][index % CHUNK]
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn elements_stay_where_they_are_and_in_order() {
-        let mut table: Table<usize> = (0..CHUNK).collect();
+        let mut table: AppendTable<usize> = (0..CHUNK).collect();
         let first: *const usize = &table[0];
         for value in CHUNK..3 * CHUNK + 5 {
             table.push(value);
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn a_small_table_takes_little_room() {
-        let table: Table<u64> = (0..3).collect();
+        let table: AppendTable<u64> = (0..3).collect();
         assert!(table.memory_bytes() < 500, "{} bytes", table.memory_bytes());
-        let table: Table<u64> = (0..100_000).collect();
+        let table: AppendTable<u64> = (0..100_000).collect();
         assert!(table.memory_bytes() < 100_000 * 8 * 102 / 100, "{} bytes", table.memory_bytes());
     }
 }

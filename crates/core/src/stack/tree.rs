@@ -11,13 +11,13 @@
 
 use super::digests::{Digests, SHORTEST};
 use super::ids::{Place, SegmentId, Slot, TOP};
-use super::index::Index;
-use super::keys::Key;
+use super::index::SegmentIndex;
+use super::keys::ChildKey;
 use super::prefetch::{LINE, LINES_AHEAD, prefetch};
 use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
-use super::segment_labels::{Label, SegmentLabels};
-use super::table::Table;
+use super::segment_labels::{SegmentLabel, SegmentLabels};
+use super::table::AppendTable;
 use crate::units::pages::{PageIds, first_probe};
 
 /// Pages one below the other.
@@ -25,7 +25,7 @@ use crate::units::pages::{PageIds, first_probe};
 #[repr(align(32))]
 pub(super) struct Segment {
     /// The pages' ids; none for the root and for a free place.
-    pub(super) label: Label,
+    pub(super) label: SegmentLabel,
     /// The segment this one hangs in, and how many of its pages lie above.
     pub(super) parent: SegmentId,
     pub(super) offset: u32,
@@ -38,7 +38,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    pub(super) fn hanging_at(place: Place, label: Label, slot: Slot) -> Self {
+    pub(super) fn hanging_at(place: Place, label: SegmentLabel, slot: Slot) -> Self {
         let Place { segment: parent, pages: offset } = place;
         Self { label, parent, offset, slot, deeper: NONE, children: 0 }
     }
@@ -58,22 +58,22 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) labels: SegmentLabels,
-    pub(super) segments: Table<Segment>,
+    pub(super) segments: AppendTable<Segment>,
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
-    index: Index,
+    index: SegmentIndex,
     digests: Digests,
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let root = Segment::hanging_at(TOP, Label::EMPTY, Slot(0));
-        Self::of(SegmentLabels::default(), Table::from_iter([root]), Vec::new())
+        let root = Segment::hanging_at(TOP, SegmentLabel::EMPTY, Slot(0));
+        Self::of(SegmentLabels::default(), AppendTable::from_iter([root]), Vec::new())
     }
 
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
-    pub(super) fn of(labels: SegmentLabels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
-        let (regions, index, digests) = (Regions::new(), Index::new(), Digests::new());
+    pub(super) fn of(labels: SegmentLabels, segments: AppendTable<Segment>, free: Vec<SegmentId>) -> Self {
+        let (regions, index, digests) = (Regions::new(), SegmentIndex::new(), Digests::new());
         Self { labels, segments, regions, free, index, digests }
     }
 
@@ -206,20 +206,20 @@ impl Tree {
 
     /// By which key [`Tree::child`] looks for a child; none if the segment has no children. The root has some.
     #[inline]
-    pub(super) fn key_of_child(&self, place: Place, first: u64) -> Option<Key> {
+    pub(super) fn key_of_child(&self, place: Place, first: u64) -> Option<ChildKey> {
         let may_have_children = place == TOP || self.segment(place.segment).children > 0;
         may_have_children.then(|| self.index.key(place, first))
     }
 
     /// Has brought near where the index has a child.
     #[inline]
-    pub(super) fn prefetch_child(&self, key: Key) {
+    pub(super) fn prefetch_child(&self, key: ChildKey) {
         self.index.prefetch(key);
     }
 
     /// The child that [`Tree::child`] would look at first, right or wrong, on its way from memory.
     #[inline]
-    pub(super) fn guess_child(&self, key: Key) -> Option<SegmentId> {
+    pub(super) fn guess_child(&self, key: ChildKey) -> Option<SegmentId> {
         self.index.find(key, |_| true).inspect(|child| prefetch(self.segment(*child)))
     }
 

@@ -85,14 +85,14 @@ impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for Concatenated
 
 /// An array in which elements that are the same in some way are neighbours, each such group in chunks of its own: where
 /// one group grows, the chunks of the others stay what they were. Reads back with [`deserialize`].
-pub struct Grouped<'a, T, F> {
+pub struct GroupedArray<'a, T, F> {
     /// The elements, group after group.
     pub elements: &'a [T],
     /// Whether two neighbours belong to one group.
     pub same: F,
 }
 
-impl<T: Pod, F: Fn(&T, &T) -> bool> Serialize for Grouped<'_, T, F> {
+impl<T: Pod, F: Fn(&T, &T) -> bool> Serialize for GroupedArray<'_, T, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let chunks = || {
             let groups = self.elements.chunk_by(&self.same);
@@ -108,7 +108,7 @@ impl<T: Pod, F: Fn(&T, &T) -> bool> Serialize for Grouped<'_, T, F> {
 
 /// Reads what [`serialize`] wrote.
 pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_seq(Chunks(PhantomData))
+    deserializer.deserialize_seq(PackedChunks(PhantomData))
 }
 
 /// Reads what [`serialize`] wrote and shows it a chunk at a time, for arrays that are kept otherwise.
@@ -131,9 +131,9 @@ impl Serialize for RawBytes<'_> {
     }
 }
 
-struct Chunks<T>(PhantomData<T>);
+struct PackedChunks<T>(PhantomData<T>);
 
-impl<'de, T: Pod> Visitor<'de> for Chunks<T> {
+impl<'de, T: Pod> Visitor<'de> for PackedChunks<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -265,7 +265,7 @@ mod tests {
     fn a_group_that_grows_leaves_the_chunks_of_the_others_as_they_were() {
         let written = |elements: &[u64]| {
             let same = |a: &u64, b: &u64| a / 1000 == b / 1000;
-            let bytes = postcard::to_allocvec(&Grouped { elements, same });
+            let bytes = postcard::to_allocvec(&GroupedArray { elements, same });
             let bytes = bytes.expect("memory");
             let mut chunks = Vec::new();
             let mut reader = postcard::Deserializer::from_bytes(&bytes);

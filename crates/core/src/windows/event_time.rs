@@ -1,6 +1,6 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
-use super::{Extent, Window, reserve_few};
+use super::{Window, WindowBegin, reserve_few};
 use crate::questions::observers::{ObserversImage, SavedWindows};
 use crate::units::{EventTime, is_countable};
 use crate::windows::tally::{RequestSummary, Tally, TallyShape};
@@ -30,7 +30,7 @@ pub(super) struct EventWindows {
 struct Pane {
     /// Starts at `index * advance_ms`.
     index: i64,
-    extent: Extent,
+    extent: WindowBegin,
     /// Its own distinct pages are those last touched before any open pane.
     tally: Tally,
     /// `behind[k]`: pages last touched in the pane `k` before this one; `k` lies below the span.
@@ -74,7 +74,7 @@ impl EventWindows {
         if index.saturating_add(self.span) <= self.closed_end {
             return is_late;
         }
-        let at = self.open_pane(index, Extent::of(summary));
+        let at = self.open_pane(index, WindowBegin::of(summary));
         let pane = &mut self.panes[at];
         let mut unseen = summary.new_pages;
         for touch in &summary.touches {
@@ -92,7 +92,7 @@ impl EventWindows {
     }
 
     /// Position of the pane with this index, opened if need be.
-    fn open_pane(&mut self, index: i64, extent: Extent) -> usize {
+    fn open_pane(&mut self, index: i64, extent: WindowBegin) -> usize {
         let at = self.panes.partition_point(|pane| pane.index < index);
         match self.panes.get_mut(at) {
             Some(pane) if pane.index == index => pane.extent = pane.extent.union(extent),

@@ -47,7 +47,7 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// One of `last:N` and `all`.
-    fn over_offsets(extent: Extent, end_ms: i64, tally: Cow<'a, Tally>) -> Self {
+    fn over_offsets(extent: WindowBegin, end_ms: i64, tally: Cow<'a, Tally>) -> Self {
         Self {
             // All its requests may be ahead of the watermark that it ends at.
             start_ms: extent.earliest.0.min(end_ms),
@@ -61,14 +61,14 @@ impl<'a> Window<'a> {
 
 /// Where a set of requests begins; one definition for panes and for everything since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Extent {
+struct WindowBegin {
     /// Number of its first request in the pool.
     first_arrival: u64,
     first_offset: Offset,
     earliest: EventTime,
 }
 
-impl Extent {
+impl WindowBegin {
     fn of(summary: &RequestSummary) -> Self {
         let position = summary.position;
         Self { first_arrival: position.arrival, first_offset: position.offset, earliest: position.event_time }
@@ -85,7 +85,7 @@ impl Extent {
 
 /// One kind of window with its state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Windows {
+enum KindWindows {
     EventTime(EventWindows),
     Last(LastRequests),
     All(Everything),
@@ -95,7 +95,7 @@ enum Windows {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WindowSet {
     /// One entry a configured kind, in that order.
-    kinds: Vec<Windows>,
+    kinds: Vec<KindWindows>,
     allowed_lateness_ms: u64,
     publish_every_ms: u64,
     /// The multiple of the publishing interval at which `last:N` and `all` go out next; none while
@@ -110,13 +110,13 @@ impl WindowSet {
     pub fn new(rules: &WindowRules<'_>, shape: TallyShape) -> Self {
         let state = |kind: &WindowKind| match *kind {
             WindowKind::Tumbling { size_ms } => {
-                Windows::EventTime(EventWindows::new(size_ms, size_ms, rules.grace_ms, shape))
+                KindWindows::EventTime(EventWindows::new(size_ms, size_ms, rules.grace_ms, shape))
             }
             WindowKind::Hopping { size_ms, advance_ms } => {
-                Windows::EventTime(EventWindows::new(size_ms, advance_ms, rules.grace_ms, shape))
+                KindWindows::EventTime(EventWindows::new(size_ms, advance_ms, rules.grace_ms, shape))
             }
-            WindowKind::Last { requests } => Windows::Last(LastRequests::new(requests, shape)),
-            WindowKind::All => Windows::All(Everything::new(shape)),
+            WindowKind::Last { requests } => KindWindows::Last(LastRequests::new(requests, shape)),
+            WindowKind::All => KindWindows::All(Everything::new(shape)),
         };
         Self {
             kinds: rules.kinds.iter().map(state).collect(),
@@ -130,10 +130,10 @@ impl WindowSet {
     /// Whether these windows, read back from a snapshot, are those of the configuration and can go on.
     pub fn are_those_of(&self, rules: &WindowRules<'_>, shape: TallyShape) -> bool {
         let fresh = Self::new(rules, shape);
-        let is_sound = |(windows, fresh): (&Windows, &Windows)| match (windows, fresh) {
-            (Windows::EventTime(windows), Windows::EventTime(fresh)) => windows.are_sound(fresh),
-            (Windows::Last(last), Windows::Last(fresh)) => last.is_sound(fresh, shape),
-            (Windows::All(all), Windows::All(_)) => all.is_sound(shape),
+        let is_sound = |(windows, fresh): (&KindWindows, &KindWindows)| match (windows, fresh) {
+            (KindWindows::EventTime(windows), KindWindows::EventTime(fresh)) => windows.are_sound(fresh),
+            (KindWindows::Last(last), KindWindows::Last(fresh)) => last.is_sound(fresh, shape),
+            (KindWindows::All(all), KindWindows::All(_)) => all.is_sound(shape),
             _ => false,
         };
         (self.allowed_lateness_ms, self.publish_every_ms, self.kinds.len())
@@ -145,9 +145,9 @@ impl WindowSet {
     pub fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
         for windows in &self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.save_observations(image),
-                Windows::Last(last) => last.save_observations(image),
-                Windows::All(all) => all.save_observations(image),
+                KindWindows::EventTime(windows) => windows.save_observations(image),
+                KindWindows::Last(last) => last.save_observations(image),
+                KindWindows::All(all) => all.save_observations(image),
             }
         }
     }
@@ -157,9 +157,9 @@ impl WindowSet {
     pub fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         for windows in &mut self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.take_question_counts(shape, saved),
-                Windows::Last(last) => last.take_question_counts(shape, saved),
-                Windows::All(all) => all.take_question_counts(shape, saved),
+                KindWindows::EventTime(windows) => windows.take_question_counts(shape, saved),
+                KindWindows::Last(last) => last.take_question_counts(shape, saved),
+                KindWindows::All(all) => all.take_question_counts(shape, saved),
             }
         }
     }
@@ -172,9 +172,9 @@ impl WindowSet {
         let mut is_late = false;
         for windows in &mut self.kinds {
             match windows {
-                Windows::EventTime(windows) => is_late |= windows.observe(summary, watermark),
-                Windows::Last(last) => last.observe(summary),
-                Windows::All(all) => all.observe(summary),
+                KindWindows::EventTime(windows) => is_late |= windows.observe(summary, watermark),
+                KindWindows::Last(last) => last.observe(summary),
+                KindWindows::All(all) => all.observe(summary),
             }
         }
         self.latest = self.latest.max(Some(time));
@@ -189,8 +189,8 @@ impl WindowSet {
     /// The smallest watermark that closes or publishes something; `None` while nothing waits.
     pub fn next_deadline(&self) -> Option<EventTime> {
         let ends = self.kinds.iter().filter_map(|windows| match windows {
-            Windows::EventTime(windows) => windows.next_deadline(),
-            Windows::Last(_) | Windows::All(_) => None,
+            KindWindows::EventTime(windows) => windows.next_deadline(),
+            KindWindows::Last(_) | KindWindows::All(_) => None,
         });
         ends.chain(self.publish_at).min()
     }
@@ -201,7 +201,7 @@ impl WindowSet {
         let boundary = EventTime(self.last_multiple(watermark));
         let publishes = self.publish_at.is_some_and(|due| due <= watermark);
         for (order, windows) in self.kinds.iter_mut().enumerate() {
-            if let Windows::EventTime(windows) = windows {
+            if let KindWindows::EventTime(windows) = windows {
                 windows.close(watermark, |window| show(order, window));
             } else if publishes {
                 windows.consolidate();
@@ -218,7 +218,7 @@ impl WindowSet {
     pub fn finish(&mut self, mut show: impl FnMut(usize, Window<'_>)) {
         let end = self.end_of_data();
         for (order, windows) in self.kinds.iter_mut().enumerate() {
-            if let Windows::EventTime(windows) = windows {
+            if let KindWindows::EventTime(windows) = windows {
                 windows.finish(|window| show(order, window));
             } else if let Some(window) = windows.sliding(end) {
                 show(order, window);
@@ -232,7 +232,7 @@ impl WindowSet {
     pub fn provisional(&self, mut show: impl FnMut(usize, Window<'_>)) {
         let end = self.end_of_data();
         for (order, windows) in self.kinds.iter().enumerate() {
-            if let Windows::EventTime(windows) = windows {
+            if let KindWindows::EventTime(windows) = windows {
                 windows.provisional(|window| show(order, window));
             } else if let Some(window) = windows.sliding(end) {
                 show(order, window);
@@ -253,9 +253,9 @@ impl WindowSet {
     /// is shown, so that it can be looked at often; `None` of others, and where it holds no request.
     pub fn counted_so_far(&self, order: usize) -> Option<Window<'_>> {
         let (extent, tally) = match self.kinds.get(order)? {
-            Windows::EventTime(_) => return None,
-            Windows::Last(last) => (last.view()?, &last.tally),
-            Windows::All(all) => all.view()?,
+            KindWindows::EventTime(_) => return None,
+            KindWindows::Last(last) => (last.view()?, &last.tally),
+            KindWindows::All(all) => all.view()?,
         };
         Some(Window::over_offsets(extent, self.end_of_data(), Cow::Borrowed(tally)))
     }
@@ -264,24 +264,24 @@ impl WindowSet {
     /// request counted.
     pub fn since_start(&self) -> Option<(&Tally, u64)> {
         self.kinds.iter().find_map(|windows| match windows {
-            Windows::All(all) => all.view().map(|(extent, tally)| (tally, extent.first_arrival)),
-            Windows::EventTime(_) | Windows::Last(_) => None,
+            KindWindows::All(all) => all.view().map(|(extent, tally)| (tally, extent.first_arrival)),
+            KindWindows::EventTime(_) | KindWindows::Last(_) => None,
         })
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let held = self.kinds.iter().map(|windows| match windows {
-            Windows::EventTime(windows) => windows.memory_bytes(),
-            Windows::Last(last) => last.memory_bytes(),
-            Windows::All(all) => all.memory_bytes(),
+            KindWindows::EventTime(windows) => windows.memory_bytes(),
+            KindWindows::Last(last) => last.memory_bytes(),
+            KindWindows::All(all) => all.memory_bytes(),
         });
-        held.sum::<usize>() + self.kinds.capacity() * size_of::<Windows>()
+        held.sum::<usize>() + self.kinds.capacity() * size_of::<KindWindows>()
     }
 
     /// Whether any window follows offsets and so is published at intervals.
     fn has_sliding_windows(&self) -> bool {
-        self.kinds.iter().any(|windows| !matches!(windows, Windows::EventTime(_)))
+        self.kinds.iter().any(|windows| !matches!(windows, KindWindows::EventTime(_)))
     }
 
     fn end_of_data(&self) -> i64 {
@@ -305,7 +305,7 @@ fn reserve_few<T>(values: &mut VecDeque<T>) {
     }
 }
 
-impl Windows {
+impl KindWindows {
     /// Prepares a window over offsets to be read often: it never closes, so nothing else would.
     fn consolidate(&mut self) {
         match self {

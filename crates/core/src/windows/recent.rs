@@ -1,6 +1,6 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
-use super::{Extent, reserve_few};
+use super::{WindowBegin, reserve_few};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
 use crate::sizing::exact_curve::FoundRun;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Everything since the start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Everything {
-    extent: Option<Extent>,
+    extent: Option<WindowBegin>,
     pub(super) tally: Tally,
 }
 
@@ -26,13 +26,13 @@ impl Everything {
     }
 
     pub(super) fn observe(&mut self, summary: &RequestSummary) {
-        let own = Extent::of(summary);
+        let own = WindowBegin::of(summary);
         let extent = self.extent.map_or(own, |extent| extent.union(own));
         self.extent = Some(extent);
         self.tally.add(summary, summary.pages_unseen_since(extent.first_arrival));
     }
 
-    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+    pub(super) fn view(&self) -> Option<(WindowBegin, &Tally)> {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
@@ -233,11 +233,11 @@ impl LastRequests {
 
     /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request, which
     /// is done when the window is shown, not when a request arrives.
-    pub(super) fn view(&self) -> Option<Extent> {
+    pub(super) fn view(&self) -> Option<WindowBegin> {
         let first = self.requests.front()?;
         let earliest = self.requests.iter().map(|held| held.event_time).min()?;
         let first_offset = self.requests.iter().map(|held| held.offset).min()?;
-        Some(Extent { first_arrival: first.arrival, first_offset, earliest })
+        Some(WindowBegin { first_arrival: first.arrival, first_offset, earliest })
     }
 
     /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out

@@ -89,7 +89,7 @@ struct Items<'s, 'o> {
     any: bool,
 }
 
-struct Fields<'s, 'o> {
+struct DatumFields<'s, 'o> {
     record: &'s RecordSchema,
     /// Fields written.
     written: usize,
@@ -112,7 +112,7 @@ impl SerializeSeq for Items<'_, '_> {
     }
 }
 
-impl SerializeStruct for Fields<'_, '_> {
+impl SerializeStruct for DatumFields<'_, '_> {
     type Ok = ();
     type Error = Unfit;
 
@@ -144,7 +144,7 @@ impl<'s, 'o> Serializer for Datum<'s, 'o> {
     type Ok = ();
     type Error = Unfit;
     type SerializeSeq = Items<'s, 'o>;
-    type SerializeStruct = Fields<'s, 'o>;
+    type SerializeStruct = DatumFields<'s, 'o>;
     type SerializeTuple = Impossible<(), Unfit>;
     type SerializeTupleStruct = Impossible<(), Unfit>;
     type SerializeTupleVariant = Impossible<(), Unfit>;
@@ -272,10 +272,10 @@ impl<'s, 'o> Serializer for Datum<'s, 'o> {
         Ok(Items { schema: &array.items, name: datum.name, out: datum.out, any: length > 0 })
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Fields<'s, 'o>, Unfit> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<DatumFields<'s, 'o>, Unfit> {
         let datum = self.present()?;
         let Schema::Record(record) = datum.schema else { return Err(datum.unfit()) };
-        Ok(Fields { record, written: 0, out: datum.out })
+        Ok(DatumFields { record, written: 0, out: datum.out })
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Unfit> {

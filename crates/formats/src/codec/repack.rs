@@ -4,7 +4,7 @@
 use super::avro;
 use super::frame::Payload;
 use super::limits::DecodeLimits;
-use super::request::{Encoding, Form, RequestDecoder, RequestEncoding, encode_request};
+use super::request::{Encoding, RecordForm, RequestDecoder, RequestEncoding, encode_request};
 
 /// Writes records again as Avro in single-object encoding with packed ids, for
 /// [`RequestDecoder::decode_repacked`].
@@ -25,9 +25,9 @@ impl Repacker {
     pub fn takes_long<'p>(&self, payload: impl Into<Payload<'p>>) -> bool {
         let payload = payload.into();
         match self.encoding.form(payload) {
-            Ok(Form::Json) => true,
-            Ok(Form::SingleObject) => avro::lists_ids(payload.bytes),
-            Ok(Form::Registered { .. }) | Err(_) => false,
+            Ok(RecordForm::Json) => true,
+            Ok(RecordForm::SingleObject) => avro::lists_ids(payload.bytes),
+            Ok(RecordForm::Registered { .. }) | Err(_) => false,
         }
     }
 

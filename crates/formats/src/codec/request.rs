@@ -29,7 +29,7 @@ pub enum Encoding {
 
 /// What one record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum RecordForm {
     SingleObject,
     Json,
     /// What the schema says that a registry knows by this name. The content begins at `start`.
@@ -44,12 +44,12 @@ impl Encoding {
     ///
     /// # Errors
     /// It is nothing that is read, or another form than the setting names.
-    pub(super) fn form(self, payload: Payload<'_>) -> Result<Form, DecodeError> {
+    pub(super) fn form(self, payload: Payload<'_>) -> Result<RecordForm, DecodeError> {
         let bytes = payload.bytes;
         let form = match Frame::of(payload) {
-            Frame::Registered { schema, start } => Form::Registered { schema, start },
-            Frame::Absent if bytes.starts_with(&schema::SINGLE_OBJECT_MARKER) => Form::SingleObject,
-            Frame::Absent if bytes.trim_ascii_start().first() == Some(&b'{') => Form::Json,
+            Frame::Registered { schema, start } => RecordForm::Registered { schema, start },
+            Frame::Absent if bytes.starts_with(&schema::SINGLE_OBJECT_MARKER) => RecordForm::SingleObject,
+            Frame::Absent if bytes.trim_ascii_start().first() == Some(&b'{') => RecordForm::Json,
             Frame::Absent => return Err(self.unexpected()),
             Frame::CutOff if self.allows_frames() => {
                 return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
@@ -58,9 +58,9 @@ impl Encoding {
             Frame::Glue { version, compression } => return Err(of_glue(version, compression)),
         };
         let is_allowed = match form {
-            Form::SingleObject => matches!(self, Self::Auto | Self::Avro),
-            Form::Json => matches!(self, Self::Auto | Self::Json),
-            Form::Registered { .. } => self.allows_frames(),
+            RecordForm::SingleObject => matches!(self, Self::Auto | Self::Avro),
+            RecordForm::Json => matches!(self, Self::Auto | Self::Json),
+            RecordForm::Registered { .. } => self.allows_frames(),
         };
         if is_allowed { Ok(form) } else { Err(self.unexpected()) }
     }
@@ -146,7 +146,9 @@ impl RequestDecoder {
     /// The schema cannot be known now, and so neither what the record is.
     pub fn look_up<'p>(&mut self, payload: impl Into<Payload<'p>>) -> Result<(), LookupError> {
         let Some(schemas) = &self.schemas else { return Ok(()) };
-        let Ok(Form::Registered { schema, .. }) = self.encoding.form(payload.into()) else { return Ok(()) };
+        let Ok(RecordForm::Registered { schema, .. }) = self.encoding.form(payload.into()) else {
+            return Ok(());
+        };
         if self.writer.as_ref().is_none_or(|(known, writer)| *known != schema || writer.is_none()) {
             self.writer = Some((schema, schemas.find(schema)?));
         }
@@ -157,7 +159,7 @@ impl RequestDecoder {
     pub fn json_within<'a>(&self, payload: impl Into<Payload<'a>>) -> &'a [u8] {
         let payload = payload.into();
         match (self.encoding.form(payload), &self.writer) {
-            (Ok(Form::Registered { schema, start }), Some((known, Some(writer))))
+            (Ok(RecordForm::Registered { schema, start }), Some((known, Some(writer))))
                 if *known == schema && writer.is_json() =>
             {
                 &payload.bytes[start..]
@@ -177,7 +179,7 @@ impl RequestDecoder {
         rewritten: &'a mut Vec<u8>,
     ) -> Option<Result<RawRequest<'a>, DecodeError>> {
         let payload = payload.into();
-        let Ok(Form::Registered { schema, start }) = self.encoding.form(payload) else {
+        let Ok(RecordForm::Registered { schema, start }) = self.encoding.form(payload) else {
             return read_raw_request(payload.bytes);
         };
         match writer_of(schema, self.writer.as_ref(), self.schemas.is_some()) {
@@ -210,7 +212,7 @@ impl RequestDecoder {
     ) -> Option<Decoded<'a>> {
         let payload = payload.into();
         self.limits.check_size(payload.bytes).ok()?;
-        let is_avro = self.encoding.form(payload) == Ok(Form::SingleObject);
+        let is_avro = self.encoding.form(payload) == Ok(RecordForm::SingleObject);
         let message = is_avro.then(|| avro::read_packed(payload.bytes))??;
         self.limits.admit(key, message).ok()
     }
@@ -233,9 +235,9 @@ impl RequestDecoder {
         let (record, limits) = (payload.bytes, &self.limits);
         limits.check_size(record)?;
         match self.encoding.form(payload)? {
-            Form::Json => json::read(record, limits, &mut self.buffers),
-            Form::SingleObject => avro::read_single_object(record, limits, &mut self.buffers),
-            Form::Registered { schema, start } => {
+            RecordForm::Json => json::read(record, limits, &mut self.buffers),
+            RecordForm::SingleObject => avro::read_single_object(record, limits, &mut self.buffers),
+            RecordForm::Registered { schema, start } => {
                 let writer = writer_of(schema, self.writer.as_ref(), self.schemas.is_some())?;
                 self.encoding.check_schema(writer)?;
                 writer.read(record, start, limits, &mut self.buffers, &mut self.resolved)

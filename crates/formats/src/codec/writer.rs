@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 /// A writer's schema, made ready for reading request events or raw requests.
 #[derive(Debug)]
-pub struct WriterSchema(Layout);
+pub struct WriterSchema(FieldLayout);
 
 #[derive(Debug)]
-enum Layout {
+enum FieldLayout {
     /// Fields and types of a version of `schemas/request_event.avsc`, whatever the record is called.
     RequestEvent(EventVersion),
     Other(Box<Schema>),
@@ -45,7 +45,7 @@ impl WriterSchema {
     pub fn parse(text: &str) -> Self {
         // First of all: it sets the bound of what apache-avro may allocate.
         schema::request_event();
-        let unusable = |why: &str| Self(Layout::Unusable(format!("the writer's schema {why}")));
+        let unusable = |why: &str| Self(FieldLayout::Unusable(format!("the writer's schema {why}")));
         let Ok(writer) = Schema::parse_str(text) else { return unusable("is no avro schema") };
         let Schema::Record(record) = &writer else { return unusable("is no record") };
         let has = |field| record.lookup.contains_key(field);
@@ -56,27 +56,27 @@ impl WriterSchema {
         let lies_as = |ours: &Schema| fields(&writer) == fields(ours);
         Self(match is_raw {
             false => match EventVersion::ALL.into_iter().find(|version| lies_as(version.schema())) {
-                Some(version) => Layout::RequestEvent(version),
-                None => Layout::Other(Box::new(writer)),
+                Some(version) => FieldLayout::RequestEvent(version),
+                None => FieldLayout::Other(Box::new(writer)),
             },
-            true if lies_as(schema::raw_request()) => Layout::RawRequestV1,
-            true => Layout::OtherRaw(Box::new(writer)),
+            true if lies_as(schema::raw_request()) => FieldLayout::RawRequestV1,
+            true => FieldLayout::OtherRaw(Box::new(writer)),
         })
     }
 
     /// A schema that is there and cannot be used, because of this.
     pub fn unusable(why: impl Into<String>) -> Self {
-        Self(Layout::Unusable(why.into()))
+        Self(FieldLayout::Unusable(why.into()))
     }
 
     /// A JSON Schema.
     pub fn json() -> Self {
-        Self(Layout::Json)
+        Self(FieldLayout::Json)
     }
 
     /// Whether records of it are JSON.
     pub(super) fn is_json(&self) -> bool {
-        matches!(self.0, Layout::Json)
+        matches!(self.0, FieldLayout::Json)
     }
 
     /// Reads a record whose content begins at `start`. `resolved` keeps what does not lie in the record.
@@ -89,18 +89,18 @@ impl WriterSchema {
         resolved: &'a mut ResolvedEvent,
     ) -> Result<RequestMessage<'a>, DecodeError> {
         match &self.0 {
-            Layout::RequestEvent(version) => avro::read_datum(*version, record, start, limits, buffers),
-            Layout::Other(writer) => {
+            FieldLayout::RequestEvent(version) => avro::read_datum(*version, record, start, limits, buffers),
+            FieldLayout::Other(writer) => {
                 let value = resolve(writer, schema::request_event(), &record[start..])?;
                 *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
                 resolved.message()
             }
-            Layout::Json => json::read(&record[start..], limits, buffers),
-            Layout::RawRequestV1 | Layout::OtherRaw(_) => {
+            FieldLayout::Json => json::read(&record[start..], limits, buffers),
+            FieldLayout::RawRequestV1 | FieldLayout::OtherRaw(_) => {
                 let detail = "the writer's schema is one of raw requests, which kvset prepare reads";
                 Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
             }
-            Layout::Unusable(why) => Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone())),
+            FieldLayout::Unusable(why) => Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone())),
         }
     }
 
@@ -113,13 +113,13 @@ impl WriterSchema {
         rewritten: &'a mut Vec<u8>,
     ) -> Option<Result<RawRequest<'a>, DecodeError>> {
         match &self.0 {
-            Layout::RawRequestV1 => Some(raw::read_v1(record, start)),
-            Layout::OtherRaw(writer) => Some(rewrite(writer, &record[start..]).and_then(|datum| {
+            FieldLayout::RawRequestV1 => Some(raw::read_v1(record, start)),
+            FieldLayout::OtherRaw(writer) => Some(rewrite(writer, &record[start..]).and_then(|datum| {
                 *rewritten = datum;
                 raw::read_v1(rewritten, 0)
             })),
-            Layout::RequestEvent(_) | Layout::Other(_) | Layout::Json => None,
-            Layout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
+            FieldLayout::RequestEvent(_) | FieldLayout::Other(_) | FieldLayout::Json => None,
+            FieldLayout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
         }
     }
 }

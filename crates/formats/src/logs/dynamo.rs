@@ -9,7 +9,7 @@ use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
 use crate::record::generated::Generated;
 use crate::record::id_scope::IdScope;
-use crate::record::row::Batch;
+use crate::record::row::RowBatch;
 use kvset_core::request::labels::Label;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
     if !is_trace(record) || places.request.is_some() {
         return layouts::DYNAMO_PAYLOAD.read(record, places);
     }
-    let mut batch = Batch::default();
+    let mut batch = RowBatch::default();
     let draft = match read_record(record, &mut batch, &IdScope::Global) {
         Ok(Some(draft)) => draft,
         Ok(None) => return Ok(Logged::PassedOver(OTHER_EVENT)),

@@ -139,7 +139,7 @@ pub(super) enum Visit {
 }
 
 /// An object, a list or a text on the way to a record.
-pub(super) struct Value<'v> {
+pub(super) struct EnvelopeValue<'v> {
     /// The JSON, or the text.
     pub text: &'v str,
     /// Its members, where it is an object.
@@ -177,19 +177,19 @@ pub(crate) fn open<'r>(
 }
 
 /// Goes through the values of a record, level by level, itself first: objects, lists and texts.
-pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&RecordPath, &Value<'_>) -> Visit) {
+pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&RecordPath, &EnvelopeValue<'_>) -> Visit) {
     let Ok(text) = std::str::from_utf8(record) else { return };
     let mut waiting = VecDeque::from([(RecordPath::default(), Cow::Borrowed(text))]);
     let mut left = MAX_VALUES;
     while let Some((place, value)) = waiting.pop_front() {
-        let mut open = |value: &Value<'_>| match visit(&place, value) {
+        let mut open = |value: &EnvelopeValue<'_>| match visit(&place, value) {
             Visit::Open => Some(place.0.len() < MAX_LEVELS),
             Visit::Pass => Some(false),
             Visit::Stop => None,
         };
         let inner = match &value {
             Cow::Borrowed(text) => {
-                let value = Value::of(text);
+                let value = EnvelopeValue::of(text);
                 match open(&value) {
                     Some(true) => value.inner(),
                     Some(false) => continue,
@@ -197,7 +197,7 @@ pub(super) fn walk(record: &[u8], visit: &mut dyn FnMut(&RecordPath, &Value<'_>)
                 }
             }
             Cow::Owned(text) => {
-                let value = Value::of(text);
+                let value = EnvelopeValue::of(text);
                 match open(&value) {
                     Some(true) => owned(value.inner()),
                     Some(false) => continue,
@@ -224,8 +224,8 @@ fn collect<'t>(value: Cow<'t, str>, steps: &[PathStep], found: &mut Vec<Cow<'t, 
         return;
     };
     let mut inner = match value {
-        Cow::Borrowed(text) => Value::of(text).inner(),
-        Cow::Owned(text) => owned(Value::of(&text).inner()),
+        Cow::Borrowed(text) => EnvelopeValue::of(text).inner(),
+        Cow::Owned(text) => owned(EnvelopeValue::of(&text).inner()),
     };
     inner.retain(|(other, _)| other == step);
     if matches!(step, PathStep::Member(_)) {
@@ -236,13 +236,13 @@ fn collect<'t>(value: Cow<'t, str>, steps: &[PathStep], found: &mut Vec<Cow<'t, 
 }
 
 /// Values with the steps to them.
-type Inner<'v> = Vec<(PathStep, Cow<'v, str>)>;
+type NestedValues<'v> = Vec<(PathStep, Cow<'v, str>)>;
 
-fn owned(inner: Inner<'_>) -> Inner<'static> {
+fn owned(inner: NestedValues<'_>) -> NestedValues<'static> {
     inner.into_iter().map(|(step, text)| (step, Cow::Owned(text.into_owned()))).collect()
 }
 
-impl<'v> Value<'v> {
+impl<'v> EnvelopeValue<'v> {
     fn of(text: &'v str) -> Self {
         let start = text.trim_start();
         let is_list = start.starts_with('[') && serde_json::from_str::<IgnoredAny>(text).is_ok();
@@ -250,7 +250,7 @@ impl<'v> Value<'v> {
     }
 
     /// The objects, lists and texts right below it.
-    fn inner(self) -> Inner<'v> {
+    fn inner(self) -> NestedValues<'v> {
         if let Some(members) = self.members {
             let members = members.into_iter();
             return members
@@ -273,7 +273,7 @@ fn quoted(line: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The objects of a line that has several, one behind another.
-fn several(line: &str) -> Inner<'_> {
+fn several(line: &str) -> NestedValues<'_> {
     let values = serde_json::Deserializer::from_str(line).into_iter::<&RawValue>();
     let values: Result<Vec<_>, _> = values.collect();
     let values = values.unwrap_or_default().into_iter();
@@ -294,7 +294,7 @@ fn name_of(item: &str) -> Option<String> {
 
 /// The items of a list. One of records has something to open in front; another one, such as a pair of a time and a line, has
 /// a meaning for each of its items.
-fn items(list: &str) -> Inner<'_> {
+fn items(list: &str) -> NestedValues<'_> {
     let items: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
     let texts: Vec<_> = items.iter().map(|raw| text_of(raw)).collect();
     let first = texts.first().and_then(|first| first.as_deref());

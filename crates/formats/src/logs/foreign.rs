@@ -2,7 +2,7 @@
 //!
 //! A table says how each looks; whatever is in none of its rows is described by what it lacks. Nothing here quotes a record.
 
-use super::envelope::{Value, Visit, is_object, walk};
+use super::envelope::{EnvelopeValue, Visit, is_object, walk};
 use super::shape::PromptKind;
 use crate::record::members::{Members, members};
 use serde_json::value::RawValue;
@@ -314,7 +314,7 @@ pub fn describe(record: &[u8]) -> Option<String> {
     }
 }
 
-fn known(value: &Value<'_>) -> Option<&'static Foreign> {
+fn known(value: &EnvelopeValue<'_>) -> Option<&'static Foreign> {
     if let Some(members) = &value.members {
         let holds = |mark: &Mark| match mark {
             Has(path) => at(members, path).is_some(),

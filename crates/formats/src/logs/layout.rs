@@ -4,17 +4,17 @@ use super::path::{self, PathValue};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
-use crate::record::answer::Answer;
+use crate::record::answer::LoggedAnswer;
 use crate::record::members::members;
 use crate::record::numbers::{TokenId, count};
-use crate::record::outcome::{Outcome, answers_no_prompt};
+use crate::record::outcome::{LoggedOutcome, answers_no_prompt};
 use crate::record::stated_time::StatedTime;
-use crate::time::{Numbers, Time, Unit, WrittenTime};
+use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// Where a shape keeps what. Of several paths the first that leads somewhere holds.
-pub(super) struct Layout {
+pub(super) struct LogLayout {
     /// Where the prompt is.
     pub prompt: Prompt,
     /// What must be switched on so that it is there.
@@ -30,7 +30,7 @@ pub(super) struct Layout {
     /// When its last token was sent.
     pub end: &'static [&'static str],
     /// How long it took, with the unit where it is a number.
-    pub duration: &'static [(&'static str, Unit)],
+    pub duration: &'static [(&'static str, NumberUnit)],
     /// Names of the model, the tenant and others, with their places.
     pub names: &'static [(&'static str, &'static str)],
     /// Where the record states the prompt's tokens alongside the answer's usage.
@@ -57,7 +57,7 @@ pub(super) enum Prompt {
     Own(for<'r> fn(&'r [u8], &Places) -> Result<LoggedPrompt<'r>, DecodeError>),
 }
 
-impl Layout {
+impl LogLayout {
     /// A layout that says where the prompt is, and nothing else.
     pub const fn of(prompt: Prompt, switch_on: &'static str) -> Self {
         Self {
@@ -118,13 +118,13 @@ impl Layout {
             None => first(record, self.response)?.map(|found| found.text),
         };
         let mut answer =
-            response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
+            response.map(|response| LoggedAnswer::of_response(&response)).transpose()?.unwrap_or_default();
         first(record, self.answer_ids)?.into_iter().for_each(|ids| answer.list(&ids.text));
         let (mut start, mut end) = (time(record, self.start)?, time(record, self.end)?);
         let mut length = length(record, self.duration)?;
         if let (Some(_), LoggedPrompt::Body(request)) = (&places.request, &prompt) {
             // What the record does not say, its request may.
-            answer = answer.or(Answer::of_response(request)?);
+            answer = answer.or(LoggedAnswer::of_response(request)?);
             start = start.or(time(request.as_bytes(), self.start)?);
         }
         if self.is_row {
@@ -241,7 +241,7 @@ pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<PathV
 /// Why the request that lies in a record was served by no cache of pages, where it says so itself.
 fn served_no_prompt(record: &[u8], places: &Places) -> Result<Option<&'static str>, DecodeError> {
     let request = places.request.as_ref().map(|path| path.find(record)).transpose()?.flatten();
-    Ok(request.and_then(|request| Outcome::of_record(request.as_bytes()).passed_over(false)))
+    Ok(request.and_then(|request| LoggedOutcome::of_record(request.as_bytes()).passed_over(false)))
 }
 
 /// Objects of a record that say when its request came, where neither the record nor the request does. Others have times
@@ -296,7 +296,7 @@ fn time(record: &[u8], places: &[&str]) -> Result<Option<Time>, DecodeError> {
 }
 
 /// The first of these lengths of time that is there, where it can be read.
-fn length(record: &[u8], places: &[(&str, Unit)]) -> Result<Option<Duration>, DecodeError> {
+fn length(record: &[u8], places: &[(&str, NumberUnit)]) -> Result<Option<Duration>, DecodeError> {
     for (path, unit) in places {
         if let Some(written) = written(record, path)? {
             return Ok(written.length(*unit));

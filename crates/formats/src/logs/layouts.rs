@@ -1,15 +1,15 @@
 //! The shapes, one by one.
 
 use super::LoggedPrompt;
-use super::layout::{Layout, Prompt};
+use super::layout::{LogLayout, Prompt};
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
 use crate::record::members::members;
-use crate::record::outcome::Outcome;
-use crate::time::Unit::{Milliseconds, Seconds};
+use crate::record::outcome::LoggedOutcome;
+use crate::time::NumberUnit::{Milliseconds, Seconds};
 use kvset_core::request::labels::Label;
 
-pub(super) static LITELLM: Layout = Layout {
+pub(super) static LITELLM: LogLayout = LogLayout {
     passed_over: litellm::passed_over,
     response: &["response"],
     prompt_tokens: &["prompt_tokens"],
@@ -24,24 +24,24 @@ pub(super) static LITELLM: Layout = Layout {
         ("deployment", "hidden_params.model_id"),
     ],
     request: &["model_parameters"],
-    ..Layout::of(Prompt::Own(litellm::prompt), litellm::SWITCH_ON)
+    ..LogLayout::of(Prompt::Own(litellm::prompt), litellm::SWITCH_ON)
 };
 
-pub(super) static KONG: Layout = Layout {
+pub(super) static KONG: LogLayout = LogLayout {
     response: &["ai.proxy.payload.response", "ai.proxy"],
     start: &["started_at"],
     duration: &[("latencies.request", Milliseconds)],
     names: &[("model", "ai.proxy.meta.request_model"), ("tenant", "consumer.username")],
     endpoint: &["request.uri"],
     status: &["response.status"],
-    ..Layout::of(
+    ..LogLayout::of(
         Prompt::At(&["ai.proxy.payload.request"]),
         "set config.logging.log_payloads and log_statistics of Kong's ai-proxy plugin (targets[].logging of \
          ai-proxy-advanced), and a client_body_buffer_size that holds your bodies",
     )
 };
 
-pub(super) static APISIX: Layout = Layout {
+pub(super) static APISIX: LogLayout = LogLayout {
     response: &["response.body", "llm_summary"],
     prompt_tokens: &["llm_summary.prompt_tokens"],
     start: &["start_time"],
@@ -49,14 +49,14 @@ pub(super) static APISIX: Layout = Layout {
     names: &[("model", "llm_summary.model"), ("tenant", "consumer.username")],
     endpoint: &["request.uri"],
     status: &["response.status"],
-    ..Layout::of(
+    ..LogLayout::of(
         Prompt::At(&["request.body", "llm_request"]),
         "set include_req_body and include_resp_body of APISIX's kafka-logger plugin, with max_req_body_bytes and a \
          client_body_buffer_size that hold your bodies, or logging.payloads of its ai-proxy plugin",
     )
 };
 
-pub(super) static HIGRESS: Layout = Layout {
+pub(super) static HIGRESS: LogLayout = LogLayout {
     response: &["ai_log"],
     prompt_tokens: &["ai_log.input_token"],
     start: &["start_time"],
@@ -64,26 +64,26 @@ pub(super) static HIGRESS: Layout = Layout {
     names: &[("model", "ai_log.model"), ("tenant", "ai_log.consumer"), ("session_id", "ai_log.session_id")],
     endpoint: &["path"],
     status: &["response_code"],
-    ..Layout::of(
+    ..LogLayout::of(
         Prompt::At(&["ai_log.request"]),
         "add to Higress's ai-statistics plugin the attribute {key: request, value_source: request_body, value: \
          \"@tostr\", apply_to_log: true}: messages alone would leave out tools",
     )
 };
 
-pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
+pub(super) static DYNAMO_PAYLOAD: LogLayout = LogLayout {
     response: &["payload.response", "response"],
     start: &["payload.response.created", "response.created"],
     // A record is written when its answer is complete.
     end: &["event_time_unix_ms"],
     names: &[("model", "payload.model"), ("model", "model"), ("session_id", "agent_context.session_id")],
-    ..Layout::of(
+    ..LogLayout::of(
         Prompt::At(&["request"]),
         "set DYN_REQUEST_TRACE, or DYN_AUDIT_FORCE_LOGGING, of Dynamo's frontend",
     )
 };
 
-pub(super) static VLLM: Layout = Layout {
+pub(super) static VLLM: LogLayout = LogLayout {
     passed_over: served_no_prompt,
     response: &vllm::RESPONSE,
     // vLLM states when a request came; who logs it alongside its answer may do so, too.
@@ -94,10 +94,10 @@ pub(super) static VLLM: Layout = Layout {
     request: &["request", "body"],
     endpoint: &["url"],
     status: &["response.status_code"],
-    ..Layout::of(Prompt::Own(vllm::prompt), vllm::SWITCH_ON)
+    ..LogLayout::of(Prompt::Own(vllm::prompt), vllm::SWITCH_ON)
 };
 
-pub(super) static SGLANG: Layout = Layout {
+pub(super) static SGLANG: LogLayout = LogLayout {
     passed_over: sglang::passed_over,
     response: &["out.meta_info"],
     answer_ids: &["out.output_ids"],
@@ -114,10 +114,10 @@ pub(super) static SGLANG: Layout = Layout {
     parts: &["obj.session_params"],
     request: &["obj"],
     unnamed_model: Some("sglang"),
-    ..Layout::of(Prompt::Own(sglang::prompt), sglang::SWITCH_ON)
+    ..LogLayout::of(Prompt::Own(sglang::prompt), sglang::SWITCH_ON)
 };
 
-pub(super) static OPENAI_BATCH: Layout = Layout {
+pub(super) static OPENAI_BATCH: LogLayout = LogLayout {
     passed_over: |record| {
         if path::at(record, "error")?.is_some() {
             return Ok(Some("the request failed"));
@@ -130,14 +130,14 @@ pub(super) static OPENAI_BATCH: Layout = Layout {
     names: &[("model", "body.model")],
     endpoint: &["url"],
     status: &["response.status_code"],
-    ..Layout::of(
+    ..LogLayout::of(
         Prompt::At(&["body"]),
         "these are the lines of a batch's input file; its output has no prompts",
     )
 };
 
 /// Requests, themselves or where the operator says in records of any shape. What stands alongside them has the names of plain rows.
-pub(super) static REQUESTS: Layout = Layout {
+pub(super) static REQUESTS: LogLayout = LogLayout {
     passed_over: served_no_prompt,
     endpoint: &[
         "url",
@@ -158,7 +158,7 @@ pub(super) static REQUESTS: Layout = Layout {
         (Label::Replica.name(), Label::Replica.name()),
         (Label::Tenant.name(), Label::Tenant.name()),
     ],
-    ..Layout::of(
+    ..LogLayout::of(
         // Where no place is named, the record is its request.
         Prompt::Own(|record, _| {
             let text = path::at(record, "")?.map(|found| found.text).unwrap_or_default();
@@ -170,7 +170,7 @@ pub(super) static REQUESTS: Layout = Layout {
 
 /// Why no cache of pages served the request of a record that has the names of plain rows.
 fn served_no_prompt(record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
-    Ok(Outcome::of_record(record).passed_over(false))
+    Ok(LoggedOutcome::of_record(record).passed_over(false))
 }
 
 /// Tells which paths lead somewhere in a record. Its own names are read once: most paths end at the first.

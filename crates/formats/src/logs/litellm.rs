@@ -111,10 +111,10 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
 /// The prompts of a completion, each of which the payload makes a message of a user.
 fn texts(messages: &str) -> Result<Cow<'static, str>, DecodeError> {
     #[derive(serde::Deserialize)]
-    struct Message {
+    struct LitellmMessage {
         content: String,
     }
-    let messages: Vec<Message> = serde_json::from_str(messages).map_err(|_| {
+    let messages: Vec<LitellmMessage> = serde_json::from_str(messages).map_err(|_| {
         DecodeError::new(ErrorCode::InvalidBody, "`messages` of a text completion are no texts")
     })?;
     let texts: Vec<String> = messages.into_iter().map(|message| message.content).collect();

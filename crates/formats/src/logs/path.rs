@@ -87,7 +87,7 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'sta
         return Ok(None);
     }
     let mut deserializer = serde_json::Deserializer::from_str(object);
-    let found = Member(name).deserialize(&mut deserializer).and_then(|found| {
+    let found = MemberReader(name).deserialize(&mut deserializer).and_then(|found| {
         deserializer.end()?;
         Ok(found)
     });
@@ -106,9 +106,9 @@ fn undecodable(what: &str, path: &str) -> DecodeError {
 }
 
 /// Reads the last value of this member.
-struct Member<'n>(&'n str);
+struct MemberReader<'n>(&'n str);
 
-impl<'de> DeserializeSeed<'de> for Member<'_> {
+impl<'de> DeserializeSeed<'de> for MemberReader<'_> {
     type Value = Option<&'de RawValue>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -116,7 +116,7 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Member<'_> {
+impl<'de> Visitor<'de> for MemberReader<'_> {
     type Value = Option<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 use super::FieldPath;
 use crate::record::json::TOKEN_FIELDS;
 use crate::record::members::{Members, members};
-use crate::time::{Form, Numbers, WrittenTime};
+use crate::time::{Numbers, TimeForm, WrittenTime};
 use serde_json::value::RawValue;
 use std::fmt;
 
@@ -73,13 +73,13 @@ impl fmt::Display for PromptKind {
 
 /// What was found in a record, outermost first.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct RecordShape {
     /// Requests, and where; nothing before the path for the record itself.
     pub requests: Vec<(Option<FieldPath>, PromptKind)>,
     /// Objects with a `usage`.
     pub usages: Vec<Option<FieldPath>>,
     /// Fields that seem to be times.
-    pub times: Vec<(FieldPath, Form)>,
+    pub times: Vec<(FieldPath, TimeForm)>,
 }
 
 /// The JSON of a member that is there and not null.
@@ -88,7 +88,7 @@ fn value<'r>(members: &Members<'r>, name: &str) -> Option<&'r str> {
     found.map(|(_, value)| value.get()).filter(|json| *json != "null")
 }
 
-impl Shape {
+impl RecordShape {
     /// Looks through a record; nothing where it is no JSON object.
     pub fn of(record: &[u8]) -> Option<Self> {
         let mut shape = Self::default();
@@ -131,7 +131,7 @@ impl Shape {
 }
 
 /// Whether a field's name and value are those of a time.
-fn time_form(name: &str, value: &RawValue) -> Option<Form> {
+fn time_form(name: &str, value: &RawValue) -> Option<TimeForm> {
     let name = name.to_ascii_lowercase();
     if !["time", "start", "created", "date", "_at", "ts"].iter().any(|part| name.contains(part)) {
         return None;
@@ -147,10 +147,10 @@ fn time_form(name: &str, value: &RawValue) -> Option<Form> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Unit;
+    use crate::time::NumberUnit;
 
-    fn shape(record: &str) -> Shape {
-        Shape::of(record.as_bytes()).expect(record)
+    fn shape(record: &str) -> RecordShape {
+        RecordShape::of(record.as_bytes()).expect(record)
     }
 
     fn path(text: &str) -> Option<FieldPath> {
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(shape(request).requests, [(None, kind)], "{request}");
         }
         assert_eq!(shape(r#"{"input": 7, "list": [{"messages": []}]}"#).requests, []);
-        assert_eq!(Shape::of(b"[1]"), None);
+        assert_eq!(RecordShape::of(b"[1]"), None);
     }
 
     #[test]
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(
             times,
             [
-                ("started_at".to_owned(), Form::Number(Unit::Seconds)),
-                ("ts".to_owned(), Form::Number(Unit::Milliseconds)),
-                ("when.startTime".to_owned(), Form::Date),
+                ("started_at".to_owned(), TimeForm::Number(NumberUnit::Seconds)),
+                ("ts".to_owned(), TimeForm::Number(NumberUnit::Milliseconds)),
+                ("when.startTime".to_owned(), TimeForm::Date),
             ]
         );
     }

@@ -5,16 +5,16 @@
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
 use super::answer_names::{
-    self, ANSWER_IDS, Count, DETAILS, OF_A_USAGE, RESPONSES, ROW_LENGTHS, ROW_TOKENS, USAGES, count_of,
+    self, ANSWER_IDS, CountKind, DETAILS, OF_A_USAGE, RESPONSES, ROW_LENGTHS, ROW_TOKENS, USAGES, count_of,
     one_of, standard,
 };
-use super::generated::{Generated, List, Reading};
-use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
+use super::generated::{Generated, GeneratedReading, List};
+use super::json::{Fields, Object, ParseTrouble, ignore, read_length, read_line};
 use super::numbers;
-use super::outcome::Outcome;
+use super::outcome::LoggedOutcome;
 use super::stated_time::{DURATION, StatedTime};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::time::{Numbers, Unit};
+use crate::time::{NumberUnit, Numbers};
 use kvset_core::request::event::CachedTokens;
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -52,19 +52,19 @@ impl CacheWrites {
 
     /// What a response says: an object, its chunks, or the stream as it was sent. Nothing where its usage counts none.
     pub fn of_response(text: &str) -> Option<Self> {
-        Answer::of_response(text).ok()?.cache_writes(1)
+        LoggedAnswer::of_response(text).ok()?.cache_writes(1)
     }
 }
 
 /// What was found alongside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct LoggedAnswer {
     /// Where reading is, or why it stopped.
-    trouble: Trouble,
+    trouble: ParseTrouble,
     /// Tokens generated, for all prompts of the row.
     output_tokens: Option<u64>,
     /// What was generated.
-    generated: Reading,
+    generated: GeneratedReading,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
     /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
@@ -85,12 +85,12 @@ pub struct Answer {
     /// The same by other names.
     times: StatedTime,
     /// Whether a cache served the request.
-    outcome: Outcome,
+    outcome: LoggedOutcome,
     /// Whether the object at hand is a usage.
     in_usage: bool,
 }
 
-impl Answer {
+impl LoggedAnswer {
     /// Reads an answer that was found by itself: an object, its chunks, or the stream as it was sent. What is none of
     /// these, or was cut off, says nothing of usage from there on: of the prompt it is no part.
     ///
@@ -148,7 +148,7 @@ impl Answer {
     /// The same, and of another answer what this one does not say.
     pub fn or(self, other: Self) -> Self {
         Self {
-            trouble: Trouble::default(),
+            trouble: ParseTrouble::default(),
             output_tokens: self.output_tokens.or(other.output_tokens),
             generated: self.generated.or(other.generated),
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
@@ -176,7 +176,7 @@ impl Answer {
     /// The code of what is wrong with the field at hand.
     fn code(&self) -> ErrorCode {
         match count_of(self.trouble.field) {
-            Some((_, Count::Cached | Count::CacheRead)) => ErrorCode::InvalidCachedTokens,
+            Some((_, CountKind::Cached | CountKind::CacheRead)) => ErrorCode::InvalidCachedTokens,
             _ => ErrorCode::InvalidNumber,
         }
     }
@@ -235,7 +235,7 @@ impl Answer {
         &mut self,
         key: &str,
         map: &mut A,
-        trouble: &mut Trouble,
+        trouble: &mut ParseTrouble,
     ) -> Result<(), A::Error> {
         let read = self.row_field(key, map);
         *trouble = std::mem::take(&mut self.trouble);
@@ -302,16 +302,16 @@ impl Answer {
     }
 
     /// Where a count is kept.
-    fn held(&mut self, count: Count) -> &mut Option<u64> {
+    fn held(&mut self, count: CountKind) -> &mut Option<u64> {
         match count {
-            Count::Prompt => &mut self.prompt_tokens,
-            Count::Input => &mut self.input_tokens,
-            Count::Output => &mut self.output_tokens,
-            Count::Cached => &mut self.cached_tokens,
-            Count::CacheRead => &mut self.cache_read,
-            Count::CacheCreation => &mut self.cache_creation,
-            Count::FiveMinutes => &mut self.five_minutes,
-            Count::OneHour => &mut self.one_hour,
+            CountKind::Prompt => &mut self.prompt_tokens,
+            CountKind::Input => &mut self.input_tokens,
+            CountKind::Output => &mut self.output_tokens,
+            CountKind::Cached => &mut self.cached_tokens,
+            CountKind::CacheRead => &mut self.cache_read,
+            CountKind::CacheCreation => &mut self.cache_creation,
+            CountKind::FiveMinutes => &mut self.five_minutes,
+            CountKind::OneHour => &mut self.one_hour,
         }
     }
 
@@ -324,7 +324,7 @@ impl Answer {
     }
 }
 
-impl<'de> Fields<'de> for Answer {
+impl<'de> Fields<'de> for LoggedAnswer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         let key = standard(key);
         if let Some(name) = one_of(&ANSWER_IDS, key) {
@@ -361,10 +361,10 @@ impl<'de> Fields<'de> for Answer {
         match key {
             DURATION => {
                 self.trouble.field = DURATION;
-                self.duration = read_length(map, Unit::Milliseconds)?;
+                self.duration = read_length(map, NumberUnit::Milliseconds)?;
                 Ok(())
             }
-            _ if Outcome::takes(key) && !self.in_usage => {
+            _ if LoggedOutcome::takes(key) && !self.in_usage => {
                 self.outcome.read(key, map.next_value()?);
                 Ok(())
             }
@@ -375,7 +375,7 @@ impl<'de> Fields<'de> for Answer {
 
 /// A response or a part of it: an object, as such or in a text; the array of chunks it was streamed in; or the stream as
 /// it was sent. Whatever else stands there, such as the text of a message, says nothing of usage.
-struct Response<'a>(&'a mut Answer);
+struct Response<'a>(&'a mut LoggedAnswer);
 
 impl<'de> DeserializeSeed<'de> for Response<'_> {
     type Value = ();
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_listed_has_as_many_tokens_as_ids() {
-        let of = |json: &str| Answer::of_response(json).expect("an answer").output_tokens(1);
+        let of = |json: &str| LoggedAnswer::of_response(json).expect("an answer").output_tokens(1);
         assert_eq!(of(r#"{"output_token_ids": [4, 5, 6]}"#), Some(3));
         assert_eq!(of(r#"{"output_ids": [], "usage": null}"#), Some(0));
         assert_eq!(
@@ -447,7 +447,8 @@ mod tests {
 
     #[test]
     fn ids_of_an_answer_are_all_of_them_or_none() {
-        let ids = |text: &str| Answer::of_response(text).expect("an answer").generated(1).ids().to_vec();
+        let ids =
+            |text: &str| LoggedAnswer::of_response(text).expect("an answer").generated(1).ids().to_vec();
         assert_eq!(ids(r#"{"output_ids": [4, "5", 6.0]}"#), [4, 5, 6]);
         assert_eq!(ids(r#"{"output_ids": "[4, 5]", "usage": {"completion_tokens": 2}}"#), [4, 5]);
         assert_eq!(ids(r#"{"choices": [{"index": 0, "token_ids": [4, 5]}]}"#), [4, 5]);
@@ -464,7 +465,7 @@ mod tests {
         ] {
             assert_eq!(ids(other), [0u32; 0], "{other}");
         }
-        let several = Answer::of_response(r#"{"output_ids": [4, 5]}"#).expect("an answer");
+        let several = LoggedAnswer::of_response(r#"{"output_ids": [4, 5]}"#).expect("an answer");
         assert!(several.generated(2).ids().is_empty(), "of several prompts it is none's");
     }
 

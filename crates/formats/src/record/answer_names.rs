@@ -1,6 +1,6 @@
 //! The names that answers and usages have for what they count, whoever wrote them.
 
-use super::outcome::Outcome;
+use super::outcome::LoggedOutcome;
 use super::stated_time::{DURATION, StatedTime};
 use crate::spelling::Spellings;
 use hashbrown::HashSet;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// What a count is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum CountKind {
     /// All tokens of the prompt.
     Prompt,
     /// The same, but for what [`Self::CacheRead`] and [`Self::CacheCreation`] count apart.
@@ -24,42 +24,42 @@ pub(crate) enum Count {
 
 /// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's, Bedrock's and
 /// llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
-pub(crate) const COUNTS: [(&str, Count); 34] = [
-    ("prompt_tokens", Count::Prompt),
-    ("prompt_token_count", Count::Prompt),
-    ("tokens_evaluated", Count::Prompt),
-    ("input_tokens", Count::Input),
-    ("completion_tokens", Count::Output),
-    ("output_tokens", Count::Output),
-    ("candidates_token_count", Count::Output),
-    ("num_output_tokens", Count::Output),
-    ("output_length", Count::Output),
-    ("output_len", Count::Output),
-    ("output_toks", Count::Output),
-    ("osl", Count::Output),
-    ("tokens_predicted", Count::Output),
-    ("predicted_n", Count::Output),
-    ("cached_tokens", Count::Cached),
-    ("num_cached_tokens", Count::Cached),
-    ("cached_input_tokens", Count::Cached),
-    ("cached_prompt_tokens", Count::Cached),
-    ("prompt_cached_tokens", Count::Cached),
-    ("cached_content_token_count", Count::Cached),
-    ("prompt_cache_hit_tokens", Count::Cached),
-    ("cache_read_tokens", Count::Cached),
-    ("cache_n", Count::Cached),
-    ("cache_read", Count::Cached),
-    ("cache_read_input_tokens", Count::CacheRead),
-    ("input_cached_tokens", Count::CacheRead),
-    ("cache_creation_input_tokens", Count::CacheCreation),
-    ("cache_write_input_tokens", Count::CacheCreation),
-    ("ephemeral_5m_input_tokens", Count::FiveMinutes),
-    ("ephemeral_1h_input_tokens", Count::OneHour),
+pub(crate) const COUNTS: [(&str, CountKind); 34] = [
+    ("prompt_tokens", CountKind::Prompt),
+    ("prompt_token_count", CountKind::Prompt),
+    ("tokens_evaluated", CountKind::Prompt),
+    ("input_tokens", CountKind::Input),
+    ("completion_tokens", CountKind::Output),
+    ("output_tokens", CountKind::Output),
+    ("candidates_token_count", CountKind::Output),
+    ("num_output_tokens", CountKind::Output),
+    ("output_length", CountKind::Output),
+    ("output_len", CountKind::Output),
+    ("output_toks", CountKind::Output),
+    ("osl", CountKind::Output),
+    ("tokens_predicted", CountKind::Output),
+    ("predicted_n", CountKind::Output),
+    ("cached_tokens", CountKind::Cached),
+    ("num_cached_tokens", CountKind::Cached),
+    ("cached_input_tokens", CountKind::Cached),
+    ("cached_prompt_tokens", CountKind::Cached),
+    ("prompt_cached_tokens", CountKind::Cached),
+    ("cached_content_token_count", CountKind::Cached),
+    ("prompt_cache_hit_tokens", CountKind::Cached),
+    ("cache_read_tokens", CountKind::Cached),
+    ("cache_n", CountKind::Cached),
+    ("cache_read", CountKind::Cached),
+    ("cache_read_input_tokens", CountKind::CacheRead),
+    ("input_cached_tokens", CountKind::CacheRead),
+    ("cache_creation_input_tokens", CountKind::CacheCreation),
+    ("cache_write_input_tokens", CountKind::CacheCreation),
+    ("ephemeral_5m_input_tokens", CountKind::FiveMinutes),
+    ("ephemeral_1h_input_tokens", CountKind::OneHour),
     // In a usage alone, as Langfuse writes one.
-    ("input", Count::Input),
-    ("output", Count::Output),
-    ("input_cache_read", Count::CacheRead),
-    ("input_cache_creation", Count::CacheCreation),
+    ("input", CountKind::Input),
+    ("output", CountKind::Output),
+    ("input_cache_read", CountKind::CacheRead),
+    ("input_cache_creation", CountKind::CacheCreation),
 ];
 /// Names that are of counts in a usage alone: elsewhere a prompt and an answer have them.
 pub(crate) const OF_A_USAGE: [&str; 2] = ["input", "output"];
@@ -114,7 +114,7 @@ pub(crate) const ROW_LENGTHS: [&str; 6] =
     ["input_length", "prompt_length", "prompt_len", "input_toks", "input_len", "isl"];
 
 /// The count of this name.
-pub(crate) fn count_of(key: &str) -> Option<(&'static str, Count)> {
+pub(crate) fn count_of(key: &str) -> Option<(&'static str, CountKind)> {
     COUNTS.into_iter().find(|(name, _)| *name == key)
 }
 
@@ -128,7 +128,7 @@ fn of_row() -> impl Iterator<Item = &'static str> {
     let lists = [&USAGES[..], &ROW_COUNTS, &ROW_TOKENS, &ROW_LENGTHS, &ANSWER_IDS];
     let row = ["response", "chunks", DURATION].into_iter().chain(lists.into_iter().flatten().copied());
     let lengths = StatedTime::names().filter(|known| known.is_length()).map(|known| known.name);
-    row.chain(Outcome::names()).chain(lengths)
+    row.chain(LoggedOutcome::names()).chain(lengths)
 }
 
 /// Every name that stands for one thing wherever it stands.

@@ -2,11 +2,11 @@
 
 use super::fault::RowFault;
 use super::id_scope::IdScope;
-use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_line, read_time};
-use super::row::{Batch, Draft};
+use super::json::{Fields, Ids, Name, Object, ParseTrouble, ignore, read_length, read_line, read_time};
+use super::row::{Draft, RowBatch};
 use crate::identity::NamedParts;
 use crate::stated::{PromptForm, StatedPrompts};
-use crate::time::{Numbers, Time, Unit, ms_of};
+use crate::time::{NumberUnit, Numbers, Time, ms_of};
 use kvset_core::request::event::CachedTokens;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
@@ -42,15 +42,15 @@ pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end;
     at payload.request, where prepare.request or --request names that";
 /// A worker and its data-parallel rank, which has a cache of its own.
 #[derive(Debug, Default)]
-struct Worker {
+struct DynamoWorker {
     id: Option<Range<usize>>,
     rank: Option<Range<usize>>,
 }
 
 /// The record, its `event` envelope and its inner objects, read as one flat object.
-struct Record<'s> {
-    batch: &'s mut Batch,
-    trouble: Trouble,
+struct DynamoRecord<'s> {
+    batch: &'s mut RowBatch,
+    trouble: ParseTrouble,
     scope_field: Option<&'s str>,
     /// The record tells of something else than a finished request.
     is_other_event: bool,
@@ -68,15 +68,15 @@ struct Record<'s> {
     labels: Labels<Range<usize>>,
     parts: NamedParts,
     /// Who computed the prompt, in whose cache its prefix is, and who the answer.
-    prefill: Worker,
-    decode: Worker,
+    prefill: DynamoWorker,
+    decode: DynamoWorker,
 }
 
-impl<'s> Record<'s> {
-    fn new(batch: &'s mut Batch, scope_field: Option<&'s str>) -> Self {
+impl<'s> DynamoRecord<'s> {
+    fn new(batch: &'s mut RowBatch, scope_field: Option<&'s str>) -> Self {
         Self {
             batch,
-            trouble: Trouble::default(),
+            trouble: ParseTrouble::default(),
             scope_field,
             is_other_event: false,
             ended: None,
@@ -92,8 +92,8 @@ impl<'s> Record<'s> {
             cached_tokens: None,
             labels: Labels::default(),
             parts: NamedParts::default(),
-            prefill: Worker::default(),
-            decode: Worker::default(),
+            prefill: DynamoWorker::default(),
+            decode: DynamoWorker::default(),
         }
     }
 
@@ -105,8 +105,8 @@ impl<'s> Record<'s> {
     /// The cache that the prompt was looked up in: that of the worker that computed it and of its rank.
     fn replica(&mut self) -> Option<Range<usize>> {
         let decode = std::mem::take(&mut self.decode);
-        let Worker { id, rank } = match std::mem::take(&mut self.prefill) {
-            Worker { id: None, .. } => decode,
+        let DynamoWorker { id, rank } = match std::mem::take(&mut self.prefill) {
+            DynamoWorker { id: None, .. } => decode,
             prefill => prefill,
         };
         let (Some(id), Some(rank)) = (id.clone(), rank) else { return id };
@@ -166,7 +166,7 @@ impl<'s> Record<'s> {
     }
 }
 
-impl<'de> Fields<'de> for Record<'_> {
+impl<'de> Fields<'de> for DynamoRecord<'_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if self.scope_field == Some(key) {
             self.trouble.field = "--id-scope field";
@@ -178,7 +178,7 @@ impl<'de> Fields<'de> for Record<'_> {
             }
             return Ok(());
         }
-        const MS: Numbers = Numbers::DatesOr(Unit::Milliseconds);
+        const MS: Numbers = Numbers::DatesOr(NumberUnit::Milliseconds);
         self.trouble.field = KNOWN
             .into_iter()
             .find(|name| *name == key)
@@ -192,7 +192,7 @@ impl<'de> Fields<'de> for Record<'_> {
             "event_type" => self.event_type(map)?,
             "event_time_unix_ms" => self.ended = read_time(map, MS, &mut self.trouble)?,
             "request_received_ms" => self.received = read_time(map, MS, &mut self.trouble)?,
-            "total_time_ms" => self.total = read_length(map, Unit::Milliseconds)?,
+            "total_time_ms" => self.total = read_length(map, NumberUnit::Milliseconds)?,
             "input_tokens" => self.input_tokens = self.trouble.count(map)?,
             "input_length" => self.input_length = self.trouble.count(map)?,
             "output_tokens" => self.output_tokens = self.trouble.count(map)?,
@@ -225,14 +225,14 @@ impl<'de> Fields<'de> for Record<'_> {
 /// something else than a finished request.
 pub(crate) fn read_record(
     line: &[u8],
-    batch: &mut Batch,
+    batch: &mut RowBatch,
     id_scope: &IdScope,
 ) -> Result<Option<Draft>, RowFault> {
     let scope_field = match id_scope {
         IdScope::Field(name) => Some(name.as_str()),
         _ => None,
     };
-    let mut record = Record::new(batch, scope_field);
+    let mut record = DynamoRecord::new(batch, scope_field);
     if let Err(error) = read_line(line, Object(&mut record)) {
         return Err(record.trouble.fault(&error));
     }

@@ -83,7 +83,7 @@ impl AnswerText {
 
 /// What was read so far of what was generated.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct GeneratedReading {
     ids: AnswerTokens,
     text: Spoken,
     ended: bool,
@@ -125,7 +125,7 @@ impl fmt::Debug for Spoken {
     }
 }
 
-impl Reading {
+impl GeneratedReading {
     /// Takes the value of a field that lists token ids.
     pub fn list(&mut self, ids: &str) {
         self.ids.add(listed(ids), false);
@@ -134,7 +134,7 @@ impl Reading {
     /// Takes the choices of a response, or of a chunk of one. vLLM lists in each the ids that it adds.
     pub fn choices(&mut self, choices: &RawValue) {
         #[derive(serde::Deserialize)]
-        struct Choice<'a> {
+        struct AnswerChoice<'a> {
             #[serde(default)]
             index: u64,
             #[serde(borrow)]
@@ -148,9 +148,9 @@ impl Reading {
             #[serde(borrow)]
             finish_reason: Option<&'a RawValue>,
         }
-        let Ok(choices) = serde_json::from_str::<Vec<Choice<'_>>>(choices.get()) else { return };
+        let Ok(choices) = serde_json::from_str::<Vec<AnswerChoice<'_>>>(choices.get()) else { return };
         match choices.as_slice() {
-            [choice @ Choice { index: 0, .. }] => {
+            [choice @ AnswerChoice { index: 0, .. }] => {
                 choice.token_ids.into_iter().for_each(|ids| self.ids.add(listed(ids.get()), true));
                 choice.text.into_iter().for_each(|text| self.text.add(content(text)));
                 let messages = choice.message.into_iter().chain(choice.delta);
@@ -260,7 +260,7 @@ impl Spoken {
 }
 
 /// A list of token ids, as such or in a text; nothing of any other value.
-pub(crate) struct List<'a>(pub &'a mut Reading);
+pub(crate) struct List<'a>(pub &'a mut GeneratedReading);
 
 impl<'de> DeserializeSeed<'de> for List<'_> {
     type Value = ();
@@ -339,11 +339,11 @@ fn is_empty(value: &RawValue) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Answer;
+    use super::super::answer::LoggedAnswer;
     use super::*;
 
     fn text(response: &str) -> Option<String> {
-        match Answer::of_response(response).expect("an answer").generated(1) {
+        match LoggedAnswer::of_response(response).expect("an answer").generated(1) {
             Generated::Text(text) => Some(text.text),
             Generated::Unknown | Generated::Ids(_) => None,
         }
@@ -401,6 +401,6 @@ mod tests {
         }
         assert!(!format!("{:?}", answer(None, true)).contains("A b"));
         let response = r#"{"choices": [{"message": {"content": "A b"}}]}"#;
-        assert!(!format!("{:?}", Answer::of_response(response).expect("an answer")).contains("A b"));
+        assert!(!format!("{:?}", LoggedAnswer::of_response(response).expect("an answer")).contains("A b"));
     }
 }

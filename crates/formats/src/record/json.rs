@@ -1,10 +1,10 @@
 //! JSON read field by field into reused buffers, without building a tree.
 
 use super::fault::RowFault;
-use super::numbers::{Count, NumberFault, PageId};
+use super::numbers::{CountReader, NumberFault, PageId};
 use crate::key::Key;
 use crate::spelling::Spellings;
-use crate::time::{Numbers, Time, Unit, WrittenTime};
+use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
 use kvset_core::request::labels::Label;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -188,7 +188,7 @@ impl<'de> Visitor<'de> for Name<'_> {
 pub(crate) fn read_time<'de, A: MapAccess<'de>>(
     map: &mut A,
     numbers: Numbers,
-    trouble: &mut Trouble,
+    trouble: &mut ParseTrouble,
 ) -> Result<Option<Time>, A::Error> {
     let Some(written) = map.next_value::<Option<WrittenTime<'_>>>()? else { return Ok(None) };
     let field = trouble.field;
@@ -198,7 +198,7 @@ pub(crate) fn read_time<'de, A: MapAccess<'de>>(
 /// Reads a field's value as a length of time, whose numbers are in `unit`; nothing for `null`.
 pub(crate) fn read_length<'de, A: MapAccess<'de>>(
     map: &mut A,
-    unit: Unit,
+    unit: NumberUnit,
 ) -> Result<Option<Duration>, A::Error> {
     let Some(written) = map.next_value::<Option<WrittenTime<'_>>>()? else { return Ok(None) };
     let length = written.length(unit);
@@ -207,14 +207,14 @@ pub(crate) fn read_length<'de, A: MapAccess<'de>>(
 
 /// Why parsing stopped, kept alongside the parser's own error, whose text must not be shown.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct ParseTrouble {
     /// The known field that is being read; empty in unknown ones.
     pub field: &'static str,
     /// A fault found by our own rules rather than by the parser.
     pub fault: Option<RowFault>,
 }
 
-impl Trouble {
+impl ParseTrouble {
     /// Stops the parser for a reason of our own.
     pub fn stop<E: de::Error>(&mut self, fault: RowFault) -> E {
         self.fault = Some(fault);
@@ -232,7 +232,7 @@ impl Trouble {
 
     /// Reads a field's value as a count; nothing for `null`.
     pub fn count<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<u64>, A::Error> {
-        let read = Count::read(map)?;
+        let read = CountReader::read(map)?;
         self.number("count", read)
     }
 

@@ -11,8 +11,8 @@ pub type Members<'o> = Vec<(Cow<'o, str>, &'o RawValue)>;
 
 /// The members of an object, in their order; nothing where the text is no object.
 pub(crate) fn members(object: &str) -> Option<Members<'_>> {
-    struct Members;
-    impl<'de> Visitor<'de> for Members {
+    struct MembersVisitor;
+    impl<'de> Visitor<'de> for MembersVisitor {
         type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,6 +28,6 @@ pub(crate) fn members(object: &str) -> Option<Members<'_>> {
         }
     }
     let mut deserializer = serde_json::Deserializer::from_str(object);
-    let members = deserializer.deserialize_map(Members).ok()?;
+    let members = deserializer.deserialize_map(MembersVisitor).ok()?;
     deserializer.end().ok().map(|()| members)
 }

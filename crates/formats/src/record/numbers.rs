@@ -83,12 +83,12 @@ impl WholeNumber {
     }
 }
 
-/// The count that a text says, as [`Count`] reads it.
+/// The count that a text says, as [`CountReader`] reads it.
 ///
 /// # Errors
 /// It says something else.
 pub fn count(text: &str) -> Result<Option<u64>, NumberFault> {
-    WholeNumber::of_text(text).up_to(Count::MAX)
+    WholeNumber::of_text(text).up_to(CountReader::MAX)
 }
 
 impl<'de> Deserialize<'de> for WholeNumber {
@@ -142,9 +142,9 @@ impl<'de> Visitor<'de> for WholeVisitor {
 }
 
 /// Reads counts: whole numbers from 0 on.
-pub(crate) struct Count;
+pub(crate) struct CountReader;
 
-impl Count {
+impl CountReader {
     /// The largest count.
     const MAX: u64 = u64::MAX;
 
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn counted(json: &str) -> Result<Option<u64>, NumberFault> {
-        serde_json::from_str::<WholeNumber>(json).expect(json).up_to(Count::MAX)
+        serde_json::from_str::<WholeNumber>(json).expect(json).up_to(CountReader::MAX)
     }
 
     fn page(json: &str) -> Result<u64, NumberFault> {

@@ -30,17 +30,17 @@ const ENDPOINTS: [&str; 3] = ["endpoint", "request_path", "url_path"];
 /// The first HTTP status of a request that failed.
 const FIRST_FAILURE: u64 = 400;
 
-static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(Outcome::names()));
+static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(LoggedOutcome::names()));
 
 /// What was said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct LoggedOutcome {
     failed: bool,
     from_cache_of_answers: bool,
     generates_no_text: bool,
 }
 
-impl Outcome {
+impl LoggedOutcome {
     /// What a record and its answer say, by the names of plain rows.
     pub fn of_record(record: &[u8]) -> Self {
         let mut outcome = Self::default();
@@ -151,8 +151,8 @@ mod tests {
     }
 
     fn passed_over(key: &str, value: &str) -> Option<&'static str> {
-        let mut outcome = Outcome::default();
-        assert!(Outcome::takes(key), "{key}");
+        let mut outcome = LoggedOutcome::default();
+        assert!(LoggedOutcome::takes(key), "{key}");
         outcome.read(key, serde_json::from_str(value).expect(value));
         outcome.passed_over(false)
     }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_hit_that_an_engine_reports_is_one_of_pages() {
-        let mut outcome = Outcome::default();
+        let mut outcome = LoggedOutcome::default();
         outcome.read("cache_hit", serde_json::from_str("true").expect("JSON"));
         assert_eq!(outcome.passed_over(true), None);
         assert!(outcome.passed_over(false).is_some());

@@ -3,9 +3,9 @@
 use super::answer::CacheWrites;
 use super::fault::RowFault;
 use super::id_scope::IdScope;
-use super::subagents::Evidence;
-use crate::identity::{Identity, NamedParts};
-use crate::time::{Clock, Form, Moment, Time};
+use super::subagents::SubagentEvidence;
+use crate::identity::{NamedParts, PageIdentity};
+use crate::time::{Moment, Time, TimeBase, TimeForm};
 use kvset_core::request::event::{CachedTokens, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
@@ -43,7 +43,7 @@ impl TraceRow<'_> {
     }
 }
 
-/// A request whose ids and names are ranges of a [`Batch`].
+/// A request whose ids and names are ranges of a [`RowBatch`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
     /// When it came: as the row states it, and once it was placed ((`timeline`)) on the line of all files.
@@ -88,9 +88,9 @@ pub(crate) enum StatedTimes {
     /// A moment.
     At {
         /// What it counts from.
-        clock: Clock,
+        clock: TimeBase,
         /// How it is written.
-        form: Form,
+        form: TimeForm,
     },
     /// So long after the request before it of its session was answered.
     AfterAnswer(Duration),
@@ -135,7 +135,7 @@ impl Draft {
 
 /// Whether a trace declares its ids to be unique within a session only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Declared {
+pub(crate) enum DeclaredScope {
     #[default]
     Global,
     Session,
@@ -143,7 +143,7 @@ pub(crate) enum Declared {
 
 /// The requests of some lines (or of one step of a reorder buffer), in buffers that are used again.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct RowBatch {
     pub ids: Vec<u64>,
     pub text: String,
     pub drafts: Vec<Draft>,
@@ -152,7 +152,7 @@ pub(crate) struct Batch {
     /// What was refused, last first.
     pub refused: Vec<RefusedRow>,
     /// What the times of sub-agents show.
-    pub subagents: Evidence,
+    pub subagents: SubagentEvidence,
     next: usize,
 }
 
@@ -172,10 +172,10 @@ pub(crate) struct BatchMark {
     text: usize,
     pub drafts: usize,
     sessions: usize,
-    subagents: Evidence,
+    subagents: SubagentEvidence,
 }
 
-impl Batch {
+impl RowBatch {
     /// Empties the batch, keeping its memory.
     pub fn clear(&mut self) {
         self.ids.clear();
@@ -183,7 +183,7 @@ impl Batch {
         self.drafts.clear();
         self.sessions.clear();
         self.refused.clear();
-        self.subagents = Evidence::default();
+        self.subagents = SubagentEvidence::default();
         self.next = 0;
     }
 
@@ -279,7 +279,7 @@ impl Batch {
         if only_model.is_some() || parts.is_empty() {
             return Draft { pool: only_model, ..Draft::default() };
         }
-        let Identity { model, scope } = parts.identity(&self.text);
+        let PageIdentity { model, scope } = parts.identity(&self.text);
         let names = [model.map(Cow::Borrowed), scope].map(|name| name.map(Cow::into_owned));
         let [pool, apart] = names.map(|name| {
             let start = self.text.len();
@@ -291,19 +291,24 @@ impl Batch {
 
     /// Fills in the scope of the request at `index`, from what keeps it apart, its session or its named field. Ids that
     /// are chained within a narrower one need not be in that.
-    pub fn set_scope(&mut self, index: usize, wanted: &IdScope, declared: Declared) -> Result<(), RowFault> {
+    pub fn set_scope(
+        &mut self,
+        index: usize,
+        wanted: &IdScope,
+        declared: DeclaredScope,
+    ) -> Result<(), RowFault> {
         let draft = &self.drafts[index];
         let named = |name: &Option<Range<usize>>, field: &str| -> Result<Scope, RowFault> {
             let name = name.clone().ok_or_else(|| RowFault::missing(field))?;
             Ok(Scope::named(self.text[name].as_bytes()))
         };
         let scope = match (wanted, declared, &draft.apart) {
-            (IdScope::Global, ..) | (IdScope::Auto, Declared::Global, None) => Scope::GLOBAL,
-            (IdScope::Auto, Declared::Global, Some(_)) => named(&draft.apart, "")?,
-            (IdScope::Session, ..) | (IdScope::Auto, Declared::Session, None) => {
+            (IdScope::Global, ..) | (IdScope::Auto, DeclaredScope::Global, None) => Scope::GLOBAL,
+            (IdScope::Auto, DeclaredScope::Global, Some(_)) => named(&draft.apart, "")?,
+            (IdScope::Session, ..) | (IdScope::Auto, DeclaredScope::Session, None) => {
                 named(&draft.session, "session_id")?
             }
-            (IdScope::Auto, Declared::Session, Some(apart)) => {
+            (IdScope::Auto, DeclaredScope::Session, Some(apart)) => {
                 let session = draft.session.clone().ok_or_else(|| RowFault::missing("session_id"))?;
                 Scope::named([&self.text[session], &self.text[apart.clone()]].join("\0").as_bytes())
             }
@@ -314,7 +319,7 @@ impl Batch {
         if !wanted.keeps_pools_apart() {
             draft.pool = None;
         }
-        draft.ids_chained &= declared == Declared::Global || scope != Scope::GLOBAL;
+        draft.ids_chained &= declared == DeclaredScope::Global || scope != Scope::GLOBAL;
         Ok(())
     }
 }

@@ -4,10 +4,10 @@
 //! A name may end in the unit of its numbers ([`UNITS`]): `timestamp_ns`, `start_time_ms`, `latency_ms`. A length of time
 //! that names no unit counts where its value does (`1.5s`), or where those who write it under that name have one.
 
-use super::json::{Trouble, read_time};
+use super::json::{ParseTrouble, read_time};
 use super::members::members;
 use crate::spelling::Spellings;
-use crate::time::{Number, Numbers, Time, TimeFault, Unit, WrittenTime};
+use crate::time::{NumberUnit, Numbers, Time, TimeFault, TimeNumber, WrittenTime};
 use hashbrown::HashMap;
 use serde::de::{Error, MapAccess};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// What a field says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum TimeRole {
     /// When the request came; of several those that say most go first.
     Arrival(usize),
     /// When it was answered.
@@ -27,7 +27,7 @@ enum Role {
 
 /// Names of when a request came, those that say most first, with what their numbers are where their writers have a unit.
 const ARRIVALS: [(&str, Option<Numbers>); 36] = [
-    ("arrival_time", Some(Numbers::DatesOr(Unit::Seconds))),
+    ("arrival_time", Some(Numbers::DatesOr(NumberUnit::Seconds))),
     ("arrival_timestamp", None),
     ("arrived_at", None),
     ("arrival", None),
@@ -56,7 +56,7 @@ const ARRIVALS: [(&str, Option<Numbers>); 36] = [
     ("creation_time", None),
     ("creation_timestamp", None),
     ("create_time", None),
-    ("created", Some(Numbers::DatesOr(Unit::Seconds))),
+    ("created", Some(Numbers::DatesOr(NumberUnit::Seconds))),
     ("ts", None),
     ("time", None),
     ("datetime", None),
@@ -88,8 +88,8 @@ const ENDS: [&str; 13] = [
 ];
 
 /// Names of how long a request took, those that say most first, with the unit of those who write it.
-const LENGTHS: [(&str, Option<Unit>); 14] = [
-    ("e2e_latency", Some(Unit::Seconds)),
+const LENGTHS: [(&str, Option<NumberUnit>); 14] = [
+    ("e2e_latency", Some(NumberUnit::Seconds)),
     ("request_duration", None),
     ("request_latency", None),
     ("total_latency", None),
@@ -109,23 +109,23 @@ const LENGTHS: [(&str, Option<Unit>); 14] = [
 pub(crate) const DURATION: &str = "duration_ms";
 
 /// Ends of names that say the unit of their numbers.
-const UNITS: [(&str, Unit); 16] = [
-    ("_unix_nano", Unit::Nanoseconds),
-    ("_nanoseconds", Unit::Nanoseconds),
-    ("_nanos", Unit::Nanoseconds),
-    ("_ns", Unit::Nanoseconds),
-    ("_microseconds", Unit::Microseconds),
-    ("_micros", Unit::Microseconds),
-    ("_us", Unit::Microseconds),
-    ("_milliseconds", Unit::Milliseconds),
-    ("_millis", Unit::Milliseconds),
-    ("_epoch_ms", Unit::Milliseconds),
-    ("_unix_ms", Unit::Milliseconds),
-    ("_ms", Unit::Milliseconds),
-    ("_seconds", Unit::Seconds),
-    ("_secs", Unit::Seconds),
-    ("_sec", Unit::Seconds),
-    ("_s", Unit::Seconds),
+const UNITS: [(&str, NumberUnit); 16] = [
+    ("_unix_nano", NumberUnit::Nanoseconds),
+    ("_nanoseconds", NumberUnit::Nanoseconds),
+    ("_nanos", NumberUnit::Nanoseconds),
+    ("_ns", NumberUnit::Nanoseconds),
+    ("_microseconds", NumberUnit::Microseconds),
+    ("_micros", NumberUnit::Microseconds),
+    ("_us", NumberUnit::Microseconds),
+    ("_milliseconds", NumberUnit::Milliseconds),
+    ("_millis", NumberUnit::Milliseconds),
+    ("_epoch_ms", NumberUnit::Milliseconds),
+    ("_unix_ms", NumberUnit::Milliseconds),
+    ("_ms", NumberUnit::Milliseconds),
+    ("_seconds", NumberUnit::Seconds),
+    ("_secs", NumberUnit::Seconds),
+    ("_sec", NumberUnit::Seconds),
+    ("_s", NumberUnit::Seconds),
 ];
 
 /// A known name.
@@ -133,11 +133,11 @@ const UNITS: [(&str, Unit); 16] = [
 pub(crate) struct TimeName {
     /// The name, as messages have it.
     pub name: &'static str,
-    role: Role,
+    role: TimeRole,
     /// What its numbers are, where the name or those who write it say so.
     numbers: Option<Numbers>,
     /// The unit of a length.
-    unit: Option<Unit>,
+    unit: Option<NumberUnit>,
     is_often_other: bool,
 }
 
@@ -151,19 +151,20 @@ fn without_unit() -> impl Iterator<Item = TimeName> {
         is_often_other: OFTEN_OTHERS.contains(&name),
     };
     let arrivals = ARRIVALS.into_iter().enumerate();
-    let arrivals = arrivals.map(move |(rank, (name, numbers))| of(name, Role::Arrival(rank), numbers, None));
-    let ends = ENDS.into_iter().map(move |name| of(name, Role::End, None, None));
+    let arrivals =
+        arrivals.map(move |(rank, (name, numbers))| of(name, TimeRole::Arrival(rank), numbers, None));
+    let ends = ENDS.into_iter().map(move |name| of(name, TimeRole::End, None, None));
     let lengths = LENGTHS.into_iter().enumerate();
-    let lengths = lengths.map(move |(rank, (name, unit))| of(name, Role::Length(rank), None, unit));
+    let lengths = lengths.map(move |(rank, (name, unit))| of(name, TimeRole::Length(rank), None, unit));
     arrivals.chain(ends).chain(lengths)
 }
 
 /// The same name with a unit behind it.
-fn with_unit(known: TimeName, unit: Unit) -> TimeName {
+fn with_unit(known: TimeName, unit: NumberUnit) -> TimeName {
     // A clock in milliseconds may be a log's or a trace's own; finer ones are dates, or a simulator's.
     let numbers = match unit {
-        Unit::Seconds | Unit::Milliseconds => Numbers::DatesOr(unit),
-        Unit::Microseconds | Unit::Nanoseconds => Numbers::In(unit),
+        NumberUnit::Seconds | NumberUnit::Milliseconds => Numbers::DatesOr(unit),
+        NumberUnit::Microseconds | NumberUnit::Nanoseconds => Numbers::In(unit),
     };
     // `start_ms` is a time; `request_time_ms` may still be a length.
     let is_often_other = known.is_often_other && known.name.ends_with("_time");
@@ -211,10 +212,10 @@ impl StatedTime {
         known: TimeName,
         map: &mut A,
         numbers: Numbers,
-        trouble: &mut Trouble,
+        trouble: &mut ParseTrouble,
     ) -> Result<(), A::Error> {
         trouble.field = known.name;
-        if let (Role::Length(rank), Some(unit)) = (known.role, known.unit) {
+        if let (TimeRole::Length(rank), Some(unit)) = (known.role, known.unit) {
             let value: &RawValue = map.next_value()?;
             // Percentiles of a length, and flags, are none.
             if value.get().starts_with(['{', '[', 't', 'f', 'n']) {
@@ -226,7 +227,7 @@ impl StatedTime {
             self.set_length(rank, length.ok_or_else(|| A::Error::custom("no length of time"))?);
             return Ok(());
         }
-        if known.is_often_other || matches!(known.role, Role::Length(_)) {
+        if known.is_often_other || matches!(known.role, TimeRole::Length(_)) {
             let value: &RawValue = map.next_value()?;
             // What is neither date nor length is something else of that name.
             if let Ok(written) = serde_json::from_str::<WrittenTime<'_>>(value.get()) {
@@ -250,10 +251,10 @@ impl StatedTime {
         written: &WrittenTime<'_>,
         numbers: Numbers,
     ) -> Result<(), TimeFault> {
-        if let Role::Length(rank) = known.role {
+        if let TimeRole::Length(rank) = known.role {
             let length = match (written, known.unit) {
                 (WrittenTime::Number(_), None) => None,
-                (written, unit) => written.length(unit.unwrap_or(Unit::Seconds)),
+                (written, unit) => written.length(unit.unwrap_or(NumberUnit::Seconds)),
             };
             length.into_iter().for_each(|length| self.set_length(rank, length));
             return Ok(());
@@ -275,11 +276,11 @@ impl StatedTime {
 
     fn set(&mut self, known: TimeName, time: Time) {
         match known.role {
-            Role::Arrival(rank) if self.arrival.is_none_or(|(best, _)| rank <= best) => {
+            TimeRole::Arrival(rank) if self.arrival.is_none_or(|(best, _)| rank <= best) => {
                 self.arrival = Some((rank, time));
             }
-            Role::End => self.end = Some(time),
-            Role::Arrival(_) | Role::Length(_) => {}
+            TimeRole::End => self.end = Some(time),
+            TimeRole::Arrival(_) | TimeRole::Length(_) => {}
         }
     }
 
@@ -353,17 +354,17 @@ impl StatedTime {
 }
 
 /// The unit of a number that counts from a start of its own: clocks of programs that print fractions are in seconds.
-fn unit_of(written: &WrittenTime<'_>) -> Unit {
+fn unit_of(written: &WrittenTime<'_>) -> NumberUnit {
     match written {
-        WrittenTime::Number(Number::Fraction(_)) => Unit::Seconds,
-        _ => Unit::Milliseconds,
+        WrittenTime::Number(TimeNumber::Fraction(_)) => NumberUnit::Seconds,
+        _ => NumberUnit::Milliseconds,
     }
 }
 
 impl TimeName {
     /// Whether the field says how long the request took.
     pub fn is_length(self) -> bool {
-        matches!(self.role, Role::Length(_))
+        matches!(self.role, TimeRole::Length(_))
     }
 
     /// What the field's numbers are.

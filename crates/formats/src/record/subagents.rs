@@ -26,7 +26,7 @@ pub(crate) enum SubagentTimes {
 
 /// Sub-agents whose times can be only the one or the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct SubagentEvidence {
     pub relative: u64,
     pub absolute: u64,
 }
@@ -36,7 +36,7 @@ pub(crate) fn may_have_subagents(line: &[u8]) -> bool {
     memmem::find_iter(line, br#""requests""#).nth(1).is_some()
 }
 
-impl Evidence {
+impl SubagentEvidence {
     /// Takes a sub-agent that ended at `time`, by its session's clock, after `duration`; `first` and `last` are the times
     /// of its requests as they are written.
     pub fn note(&mut self, time: Moment, duration: Duration, first: Moment, last: Moment) {
@@ -70,7 +70,7 @@ impl Evidence {
     }
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for SubagentEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { relative, absolute } = *self;
         let (from, shown) = match self.times() {
@@ -91,7 +91,7 @@ mod tests {
 
     fn evidence(subagents: &[(u64, u64, u64, u64)]) -> (u64, u64) {
         let at = |seconds: u64| Moment::default().after(Duration::from_secs(seconds));
-        let mut evidence = Evidence::default();
+        let mut evidence = SubagentEvidence::default();
         for (time, duration, first, last) in subagents {
             evidence.note(at(*time), Duration::from_secs(*duration), at(*first), at(*last));
         }

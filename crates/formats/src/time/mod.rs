@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 use std::time::Duration;
 
-/// A moment in nanoseconds: since the Unix epoch, or since a trace's own start ([`Clock`]).
+/// A moment in nanoseconds: since the Unix epoch, or since a trace's own start ([`TimeBase`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(i64);
 
@@ -91,7 +91,7 @@ pub fn words(length: Duration) -> String {
 
 /// What a moment counts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Clock {
+pub enum TimeBase {
     /// The Unix epoch: moments of any two logs compare.
     Epoch,
     /// The trace's own start: moments of two files do not.
@@ -100,14 +100,14 @@ pub enum Clock {
 
 /// A unit that numbers are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
+pub enum NumberUnit {
     Seconds,
     Milliseconds,
     Microseconds,
     Nanoseconds,
 }
 
-impl Unit {
+impl NumberUnit {
     /// Every unit with the name that users write.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("s", Self::Seconds),
@@ -126,7 +126,7 @@ impl Unit {
     }
 
     /// The unit in which a number is a date of a log.
-    fn of_date(number: Number) -> Option<Self> {
+    fn of_date(number: TimeNumber) -> Option<Self> {
         Self::NAMES.into_iter().map(|(_, unit)| unit).find(|unit| number.is_date_in(*unit))
     }
 
@@ -140,7 +140,7 @@ impl Unit {
     }
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for NumberUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -150,13 +150,13 @@ impl fmt::Display for Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     /// Dates in whatever unit makes them dates; smaller numbers count from the trace's start, in this unit.
-    DatesOr(Unit),
+    DatesOr(NumberUnit),
     /// Dates in whatever unit makes them dates: no log of a service counts from a start of its own.
     Dates,
     /// In this unit, as the field's name says.
-    In(Unit),
+    In(NumberUnit),
     /// In this unit, as the user says; a number that is a date in another unit alone contradicts that.
-    Told(Unit),
+    Told(NumberUnit),
 }
 
 /// A time as it was read.
@@ -165,23 +165,23 @@ pub struct Time {
     /// The moment.
     pub moment: Moment,
     /// What it counts from.
-    pub clock: Clock,
+    pub clock: TimeBase,
     /// How it was written.
-    pub form: Form,
+    pub form: TimeForm,
 }
 
 /// How a time is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Form {
+pub enum TimeForm {
     /// A number in this unit.
-    Number(Unit),
+    Number(NumberUnit),
     /// A date and time with its zone.
     Date,
     /// A date and time without one, taken as UTC.
     DateWithoutZone,
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for TimeForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(unit) => write!(f, "numbers in {unit}"),
@@ -195,8 +195,8 @@ impl Time {
     /// Milliseconds of a field that is documented to hold them: since the epoch where that is a date.
     pub fn of_ms(ms: i64) -> Self {
         let moment = Moment::from_ms(ms);
-        let clock = if moment >= Moment::FIRST_DATE { Clock::Epoch } else { Clock::Start };
-        Self { moment, clock, form: Form::Number(Unit::Milliseconds) }
+        let clock = if moment >= Moment::FIRST_DATE { TimeBase::Epoch } else { TimeBase::Start };
+        Self { moment, clock, form: TimeForm::Number(NumberUnit::Milliseconds) }
     }
 
     /// When something began that ended then and took so long.
@@ -220,7 +220,7 @@ pub enum TimeFault {
     Negative,
     /// Farther than 292 years from where it counts.
     #[error("is out of range: in {0} it is more than 292 years from where it counts")]
-    OutOfRange(Unit),
+    OutOfRange(NumberUnit),
     /// A number that is a date in no unit.
     #[error(
         "is a date of a log in no unit: as seconds, milliseconds, microseconds or nanoseconds since the epoch it is in \
@@ -229,19 +229,19 @@ pub enum TimeFault {
     NoDate,
     /// A number that is no date in the unit told, but in another.
     #[error("is a date in {fits}, not in {told}, the unit that is set")]
-    OtherUnit { told: Unit, fits: Unit },
+    OtherUnit { told: NumberUnit, fits: NumberUnit },
 }
 
 /// A number that is not negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Number {
+pub enum TimeNumber {
     Whole(u64),
     Fraction(f64),
 }
 
-impl Number {
+impl TimeNumber {
     /// Nanoseconds, halves rounded up; `None` where that does not fit 64 bits.
-    fn nanoseconds(self, unit: Unit) -> Option<i64> {
+    fn nanoseconds(self, unit: NumberUnit) -> Option<i64> {
         match self {
             Self::Whole(value) => i64::try_from(value).ok()?.checked_mul(unit.nanoseconds()),
             Self::Fraction(value) => {
@@ -258,7 +258,7 @@ impl Number {
         }
     }
 
-    fn is_date_in(self, unit: Unit) -> bool {
+    fn is_date_in(self, unit: NumberUnit) -> bool {
         self.nanoseconds(unit).is_some_and(|nanoseconds| Moment(nanoseconds) >= Moment::FIRST_DATE)
             // Ten digits of seconds, however many of the others.
             && match self {
@@ -268,25 +268,25 @@ impl Number {
     }
 }
 
-fn time_of_number(number: Number, numbers: Numbers) -> Result<Time, TimeFault> {
-    let dated = Unit::of_date(number);
+fn time_of_number(number: TimeNumber, numbers: Numbers) -> Result<Time, TimeFault> {
+    let dated = NumberUnit::of_date(number);
     let (unit, clock) = match numbers {
-        Numbers::In(unit) | Numbers::Told(unit) if number.is_date_in(unit) => (unit, Clock::Epoch),
-        Numbers::In(unit) => (unit, Clock::Start),
+        Numbers::In(unit) | Numbers::Told(unit) if number.is_date_in(unit) => (unit, TimeBase::Epoch),
+        Numbers::In(unit) => (unit, TimeBase::Start),
         Numbers::Told(told) => match dated {
             Some(fits) => return Err(TimeFault::OtherUnit { told, fits }),
-            None => (told, Clock::Start),
+            None => (told, TimeBase::Start),
         },
-        Numbers::Dates => (dated.ok_or(TimeFault::NoDate)?, Clock::Epoch),
-        Numbers::DatesOr(unit) => dated.map_or((unit, Clock::Start), |unit| (unit, Clock::Epoch)),
+        Numbers::Dates => (dated.ok_or(TimeFault::NoDate)?, TimeBase::Epoch),
+        Numbers::DatesOr(unit) => dated.map_or((unit, TimeBase::Start), |unit| (unit, TimeBase::Epoch)),
     };
     // A larger number could be a date as well, or lies between the dates of two units.
     let counts_from_start = number.is_below(1_000_000_000);
-    if matches!(numbers, Numbers::DatesOr(_)) && clock == Clock::Start && !counts_from_start {
+    if matches!(numbers, Numbers::DatesOr(_)) && clock == TimeBase::Start && !counts_from_start {
         return Err(TimeFault::NoDate);
     }
     let nanoseconds = number.nanoseconds(unit).ok_or(TimeFault::OutOfRange(unit))?;
-    Ok(Time { moment: Moment(nanoseconds), clock, form: Form::Number(unit) })
+    Ok(Time { moment: Moment(nanoseconds), clock, form: TimeForm::Number(unit) })
 }
 
 #[cfg(test)]
@@ -296,23 +296,23 @@ mod tests {
 
     const NOON: i64 = 1_763_640_000_000;
 
-    fn time(text: &str, numbers: Numbers) -> Result<(i64, Clock), TimeFault> {
+    fn time(text: &str, numbers: Numbers) -> Result<(i64, TimeBase), TimeFault> {
         WrittenTime::of_text(text).time(numbers).map(|time| (time.moment.ms(), time.clock))
     }
 
     #[test]
     fn a_number_is_a_date_in_one_unit_or_counts_from_a_start() {
-        const MS: Numbers = Numbers::DatesOr(Unit::Milliseconds);
+        const MS: Numbers = Numbers::DatesOr(NumberUnit::Milliseconds);
         for number in
             ["1763640000", "1763640000000", "1763640000000000", "1763640000000000000", "1763640000.0"]
         {
-            for numbers in [MS, Numbers::DatesOr(Unit::Seconds), Numbers::Dates] {
-                assert_eq!(time(number, numbers), Ok((NOON, Clock::Epoch)), "{number}");
+            for numbers in [MS, Numbers::DatesOr(NumberUnit::Seconds), Numbers::Dates] {
+                assert_eq!(time(number, numbers), Ok((NOON, TimeBase::Epoch)), "{number}");
             }
         }
-        assert_eq!(time("0", MS), Ok((0, Clock::Start)));
-        assert_eq!(time("999999999", MS), Ok((999_999_999, Clock::Start)));
-        assert_eq!(time("27.5", Numbers::DatesOr(Unit::Seconds)), Ok((27_500, Clock::Start)));
+        assert_eq!(time("0", MS), Ok((0, TimeBase::Start)));
+        assert_eq!(time("999999999", MS), Ok((999_999_999, TimeBase::Start)));
+        assert_eq!(time("27.5", Numbers::DatesOr(NumberUnit::Seconds)), Ok((27_500, TimeBase::Start)));
         for number in ["0", "999999999", "11763640000", "176364000000000", "17636400000000000000000"] {
             assert_eq!(time(number, Numbers::Dates), Err(TimeFault::NoDate), "{number}");
         }
@@ -321,18 +321,21 @@ mod tests {
         assert_eq!(time("-5", MS).or(time("-0.5", MS)), Err(TimeFault::Negative));
         assert_eq!(time("nan", MS), Err(TimeFault::NoTime));
         assert_eq!(time("inf", MS), Err(TimeFault::NoDate));
-        assert_eq!(time("1e300", Numbers::In(Unit::Seconds)), Err(TimeFault::OutOfRange(Unit::Seconds)));
+        assert_eq!(
+            time("1e300", Numbers::In(NumberUnit::Seconds)),
+            Err(TimeFault::OutOfRange(NumberUnit::Seconds))
+        );
     }
 
     #[test]
     fn a_stated_unit_holds() {
-        let ns = Numbers::In(Unit::Nanoseconds);
-        assert_eq!(time("1763640000", ns), Ok((1_764, Clock::Start)), "of a simulator");
-        assert_eq!(time("1763640000000000000", ns), Ok((NOON, Clock::Epoch)));
+        let ns = Numbers::In(NumberUnit::Nanoseconds);
+        assert_eq!(time("1763640000", ns), Ok((1_764, TimeBase::Start)), "of a simulator");
+        assert_eq!(time("1763640000000000000", ns), Ok((NOON, TimeBase::Epoch)));
         let told = |unit| Numbers::Told(unit);
-        assert_eq!(time("5", told(Unit::Seconds)), Ok((5_000, Clock::Start)));
-        assert_eq!(time("1763640000", told(Unit::Seconds)), Ok((NOON, Clock::Epoch)));
-        let (told_ms, s) = (Unit::Milliseconds, Unit::Seconds);
+        assert_eq!(time("5", told(NumberUnit::Seconds)), Ok((5_000, TimeBase::Start)));
+        assert_eq!(time("1763640000", told(NumberUnit::Seconds)), Ok((NOON, TimeBase::Epoch)));
+        let (told_ms, s) = (NumberUnit::Milliseconds, NumberUnit::Seconds);
         assert_eq!(time("1763640000", told(told_ms)), Err(TimeFault::OtherUnit { told: told_ms, fits: s }));
         assert_eq!(time("1763640000000", told(s)), Err(TimeFault::OtherUnit { told: s, fits: told_ms }));
     }
@@ -355,7 +358,7 @@ mod tests {
             "1763640000.5",
             "1763640000500",
         ] {
-            assert_eq!(time(date, Numbers::Dates), Ok((NOON + 500, Clock::Epoch)), "{date}");
+            assert_eq!(time(date, Numbers::Dates), Ok((NOON + 500, TimeBase::Epoch)), "{date}");
         }
         for date in [
             "2025-11-20T12:00:00Z",
@@ -365,8 +368,11 @@ mod tests {
             "Thu, 20 Nov 2025 12:00:00 GMT",
             "Thu, 20 Nov 2025 04:00:00 -0800",
         ] {
-            assert_eq!(time(date, Numbers::Dates), Ok((NOON, Clock::Epoch)), "{date}");
-            assert_eq!(WrittenTime::of_text(date).time(Numbers::Dates).map(|time| time.form), Ok(Form::Date));
+            assert_eq!(time(date, Numbers::Dates), Ok((NOON, TimeBase::Epoch)), "{date}");
+            assert_eq!(
+                WrittenTime::of_text(date).time(Numbers::Dates).map(|time| time.form),
+                Ok(TimeForm::Date)
+            );
         }
     }
 
@@ -379,7 +385,7 @@ mod tests {
             "2025-11-20T12:00:00.000000",
         ] {
             let time = WrittenTime::of_text(date).time(Numbers::Dates).expect(date);
-            assert_eq!((time.moment.ms(), time.form), (NOON, Form::DateWithoutZone), "{date}");
+            assert_eq!((time.moment.ms(), time.form), (NOON, TimeForm::DateWithoutZone), "{date}");
         }
     }
 
@@ -404,8 +410,8 @@ mod tests {
     fn lengths_are_read_in_their_unit_or_their_own() {
         let length =
             |text: &str, unit| WrittenTime::of_text(text).length(unit).map(|length| length.as_micros());
-        assert_eq!(length("1.5", Unit::Seconds), Some(1_500_000));
-        assert_eq!(length("900", Unit::Milliseconds), Some(900_000));
+        assert_eq!(length("1.5", NumberUnit::Seconds), Some(1_500_000));
+        assert_eq!(length("900", NumberUnit::Milliseconds), Some(900_000));
         for (text, microseconds) in [
             ("8s", 8_000_000),
             ("350ms", 350_000),
@@ -415,10 +421,10 @@ mod tests {
             ("PT8.5S", 8_500_000),
             ("00:00:08.5", 8_500_000),
         ] {
-            assert_eq!(length(text, Unit::Milliseconds), Some(microseconds), "{text}");
+            assert_eq!(length(text, NumberUnit::Milliseconds), Some(microseconds), "{text}");
         }
         for text in ["-1", "-8s", "", "soon"] {
-            assert_eq!(length(text, Unit::Seconds), None, "{text}");
+            assert_eq!(length(text, NumberUnit::Seconds), None, "{text}");
         }
     }
 
@@ -434,20 +440,20 @@ mod tests {
         #[test]
         fn seconds_become_milliseconds_exactly(ms in 0i64..9_000_000_000_000) {
             let text = format!("{}.{:03}", ms / 1000, ms % 1000);
-            let read = WrittenTime::of_text(text.as_str()).time(Numbers::In(Unit::Seconds)).map(|time| time.moment.ms());
+            let read = WrittenTime::of_text(text.as_str()).time(Numbers::In(NumberUnit::Seconds)).map(|time| time.moment.ms());
             prop_assert_eq!(read, Ok(ms), "{}", text);
         }
 
         #[test]
         fn no_number_is_a_date_in_two_units(number: u64) {
-            let units = Unit::NAMES.into_iter().filter(|(_, unit)| Number::Whole(number).is_date_in(*unit));
+            let units = NumberUnit::NAMES.into_iter().filter(|(_, unit)| TimeNumber::Whole(number).is_date_in(*unit));
             prop_assert!(units.count() <= 1);
         }
 
         #[test]
         fn any_text_is_a_time_or_none(text: String) {
             let written = WrittenTime::of_text(text.as_str());
-            let _ = (written.time(Numbers::Dates), written.length(Unit::Seconds));
+            let _ = (written.time(Numbers::Dates), written.length(NumberUnit::Seconds));
         }
     }
 }

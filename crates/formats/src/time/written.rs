@@ -1,7 +1,7 @@
 //! What a value of a time says before anybody knows its unit: a number, or a date and time in one of the ways that programs
 //! have of writing it.
 
-use super::{Clock, Form, Moment, Number, Numbers, Time, TimeFault, Unit, time_of_number};
+use super::{Moment, NumberUnit, Numbers, Time, TimeBase, TimeFault, TimeForm, TimeNumber, time_of_number};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A time, or a length of time, as it is written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WrittenTime<'t> {
-    Number(Number),
+    Number(TimeNumber),
     /// Below zero.
     Negative,
     Text(Cow<'t, str>),
@@ -26,10 +26,11 @@ impl<'t> WrittenTime<'t> {
     pub fn of_text(text: impl Into<Cow<'t, str>>) -> Self {
         let text = text.into();
         let trimmed = text.trim();
-        let number = trimmed.parse().map(Number::Whole).or_else(|_| trimmed.parse().map(Number::Fraction));
+        let number =
+            trimmed.parse().map(TimeNumber::Whole).or_else(|_| trimmed.parse().map(TimeNumber::Fraction));
         match number {
-            Ok(Number::Fraction(value)) if value.is_nan() => Self::Text(text),
-            Ok(Number::Fraction(value)) if value.is_sign_negative() => Self::Negative,
+            Ok(TimeNumber::Fraction(value)) if value.is_nan() => Self::Text(text),
+            Ok(TimeNumber::Fraction(value)) if value.is_sign_negative() => Self::Negative,
             Ok(number) => Self::Number(number),
             Err(_) => Self::Text(text),
         }
@@ -53,7 +54,7 @@ impl<'t> WrittenTime<'t> {
     }
 
     /// The length of time that this is; numbers are in `unit`, texts name theirs (`8s`, `1m 30s`, `PT8S`, `00:00:08`).
-    pub fn length(&self, unit: Unit) -> Option<Duration> {
+    pub fn length(&self, unit: NumberUnit) -> Option<Duration> {
         match self {
             Self::Negative => None,
             Self::Number(number) => {
@@ -75,12 +76,12 @@ fn time_of_text(text: &str) -> Result<Time, TimeFault> {
         &*if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(text.replace('\u{2212}', "-")) };
     if let Some(dated) = rfc3339(text).or_else(|| other_date(text)) {
         let (date, offset) = dated?;
-        let form = if offset.is_some() { Form::Date } else { Form::DateWithoutZone };
+        let form = if offset.is_some() { TimeForm::Date } else { TimeForm::DateWithoutZone };
         let moment = offset.unwrap_or(Offset::UTC).to_timestamp(date).map_err(|_| TimeFault::NoTime)?;
         let nanoseconds = i64::try_from(moment.as_nanosecond()).map_err(|_| TimeFault::NoTime)?;
         return match nanoseconds {
             ..0 => Err(TimeFault::Negative),
-            nanoseconds => Ok(Time { moment: Moment(nanoseconds), clock: Clock::Epoch, form }),
+            nanoseconds => Ok(Time { moment: Moment(nanoseconds), clock: TimeBase::Epoch, form }),
         };
     }
     // A date and time alone, and something behind it.
@@ -176,7 +177,7 @@ impl<'de> Deserialize<'de> for WrittenTime<'de> {
                 f.write_str("a number, or a date and time")
             }
             fn visit_u64<E>(self, value: u64) -> Result<WrittenTime<'de>, E> {
-                Ok(WrittenTime::Number(Number::Whole(value)))
+                Ok(WrittenTime::Number(TimeNumber::Whole(value)))
             }
             fn visit_i64<E>(self, _: i64) -> Result<WrittenTime<'de>, E> {
                 Ok(WrittenTime::Negative)
@@ -185,7 +186,7 @@ impl<'de> Deserialize<'de> for WrittenTime<'de> {
                 Ok(if value < 0.0 {
                     WrittenTime::Negative
                 } else {
-                    WrittenTime::Number(Number::Fraction(value))
+                    WrittenTime::Number(TimeNumber::Fraction(value))
                 })
             }
             fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<WrittenTime<'de>, E> {
@@ -216,10 +217,10 @@ fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<WrittenTime<'de>, A::
     }
     // Fewer digits are a length, or count from a start that the object does not name.
     let date = match seconds {
-        Some(WrittenTime::Number(Number::Whole(seconds @ 1_000_000_000..))) => seconds
+        Some(WrittenTime::Number(TimeNumber::Whole(seconds @ 1_000_000_000..))) => seconds
             .checked_mul(1_000_000_000)
             .and_then(|date| date.checked_add(nanoseconds.into()))
-            .map(|date| WrittenTime::Number(Number::Whole(date))),
+            .map(|date| WrittenTime::Number(TimeNumber::Whole(date))),
         _ => None,
     };
     written.or(date).ok_or_else(|| de::Error::custom("an object that is no time"))
@@ -267,7 +268,10 @@ mod tests {
     fn times_of_databases_are_objects() {
         let ms = |json: &str| {
             let written: WrittenTime<'_> = serde_json::from_str(json).map_err(|_| ())?;
-            written.time(Numbers::DatesOr(Unit::Milliseconds)).map(|time| time.moment.ms()).map_err(|_| ())
+            written
+                .time(Numbers::DatesOr(NumberUnit::Milliseconds))
+                .map(|time| time.moment.ms())
+                .map_err(|_| ())
         };
         for json in [
             r#"{"$date": "2025-11-20T12:00:00Z"}"#,

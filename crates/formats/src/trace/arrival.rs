@@ -7,7 +7,7 @@
 //! that stands first in the trace goes first.
 
 use crate::record::fault::RowFault;
-use crate::record::row::{Batch, Draft, StatedTimes};
+use crate::record::row::{Draft, RowBatch, StatedTimes};
 use crate::time::Moment;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -40,7 +40,7 @@ impl HoldBack {
 
     /// Takes the requests out of `batch`, which are of `file`; leaves the refused rows, those that came too late among
     /// them. `is_stated`: some row of the file has stated a moment.
-    pub fn take(&mut self, batch: &mut Batch, file: &Arc<str>, is_stated: bool) {
+    pub fn take(&mut self, batch: &mut RowBatch, file: &Arc<str>, is_stated: bool) {
         let drafts = std::mem::take(&mut batch.drafts);
         batch.refused.iter_mut().for_each(|row| row.after = 0);
         for draft in &drafts {
@@ -79,7 +79,7 @@ impl HoldBack {
 
     /// Lets requests go, those that came first, as long as more are held back than may be, or until there are none where
     /// nothing follows that compares with them. They are of one file, whose name this gives; nothing where none is let go.
-    pub fn release(&mut self, batch: &mut Batch, is_end: bool) -> Option<Arc<str>> {
+    pub fn release(&mut self, batch: &mut RowBatch, is_end: bool) -> Option<Arc<str>> {
         // Where none states a moment, there is nothing to wait for.
         if is_end || (self.is_full() && self.requests.is_empty()) {
             let moment = self.unstated.first().map(|held| held.draft.moment);
@@ -119,7 +119,7 @@ struct WaitingRequest {
 
 impl WaitingRequest {
     /// A copy of a request of `batch`.
-    fn of(draft: &Draft, batch: &Batch, file: &Arc<str>, number: u64) -> Self {
+    fn of(draft: &Draft, batch: &RowBatch, file: &Arc<str>, number: u64) -> Self {
         let mut ids = Vec::with_capacity(draft.ids.len() + draft.output_ids.len());
         let mut copied = |range: &Range<usize>| {
             let start = ids.len();
@@ -138,7 +138,7 @@ impl WaitingRequest {
     }
 
     /// Puts the request behind what `batch` holds; returns its file.
-    fn release(self, batch: &mut Batch) -> Arc<str> {
+    fn release(self, batch: &mut RowBatch) -> Arc<str> {
         let (ids_start, text_start) = (batch.ids.len(), batch.text.len());
         batch.ids.extend_from_slice(&self.ids);
         batch.text.push_str(&self.text);

@@ -3,10 +3,10 @@
 use super::error::{RowError, TraceError};
 use super::events::{EventFiler, UNNAMED_POOL};
 use super::options::ReadOptions;
-use super::records::{Carried, Filled, Source};
+use super::records::{Carried, Filled, TraceSource};
 use crate::codec::{ContainerReader, DecodeLimits};
 use crate::record::fault::RowFault;
-use crate::record::row::Batch;
+use crate::record::row::RowBatch;
 use kvset_core::units::PageSize;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Events {
     }
 }
 
-impl Source for Events {
-    fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError> {
+impl TraceSource for Events {
+    fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError> {
         let number = self.reader.events() + 1;
         let event = self.reader.next_event();
         let event = event.map_err(|source| TraceError::Container { file: Arc::clone(&self.file), source })?;

@@ -4,10 +4,10 @@
 //! find nobody to send to. One that waits for a stream which never goes on is left waiting, and holds nothing up.
 
 use super::error::TraceError;
-use super::groups::{Findings, Group, Grouped, Together};
+use super::groups::{GroupReader, ItemGroup, ReaderFindings, RowGroup};
 use super::options::{Format, ReadOptions};
 use super::parallel::Parallel;
-use super::reader::{Progress, TraceItem, TraceReader, open_with};
+use super::reader::{ReadProgress, TraceItem, TraceReader, open_with};
 use super::timeline::TimeFacts;
 use kvset_core::estimate::config::PoolConfig;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 const WAITING: usize = 1;
 
 /// Opens trace files as [`open`](super::open) does, to be read ahead on so many threads, where these are several.
-/// Their requests are taken as ranges of each of these pools on the way ([`Together::ranges`]), where the format lets
+/// Their requests are taken as ranges of each of these pools on the way ([`ItemGroup::ranges`]), where the format lets
 /// lines be parsed side by side.
 ///
 /// # Errors
@@ -63,13 +63,13 @@ pub struct Recording {
 /// Trace files as [`open`](super::open) gives them, read ahead of where there is a core for it.
 pub struct AheadReader {
     groups: Groups,
-    group: Group,
+    group: RowGroup,
 }
 
 /// Where the groups come from.
 enum Groups {
     /// The caller's thread: it has the only core, or others parse for the reader.
-    Here(Box<Grouped>),
+    Here(Box<GroupReader>),
     Background(Background),
 }
 
@@ -80,12 +80,12 @@ impl AheadReader {
     /// [`TraceError::Thread`]: the system has no thread to give.
     fn new(reader: TraceReader, threads: usize) -> Result<Self, TraceError> {
         let needs_a_thread = threads > 1 && !reader.is_parallel();
-        let grouped = Grouped::new(reader);
+        let grouped = GroupReader::new(reader);
         let groups = match needs_a_thread {
             true => Groups::Background(Background::start(grouped)?),
             false => Groups::Here(Box::new(grouped)),
         };
-        Ok(Self { groups, group: Group::default() })
+        Ok(Self { groups, group: RowGroup::default() })
     }
 
     /// As [`TraceReader::next_item`].
@@ -101,7 +101,7 @@ impl AheadReader {
     ///
     /// # Errors
     /// As for [`AheadReader::next_item`].
-    pub fn next_items(&mut self) -> Result<Together<'_>, TraceError> {
+    pub fn next_items(&mut self) -> Result<ItemGroup<'_>, TraceError> {
         self.find_items()?;
         Ok(self.group.rest())
     }
@@ -125,7 +125,7 @@ impl AheadReader {
     }
 
     /// How far the files were read, by the requests handed out and those read with them.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         self.group.progress
     }
 
@@ -154,34 +154,34 @@ impl AheadReader {
         self.findings().is_in_order
     }
 
-    fn findings(&self) -> Findings {
+    fn findings(&self) -> ReaderFindings {
         match &self.groups {
             Groups::Here(grouped) => grouped.findings(),
-            Groups::Background(background) => Findings::clone(&background.findings),
+            Groups::Background(background) => ReaderFindings::clone(&background.findings),
         }
     }
 }
 
 /// Groups filled on a thread of their own.
 struct Background {
-    groups: Receiver<Message>,
-    spare: Sender<Group>,
+    groups: Receiver<ThreadMessage>,
+    spare: Sender<RowGroup>,
     thread: Option<JoinHandle<()>>,
-    findings: Box<Findings>,
+    findings: Box<ReaderFindings>,
 }
 
 /// What the thread has to say.
-enum Message {
-    Group(Group),
+enum ThreadMessage {
+    Group(RowGroup),
     /// The trace is at its end; with what the reader found out.
-    End(Box<Findings>),
+    End(Box<ReaderFindings>),
     Failed(TraceError),
 }
 
 impl Background {
     /// # Errors
     /// [`TraceError::Thread`]: the system has no thread to give.
-    fn start(grouped: Grouped) -> Result<Self, TraceError> {
+    fn start(grouped: GroupReader) -> Result<Self, TraceError> {
         let (sender, groups) = sync_channel(WAITING);
         let (spare, spares) = channel();
         let work = move || read(grouped, &sender, &spares);
@@ -190,14 +190,14 @@ impl Background {
         Ok(Self { groups, spare, thread: Some(thread), findings: Box::default() })
     }
 
-    /// As [`Grouped::next`].
-    fn next(&mut self, read: Group) -> Result<Option<Group>, TraceError> {
+    /// As [`GroupReader::next`].
+    fn next(&mut self, read: RowGroup) -> Result<Option<RowGroup>, TraceError> {
         // Nobody to reuse it once the end was read.
         drop(self.spare.send(read));
         match self.groups.recv() {
-            Ok(Message::Group(group)) => return Ok(Some(group)),
-            Ok(Message::End(findings)) => self.findings = findings,
-            Ok(Message::Failed(error)) => {
+            Ok(ThreadMessage::Group(group)) => return Ok(Some(group)),
+            Ok(ThreadMessage::End(findings)) => self.findings = findings,
+            Ok(ThreadMessage::Failed(error)) => {
                 self.join();
                 return Err(error);
             }
@@ -216,12 +216,12 @@ impl Background {
 }
 
 /// The thread: reads until the end, an error, or until nobody listens.
-fn read(mut grouped: Grouped, groups: &SyncSender<Message>, spares: &Receiver<Group>) {
+fn read(mut grouped: GroupReader, groups: &SyncSender<ThreadMessage>, spares: &Receiver<RowGroup>) {
     loop {
         let (message, is_last) = match grouped.next(spares.try_recv().unwrap_or_default()) {
-            Ok(Some(group)) => (Message::Group(group), false),
-            Ok(None) => (Message::End(Box::new(grouped.findings())), true),
-            Err(error) => (Message::Failed(error), true),
+            Ok(Some(group)) => (ThreadMessage::Group(group), false),
+            Ok(None) => (ThreadMessage::End(Box::new(grouped.findings())), true),
+            Err(error) => (ThreadMessage::Failed(error), true),
         };
         if groups.send(message).is_err() || is_last {
             return;

@@ -7,7 +7,7 @@
 use super::options::{Format, ReadOptions};
 use super::records::{Carried, Decode, Records};
 use crate::record::fault::RowFault;
-use crate::record::row::Batch;
+use crate::record::row::RowBatch;
 use kvset_core::units::PageSize;
 use kvset_core::units::pages::Scope;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 1 << 26;
 /// Reads such rows.
 pub(super) struct Delta {
     rows: Records,
-    sessions: HashMap<Scope, Session>,
+    sessions: HashMap<Scope, DeltaSession>,
     /// Pages of all sessions.
     pages: usize,
     most_pages: usize,
@@ -27,14 +27,14 @@ pub(super) struct Delta {
 
 /// A session so far.
 #[derive(Default)]
-struct Session {
+struct DeltaSession {
     /// The full pages of its last prompt.
     pages: Vec<u64>,
     /// Tokens of its last prompt and of the answer to that.
     tokens: u64,
 }
 
-impl Session {
+impl DeltaSession {
     /// Appends the pages of a prompt that goes on with `blocks` of `tokens` tokens.
     fn go_on(&mut self, name: &[u8], blocks: &[u64], tokens: u64, page_size: PageSize) {
         let before = self.tokens;
@@ -60,7 +60,7 @@ impl Delta {
     }
 
     /// Makes a whole prompt of what a row adds.
-    fn complete(&mut self, index: usize, batch: &mut Batch) -> Result<(), RowFault> {
+    fn complete(&mut self, index: usize, batch: &mut RowBatch) -> Result<(), RowFault> {
         let page_size = self.rows.page_size;
         let draft = &batch.drafts[index];
         let name = draft.session.clone().ok_or_else(|| RowFault::missing("session_id"))?;
@@ -93,7 +93,7 @@ impl Decode for Delta {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         _carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let first = batch.drafts.len();
@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(delta: &mut Delta, line: &str) -> Result<(Vec<u64>, Option<u64>), RowFault> {
-        let (mut batch, mut carried) = (Batch::default(), Carried::default());
+        let (mut batch, mut carried) = (RowBatch::default(), Carried::default());
         delta.decode(line.as_bytes(), 1, &mut batch, &mut carried)?;
         let draft = &batch.drafts[0];
         Ok((batch.ids[draft.ids.clone()].to_vec(), draft.input_tokens))
@@ -152,7 +152,7 @@ mod tests {
         #[test]
         fn pages_are_those_of_the_tokens(rows in prop::collection::vec((0u64..14, 0u64..9), 1..12)) {
             let size = PageSize::new(4).expect("a size");
-            let (mut session, mut tokens) = (Session::default(), Vec::new());
+            let (mut session, mut tokens) = (DeltaSession::default(), Vec::new());
             for (turn, (input, output)) in rows.into_iter().enumerate() {
                 let blocks: Vec<u64> = (0..input.div_ceil(4)).map(|block| (turn as u64) << 8 | block).collect();
                 let listed = (0..input).map(|token| (blocks[(token / 4) as usize], token % 4));

@@ -1,13 +1,13 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
 use super::options::Format;
-use crate::logs::shape::{PromptKind, Shape};
+use crate::logs::shape::{PromptKind, RecordShape};
 use crate::logs::{EnvelopeRecords, FieldPath, Places, Preset, foreign, open};
 use crate::python;
 use crate::record::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
 use crate::record::numbers::TokenId;
 use crate::record::stated_time::StatedTime;
-use crate::record::subagents::Evidence;
+use crate::record::subagents::SubagentEvidence;
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 
@@ -24,7 +24,7 @@ pub(super) struct Detected {
     /// Where in each record the request and its answer are, for requests in records of no known shape.
     pub places: Places,
     /// What the times of sub-agents show.
-    pub subagents: Evidence,
+    pub subagents: SubagentEvidence,
     /// Fields of the first row that seem to be times and are not read.
     pub unread_times: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl Detected {
             format,
             is_enveloped: false,
             places: Places::default(),
-            subagents: Evidence::default(),
+            subagents: SubagentEvidence::default(),
             unread_times: Vec::new(),
         }
     }
@@ -122,14 +122,14 @@ fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
 
 /// Fields of a row that seem to be times and have no name that is known for one.
 fn unread_times(row: &[u8]) -> Vec<String> {
-    let Shape { times, .. } = Shape::of(row).unwrap_or_default();
+    let RecordShape { times, .. } = RecordShape::of(row).unwrap_or_default();
     let paths = times.into_iter().map(|(path, _)| path.to_string());
     paths.filter(|path| StatedTime::name(path).is_none()).take(SHOWN_FIELDS).collect()
 }
 
 /// The places of the request and of the answer with its usage, where there is one of each.
 fn places_of(line: &[u8], request: FieldPath) -> Result<Places, String> {
-    let Shape { requests, usages, .. } = Shape::of(line).unwrap_or_default();
+    let RecordShape { requests, usages, .. } = RecordShape::of(line).unwrap_or_default();
     if requests.len() > 1 {
         let places: Vec<_> =
             requests.iter().flat_map(|(place, _)| place).map(|place| format!("`{place}`")).collect();

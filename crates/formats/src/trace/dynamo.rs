@@ -5,7 +5,7 @@ use super::records::{Carried, Decode};
 use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::row::{Batch, Declared};
+use crate::record::row::{DeclaredScope, RowBatch};
 use kvset_core::units::PageSize;
 
 /// Decodes records.
@@ -25,7 +25,7 @@ impl Decode for Dynamo {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let Some(mut draft) = read_record(line, batch, &self.id_scope)? else {
@@ -34,6 +34,6 @@ impl Decode for Dynamo {
         };
         (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
         batch.drafts.push(draft);
-        batch.set_scope(0, &self.id_scope, Declared::Global)
+        batch.set_scope(0, &self.id_scope, DeclaredScope::Global)
     }
 }

@@ -2,14 +2,14 @@
 
 use super::id_arrays::ArrayPlaceholder;
 use crate::identity::NamedParts;
-use crate::record::answer::Answer;
+use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
-use crate::record::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
-use crate::record::row::{Batch, Declared, Draft, StatedTimes};
+use crate::record::json::{Fields, Ids, Name, Object, ParseTrouble, ignore, read_length, read_time};
+use crate::record::row::{DeclaredScope, Draft, RowBatch, StatedTimes};
 use crate::record::stated_time::{StatedTime, TimeName};
 use crate::record::subagents::SubagentTimes;
 use crate::spelling::Spellings;
-use crate::time::{Moment, Numbers, Time, Unit, ms_of};
+use crate::time::{Moment, NumberUnit, Numbers, Time, ms_of};
 use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
@@ -50,7 +50,7 @@ const KNOWN: [&str; 23] = [
 
 /// What reads the value of a known field.
 #[derive(Debug, Clone, Copy)]
-enum Reader {
+enum FieldReader {
     /// The row itself.
     Own,
     Time(TimeName),
@@ -60,13 +60,15 @@ enum Reader {
 }
 
 /// Every known field. A row has a dozen, so none is looked for in lists.
-static READERS: LazyLock<HashMap<&'static str, (&'static str, Reader), foldhash::fast::FixedState>> =
+static READERS: LazyLock<HashMap<&'static str, (&'static str, FieldReader), foldhash::fast::FixedState>> =
     LazyLock::new(|| {
-        let labels = Label::ALL.into_iter().map(|label| (label.name(), Reader::Label(label)));
-        let parts = NamedParts::names().map(|name| (name, Reader::Part));
-        let answers = Answer::names().filter(|name| Answer::takes(name)).map(|name| (name, Reader::Answer));
-        let times = StatedTime::names().map(|known| (known.name, Reader::Time(known)));
-        let own = KNOWN.into_iter().map(|name| (name, Reader::Own));
+        let labels = Label::ALL.into_iter().map(|label| (label.name(), FieldReader::Label(label)));
+        let parts = NamedParts::names().map(|name| (name, FieldReader::Part));
+        let answers = LoggedAnswer::names()
+            .filter(|name| LoggedAnswer::takes(name))
+            .map(|name| (name, FieldReader::Answer));
+        let times = StatedTime::names().map(|known| (known.name, FieldReader::Time(known)));
+        let own = KNOWN.into_iter().map(|name| (name, FieldReader::Own));
         // Of two readers of one name the last holds.
         let all = labels.chain(parts).chain(answers).chain(times).chain(own);
         all.map(|(name, reader)| (name, (name, reader))).collect()
@@ -75,7 +77,7 @@ static READERS: LazyLock<HashMap<&'static str, (&'static str, Reader), foldhash:
 static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(READERS.keys().copied()));
 
 /// What reads the value of a field, by its name in any spelling.
-fn reader_of(key: &str) -> Option<(&'static str, Reader)> {
+fn reader_of(key: &str) -> Option<(&'static str, FieldReader)> {
     let known = READERS.get(key).or_else(|| {
         let usual = SPELLINGS.standard(key);
         if usual == key { None } else { READERS.get(usual) }
@@ -84,9 +86,9 @@ fn reader_of(key: &str) -> Option<(&'static str, Reader)> {
 }
 
 /// Where the requests of one line go.
-pub(super) struct Sink<'s> {
-    pub batch: &'s mut Batch,
-    pub trouble: Trouble,
+pub(super) struct DraftSink<'s> {
+    pub batch: &'s mut RowBatch,
+    pub trouble: ParseTrouble,
     /// How numbers of `timestamp` are meant.
     pub numbers: Numbers,
     /// The field that scopes ids, where one is named.
@@ -114,7 +116,7 @@ pub(super) struct EntryFields {
     pub api_time: Option<Duration>,
     pub cached_tokens: Option<u64>,
     /// What the row says of the answer by other names than a trace has.
-    pub answer: Option<Box<Answer>>,
+    pub answer: Option<Box<LoggedAnswer>>,
     pub labels: Labels<Range<usize>>,
     /// What keeps its pages apart.
     pub parts: NamedParts,
@@ -129,7 +131,7 @@ pub(super) struct EntryFields {
     pub request_id: Option<u64>,
     pub session: Option<Range<usize>>,
     pub scope_name: Option<Range<usize>>,
-    pub declared: Declared,
+    pub declared: DeclaredScope,
 }
 
 impl EntryFields {
@@ -140,13 +142,13 @@ impl EntryFields {
 }
 
 /// Reads one object.
-pub(super) struct Entry<'a, 's> {
-    pub sink: &'a mut Sink<'s>,
+pub(super) struct EntryReader<'a, 's> {
+    pub sink: &'a mut DraftSink<'s>,
     pub found: EntryFields,
 }
 
-impl<'a, 's> Entry<'a, 's> {
-    pub fn new(sink: &'a mut Sink<'s>) -> Self {
+impl<'a, 's> EntryReader<'a, 's> {
+    pub fn new(sink: &'a mut DraftSink<'s>) -> Self {
         Self { sink, found: EntryFields::default() }
     }
 
@@ -267,8 +269,8 @@ impl<'a, 's> Entry<'a, 's> {
         let start = self.sink.batch.text.len();
         let declared = map.next_value_seed(Name(&mut self.sink.batch.text))?;
         self.found.declared = match declared.map(|name| &self.sink.batch.text[name]) {
-            Some("local") => Declared::Session,
-            Some("global") | None => Declared::Global,
+            Some("local") => DeclaredScope::Session,
+            Some("global") | None => DeclaredScope::Global,
             Some(_) => return Err(A::Error::custom("unknown scope")),
         };
         self.sink.batch.text.truncate(start);
@@ -276,19 +278,19 @@ impl<'a, 's> Entry<'a, 's> {
     }
 }
 
-impl Entry<'_, '_> {
+impl EntryReader<'_, '_> {
     /// Reads the value of one of the [known](KNOWN) fields.
     fn own_field<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "t" => {
-                let seconds = Numbers::DatesOr(Unit::Seconds);
+                let seconds = Numbers::DatesOr(NumberUnit::Seconds);
                 self.found.session_time = read_time(map, seconds, &mut self.sink.trouble)?;
             }
-            "delay" | "delay_ms" => self.found.delay = read_length(map, Unit::Milliseconds)?,
+            "delay" | "delay_ms" => self.found.delay = read_length(map, NumberUnit::Milliseconds)?,
             "in" | "input_length" | "seq_len" => self.found.input_tokens = self.sink.trouble.count(map)?,
             "out" | "output_length" => self.found.output_tokens = self.sink.trouble.count(map)?,
-            "api_time" => self.found.api_time = read_length(map, Unit::Seconds)?,
-            "duration_ms" => self.found.duration = read_length(map, Unit::Milliseconds)?,
+            "api_time" => self.found.api_time = read_length(map, NumberUnit::Seconds)?,
+            "duration_ms" => self.found.duration = read_length(map, NumberUnit::Milliseconds)?,
             "block_size" | "chunk_size" => self.page_size(map)?,
             "hash_id_scope" => self.declared(map)?,
             "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes" => self.page_ids(map)?,
@@ -312,7 +314,7 @@ impl Entry<'_, '_> {
     }
 }
 
-impl<'de> Fields<'de> for Entry<'_, '_> {
+impl<'de> Fields<'de> for EntryReader<'_, '_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if self.sink.scope_field == Some(key) {
             return self.scope_field(key, map);
@@ -324,13 +326,15 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
         };
         self.sink.trouble.field = name;
         match reader {
-            Reader::Own => self.own_field(name, map)?,
-            Reader::Time(known) => self.found.stated.read(known, map, numbers, &mut self.sink.trouble)?,
-            Reader::Answer => {
+            FieldReader::Own => self.own_field(name, map)?,
+            FieldReader::Time(known) => {
+                self.found.stated.read(known, map, numbers, &mut self.sink.trouble)?
+            }
+            FieldReader::Answer => {
                 self.found.answer.get_or_insert_default().read(name, map, &mut self.sink.trouble)?;
             }
-            Reader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
-            Reader::Label(label) => {
+            FieldReader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
+            FieldReader::Label(label) => {
                 self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);
             }
         }
@@ -340,7 +344,7 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
 
 /// An array of nested objects, or `null` for none.
 struct Nested<'a, 's> {
-    sink: &'a mut Sink<'s>,
+    sink: &'a mut DraftSink<'s>,
 }
 
 impl<'de> DeserializeSeed<'de> for Nested<'_, '_> {
@@ -370,17 +374,17 @@ impl<'de> Visitor<'de> for Nested<'_, '_> {
 
 /// One nested object.
 struct NestedEntry<'a, 's> {
-    sink: &'a mut Sink<'s>,
+    sink: &'a mut DraftSink<'s>,
 }
 
 impl<'de> DeserializeSeed<'de> for NestedEntry<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let mut entry = Entry::new(self.sink);
+        let mut entry = EntryReader::new(self.sink);
         Object(&mut entry).deserialize(deserializer)?;
-        let Entry { sink, found } = entry;
-        let filed = Entry { sink: &mut *sink, found }.file_nested();
+        let EntryReader { sink, found } = entry;
+        let filed = EntryReader { sink: &mut *sink, found }.file_nested();
         filed.map_err(|fault| sink.trouble.stop(fault))
     }
 }

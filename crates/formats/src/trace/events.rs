@@ -8,7 +8,7 @@ use super::records::{Carried, Decode};
 use crate::codec::{DecodeLimits, Decoded, Encoding, RequestDecoder};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::row::{Batch, Draft};
+use crate::record::row::{Draft, RowBatch};
 use crate::time::Time;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageSize;
@@ -41,7 +41,7 @@ impl Decode for EventLines {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         _carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let message = self.decoder.read(line)?.or_pool(UNNAMED_POOL);
@@ -66,7 +66,7 @@ impl EventFiler {
     }
 
     /// Appends the request of an event to `batch`; it stands in line (or is event) `line`.
-    pub fn file(&self, decoded: &Decoded<'_>, line: u64, batch: &mut Batch) -> Result<(), RowFault> {
+    pub fn file(&self, decoded: &Decoded<'_>, line: u64, batch: &mut RowBatch) -> Result<(), RowFault> {
         let scope = scope(decoded, &self.id_scope)?;
         let mut draft = draft(decoded, scope, self.page_size, line, batch);
         draft.pool = draft.pool.filter(|_| self.id_scope.keeps_pools_apart());
@@ -94,9 +94,9 @@ fn scope(decoded: &Decoded<'_>, wanted: &IdScope) -> Result<Scope, RowFault> {
     }
 }
 
-fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, batch: &mut Batch) -> Draft {
+fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, batch: &mut RowBatch) -> Draft {
     let event = &decoded.event;
-    let Batch { ids, text, .. } = batch;
+    let RowBatch { ids, text, .. } = batch;
     let mut name = |name: &str| {
         let start = text.len();
         text.push_str(name);

@@ -2,9 +2,9 @@
 
 use super::error::{RowError, TraceError};
 use super::options::Format;
-use super::reader::{Progress, ReaderStep, TraceItem, TraceReader};
+use super::reader::{ReadProgress, ReaderStep, TraceItem, TraceReader};
 use super::timeline::TimeFacts;
-use crate::record::row::Batch;
+use crate::record::row::RowBatch;
 use kvset_core::pool::PoolRange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ pub(super) const ITEMS_AT_ONCE: usize = 512;
 
 /// Some requests and refused rows, one after another.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct RowGroup {
     /// Parsed lines, each with the name of its file. Those behind `used` are empty, kept for their memory.
-    batches: Vec<(Batch, Arc<str>)>,
+    batches: Vec<(RowBatch, Arc<str>)>,
     used: usize,
     items: Vec<GroupedRow>,
     /// The next item to be handed out.
@@ -26,10 +26,10 @@ pub(super) struct Group {
     /// What all of the requests come to in each of the pools that take ranges.
     ranges: Vec<Option<PoolRange>>,
     /// How far the files were read.
-    pub progress: Progress,
+    pub progress: ReadProgress,
 }
 
-/// What [`Group`] holds of a row.
+/// What [`RowGroup`] holds of a row.
 enum GroupedRow {
     /// The number of its batch, and its own in that.
     Request(usize, usize),
@@ -39,7 +39,7 @@ enum GroupedRow {
 
 impl GroupedRow {
     /// The row as a caller gets it; a refused one only once.
-    fn take<'a>(&mut self, batches: &'a [(Batch, Arc<str>)]) -> Option<TraceItem<'a>> {
+    fn take<'a>(&mut self, batches: &'a [(RowBatch, Arc<str>)]) -> Option<TraceItem<'a>> {
         match self {
             Self::Request(batch, index) => {
                 let (batch, file) = &batches[*batch];
@@ -51,7 +51,7 @@ impl GroupedRow {
 }
 
 /// Items that were read together.
-pub struct Together<'a> {
+pub struct ItemGroup<'a> {
     /// Requests and refused rows in their order.
     pub items: Vec<TraceItem<'a>>,
     /// What the requests come to in each of the pools that take ranges; `None` where a pool has to observe them one
@@ -59,7 +59,7 @@ pub struct Together<'a> {
     pub ranges: Vec<Option<PoolRange>>,
 }
 
-impl Group {
+impl RowGroup {
     /// Whether every item was handed out.
     pub fn is_drained(&self) -> bool {
         self.next == self.items.len()
@@ -73,12 +73,12 @@ impl Group {
     }
 
     /// All items that were not handed out yet.
-    pub fn rest(&mut self) -> Together<'_> {
+    pub fn rest(&mut self) -> ItemGroup<'_> {
         let is_whole = self.next == 0;
         let rest = &mut self.items[self.next..];
         self.next += rest.len();
         let items = rest.iter_mut().filter_map(|item| item.take(&self.batches)).collect();
-        Together { items, ranges: if is_whole { std::mem::take(&mut self.ranges) } else { Vec::new() } }
+        ItemGroup { items, ranges: if is_whole { std::mem::take(&mut self.ranges) } else { Vec::new() } }
     }
 
     fn clear(&mut self) {
@@ -132,7 +132,7 @@ impl Group {
             return 0;
         }
         if self.used == self.batches.len() {
-            self.batches.push((Batch::default(), Arc::from("")));
+            self.batches.push((RowBatch::default(), Arc::from("")));
         }
         let name = reader.file_name();
         let (batch, file) = &mut self.batches[self.used];
@@ -146,7 +146,7 @@ impl Group {
 
 /// What a reader found out about a trace.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Findings {
+pub(super) struct ReaderFindings {
     pub formats: Vec<Format>,
     pub notes: Vec<String>,
     pub passed_over: BTreeMap<&'static str, u64>,
@@ -155,7 +155,7 @@ pub(super) struct Findings {
 }
 
 /// Reads group after group.
-pub(super) struct Grouped {
+pub(super) struct GroupReader {
     reader: TraceReader,
     /// What the requests of the next group come to.
     ranges: Vec<Option<PoolRange>>,
@@ -163,7 +163,7 @@ pub(super) struct Grouped {
     ended: Option<Result<(), TraceError>>,
 }
 
-impl Grouped {
+impl GroupReader {
     pub fn new(reader: TraceReader) -> Self {
         Self { reader, ranges: Vec::new(), ended: None }
     }
@@ -172,7 +172,7 @@ impl Grouped {
     ///
     /// # Errors
     /// [`TraceError`] when a file cannot be read on, once all before that was handed out. The reader is then at its end.
-    pub fn next(&mut self, mut group: Group) -> Result<Option<Group>, TraceError> {
+    pub fn next(&mut self, mut group: RowGroup) -> Result<Option<RowGroup>, TraceError> {
         if let Some(ended) = &mut self.ended {
             return std::mem::replace(ended, Ok(())).map(|()| None);
         }
@@ -188,9 +188,9 @@ impl Grouped {
     }
 
     /// What the reader found out, once the trace is at its end.
-    pub fn findings(&self) -> Findings {
+    pub fn findings(&self) -> ReaderFindings {
         let reader = &self.reader;
-        Findings {
+        ReaderFindings {
             formats: reader.formats().to_vec(),
             notes: reader.notes(),
             passed_over: reader.passed_over().clone(),

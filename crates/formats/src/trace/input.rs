@@ -22,7 +22,7 @@ const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 pub(super) type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// An open trace: its name, its decompressed bytes and how far the file was read.
-pub(super) struct Input {
+pub(super) struct TraceInput {
     /// As the user named it; `<stdin>` for `-`.
     pub name: Arc<str>,
     /// The decompressed stream.
@@ -33,7 +33,7 @@ pub(super) struct Input {
     pub read_bytes: Arc<AtomicU64>,
 }
 
-impl Input {
+impl TraceInput {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         if path.as_os_str() == "-" {

@@ -23,7 +23,7 @@ pub(super) fn joined(mut bytes: Box<dyn BufRead + Send>) -> io::Result<Box<dyn B
     let is_spread = is_spread(&head[line..]);
     let bytes = Cursor::new(head).chain(bytes);
     Ok(match is_spread {
-        true => Box::new(BufReader::new(ConcatenatedValues { input: bytes, value: Value::default() })),
+        true => Box::new(BufReader::new(ConcatenatedValues { input: bytes, value: ValuePlace::default() })),
         false => Box::new(bytes),
     })
 }
@@ -38,12 +38,12 @@ fn is_spread(line: &[u8]) -> bool {
 /// Reads a stream with a value a line.
 struct ConcatenatedValues<R> {
     input: R,
-    value: Value,
+    value: ValuePlace,
 }
 
 /// Where in a value reading is.
 #[derive(Default)]
-struct Value {
+struct ValuePlace {
     /// Brackets that are open.
     depth: u64,
     is_quoted: bool,
@@ -52,7 +52,7 @@ struct Value {
     line_ends: u64,
 }
 
-impl Value {
+impl ValuePlace {
     /// What takes the place of a byte.
     fn next(&mut self, byte: u8) -> u8 {
         match byte {

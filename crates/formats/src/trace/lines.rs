@@ -1,13 +1,13 @@
 //! Lines of bounded length, without their ends, one by one.
 
-use super::text::{Line, LineWalk, Text, Texts};
+use super::text::{LineWalk, Text, TextLine, Texts};
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
 
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStep {
-    /// [`Lines::line`] holds a line that is not blank.
+    /// [`LineReader::line`] holds a line that is not blank.
     Line,
     /// A line longer than the limit was passed over.
     TooLong,
@@ -18,7 +18,7 @@ pub(super) enum LineStep {
 }
 
 /// Reads line by line.
-pub(super) struct Lines {
+pub(super) struct LineReader {
     texts: Texts,
     text: Text,
     walk: LineWalk,
@@ -30,7 +30,7 @@ pub(super) struct Lines {
     ahead: Option<(LineStep, LineWalk)>,
 }
 
-impl Lines {
+impl LineReader {
     /// Lines of at most `limit` bytes, ends not counted.
     pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
         Self::of(Texts::new(input, limit))
@@ -87,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// All lines that [`Lines::step`] would go to, as texts, and how many were passed before them.
+    /// All lines that [`LineReader::step`] would go to, as texts, and how many were passed before them.
     pub fn into_texts(mut self) -> (Texts, u64) {
         let LineWalk { next, number } = self.ahead.map_or(self.walk, |(_, before)| before);
         self.texts.give_back(&self.text.as_bytes()[next..]);
@@ -99,11 +99,11 @@ impl Lines {
         loop {
             let before = self.walk;
             match self.walk.step(self.text.as_bytes(), self.texts.limit()) {
-                Some(Line::Whole(line)) => {
+                Some(TextLine::Whole(line)) => {
                     self.line = line;
                     return Ok((LineStep::Line, before));
                 }
-                Some(Line::TooLong) => return Ok((LineStep::TooLong, before)),
+                Some(TextLine::TooLong) => return Ok((LineStep::TooLong, before)),
                 None => {}
             }
             self.before += self.walk.number;
@@ -122,7 +122,7 @@ mod tests {
     use std::io::Cursor;
 
     fn steps(text: &'static [u8], limit: usize) -> Vec<(u64, LineStep, Vec<u8>)> {
-        let mut lines = Lines::new(Box::new(Cursor::new(text)), limit);
+        let mut lines = LineReader::new(Box::new(Cursor::new(text)), limit);
         let mut found = Vec::new();
         loop {
             match lines.step().expect("memory does not fail") {
@@ -156,7 +156,7 @@ mod tests {
     fn texts_go_on_at_the_line_that_was_looked_at() {
         for peeked in [false, true] {
             let bytes = b"\xef\xbb\xbf\r\n \none\r\ntwo\n12345678901234\nthree";
-            let mut lines = Lines::new(Box::new(Cursor::new(bytes)), 10);
+            let mut lines = LineReader::new(Box::new(Cursor::new(bytes)), 10);
             if peeked {
                 assert_eq!(lines.peek().expect("memory"), LineStep::Line);
             }
@@ -166,7 +166,7 @@ mod tests {
                 let mut walk = LineWalk::default();
                 while let Some(line) = walk.step(text.as_bytes(), 10) {
                     let content =
-                        if let Line::Whole(content) = line { &text.as_bytes()[content] } else { b"?" };
+                        if let TextLine::Whole(content) = line { &text.as_bytes()[content] } else { b"?" };
                     found.push((before + walk.number, content.to_vec()));
                 }
                 before += walk.number;
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_peeked_line_is_stepped_to_once() {
-        let mut lines = Lines::new(Box::new(Cursor::new(b"\na\nb\n")), 5);
+        let mut lines = LineReader::new(Box::new(Cursor::new(b"\na\nb\n")), 5);
         assert_eq!(lines.peek().expect("memory"), LineStep::Line);
         assert_eq!((lines.line(), lines.number()), (&b"a"[..], 2));
         assert_eq!(lines.step().expect("memory"), LineStep::Line);

@@ -14,7 +14,7 @@ use crate::record::generated::Generated;
 use crate::record::id_scope::IdScope;
 use crate::record::json::TOKEN_FIELDS;
 use crate::record::members::members;
-use crate::record::row::{Batch, Declared, Draft, RefusedRow};
+use crate::record::row::{DeclaredScope, Draft, RefusedRow, RowBatch};
 use crate::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use crate::stated::form_of;
@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Decodes the records of a log.
-pub(super) struct Log {
+pub(super) struct LogDecoder {
     reader: Arc<LogReader>,
     #[cfg(feature = "tokenize")]
     tokenizer: Option<RequestTokenizer>,
@@ -39,7 +39,7 @@ pub(super) struct Log {
     id_scope: IdScope,
 }
 
-impl Log {
+impl LogDecoder {
     /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
     pub fn new(reader: LogReader, page_size: PageSize, options: &ReadOptions) -> Self {
         #[cfg(feature = "tokenize")]
@@ -57,12 +57,12 @@ impl Log {
     }
 }
 
-impl Decode for Log {
+impl Decode for LogDecoder {
     fn decode(
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let reader = Arc::clone(&self.reader);
@@ -95,13 +95,13 @@ impl Decode for Log {
     }
 }
 
-impl Log {
+impl LogDecoder {
     fn file_and_tell(
         &mut self,
         request: &LoggedRequest<'_>,
         record: &[u8],
         line: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
@@ -145,7 +145,7 @@ impl Log {
     fn file(
         &mut self,
         request: &LoggedRequest<'_>,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<Option<PromptForm>, RowFault> {
         match &request.prompt {
@@ -177,7 +177,7 @@ impl Log {
         &mut self,
         prompts: &[Vec<u32>],
         answer: &Generated,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> PromptForm {
         // An answer to several prompts is none of theirs.
@@ -195,7 +195,7 @@ impl Log {
         &mut self,
         body: &[u8],
         answer: &Generated,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
@@ -221,7 +221,7 @@ impl Log {
         &mut self,
         _: &[u8],
         _: &Generated,
-        _: &mut Batch,
+        _: &mut RowBatch,
         _: &mut Carried,
     ) -> Result<PromptForm, RowFault> {
         Err(no_model().into())
@@ -233,7 +233,7 @@ impl Log {
         request: &LoggedRequest<'_>,
         first: usize,
         line: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
     ) -> Result<(), RowFault> {
         let mut keep = |name: &str| -> Option<Range<usize>> {
             let value = request.name(name)?;
@@ -263,7 +263,7 @@ impl Log {
             }
         }
         (first..batch.drafts.len())
-            .try_for_each(|index| batch.set_scope(index, &self.id_scope, Declared::Global))
+            .try_for_each(|index| batch.set_scope(index, &self.id_scope, DeclaredScope::Global))
     }
 }
 

@@ -9,14 +9,14 @@ use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
 use crate::identity::NamedParts;
-use crate::record::answer::Answer;
+use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::json::{Fields, Name, Object, Trouble, ignore, read_line, row_name};
-use crate::record::row::{Batch, Declared, Draft};
+use crate::record::json::{Fields, Name, Object, ParseTrouble, ignore, read_line, row_name};
+use crate::record::row::{DeclaredScope, Draft, RowBatch};
 use crate::record::stated_time::StatedTime;
 use crate::stated::form_of;
-use crate::time::{Numbers, Unit, ms_of};
+use crate::time::{NumberUnit, Numbers, ms_of};
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::{EventTime, PageSize};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
@@ -44,7 +44,7 @@ impl Requests {
                 .served_by(options.chat_engine)
                 .watching_partings(),
             paging: Paging::new(page_size, options),
-            numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
+            numbers: options.numbers(Numbers::DatesOr(NumberUnit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
     }
@@ -55,7 +55,7 @@ impl Decode for Requests {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let mut beside = LineExtras::new(&self.id_scope, self.numbers, &mut batch.text);
@@ -108,7 +108,7 @@ impl Decode for Requests {
         carried.stated.compare(stated, found, form, &[""; 0])?;
         carried.chats.add(&self.tokenizer.take_remarks());
         for index in 0..batch.drafts.len() {
-            batch.set_scope(index, &self.id_scope, Declared::Global)?;
+            batch.set_scope(index, &self.id_scope, DeclaredScope::Global)?;
         }
         Ok(())
     }
@@ -118,13 +118,13 @@ impl Decode for Requests {
 struct LineExtras<'s> {
     text: &'s mut String,
     scope_field: Option<&'s str>,
-    trouble: Trouble,
+    trouble: ParseTrouble,
     numbers: Numbers,
     time: StatedTime,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
     labels: Labels<Range<usize>>,
-    answer: Answer,
+    answer: LoggedAnswer,
     parts: NamedParts,
 }
 
@@ -134,8 +134,8 @@ impl<'s> LineExtras<'s> {
             IdScope::Field(name) => Some(name.as_str()),
             _ => None,
         };
-        let trouble = Trouble::default();
-        let answer = Answer::default();
+        let trouble = ParseTrouble::default();
+        let answer = LoggedAnswer::default();
         let labels = Labels::default();
         Self {
             text,
@@ -174,7 +174,7 @@ impl<'de> Fields<'de> for LineExtras<'_> {
                 self.trouble.field = FIELD_SESSION;
                 self.session = map.next_value_seed(Name(self.text))?;
             }
-            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
+            _ if LoggedAnswer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
             _ if NamedParts::takes(key) => self.parts.read(key, map, self.text)?,
             _ => {
                 let label = Label::of_field(key);

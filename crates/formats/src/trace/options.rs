@@ -2,7 +2,7 @@
 
 use crate::logs::{Places, Preset};
 use crate::record::id_scope::IdScope;
-use crate::time::{Numbers, Unit};
+use crate::time::{NumberUnit, Numbers};
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
@@ -146,16 +146,16 @@ pub struct ReadOptions {
     /// The engine that served them, whose prompts are made of their bodies.
     pub chat_engine: ChatEngine,
     /// The unit of times that are numbers; told from what they can be where left out.
-    pub time_unit: Option<Unit>,
+    pub time_unit: Option<NumberUnit>,
     /// The order that requests are handed out in.
-    pub order: Order,
+    pub order: RowOrder,
     /// Memory for putting requests into the order of their arrival, in bytes.
     pub reorder_bytes: usize,
 }
 
 /// The order that requests are handed out in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum RowOrder {
     /// That of the trace, whatever it is.
     #[default]
     Written,
@@ -186,7 +186,7 @@ impl Default for ReadOptions {
             #[cfg(feature = "tokenize")]
             model: None,
             time_unit: None,
-            order: Order::Written,
+            order: RowOrder::Written,
             chat_engine: ChatEngine::default(),
             reorder_bytes: 256 << 20,
         }

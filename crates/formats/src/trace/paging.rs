@@ -1,7 +1,7 @@
 //! How prompts of tokens become pages: hashed, or a page a token for those who look at the tokens themselves.
 
 use super::options::ReadOptions;
-use crate::record::row::{Batch, Draft};
+use crate::record::row::{Draft, RowBatch};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
@@ -35,7 +35,7 @@ impl Paging {
     }
 }
 
-impl Batch {
+impl RowBatch {
     /// Files a prompt of token ids.
     pub(super) fn file_prompt(&mut self, paging: &mut Paging, tokens: &[u32]) {
         let start = self.ids.len();

@@ -8,13 +8,13 @@
 //! these too, while their ids are in its processor's caches.
 
 use super::error::TraceError;
-use super::lines::Lines;
-use super::records::{Carried, Filled, Records, Source};
-use super::text::{Line, LineWalk, Text, Texts};
+use super::lines::LineReader;
+use super::records::{Carried, Filled, Records, TraceSource};
+use super::text::{LineWalk, Text, TextLine, Texts};
 use super::unpack::has_cores;
 use crate::python;
 use crate::record::fault::RowFault;
-use crate::record::row::{Batch, RefusedRow};
+use crate::record::row::{RefusedRow, RowBatch};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
@@ -53,14 +53,14 @@ impl Parallel {
 
 /// Lines that were parsed, numbered from the first of them.
 struct ParsedLines {
-    batch: Batch,
+    batch: RowBatch,
     lines: u64,
     /// What its requests come to in each of the pools.
     ranges: Vec<Option<PoolRange>>,
 }
 
 /// What is to be handed out next.
-enum Next {
+enum NextGroup {
     /// Comes when it is parsed.
     Piece(Receiver<ParsedLines>),
     /// The file cannot be read on.
@@ -74,11 +74,11 @@ pub(super) struct ParallelLines {
     before: u64,
     parsers: Vec<JoinHandle<()>>,
     /// The pieces in their order.
-    order: Receiver<Next>,
+    order: Receiver<NextGroup>,
     /// The piece to be handed out, once its ranges were.
-    batch: Option<Batch>,
+    batch: Option<RowBatch>,
     /// Emptied batches go back to the parsers, who fill no others.
-    spare: Sender<Batch>,
+    spare: Sender<RowBatch>,
 }
 
 impl ParallelLines {
@@ -87,7 +87,7 @@ impl ParallelLines {
     /// # Errors
     /// [`TraceError::Thread`]: the system has no thread to give.
     pub fn start(
-        lines: Lines,
+        lines: LineReader,
         file: Arc<str>,
         decoder: &Records,
         parallel: &Parallel,
@@ -98,7 +98,7 @@ impl ParallelLines {
         let piece_bytes = if parallel.pools.is_empty() { PIECE_BYTES } else { RANGE_BYTES };
         for _ in 0..PIECES_A_THREAD * threads {
             // Its other end is held here.
-            drop(spare.send(Batch::default()));
+            drop(spare.send(RowBatch::default()));
         }
         let (texts, before) = lines.into_texts();
         let feed = Arc::new(Mutex::new(Feed { texts, piece_bytes, spares, order: Some(told) }));
@@ -125,8 +125,8 @@ impl ParallelLines {
     }
 }
 
-impl Source for ParallelLines {
-    fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError> {
+impl TraceSource for ParallelLines {
+    fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError> {
         loop {
             if let Some(mut parsed) = self.batch.take() {
                 std::mem::swap(batch, &mut parsed);
@@ -135,8 +135,8 @@ impl Source for ParallelLines {
                 return Ok(Filled::Requests);
             }
             let piece = match self.order.recv() {
-                Ok(Next::Piece(parsed)) => parsed.recv(),
-                Ok(Next::Failed(source)) => {
+                Ok(NextGroup::Piece(parsed)) => parsed.recv(),
+                Ok(NextGroup::Failed(source)) => {
                     let (file, line) = (Arc::clone(&self.file), self.before);
                     return Err(TraceError::Read { file, line, source });
                 }
@@ -164,24 +164,24 @@ struct Feed {
     texts: Texts,
     piece_bytes: usize,
     /// Batches between two pieces.
-    spares: Receiver<Batch>,
+    spares: Receiver<RowBatch>,
     /// Where the pieces are announced; nothing once the lines are at their end.
-    order: Option<Sender<Next>>,
+    order: Option<Sender<NextGroup>>,
 }
 
 impl Feed {
     /// Reads the next piece, once there is a batch to parse it into; returns that, and where it goes then. Nothing at
     /// the end, or where nobody takes what is parsed.
-    fn next(&mut self, text: &mut Text) -> Option<(Batch, Sender<ParsedLines>)> {
+    fn next(&mut self, text: &mut Text) -> Option<(RowBatch, Sender<ParsedLines>)> {
         let order = self.order.take()?;
         let batch = self.spares.recv().ok()?;
         let (parsed, back) = bounded(1);
         let told = match self.texts.read(text, self.piece_bytes) {
-            Ok(true) => Next::Piece(back),
+            Ok(true) => NextGroup::Piece(back),
             Ok(false) => return None,
-            Err(error) => Next::Failed(error),
+            Err(error) => NextGroup::Failed(error),
         };
-        let has_lines = matches!(told, Next::Piece(_));
+        let has_lines = matches!(told, NextGroup::Piece(_));
         order.send(told).ok()?;
         self.order = Some(order).filter(|_| has_lines);
         has_lines.then_some((batch, parsed))
@@ -211,17 +211,17 @@ impl Parser {
         thread.map_err(|source| TraceError::Thread { source })
     }
 
-    fn next(&mut self) -> Option<(Batch, Sender<ParsedLines>)> {
+    fn next(&mut self) -> Option<(RowBatch, Sender<ParsedLines>)> {
         // Whoever panicked while reading is joined by the reader.
         self.feed.lock().ok()?.next(&mut self.text)
     }
 
-    fn parse(&mut self, mut batch: Batch) -> ParsedLines {
+    fn parse(&mut self, mut batch: RowBatch) -> ParsedLines {
         batch.clear();
         let (text, mut walk) = (self.text.as_bytes(), LineWalk::default());
         while let Some(line) = walk.step(text, self.limit) {
             let read = match line {
-                Line::Whole(line) => {
+                TextLine::Whole(line) => {
                     let (line, number) = (&text[line], walk.number);
                     // What fails may hold words that only Python's JSON has.
                     self.decoder.read(line, number, &mut batch).or_else(|fault| match python::as_json(line) {
@@ -231,7 +231,7 @@ impl Parser {
                         None => Err(fault),
                     })
                 }
-                Line::TooLong => Err(RowFault::LineTooLong { limit: self.limit }),
+                TextLine::TooLong => Err(RowFault::LineTooLong { limit: self.limit }),
             };
             if let Err(fault) = read {
                 batch.refused.push(RefusedRow { after: batch.drafts.len(), line: walk.number, fault });
@@ -245,7 +245,7 @@ impl Parser {
 
 /// What the requests come to in a pool, those left out that a reader refuses; `None` where its stack has to take them
 /// one after another.
-fn range_of(batch: &Batch, pool: &Arc<PoolConfig>) -> Option<PoolRange> {
+fn range_of(batch: &RowBatch, pool: &Arc<PoolConfig>) -> Option<PoolRange> {
     let mut range = RangePool::new(pool).ok()?;
     for index in 0..batch.drafts.len() {
         let request = batch.row(index, "");

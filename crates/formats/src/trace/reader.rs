@@ -9,22 +9,22 @@ use super::error::{RowError, TraceError};
 use super::events::EventLines;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
-use super::input::Input;
-use super::lines::{LineStep, Lines};
-use super::logged::Log;
+use super::input::TraceInput;
+use super::lines::{LineReader, LineStep};
+use super::logged::LogDecoder;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
-use super::options::{Format, Order, ReadOptions, page_size};
+use super::options::{Format, ReadOptions, RowOrder, page_size};
 use super::parallel::{Parallel, ParallelLines};
-use super::records::{Carried, Filled, LineSource, Records, Source};
-use super::rows::{self, Opener, RowRecords, Rows};
+use super::records::{Carried, Filled, LineSource, Records, TraceSource};
+use super::rows::{self, Opener, RowReader, RowRecords};
 use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
 use crate::logs::{LogReader, Places, Preset};
-use crate::record::row::{Batch, RefusedRow, TraceRow};
-use crate::record::subagents::Evidence;
+use crate::record::row::{RefusedRow, RowBatch, TraceRow};
+use crate::record::subagents::SubagentEvidence;
 use kvset_core::pool::PoolRange;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Read};
@@ -46,7 +46,7 @@ pub enum TraceItem<'a> {
 
 /// How far a trace was read, in bytes of its files as they lie on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct ReadProgress {
     pub read_bytes: u64,
     /// Absent where a file has no size, as standard input.
     pub total_bytes: Option<u64>,
@@ -57,14 +57,14 @@ pub struct TraceReader {
     waiting: VecDeque<PathBuf>,
     current: Option<OpenFile>,
     options: ReadOptions,
-    batch: Batch,
+    batch: RowBatch,
     /// The file that the batch is of.
     batch_file: Arc<str>,
     carried: Carried,
     /// Holds requests back until none can come that arrived before them.
     held: Option<HoldBack>,
     /// What a file is read into whose requests are held back.
-    incoming: Batch,
+    incoming: RowBatch,
     parallel: Parallel,
     finished_bytes: u64,
     total_bytes: Option<u64>,
@@ -74,7 +74,7 @@ pub struct TraceReader {
 struct OpenFile {
     name: Arc<str>,
     format: Format,
-    source: Box<dyn Source>,
+    source: Box<dyn TraceSource>,
     read_bytes: Arc<AtomicU64>,
     /// Fields of its first row that seem to be times and are not read.
     unread_times: Vec<String>,
@@ -126,10 +126,10 @@ impl TraceReader {
             waiting,
             current: None,
             options: options.clone(),
-            batch: Batch::default(),
+            batch: RowBatch::default(),
             batch_file: Arc::from(""),
-            held: (options.order == Order::Arrival).then(|| HoldBack::new(options.reorder_bytes)),
-            incoming: Batch::default(),
+            held: (options.order == RowOrder::Arrival).then(|| HoldBack::new(options.reorder_bytes)),
+            incoming: RowBatch::default(),
             carried: Carried::default(),
             parallel: Parallel::none(),
             finished_bytes: 0,
@@ -158,7 +158,7 @@ impl TraceReader {
         parallel: Parallel,
     ) -> Result<Self, TraceError> {
         let mut this = Self { parallel, ..Self::new(VecDeque::new(), options, None) };
-        this.start(Input::from_reader(name, reader)?)?;
+        this.start(TraceInput::from_reader(name, reader)?)?;
         Ok(this)
     }
 
@@ -193,7 +193,7 @@ impl TraceReader {
     }
 
     /// The line that is read, whose requests [`TraceReader::step`] tells by their numbers.
-    pub(super) fn batch_mut(&mut self) -> &mut Batch {
+    pub(super) fn batch_mut(&mut self) -> &mut RowBatch {
         &mut self.batch
     }
 
@@ -225,7 +225,7 @@ impl TraceReader {
             };
             let batch = if self.held.is_some() { &mut self.incoming } else { &mut self.batch };
             let filled = file.source.fill(batch, &mut self.carried)?;
-            if self.options.order == Order::Expected && !self.carried.timeline.is_in_order() {
+            if self.options.order == RowOrder::Expected && !self.carried.timeline.is_in_order() {
                 return Err(TraceError::ReadAgain);
             }
             match filled {
@@ -282,13 +282,13 @@ impl TraceReader {
     /// Opens the next file; false when there is none.
     fn open_next(&mut self) -> Result<bool, TraceError> {
         match self.waiting.pop_front() {
-            Some(path) => self.start(Input::open(&path)?).map(|()| true),
+            Some(path) => self.start(TraceInput::open(&path)?).map(|()| true),
             None => Ok(false),
         }
     }
 
-    fn start(&mut self, input: Input) -> Result<(), TraceError> {
-        let Input { name, bytes, is_packed, read_bytes } = input;
+    fn start(&mut self, input: TraceInput) -> Result<(), TraceError> {
+        let TraceInput { name, bytes, is_packed, read_bytes } = input;
         let (head, bytes) = frames::head(bytes).map_err(|source| unreadable(&name, source))?;
         let (detected, source) = self.source(&head, bytes, &name, is_packed)?;
         let format = detected.format;
@@ -313,7 +313,7 @@ impl TraceReader {
         bytes: Box<dyn BufRead + Send>,
         name: &Arc<str>,
         is_packed: bool,
-    ) -> Result<(Detected, Box<dyn Source>), TraceError> {
+    ) -> Result<(Detected, Box<dyn TraceSource>), TraceError> {
         let asked = self.options.format;
         let ahead = |bytes| match is_packed && self.parallel.unpacks {
             true => read_ahead(bytes).map_err(|source| unreadable(name, source)),
@@ -327,7 +327,7 @@ impl TraceReader {
             && frames::is_framed(head)
         {
             let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
-            let rows = Rows::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
+            let rows = RowReader::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
             let source = self.log_source(Some(preset), Places::default(), rows, name);
             return Ok((Detected::plain(Format::Log(preset)), source));
         }
@@ -345,7 +345,7 @@ impl TraceReader {
         if reads_records {
             let mut decoder = Records::of_format(detected.format, &self.options);
             if detected.format == Format::Weka {
-                let mut evidence = Evidence::default();
+                let mut evidence = SubagentEvidence::default();
                 lines.look_ahead(LOOKED_AT_BYTES, |text| {
                     decoder.seek_evidence(text, lines_limit, &mut evidence)
                 });
@@ -360,7 +360,7 @@ impl TraceReader {
     }
 
     /// How the rows of a file are read: as it was requested, or as the first row shows.
-    fn detect(&self, lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceError> {
+    fn detect(&self, lines: &mut LineReader, name: &Arc<str>) -> Result<Detected, TraceError> {
         let (asked, request) = (self.options.format, &self.options.places.request);
         match (asked, request) {
             (_, Some(_)) if !asked.has_places() => Err(TraceError::NoPlaces { format: asked }),
@@ -388,11 +388,11 @@ impl TraceReader {
     fn line_source(
         &self,
         detected: Detected,
-        lines: Lines,
+        lines: LineReader,
         name: &Arc<str>,
-    ) -> Result<Box<dyn Source>, TraceError> {
+    ) -> Result<Box<dyn TraceSource>, TraceError> {
         let Detected { format, is_enveloped, places, .. } = detected;
-        let (rows, options) = (Rows::Lines(lines), &self.options);
+        let (rows, options) = (RowReader::Lines(lines), &self.options);
         if let Format::Log(preset) = format {
             return Ok(self.log_source(Some(preset), Places::default(), rows, name));
         }
@@ -426,14 +426,14 @@ impl TraceReader {
         &self,
         preset: Option<Preset>,
         found: Places,
-        rows: Rows,
+        rows: RowReader,
         name: &Arc<str>,
-    ) -> Box<dyn Source> {
+    ) -> Box<dyn TraceSource> {
         let Places { request, response } = self.options.places.clone();
         let places = Places { request: request.or(found.request), response: response.or(found.response) };
         let reader = LogReader { preset, places };
         let rows = RowRecords::new(rows, Opener::Log(reader.clone()));
-        let decoder = Log::new(reader, page_size::DEFAULT, &self.options);
+        let decoder = LogDecoder::new(reader, page_size::DEFAULT, &self.options);
         Box::new(LineSource { rows, file: Arc::clone(name), decoder })
     }
 
@@ -443,9 +443,9 @@ impl TraceReader {
     }
 
     /// How far the files were read.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         let current = self.current.as_ref().map_or(0, |file| file.read_bytes.load(Ordering::Relaxed));
-        Progress { read_bytes: self.finished_bytes + current, total_bytes: self.total_bytes }
+        ReadProgress { read_bytes: self.finished_bytes + current, total_bytes: self.total_bytes }
     }
 
     /// Whether requests came in the order of the trace, as far as it was read.
@@ -503,7 +503,7 @@ fn unreadable(name: &Arc<str>, source: io::Error) -> TraceError {
 }
 
 /// Looks at the first row. An empty file has no rows in any format.
-fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceError> {
+fn detect_format(lines: &mut LineReader, name: &Arc<str>) -> Result<Detected, TraceError> {
     let step = lines.peek();
     let (file, line) = (Arc::clone(name), lines.number());
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
@@ -525,15 +525,15 @@ fn detect_row(row: &[u8]) -> Result<Detected, String> {
 
 /// The source of lines that need nothing of one another to be parsed.
 fn records(
-    lines: Lines,
+    lines: LineReader,
     file: Arc<str>,
     decoder: Records,
     parallel: &Parallel,
-) -> Result<Box<dyn Source>, TraceError> {
+) -> Result<Box<dyn TraceSource>, TraceError> {
     if parallel.threads > 1 {
         return Ok(Box::new(ParallelLines::start(lines, file, &decoder, parallel)?));
     }
-    let rows = RowRecords::new(Rows::Lines(lines), Opener::Bare);
+    let rows = RowRecords::new(RowReader::Lines(lines), Opener::Bare);
     Ok(Box::new(LineSource { rows, file, decoder }))
 }
 
@@ -543,7 +543,7 @@ fn openai_source(
     rows: RowRecords,
     file: Arc<str>,
     options: &ReadOptions,
-) -> Result<Box<dyn Source>, TraceError> {
+) -> Result<Box<dyn TraceSource>, TraceError> {
     let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
     let decoder = Requests::new(model, page_size::DEFAULT, options);
     Ok(Box::new(LineSource { rows, file, decoder }))
@@ -551,6 +551,6 @@ fn openai_source(
 
 /// Without a tokenizer there is no source of chat and completion requests.
 #[cfg(not(feature = "tokenize"))]
-fn openai_source(_: RowRecords, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+fn openai_source(_: RowRecords, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     Err(TraceError::NoModel { file })
 }

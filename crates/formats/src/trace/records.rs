@@ -1,22 +1,22 @@
 //! Line formats: what a line becomes, and the source that hands lines to a decoder.
 
-use super::entry::{Entry, EntryFields, Sink};
+use super::entry::{DraftSink, EntryFields, EntryReader};
 use super::error::{RowError, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::options::{Format, ReadOptions, page_size};
 use super::rows::RowRecords;
-use super::text::{Line, LineWalk};
-use super::timeline::{TimeFacts, Timeline};
+use super::text::{LineWalk, TextLine};
+use super::timeline::{TimeFacts, TraceTimeline};
 use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;
 use crate::python;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::json::{Object, Trouble, read_line};
-use crate::record::row::{Batch, BatchMark, Declared};
-use crate::record::subagents::{Evidence, SubagentTimes, may_have_subagents};
+use crate::record::json::{Object, ParseTrouble, read_line};
+use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
+use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
-use crate::time::{Numbers, Unit};
+use crate::time::{NumberUnit, Numbers};
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
@@ -44,7 +44,7 @@ const MOST_MODELS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     /// When requests came.
-    pub timeline: Timeline,
+    pub timeline: TraceTimeline,
     /// The formats of the files read so far, each once.
     pub formats: Vec<Format>,
     /// Where in their rows records lay, file by file; the first few.
@@ -68,8 +68,8 @@ pub(super) struct Carried {
 
 impl Carried {
     /// Gives the requests of `batch` their moments and their pools. Returns whether all were kept, as
-    /// [`Timeline::place`] does.
-    pub fn place(&mut self, batch: &mut Batch) -> bool {
+    /// [`TraceTimeline::place`] does.
+    pub fn place(&mut self, batch: &mut RowBatch) -> bool {
         if self.merges_models {
             for draft in &mut batch.drafts {
                 let Some(model) = draft.pool.take().map(|model| &batch.text[model]) else { continue };
@@ -138,7 +138,7 @@ impl Carried {
     }
 
     /// Notes from where the requests of a file's sub-agents count their times, where that is not as the format has it.
-    pub fn note_subagents(&mut self, file: &str, evidence: Evidence) {
+    pub fn note_subagents(&mut self, file: &str, evidence: SubagentEvidence) {
         if evidence.absolute > 0 {
             self.places.push(format!("{file}: {evidence}"));
         }
@@ -164,9 +164,9 @@ impl Carried {
 }
 
 /// A trace file, whatever its format.
-pub(super) trait Source: Send {
+pub(super) trait TraceSource: Send {
     /// Puts the next requests into `batch`, which is empty.
-    fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError>;
+    fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError>;
 }
 
 /// Turns lines into requests.
@@ -176,7 +176,7 @@ pub(super) trait Decode: Send {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault>;
 }
@@ -190,7 +190,7 @@ pub(super) struct LineSource<D> {
 
 impl<D: Decode> LineSource<D> {
     /// Decodes the record at hand; where that fails, once more without the words that only Python's JSON has.
-    fn decode(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<(), RowFault> {
+    fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
         let (record, number) = (self.rows.record(), self.rows.number());
         let fault = match self.decoder.decode(record, number, batch, carried) {
             Ok(()) => return Ok(()),
@@ -204,8 +204,8 @@ impl<D: Decode> LineSource<D> {
     }
 }
 
-impl<D: Decode> Source for LineSource<D> {
-    fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError> {
+impl<D: Decode> TraceSource for LineSource<D> {
+    fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError> {
         loop {
             let step = self.rows.step();
             let number = self.rows.number();
@@ -254,7 +254,7 @@ pub(super) struct Records {
 impl Records {
     /// A decoder for one of the formats whose lines need nothing of one another.
     pub fn of_format(format: Format, options: &ReadOptions) -> Self {
-        use Unit::{Milliseconds, Seconds};
+        use NumberUnit::{Milliseconds, Seconds};
         match format {
             Format::Weka => Self::new(Milliseconds, page_size::WEKA, true, options),
             Format::Qwen => Self::new(Seconds, page_size::QWEN, false, options),
@@ -263,7 +263,7 @@ impl Records {
     }
 
     /// A decoder for rows of `page_tokens` tokens per page unless the row or the user says otherwise.
-    pub fn new(unit: Unit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
+    pub fn new(unit: NumberUnit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
         Self {
             numbers: options.numbers(Numbers::DatesOr(unit)),
             page_size: options.page_size.unwrap_or(page_size),
@@ -275,7 +275,7 @@ impl Records {
     }
 
     /// Files a line that is one request.
-    fn file_request(&self, mut entry: Entry<'_, '_>) -> Result<Declared, RowFault> {
+    fn file_request(&self, mut entry: EntryReader<'_, '_>) -> Result<DeclaredScope, RowFault> {
         if entry.found.time().is_none() && entry.found.delay.is_none() {
             return Err(RowFault::missing("timestamp"));
         }
@@ -285,7 +285,7 @@ impl Records {
     }
 
     /// Files a line that is a session: its requests in the order of their times.
-    fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &EntryFields) {
+    fn file_session(&self, batch: &mut RowBatch, mark: BatchMark, found: &EntryFields) {
         let session = found.session.as_ref().or(found.id.as_ref());
         let kept = batch.kept_apart(&found.parts);
         let first = mark.drafts;
@@ -301,7 +301,7 @@ impl Records {
     }
 
     /// Appends the requests of a line to `batch`, or none; those of a session are still to be placed.
-    pub(super) fn read(&mut self, line: &[u8], number: u64, batch: &mut Batch) -> Result<(), RowFault> {
+    pub(super) fn read(&mut self, line: &[u8], number: u64, batch: &mut RowBatch) -> Result<(), RowFault> {
         let mark = batch.mark();
         let mut shortened = std::mem::take(&mut self.shortened);
         let is_shortened = self.scope_field() != Some(FIELD) && shortened.take(line, &mut batch.ids);
@@ -317,11 +317,16 @@ impl Records {
     }
 
     /// Adds what the sub-agents of these lines show, until that is plenty.
-    pub(super) fn seek_evidence(&self, text: &[u8], limit: usize, found: &mut Evidence) -> ControlFlow<()> {
+    pub(super) fn seek_evidence(
+        &self,
+        text: &[u8],
+        limit: usize,
+        found: &mut SubagentEvidence,
+    ) -> ControlFlow<()> {
         let mut reader = Self { subagents: SubagentTimes::Absolute, ..self.clone() };
-        let (mut batch, mut walk) = (Batch::default(), LineWalk::default());
+        let (mut batch, mut walk) = (RowBatch::default(), LineWalk::default());
         while let Some(line) = walk.step(text, limit) {
-            let Line::Whole(line) = line else { continue };
+            let TextLine::Whole(line) = line else { continue };
             if !may_have_subagents(&text[line.clone()]) {
                 continue;
             }
@@ -350,19 +355,19 @@ impl Records {
         &self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         taken: Option<&[Range<usize>]>,
     ) -> Result<(), RowFault> {
         let (mark, numbers, scope_field) = (batch.mark(), self.numbers, self.scope_field());
-        let trouble = Trouble::default();
+        let trouble = ParseTrouble::default();
         let subagents = self.subagents;
-        let mut sink = Sink { batch, trouble, numbers, scope_field, line: number, subagents, taken };
-        let mut entry = Entry::new(&mut sink);
+        let mut sink = DraftSink { batch, trouble, numbers, scope_field, line: number, subagents, taken };
+        let mut entry = EntryReader::new(&mut sink);
         if let Err(error) = read_line(line, Object(&mut entry)) {
             return Err(sink.trouble.fault(&error));
         }
         let declared = if self.sessions && entry.found.nested.is_some() {
-            let Entry { sink, found } = entry;
+            let EntryReader { sink, found } = entry;
             self.file_session(sink.batch, mark, &found);
             found.declared
         } else {
@@ -381,7 +386,7 @@ impl Decode for Records {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         _carried: &mut Carried,
     ) -> Result<(), RowFault> {
         self.read(line, number, batch)
@@ -403,7 +408,7 @@ mod tests {
     ];
 
     /// All that a line is read as.
-    fn told(batch: &Batch, read: Result<(), RowFault>) -> String {
+    fn told(batch: &RowBatch, read: Result<(), RowFault>) -> String {
         let rows: Vec<_> =
             (0..batch.drafts.len()).map(|index| format!("{:?}", batch.row(index, "f"))).collect();
         format!("{read:?} {:?} {rows:?}", batch.sessions)
@@ -412,8 +417,8 @@ mod tests {
     #[test]
     fn a_refused_session_takes_no_time() {
         let options = ReadOptions { id_scope: IdScope::Field("user".to_owned()), ..ReadOptions::default() };
-        let mut records = Records::new(Unit::Milliseconds, page_size::WEKA, true, &options);
-        let (mut batch, mut carried) = (Batch::default(), Carried::default());
+        let mut records = Records::new(NumberUnit::Milliseconds, page_size::WEKA, true, &options);
+        let (mut batch, mut carried) = (RowBatch::default(), Carried::default());
         let lines = [
             r#"{"id":"a","user":"u","requests":[{"t":1,"duration_ms":500,"hash_ids":[1]}]}"#,
             r#"{"id":"b","requests":[{"t":900,"duration_ms":500,"hash_ids":[1]}]}"#,
@@ -444,8 +449,8 @@ mod tests {
             }
             let id_scope = if scoped { IdScope::Field(field.to_owned()) } else { IdScope::Auto };
             let options = ReadOptions { id_scope, ..ReadOptions::default() };
-            let mut records = Records::new(Unit::Milliseconds, page_size::WEKA, true, &options);
-            let (mut short, mut whole) = (Batch::default(), Batch::default());
+            let mut records = Records::new(NumberUnit::Milliseconds, page_size::WEKA, true, &options);
+            let (mut short, mut whole) = (RowBatch::default(), RowBatch::default());
             let read = records.read(&line, 7, &mut short);
             let expected = records.read_json(&line, 7, &mut whole, None).inspect_err(|_| whole.clear());
             prop_assert_eq!(told(&short, read), told(&whole, expected), "{}", String::from_utf8_lossy(&line));

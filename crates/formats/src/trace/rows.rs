@@ -3,9 +3,9 @@
 use super::detect::format_of;
 use super::error::TraceError;
 use super::frames::{self, Frames};
-use super::input::Input;
+use super::input::TraceInput;
 use super::joined;
-use super::lines::{LineStep, Lines};
+use super::lines::{LineReader, LineStep};
 use super::options::Format;
 use super::text::is_utf16;
 use super::unpack::{has_cores, read_ahead};
@@ -19,14 +19,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Reads row by row.
-pub(super) enum Rows {
+pub(super) enum RowReader {
     /// One per line.
-    Lines(Lines),
+    Lines(LineReader),
     /// One behind each length.
     Frames(Frames),
 }
 
-impl Rows {
+impl RowReader {
     /// The row last stepped to.
     pub fn row(&self) -> &[u8] {
         match self {
@@ -89,7 +89,7 @@ impl Opener {
 
 /// Reads record by record, each out of what carries it.
 pub(super) struct RowRecords {
-    rows: Rows,
+    rows: RowReader,
     opener: Opener,
     /// Where the records of the last row lay that carried any.
     place: Option<RecordPath>,
@@ -102,7 +102,7 @@ pub(super) struct RowRecords {
 }
 
 impl RowRecords {
-    pub fn new(rows: Rows, opener: Opener) -> Self {
+    pub fn new(rows: RowReader, opener: Opener) -> Self {
         Self { rows, opener, place: None, waiting: Vec::new(), record: None, count: 0 }
     }
 
@@ -178,13 +178,13 @@ impl RowRecords {
 }
 
 /// Opens the bytes of a file as rows, JSON over several lines put on one.
-pub(super) fn lines(bytes: Box<dyn BufRead + Send>, limit: usize) -> io::Result<Lines> {
-    Ok(Lines::new(joined::joined(bytes)?, limit))
+pub(super) fn lines(bytes: Box<dyn BufRead + Send>, limit: usize) -> io::Result<LineReader> {
+    Ok(LineReader::new(joined::joined(bytes)?, limit))
 }
 
 /// The rows of a log's file as they are, for those who read what is in them by themselves.
 pub struct RawRecords {
-    rows: Rows,
+    rows: RowReader,
 }
 
 impl RawRecords {
@@ -193,15 +193,15 @@ impl RawRecords {
     /// # Errors
     /// It cannot be opened, or its first bytes cannot be read.
     pub fn open(path: &Path, limit: usize) -> Result<Self, TraceError> {
-        let Input { name, bytes, is_packed, .. } = Input::open(path)?;
+        let TraceInput { name, bytes, is_packed, .. } = TraceInput::open(path)?;
         let bytes = if is_packed && has_cores() { read_ahead(bytes) } else { Ok(bytes) };
         let head = bytes.and_then(frames::head);
         let failed = |source| TraceError::Read { file: Arc::clone(&name), line: 0, source };
         let (head, bytes) = head.map_err(failed)?;
         let rows = match frames::is_framed(&head) {
-            true => Rows::Frames(Frames::new(bytes, limit)),
+            true => RowReader::Frames(Frames::new(bytes, limit)),
             false if is_utf16(&head) => return Err(TraceError::Utf16 { file: name }),
-            false => Rows::Lines(lines(bytes, limit).map_err(failed)?),
+            false => RowReader::Lines(lines(bytes, limit).map_err(failed)?),
         };
         Ok(Self { rows })
     }

@@ -213,7 +213,7 @@ impl Texts {
 
 /// A line of a text that is not blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum TextLine {
     /// Where it lies, without its end.
     Whole(Range<usize>),
     /// Longer than the limit.
@@ -231,7 +231,7 @@ pub(super) struct LineWalk {
 
 impl LineWalk {
     /// Goes to the next line that is not blank, if there is one; none may have more than `limit` bytes.
-    pub fn step(&mut self, text: &[u8], limit: usize) -> Option<Line> {
+    pub fn step(&mut self, text: &[u8], limit: usize) -> Option<TextLine> {
         while self.next < text.len() {
             let begin = self.next;
             let end = memchr(b'\n', &text[begin..]);
@@ -241,10 +241,10 @@ impl LineWalk {
             let content = line.trim_ascii_end();
             let most = limit.saturating_add(END_BYTES) - usize::from(end.is_none());
             if line.len() > most || content.len() > limit {
-                return Some(Line::TooLong);
+                return Some(TextLine::TooLong);
             }
             if !content.trim_ascii_start().is_empty() {
-                return Some(Line::Whole(begin..begin + content.len()));
+                return Some(TextLine::Whole(begin..begin + content.len()));
             }
         }
         None
@@ -300,8 +300,8 @@ mod tests {
             let mut walk = LineWalk::default();
             while let Some(line) = walk.step(text.as_bytes(), limit) {
                 let content = match line {
-                    Line::Whole(content) => Some(text.as_bytes()[content].to_vec()),
-                    Line::TooLong => None,
+                    TextLine::Whole(content) => Some(text.as_bytes()[content].to_vec()),
+                    TextLine::TooLong => None,
                 };
                 found.push((before + walk.number, content));
             }

@@ -2,13 +2,13 @@
 //!
 //! A row states a moment, or how long after the answer before it of its session it came, or nothing. What it states counts
 //! from the Unix epoch, from its file's start, or from its session's. Everything that needs the rows before it is done
-//! here, in the order of the files: [`Timeline::place`] gives each request its moment and notes where moments run
+//! here, in the order of the files: [`TraceTimeline::place`] gives each request its moment and notes where moments run
 //! backwards.
 
-use super::options::Order;
+use super::options::RowOrder;
 use crate::record::fault::RowFault;
-use crate::record::row::{Batch, Draft, StatedTimes};
-use crate::time::{Clock, Form, Moment, words};
+use crate::record::row::{Draft, RowBatch, StatedTimes};
+use crate::time::{Moment, TimeBase, TimeForm, words};
 use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
 
 /// Times of the requests read so far.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
+pub(super) struct TraceTimeline {
     /// The latest moment, and the latest end, so far.
     latest: Option<Moment>,
     latest_end: Moment,
     /// When the request before came, and when it was answered.
     before: (Moment, Moment),
     file: FileClock,
-    sessions: HashMap<Scope, Session>,
+    sessions: HashMap<Scope, SessionTimes>,
     /// Whether the first rows of a file state no moment, while later ones state dates.
     is_stated_late: bool,
     facts: TimeFacts,
@@ -39,7 +39,7 @@ pub(super) struct Timeline {
 
 /// What is known of a session.
 #[derive(Debug, Clone, Copy)]
-struct Session {
+struct SessionTimes {
     /// When its last answer was complete.
     answered: Moment,
     /// The first page of its first prompt that has one.
@@ -50,7 +50,7 @@ struct Session {
 #[derive(Debug, Default)]
 struct FileClock {
     name: Arc<str>,
-    clock: Option<Clock>,
+    clock: Option<TimeBase>,
     /// The file's first moment, and where it was placed, where files before it end later.
     placed: Option<(Moment, Moment)>,
     /// Requests before the first with a moment.
@@ -65,7 +65,7 @@ pub struct TimeFacts {
     /// What moments count from; none where no row states one.
     pub clock: Option<TraceClock>,
     /// How moments are written, and of how many requests.
-    pub forms: BTreeMap<Form, u64>,
+    pub forms: BTreeMap<TimeForm, u64>,
     /// Requests of which the log states when they were answered, and not how long that took.
     pub ends_alone: u64,
     /// Requests that came before one that stands before them in the trace.
@@ -85,7 +85,7 @@ pub struct TimeFacts {
 
 impl TimeFacts {
     /// What is to be said of the times of a trace, and of the order that its requests are handed out in.
-    pub fn notes(&self, order: Order) -> Vec<String> {
+    pub fn notes(&self, order: RowOrder) -> Vec<String> {
         let mut notes = Vec::new();
         if self.placed_files > 0 {
             notes.push(format!(
@@ -95,8 +95,8 @@ impl TimeFacts {
         }
         if let Some(farthest) = &self.farthest {
             let taken = match order {
-                Order::Written => "requests were taken in the order of the trace all the same",
-                Order::Arrival | Order::Expected => "requests were taken in the order of arrival",
+                RowOrder::Written => "requests were taken in the order of the trace all the same",
+                RowOrder::Arrival | RowOrder::Expected => "requests were taken in the order of arrival",
             };
             notes.push(format!(
                 "{} requests stand in the trace behind ones that came later, by up to {}: {taken}",
@@ -120,7 +120,7 @@ impl TimeFacts {
                 self.ends_alone
             ));
         }
-        if let Some(count) = self.forms.get(&Form::DateWithoutZone) {
+        if let Some(count) = self.forms.get(&TimeForm::DateWithoutZone) {
             notes.push(format!("{count} times have no zone and were read as UTC"));
         }
         if self.forms.len() > 1 {
@@ -154,7 +154,7 @@ pub struct Backwards {
     pub line: u64,
 }
 
-impl Timeline {
+impl TraceTimeline {
     /// Goes to the next file.
     pub fn begin_file(&mut self, name: &Arc<str>) {
         self.file = FileClock { name: Arc::clone(name), ..FileClock::default() };
@@ -182,7 +182,7 @@ impl Timeline {
 
     /// Gives the requests of `batch` their moments. One that has none, or none that can be its, is refused; returns
     /// whether all were kept.
-    pub fn place(&mut self, batch: &mut Batch) -> bool {
+    pub fn place(&mut self, batch: &mut RowBatch) -> bool {
         let mut refused = Vec::new();
         let sessions = std::mem::take(&mut batch.sessions);
         let mut next_session = sessions.iter();
@@ -258,7 +258,7 @@ impl Timeline {
     }
 
     fn note_session(&mut self, session: Scope, answered: Moment, first_page: Option<u64>) {
-        let known = self.sessions.entry(session).or_insert(Session { answered, first_page: None });
+        let known = self.sessions.entry(session).or_insert(SessionTimes { answered, first_page: None });
         known.answered = answered;
         match (known.first_page, first_page) {
             (Some(first), Some(page)) if first == page => self.facts.same_start += 1,
@@ -269,22 +269,22 @@ impl Timeline {
     }
 
     /// A moment of the file at hand on the line of all files.
-    fn of_file(&mut self, moment: Moment, clock: Clock) -> Result<Moment, RowFault> {
+    fn of_file(&mut self, moment: Moment, clock: TimeBase) -> Result<Moment, RowFault> {
         let file = &mut self.file;
         match file.clock {
             None => {
                 file.clock = Some(clock);
-                let behind = self.latest.filter(|latest| clock == Clock::Start && moment < *latest);
+                let behind = self.latest.filter(|latest| clock == TimeBase::Start && moment < *latest);
                 file.placed = behind.map(|_| (moment, self.latest_end));
                 self.facts.placed_files += u64::from(behind.is_some());
-                self.is_stated_late |= file.unstated > 0 && clock == Clock::Epoch;
+                self.is_stated_late |= file.unstated > 0 && clock == TimeBase::Epoch;
                 self.note_clock(match clock {
-                    Clock::Epoch => TraceClock::Epoch,
-                    Clock::Start => TraceClock::Start,
+                    TimeBase::Epoch => TraceClock::Epoch,
+                    TimeBase::Start => TraceClock::Start,
                 });
             }
             Some(other) if other != clock => {
-                return Err(RowFault::OtherClock { is_date: clock == Clock::Epoch });
+                return Err(RowFault::OtherClock { is_date: clock == TimeBase::Epoch });
             }
             Some(_) => {}
         }

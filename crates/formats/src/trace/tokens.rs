@@ -12,15 +12,15 @@ use super::paging::Paging;
 use super::records::{Carried, Decode};
 use crate::codec::integers;
 use crate::identity::NamedParts;
-use crate::record::answer::Answer;
+use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line, row_name};
+use crate::record::json::{Fields, Name, Object, ParseTrouble, TOKEN_FIELDS, ignore, read_line, row_name};
 use crate::record::numbers::{TokenId, WholeNumber};
-use crate::record::row::{Batch, Declared};
+use crate::record::row::{DeclaredScope, RowBatch};
 use crate::record::stated_time::StatedTime;
 use crate::stated::PromptForm;
-use crate::time::{Numbers, Unit, ms_of};
+use crate::time::{NumberUnit, Numbers, ms_of};
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -45,7 +45,7 @@ impl TokenIds {
             paging: Paging::new(page_size, options),
             tokens: Vec::new(),
             last: Vec::new(),
-            numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
+            numbers: options.numbers(Numbers::DatesOr(NumberUnit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
     }
@@ -56,7 +56,7 @@ impl Decode for TokenIds {
         &mut self,
         line: &[u8],
         number: u64,
-        batch: &mut Batch,
+        batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         self.tokens.clear();
@@ -64,7 +64,7 @@ impl Decode for TokenIds {
             IdScope::Field(name) => Some(name.as_str()),
             _ => None,
         };
-        let mut prompts = Prompts {
+        let mut prompts = LinePrompts {
             batch,
             carried,
             paging: &mut self.paging,
@@ -73,7 +73,7 @@ impl Decode for TokenIds {
             scope_field,
             line: number,
             numbers: self.numbers,
-            trouble: Trouble::default(),
+            trouble: ParseTrouble::default(),
         };
         let tokens = &mut *prompts.tokens;
         // The most common line; whatever else it is, or what is wrong with it, is for the general parser.
@@ -86,23 +86,24 @@ impl Decode for TokenIds {
         });
         if is_prompt {
             prompts.file();
-            batch.set_scope(batch.drafts.len() - 1, &self.id_scope, Declared::Global)?;
+            batch.set_scope(batch.drafts.len() - 1, &self.id_scope, DeclaredScope::Global)?;
             return Ok(());
         }
         prompts.tokens.clear();
-        if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0, in_object: false }) {
+        if let Err(error) = read_line(line, TokenField { prompts: &mut prompts, depth: 0, in_object: false })
+        {
             return Err(prompts.trouble.fault(&error));
         }
         for index in 0..batch.drafts.len() {
-            batch.set_scope(index, &self.id_scope, Declared::Global)?;
+            batch.set_scope(index, &self.id_scope, DeclaredScope::Global)?;
         }
         Ok(())
     }
 }
 
 /// Where the prompts of one line go.
-struct Prompts<'s> {
-    batch: &'s mut Batch,
+struct LinePrompts<'s> {
+    batch: &'s mut RowBatch,
     carried: &'s mut Carried,
     paging: &'s mut Paging,
     /// Tokens of the prompt being read.
@@ -113,10 +114,10 @@ struct Prompts<'s> {
     line: u64,
     /// How numbers that are times are meant.
     numbers: Numbers,
-    trouble: Trouble,
+    trouble: ParseTrouble,
 }
 
-impl Prompts<'_> {
+impl LinePrompts<'_> {
     /// Files the tokens read so far as one prompt.
     fn file(&mut self) {
         self.carried.placeholders.note(self.tokens);
@@ -134,15 +135,15 @@ enum TokenValue {
 }
 
 /// A token, a prompt, an object with a prompt, or a batch of prompts.
-struct Value<'a, 's> {
-    prompts: &'a mut Prompts<'s>,
+struct TokenField<'a, 's> {
+    prompts: &'a mut LinePrompts<'s>,
     /// Arrays around this value; a batch of batches is no known shape.
     depth: u32,
     /// Whether the value is a field of an object; a prompt object within another is no known shape.
     in_object: bool,
 }
 
-impl Value<'_, '_> {
+impl TokenField<'_, '_> {
     fn token<E: Error>(self, token: WholeNumber) -> Result<TokenValue, E> {
         if self.depth == 0 {
             return Err(E::custom("a lone token"));
@@ -157,7 +158,7 @@ impl Value<'_, '_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+impl<'de> DeserializeSeed<'de> for TokenField<'_, '_> {
     type Value = TokenValue;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TokenValue, D::Error> {
@@ -165,7 +166,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_, '_> {
+impl<'de> Visitor<'de> for TokenField<'_, '_> {
     type Value = TokenValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -200,7 +201,9 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         }
         let (mut tokens, mut prompts) = (false, false);
         let (depth, in_object) = (self.depth + 1, self.in_object);
-        while let Some(held) = array.next_element_seed(Value { prompts: self.prompts, depth, in_object })? {
+        while let Some(held) =
+            array.next_element_seed(TokenField { prompts: self.prompts, depth, in_object })?
+        {
             match held {
                 TokenValue::Token => tokens = true,
                 TokenValue::Prompts => prompts = true,
@@ -226,7 +229,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             session: None,
             scope_name: None,
             labels: Labels::default(),
-            answer: Answer::default(),
+            answer: LoggedAnswer::default(),
             time: StatedTime::default(),
             parts: NamedParts::default(),
         };
@@ -238,12 +241,12 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
 
 /// An object that holds a prompt, or a batch of them, and what is said about it.
 struct PromptObject<'a, 's> {
-    prompts: &'a mut Prompts<'s>,
+    prompts: &'a mut LinePrompts<'s>,
     found: bool,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
     labels: Labels<Range<usize>>,
-    answer: Answer,
+    answer: LoggedAnswer,
     time: StatedTime,
     parts: NamedParts,
 }
@@ -279,7 +282,7 @@ impl PromptObject<'_, '_> {
             draft.scope_name = self.scope_name.clone();
             (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
         }
-        let Prompts { batch, paging, last, .. } = self.prompts;
+        let LinePrompts { batch, paging, last, .. } = self.prompts;
         batch.file_answer(paging, last, self.answer.generated(prompts).ids());
         Ok(())
     }
@@ -297,7 +300,7 @@ impl PromptObject<'_, '_> {
             return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
         }
         self.found = true;
-        map.next_value_seed(Arrays { prompts: self.prompts })
+        map.next_value_seed(TokenArrays { prompts: self.prompts })
     }
 }
 
@@ -327,7 +330,7 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
                 self.prompts.trouble.field = FIELD_SESSION;
                 self.session = self.name(map)?;
             }
-            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
+            _ if LoggedAnswer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
             _ if NamedParts::takes(key) => {
                 self.parts.read(key, map, &mut self.prompts.batch.text)?;
             }
@@ -348,14 +351,16 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
 }
 
 /// The value of a token field: an array of tokens, or of arrays of tokens.
-struct Arrays<'a, 's> {
-    prompts: &'a mut Prompts<'s>,
+struct TokenArrays<'a, 's> {
+    prompts: &'a mut LinePrompts<'s>,
 }
 
-impl<'de> DeserializeSeed<'de> for Arrays<'_, '_> {
+impl<'de> DeserializeSeed<'de> for TokenArrays<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(Value { prompts: self.prompts, depth: 0, in_object: true }).map(|_| ())
+        deserializer
+            .deserialize_any(TokenField { prompts: self.prompts, depth: 0, in_object: true })
+            .map(|_| ())
     }
 }

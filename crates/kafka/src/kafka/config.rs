@@ -1,7 +1,7 @@
 //! Client properties: what this program sets itself, and why.
 
 use super::error::KafkaFailure;
-use super::oauth::{self, TokenSource, Tokens};
+use super::oauth::{self, OptionalTokens, TokenSource};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use std::time::Duration;
@@ -47,14 +47,14 @@ impl Assignor {
 
 /// The protocol of a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupProtocol {
+pub enum MemberProtocol {
     /// One of the members shares partitions out, in this way.
     Classic(Assignor),
     /// The brokers do, and say how long a session lasts (KIP-848).
     Consumer,
 }
 
-impl Default for GroupProtocol {
+impl Default for MemberProtocol {
     fn default() -> Self {
         Self::Classic(Assignor::default())
     }
@@ -70,7 +70,7 @@ pub struct Membership {
     /// Whether a member with a stable name leaves when it stops in order; others always do.
     pub leave_on_stop: bool,
     /// How partitions are shared, and by whom.
-    pub protocol: GroupProtocol,
+    pub protocol: MemberProtocol,
     /// Longest time between two polls, waiting for brokers included; the group gives the partitions to
     /// others after it. The client's default where that is longer.
     pub poll_within: Duration,
@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Where this connection's tokens come from, if it uses any.
-    pub(super) fn tokens(&self) -> Result<Tokens, KafkaFailure> {
+    pub(super) fn tokens(&self) -> Result<OptionalTokens, KafkaFailure> {
         TokenSource::of(&self.properties)
     }
 
@@ -162,8 +162,8 @@ impl Connection {
     /// A member of a group.
     pub(super) fn member(&self, membership: &Membership) -> ClientConfig {
         let sharing = match membership.protocol {
-            GroupProtocol::Consumer => ("group.protocol", "consumer"),
-            GroupProtocol::Classic(assignor) => ("partition.assignment.strategy", assignor.name()),
+            MemberProtocol::Consumer => ("group.protocol", "consumer"),
+            MemberProtocol::Classic(assignor) => ("partition.assignment.strategy", assignor.name()),
         };
         let fixed = [("group.id", membership.group.as_str()), sharing];
         let mut config = self.consuming("source", &fixed);
@@ -257,7 +257,7 @@ mod tests {
 
     fn membership(instance: Option<&str>) -> Membership {
         let (group, instance) = ("g".to_owned(), instance.map(str::to_owned));
-        let protocol = GroupProtocol::Classic(Assignor::Range);
+        let protocol = MemberProtocol::Classic(Assignor::Range);
         Membership { group, instance, leave_on_stop: false, protocol, poll_within: Duration::from_secs(60) }
     }
 
@@ -292,10 +292,10 @@ mod tests {
 
     #[test]
     fn the_client_takes_what_either_protocol_sets() {
-        for protocol in [GroupProtocol::default(), GroupProtocol::Consumer] {
+        for protocol in [MemberProtocol::default(), MemberProtocol::Consumer] {
             let config = connection().member(&Membership { protocol, ..membership(Some("i-1")) });
             let assigns = config.get("partition.assignment.strategy").is_some();
-            assert_eq!(assigns, protocol != GroupProtocol::Consumer);
+            assert_eq!(assigns, protocol != MemberProtocol::Consumer);
             config.create::<rdkafka::consumer::BaseConsumer>().expect("a member");
         }
     }

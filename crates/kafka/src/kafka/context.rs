@@ -1,10 +1,10 @@
 //! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
 //! failures into a counter.
 
-use super::error::{Trouble, describe, is_permanent};
+use super::error::{BrokerTrouble, describe, is_permanent};
 use super::member::LogEnd;
-use super::oauth::{Tokens, token_of};
-use super::statistics::{Client, Meter};
+use super::oauth::{OptionalTokens, token_of};
+use super::statistics::{ClientMeter, ClientRole};
 use kvset_formats::position::{NextOffset, Partition};
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
@@ -96,18 +96,18 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A client that only logs.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Logging {
-    tokens: Tokens,
-    trouble: Arc<Mutex<Option<Trouble>>>,
+    tokens: OptionalTokens,
+    trouble: Arc<Mutex<Option<BrokerTrouble>>>,
 }
 
 impl Logging {
     /// For a connection with these tokens.
-    pub(super) fn new(tokens: Tokens) -> Self {
+    pub(super) fn new(tokens: OptionalTokens) -> Self {
         Self { tokens, trouble: Arc::default() }
     }
 
     /// What kept the client from a broker last.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<BrokerTrouble> {
         lock(&self.trouble).clone()
     }
 }
@@ -128,7 +128,7 @@ impl ClientContext for Logging {
         // That all brokers are down follows from what was said of each.
         let code = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::AllBrokersDown);
         if let Some(code) = code {
-            *lock(&self.trouble) = Some(Trouble { code, reason: reason.to_owned() });
+            *lock(&self.trouble) = Some(BrokerTrouble { code, reason: reason.to_owned() });
         }
     }
 }
@@ -149,8 +149,8 @@ pub(super) enum Rebalance {
 /// draining, committing and looking up offsets need no state shared with a callback that way.
 #[derive(Debug)]
 pub(super) struct MemberContext {
-    tokens: Tokens,
-    meter: Meter,
+    tokens: OptionalTokens,
+    meter: ClientMeter,
     rebalances: Mutex<VecDeque<Rebalance>>,
     /// The consumer is being closed: nobody will poll for rebalances any more.
     closing: AtomicBool,
@@ -162,10 +162,10 @@ pub(super) struct MemberContext {
 
 impl MemberContext {
     /// For a connection with these tokens.
-    pub(super) fn new(tokens: Tokens) -> Self {
+    pub(super) fn new(tokens: OptionalTokens) -> Self {
         Self {
             tokens,
-            meter: Meter::of(Client::Source),
+            meter: ClientMeter::of(ClientRole::Source),
             rebalances: Mutex::default(),
             closing: AtomicBool::new(false),
             ends: Mutex::default(),
@@ -249,8 +249,8 @@ impl ConsumerContext for MemberContext {
 /// A producer's callbacks: failures are counted and the last one is kept in words.
 #[derive(Debug)]
 pub(super) struct Deliveries {
-    tokens: Tokens,
-    meter: Meter,
+    tokens: OptionalTokens,
+    meter: ClientMeter,
     delivered: AtomicU64,
     failed: AtomicU64,
     /// Whether a record was larger than its topic takes.
@@ -262,10 +262,10 @@ pub(super) struct Deliveries {
 
 impl Deliveries {
     /// For a connection with these tokens.
-    pub(super) fn new(tokens: Tokens) -> Self {
+    pub(super) fn new(tokens: OptionalTokens) -> Self {
         Self {
             tokens,
-            meter: Meter::of(Client::Sink),
+            meter: ClientMeter::of(ClientRole::Sink),
             delivered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             too_large: AtomicBool::new(false),

@@ -144,14 +144,14 @@ pub(super) fn is_permanent(code: Code) -> bool {
 
 /// What a client met last while it tried to reach brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct BrokerTrouble {
     pub code: Code,
     /// In the client's words.
     pub reason: String,
 }
 
 /// What to do where no broker answers, by what the client met last.
-pub(super) fn unreached(brokers: &str, trouble: Option<&Trouble>) -> String {
+pub(super) fn unreached(brokers: &str, trouble: Option<&BrokerTrouble>) -> String {
     let reason = trouble.map_or("", |trouble| trouble.reason.as_str());
     if trouble.is_some_and(|trouble| trouble.code == Code::Resolve) || reason.contains("resolve") {
         return "correct the host's name in kafka.brokers (or KVSET__KAFKA__BROKERS), or the name service of this \
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_cure_of_brokers_that_do_not_answer_is_that_of_the_cause() {
         let advice = |brokers, code, reason: &str| {
-            unreached(brokers, Some(&Trouble { code, reason: reason.to_owned() }))
+            unreached(brokers, Some(&BrokerTrouble { code, reason: reason.to_owned() }))
         };
         let name = advice("nohost:9092", Code::Resolve, "Failed to resolve 'nohost:9092'");
         assert!(name.contains("host's name") && !name.contains("docker"), "{name}");

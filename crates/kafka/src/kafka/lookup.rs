@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// What a reader meets from an offset on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum LookupReading {
     /// A record, the first one.
     Record(i64),
     /// The end of the log.
@@ -29,12 +29,12 @@ pub enum Reading {
 }
 
 /// Reads records of one topic where they are requested.
-pub struct Lookup {
+pub struct RecordLookup {
     consumer: BaseConsumer<Logging>,
     topic: String,
 }
 
-impl Lookup {
+impl RecordLookup {
     /// Connects.
     ///
     /// # Errors
@@ -62,18 +62,18 @@ impl Lookup {
     /// What a reader meets from this offset on.
     ///
     /// # Errors
-    /// As for [`Lookup::record`].
+    /// As for [`RecordLookup::record`].
     pub fn reading(
         &self,
         partition: Partition,
         offset: Offset,
         timeout: Duration,
-    ) -> Result<Reading, KafkaFailure> {
+    ) -> Result<LookupReading, KafkaFailure> {
         let met = self.met_from(partition, offset, timeout, |record| record.offset())?;
         Ok(match met {
-            None => Reading::End,
-            Some(Ok(offset)) => Reading::Record(offset),
-            Some(Err(error)) => Reading::Unreadable(unreadable(&error).unwrap_or_default()),
+            None => LookupReading::End,
+            Some(Ok(offset)) => LookupReading::Record(offset),
+            Some(Err(error)) => LookupReading::Unreadable(unreadable(&error).unwrap_or_default()),
         })
     }
 
@@ -135,7 +135,7 @@ impl Lookup {
     }
 }
 
-impl Identities for Lookup {
+impl Identities for RecordLookup {
     fn identity(
         &self,
         partition: Partition,

@@ -56,7 +56,7 @@ pub struct LogEnd {
 
 /// Records that the client cannot read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableRecords {
     /// Their partition.
     pub partition: Partition,
     /// Everything before this offset was read; what follows cannot be.
@@ -101,7 +101,7 @@ pub enum Event<R> {
     /// Partitions went to other members already: answer with [`Member::unassign`], commit nothing.
     Lost(Vec<Partition>),
     /// Records that the client cannot read: answer with [`Member::skip_to`], or end.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableRecords),
     /// Something failed; transient failures mend themselves.
     Trouble(KafkaFailure),
 }

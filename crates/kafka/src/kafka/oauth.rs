@@ -31,20 +31,20 @@ const AUTHORITIES: &str = "https.ca.location";
 /// The properties read here, which librdkafka is not given.
 const OURS: [&str; 6] = [METHOD, ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, AUTHORITIES];
 
-type Properties = [(String, String)];
+type OauthProperties = [(String, String)];
 
-fn value<'p>(properties: &'p Properties, name: &str) -> Option<&'p str> {
+fn value<'p>(properties: &'p OauthProperties, name: &str) -> Option<&'p str> {
     let found = properties.iter().rev().find(|(key, _)| key == name);
     found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
 }
 
 /// Whether tokens are fetched here.
-fn is_oidc(properties: &Properties) -> bool {
+fn is_oidc(properties: &OauthProperties) -> bool {
     value(properties, METHOD).is_some_and(|method| method.eq_ignore_ascii_case("oidc"))
 }
 
 /// What is left for librdkafka.
-pub(super) fn for_librdkafka(properties: &Properties) -> impl Iterator<Item = &(String, String)> {
+pub(super) fn for_librdkafka(properties: &OauthProperties) -> impl Iterator<Item = &(String, String)> {
     let oidc = is_oidc(properties);
     properties.iter().filter(move |(name, _)| !(oidc && OURS.contains(&name.as_str())))
 }
@@ -66,12 +66,12 @@ impl fmt::Debug for TokenSource {
 
 /// What a server answers that grants a token.
 #[derive(Deserialize)]
-pub struct Answer {
+pub struct TokenResponse {
     access_token: String,
     expires_in: Option<u64>,
 }
 
-impl Answer {
+impl TokenResponse {
     /// Reads an answer's body; `None` when it holds no token.
     pub fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
@@ -83,21 +83,21 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for TokenResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer").field("expires_in", &self.expires_in).finish_non_exhaustive()
     }
 }
 
 /// Where a client's tokens come from; nowhere unless the properties ask for it.
-pub(super) type Tokens = Option<Arc<TokenSource>>;
+pub(super) type OptionalTokens = Option<Arc<TokenSource>>;
 
 impl TokenSource {
     /// Reads the properties.
     ///
     /// # Errors
     /// One is missing, or names a file that cannot be used.
-    pub(super) fn of(properties: &Properties) -> Result<Tokens, KafkaFailure> {
+    pub(super) fn of(properties: &OauthProperties) -> Result<OptionalTokens, KafkaFailure> {
         if !is_oidc(properties) {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl TokenSource {
         }
         let body = answer.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| failed(&error.to_string()))?;
-        let answer = Answer::read(&body).ok_or_else(|| failed("the answer holds no access_token"))?;
+        let answer = TokenResponse::read(&body).ok_or_else(|| failed("the answer holds no access_token"))?;
         let until = asked.duration_since(UNIX_EPOCH).unwrap_or_default() + answer.lifetime();
         Ok(OAuthToken {
             token: answer.access_token,
@@ -147,7 +147,7 @@ impl TokenSource {
 }
 
 /// Answers a client that wants a token.
-pub(super) fn token_of(tokens: &Tokens) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+pub(super) fn token_of(tokens: &OptionalTokens) -> Result<OAuthToken, Box<dyn std::error::Error>> {
     let unset = format!("SASL/OAUTHBEARER needs kafka.properties.\"{METHOD}\" = \"oidc\" and {ENDPOINT}");
     let source = tokens.as_ref().ok_or(unset)?;
     source.token().map_err(|reason| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A committed offset with what was noted alongside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
+pub struct NotedOffset {
     /// The offset.
     pub next: NextOffset,
     /// The note; empty where there is none.
@@ -77,7 +77,7 @@ impl Offsets {
         &self,
         partitions: &[Partition],
         timeout: Duration,
-    ) -> Result<Vec<(Partition, Option<Noted>)>, KafkaFailure> {
+    ) -> Result<Vec<(Partition, Option<NotedOffset>)>, KafkaFailure> {
         committed(&self.consumer, &self.topic, partitions, timeout, noted)
     }
 
@@ -85,7 +85,7 @@ impl Offsets {
     ///
     /// # Errors
     /// The group has members, or the coordinator does not answer.
-    pub fn commit(&self, partition: Partition, noted: &Noted) -> Result<(), KafkaFailure> {
+    pub fn commit(&self, partition: Partition, noted: &NotedOffset) -> Result<(), KafkaFailure> {
         let doing = format!("committing an offset of {}/{partition}", self.topic);
         let failure = |error| KafkaFailure::of(&doing, &error);
         let list = list(&self.topic, [(partition, Offset::Offset(noted.next.0))], &doing)?;
@@ -119,10 +119,10 @@ impl Offsets {
 
 /// An entry's offset and note, where it has an offset. A note that is no text, which is not this program's, counts as
 /// none: the client knows no other way to look at it than one that panics.
-pub(super) fn noted(offset: &TopicPartitionListElem<'_>) -> Option<Noted> {
+pub(super) fn noted(offset: &TopicPartitionListElem<'_>) -> Option<NotedOffset> {
     let next = next_offset(offset)?;
     let note = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| offset.metadata().to_owned()));
-    Some(Noted { next, note: note.unwrap_or_default() })
+    Some(NotedOffset { next, note: note.unwrap_or_default() })
 }
 
 /// The offset of an entry, where it is one.

@@ -51,14 +51,14 @@ impl ReadRecord {
 }
 
 /// Reads one topic.
-pub struct Reader {
+pub struct TopicReader {
     consumer: BaseConsumer<Logging>,
     topic: String,
     /// Of every partition that has not reached it yet, the end captured at the start.
     ends: BTreeMap<i32, NextOffset>,
 }
 
-impl Reader {
+impl TopicReader {
     /// Starts reading every partition.
     ///
     /// # Errors

@@ -9,9 +9,9 @@ use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
 use super::describe::{GroupAssignment, Informant, assigned};
 use super::error::{KafkaFailure, unreadable};
-use super::lookup::Lookup;
+use super::lookup::RecordLookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId, Unowned};
-use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
+use super::offsets::{NotedOffset, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
 use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -78,7 +78,7 @@ impl InputRecord for Record<'_> {
 
 /// Whether a member's partitions wait for it when it stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stay {
+enum MemberStay {
     /// They do not: it has no stable name.
     Never,
     /// They do, unless it stops in order.
@@ -87,7 +87,7 @@ enum Stay {
     Always,
 }
 
-impl Stay {
+impl MemberStay {
     fn of(membership: &Membership) -> Self {
         match (&membership.instance, membership.leave_on_stop) {
             (None, _) => Self::Never,
@@ -111,7 +111,7 @@ pub struct Source {
     starts: Mutex<BTreeMap<Partition, NextOffset>>,
     informant: Informant,
     /// What a stable name, under which the member is expected back, changes about leaving.
-    stay: Stay,
+    stay: MemberStay,
     /// Who joins and leaves to have partitions shared out again: a member without a name. None of a reader of its own.
     guest: Option<Membership>,
 }
@@ -142,7 +142,7 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        let stay = Stay::of(membership);
+        let stay = MemberStay::of(membership);
         let guest = Some(Membership { instance: None, leave_on_stop: false, ..membership.clone() });
         let (connection, group, topic) = (connection.clone(), membership.group.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::default(), Mutex::default());
@@ -172,7 +172,7 @@ impl Source {
         let (connection, group, topic) = (connection.clone(), group.to_owned(), topic.to_owned());
         let (notes, starts) = (Mutex::new(notes), Mutex::default());
         let (gaps, informant) = (Some(gaps), Informant::default());
-        let (stay, guest) = (Stay::Never, None);
+        let (stay, guest) = (MemberStay::Never, None);
         Ok(Self { consumer, connection, group, topic, notes, gaps, starts, informant, stay, guest })
     }
 
@@ -255,7 +255,7 @@ impl Source {
     }
 
     /// What is known of a partition with this committed offset and note; the note goes with every offset from here on.
-    fn known(&self, partition: Partition, noted: Option<Noted>) -> Committed {
+    fn known(&self, partition: Partition, noted: Option<NotedOffset>) -> Committed {
         let next = noted.as_ref().map(|noted| noted.next);
         if let Some(gaps) = &self.gaps {
             return Committed { next, gaps: gaps.get(&partition).cloned().unwrap_or_default() };
@@ -307,7 +307,7 @@ impl Source {
 
 impl Member for Source {
     type Record<'r> = Record<'r>;
-    type Lookup = Lookup;
+    type Lookup = RecordLookup;
 
     fn poll(&self, timeout: Duration) -> Option<Event<Record<'_>>> {
         if let Some(event) = self.pending_rebalance() {
@@ -382,8 +382,8 @@ impl Member for Source {
         }
     }
 
-    fn lookup(&self) -> Result<Lookup, KafkaFailure> {
-        Lookup::open(&self.connection, &self.topic)
+    fn lookup(&self) -> Result<RecordLookup, KafkaFailure> {
+        RecordLookup::open(&self.connection, &self.topic)
     }
 
     fn assign(&self, starts: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
@@ -446,12 +446,12 @@ impl Member for Source {
     fn leave(&self, in_order: bool) {
         match self.stay {
             // Closing the client sends what remains to be said.
-            Stay::Never => self.consumer.unsubscribe(),
-            Stay::UnlessInOrder if in_order => {
+            MemberStay::Never => self.consumer.unsubscribe(),
+            MemberStay::UnlessInOrder if in_order => {
                 self.consumer.unsubscribe();
                 self.answer_for(LEAVE);
             }
-            Stay::UnlessInOrder | Stay::Always => {}
+            MemberStay::UnlessInOrder | MemberStay::Always => {}
         }
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// A role of a client in the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Client {
+pub enum ClientRole {
     /// Consumes the input topic.
     Source,
     /// Publishes results.
     Sink,
 }
 
-impl Client {
+impl ClientRole {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Source, Self::Sink];
 
@@ -69,13 +69,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What is known of the clients of this role.
-pub fn figures(client: Client) -> ClientFigures {
+pub fn figures(client: ClientRole) -> ClientFigures {
     lock(&FIGURES)[client.index()]
 }
 
 /// One report of one client: its totals since that client began, and how it stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Report {
+struct ClientReport {
     received_bytes: u64,
     sent_bytes: u64,
     timeouts: u64,
@@ -84,7 +84,7 @@ struct Report {
     round_trip: Option<Duration>,
 }
 
-impl Report {
+impl ClientReport {
     fn of(statistics: &Statistics) -> Self {
         let mut report = Self {
             received_bytes: unsigned(statistics.rx_bytes),
@@ -111,20 +111,20 @@ fn unsigned(count: i64) -> u64 {
 
 /// Adds the reports of one client to the figures of its role.
 #[derive(Debug)]
-pub(super) struct Meter {
-    client: Client,
-    last: Mutex<Report>,
+pub(super) struct ClientMeter {
+    client: ClientRole,
+    last: Mutex<ClientReport>,
 }
 
-impl Meter {
+impl ClientMeter {
     /// For a new client.
-    pub(super) fn of(client: Client) -> Self {
+    pub(super) fn of(client: ClientRole) -> Self {
         Self { client, last: Mutex::default() }
     }
 
     /// Takes in a report.
     pub(super) fn note(&self, statistics: &Statistics) {
-        let report = Report::of(statistics);
+        let report = ClientReport::of(statistics);
         let last = std::mem::replace(&mut *lock(&self.last), report);
         lock(&FIGURES)[self.client.index()].add(report, last);
     }
@@ -133,7 +133,7 @@ impl Meter {
 impl ClientFigures {
     /// Adds a report to the one before it of the same client. A client's totals only grow; those of its
     /// role go on where a client before it ended.
-    fn add(&mut self, report: Report, last: Report) {
+    fn add(&mut self, report: ClientReport, last: ClientReport) {
         self.received_bytes += report.received_bytes.saturating_sub(last.received_bytes);
         self.sent_bytes += report.sent_bytes.saturating_sub(last.sent_bytes);
         self.timeouts += report.timeouts.saturating_sub(last.timeouts);
@@ -149,17 +149,17 @@ mod tests {
 
     #[test]
     fn totals_go_on_when_a_new_client_begins_again_at_zero() {
-        let report = |received_bytes, in_flight, round_trip| Report {
+        let report = |received_bytes, in_flight, round_trip| ClientReport {
             received_bytes,
             in_flight,
             round_trip,
-            ..Report::default()
+            ..ClientReport::default()
         };
         let (mut figures, slow) = (NOTHING, Some(Duration::from_millis(3)));
         let (first, second) = (report(100, 2, slow), report(150, 1, None));
-        figures.add(first, Report::default());
+        figures.add(first, ClientReport::default());
         figures.add(second, first);
-        figures.add(report(30, 0, None), Report::default());
+        figures.add(report(30, 0, None), ClientReport::default());
         assert_eq!(figures, ClientFigures { received_bytes: 180, round_trip: slow, ..NOTHING });
     }
 }

@@ -5,8 +5,8 @@
 
 use super::config::Connection;
 use super::error::KafkaFailure;
-use super::lookup::{Lookup, Reading};
-use super::member::Unreadable;
+use super::lookup::{LookupReading, RecordLookup};
+use super::member::UnreadableRecords;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::{GapError, OffsetGap};
@@ -23,11 +23,11 @@ pub(super) fn find(
     connection: &Connection,
     topic: &str,
     positions: impl IntoIterator<Item = (Partition, NextOffset)>,
-) -> Result<Option<Unreadable>, KafkaFailure> {
-    let lookup = Lookup::open(connection, topic)?;
+) -> Result<Option<UnreadableRecords>, KafkaFailure> {
+    let lookup = RecordLookup::open(connection, topic)?;
     for (partition, next) in positions {
-        if let Reading::Unreadable(reason) = lookup.reading(partition, Offset(next.0), ANSWER)? {
-            return Ok(Some(Unreadable { partition, offset: next.0, reason }));
+        if let LookupReading::Unreadable(reason) = lookup.reading(partition, Offset(next.0), ANSWER)? {
+            return Ok(Some(UnreadableRecords { partition, offset: next.0, reason }));
         }
     }
     Ok(None)
@@ -68,10 +68,10 @@ pub fn gap_at(
     offset: i64,
     log: LogRange,
 ) -> Result<OffsetGap, NoGap> {
-    let lookup = Lookup::open(connection, topic)?;
+    let lookup = RecordLookup::open(connection, topic)?;
     let mut is_readable = |at: i64| -> Result<bool, KafkaFailure> {
         let found = lookup.reading(partition, Offset(at), ANSWER)?;
-        Ok(!matches!(found, Reading::Unreadable(_)))
+        Ok(!matches!(found, LookupReading::Unreadable(_)))
     };
     if is_readable(offset)? {
         return Err(NoGap::Readable { topic: topic.to_owned(), partition, offset });

@@ -6,7 +6,7 @@
 //! records; it is requested a few times before, as a replica of a registry may lag behind the
 //! producer that has just registered it.
 
-use super::client::{Client, Failure};
+use super::client::{RegistryClient, RegistryFailure};
 use kvset_formats::codec::{LookupError, SchemaRef, WriterSchema, WriterSchemas};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -23,15 +23,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Schemas of one registry, shared by all who decode.
 #[derive(Debug)]
 pub struct SchemaCache {
-    client: Client,
+    client: RegistryClient,
     max_schemas: NonZeroUsize,
-    inner: Mutex<Inner>,
+    inner: Mutex<CacheState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    entries: HashMap<SchemaRef, Entry>,
+struct CacheState {
+    entries: HashMap<SchemaRef, CachedSchema>,
     /// Counts looks into the cache, to tell what was used least lately.
     clock: u64,
     /// Threads that wait for a registry which does not answer.
@@ -40,7 +40,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum CachedSchema {
     /// Somebody is asking.
     Asked,
     Known {
@@ -55,12 +55,12 @@ enum Entry {
 
 impl SchemaCache {
     /// Keeps at most so many schemas, absent ones included.
-    pub fn new(client: Client, max_schemas: NonZeroUsize) -> Self {
+    pub fn new(client: RegistryClient, max_schemas: NonZeroUsize) -> Self {
         Self { client, max_schemas, inner: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The registry itself.
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &RegistryClient {
         &self.client
     }
 
@@ -90,7 +90,7 @@ impl SchemaCache {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         // Every statement under the lock leaves it whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,8 +112,8 @@ impl SchemaCache {
                         return Ok(None);
                     }
                 }
-                Err(Failure::Lasting(reason)) => return Err(LookupError::Refused(reason)),
-                Err(Failure::Passing(reason)) => {
+                Err(RegistryFailure::Lasting(reason)) => return Err(LookupError::Refused(reason)),
+                Err(RegistryFailure::Passing(reason)) => {
                     tracing::warn!("{reason}; records of this schema wait, the next try is in {pause:?}");
                     waiting.get_or_insert_with(|| WaitingGuard::of(self));
                 }
@@ -143,7 +143,7 @@ impl WriterSchemas for SchemaCache {
             }
         }
         inner.make_room(self.max_schemas);
-        inner.entries.insert(name, Entry::Asked);
+        inner.entries.insert(name, CachedSchema::Asked);
         drop(inner);
         let answer = self.ask(name);
         self.lock().note(name, &answer);
@@ -159,20 +159,20 @@ enum Recalled {
     Nothing,
 }
 
-impl Inner {
+impl CacheState {
     fn recall(&mut self, name: SchemaRef) -> Recalled {
         self.clock += 1;
         match self.entries.get_mut(&name) {
-            Some(Entry::Asked) => Recalled::Asked,
-            Some(Entry::Known { schema, used }) => {
+            Some(CachedSchema::Asked) => Recalled::Asked,
+            Some(CachedSchema::Known { schema, used }) => {
                 *used = self.clock;
                 Recalled::Answer(Some(Arc::clone(schema)))
             }
-            Some(Entry::Absent { until, used }) if Instant::now() < *until => {
+            Some(CachedSchema::Absent { until, used }) if Instant::now() < *until => {
                 *used = self.clock;
                 Recalled::Answer(None)
             }
-            Some(Entry::Absent { .. }) | None => Recalled::Nothing,
+            Some(CachedSchema::Absent { .. }) | None => Recalled::Nothing,
         }
     }
 
@@ -180,9 +180,9 @@ impl Inner {
     /// than threads.
     fn make_room(&mut self, max_schemas: NonZeroUsize) {
         while self.entries.len() >= max_schemas.get() {
-            let used = |entry: &Entry| match entry {
-                Entry::Asked => None,
-                Entry::Known { used, .. } | Entry::Absent { used, .. } => Some(*used),
+            let used = |entry: &CachedSchema| match entry {
+                CachedSchema::Asked => None,
+                CachedSchema::Known { used, .. } | CachedSchema::Absent { used, .. } => Some(*used),
             };
             let oldest = self.entries.iter().filter_map(|(name, entry)| Some((used(entry)?, *name))).min();
             let Some((_, name)) = oldest else { return };
@@ -194,10 +194,10 @@ impl Inner {
         let used = self.clock;
         match answer {
             Ok(Some(schema)) => {
-                self.entries.insert(name, Entry::Known { schema: Arc::clone(schema), used });
+                self.entries.insert(name, CachedSchema::Known { schema: Arc::clone(schema), used });
             }
             Ok(None) => {
-                self.entries.insert(name, Entry::Absent { until: Instant::now() + ABSENT_FOR, used });
+                self.entries.insert(name, CachedSchema::Absent { until: Instant::now() + ABSENT_FOR, used });
             }
             Err(_) => {
                 self.entries.remove(&name);

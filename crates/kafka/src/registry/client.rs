@@ -21,7 +21,7 @@ const CONTENT_TYPE: &str = "application/vnd.schemaregistry.v1+json";
 
 /// A failed request, by what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum RegistryFailure {
     /// The same request may be answered later.
     #[error("{0}")]
     Passing(String),
@@ -32,7 +32,7 @@ pub enum Failure {
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum RegistryOpenError {
     /// A secret cannot be looked up.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -60,7 +60,7 @@ pub fn needs_tls(settings: &SchemaRegistry) -> Option<&'static str> {
 
 /// Asks one registry.
 #[derive(Debug)]
-pub struct Client {
+pub struct RegistryClient {
     agent: Agent,
     url: String,
     username: String,
@@ -73,15 +73,15 @@ struct SchemaQuestion<'a> {
     schema: &'a str,
 }
 
-impl Client {
+impl RegistryClient {
     /// A client for the registry that the settings name; nothing is asked yet.
     ///
     /// # Errors
     /// A file or a secret that the settings refer to is not there.
-    pub fn open(settings: &SchemaRegistry) -> Result<Self, OpenError> {
+    pub fn open(settings: &SchemaRegistry) -> Result<Self, RegistryOpenError> {
         if let Some(setting) = needs_tls(settings) {
             let tls = Feature::Tls.require(cfg!(feature = "tls"));
-            tls.map_err(|missing| OpenError::Missing { setting, missing })?;
+            tls.map_err(|missing| RegistryOpenError::Missing { setting, missing })?;
         }
         let agent = http::agent(settings.ca_file.as_deref(), settings.timeout.as_duration())?;
         let client = Self {
@@ -99,7 +99,7 @@ impl Client {
     ///
     /// # Errors
     /// No answer, or none that says so.
-    pub fn schema(&self, name: SchemaRef) -> Result<Option<WriterSchema>, Failure> {
+    pub fn schema(&self, name: SchemaRef) -> Result<Option<WriterSchema>, RegistryFailure> {
         let path = match name {
             SchemaRef::Id(id) => format!("/schemas/ids/{id}"),
             SchemaRef::Guid(guid) => format!("/schemas/guids/{}", Uuid(guid)),
@@ -111,7 +111,7 @@ impl Client {
     ///
     /// # Errors
     /// No answer, or none that says so.
-    pub fn registered(&self, subject: &str, schema: &str) -> Result<Option<SchemaId>, Failure> {
+    pub fn registered(&self, subject: &str, schema: &str) -> Result<Option<SchemaId>, RegistryFailure> {
         self.ask(&format!("/subjects/{subject}"), Some(schema), answer::id)
     }
 
@@ -119,7 +119,7 @@ impl Client {
     ///
     /// # Errors
     /// No answer; the subject's compatibility forbids the schema; no right to.
-    pub fn register(&self, subject: &str, schema: &str) -> Result<SchemaId, Failure> {
+    pub fn register(&self, subject: &str, schema: &str) -> Result<SchemaId, RegistryFailure> {
         let path = format!("/subjects/{subject}/versions");
         let id = self.ask(&path, Some(schema), answer::id)?;
         id.ok_or_else(|| self.lasting(&path, "cannot register there: check schema_registry.url"))
@@ -132,7 +132,7 @@ impl Client {
         path: &str,
         schema: Option<&str>,
         read: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, RegistryFailure> {
         let response = self.send(path, schema)?;
         let status = response.status();
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
@@ -148,8 +148,9 @@ impl Client {
         }
     }
 
-    fn send(&self, path: &str, schema: Option<&str>) -> Result<Response<Body>, Failure> {
-        let authorization = self.authorization().map_err(|error| Failure::Lasting(error.to_string()))?;
+    fn send(&self, path: &str, schema: Option<&str>) -> Result<Response<Body>, RegistryFailure> {
+        let authorization =
+            self.authorization().map_err(|error| RegistryFailure::Lasting(error.to_string()))?;
         let unfit =
             || self.lasting(path, "schema_registry.token holds characters that a header cannot carry");
         let header = |value| http::secret_header(value).ok_or_else(unfit);
@@ -189,8 +190,8 @@ impl Client {
         Ok(Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username)))))
     }
 
-    fn lasting(&self, path: &str, what: &str) -> Failure {
-        Failure::Lasting(self.text(path, what))
+    fn lasting(&self, path: &str, what: &str) -> RegistryFailure {
+        RegistryFailure::Lasting(self.text(path, what))
     }
 
     fn text(&self, path: &str, what: &str) -> String {
@@ -198,9 +199,9 @@ impl Client {
     }
 
     /// A request that got no answer.
-    fn failure(&self, path: &str, error: &ureq::Error) -> Failure {
+    fn failure(&self, path: &str, error: &ureq::Error) -> RegistryFailure {
         match error {
-            _ if http::is_untrusted(error) => Failure::Lasting(self.text(
+            _ if http::is_untrusted(error) => RegistryFailure::Lasting(self.text(
                 path,
                 &format!("no secure connection: {error}; check schema_registry.ca_file and the server's certificate"),
             )),
@@ -210,12 +211,12 @@ impl Client {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 self.lasting(path, "no such address: check schema_registry.url")
             }
-            error => Failure::Passing(self.text(path, &error.to_string())),
+            error => RegistryFailure::Passing(self.text(path, &error.to_string())),
         }
     }
 
     /// An answer that is not the one requested.
-    fn refusal(&self, path: &str, status: u16, code: Option<u32>) -> Failure {
+    fn refusal(&self, path: &str, status: u16, code: Option<u32>) -> RegistryFailure {
         let code = code.map(|code| format!(" (error code {code})")).unwrap_or_default();
         let advice = match status {
             401 | 403 => "; check schema_registry.username and password, or token, and their rights",
@@ -226,8 +227,8 @@ impl Client {
         };
         let text = self.text(path, &format!("answered {status}{code}{advice}"));
         match status {
-            408 | 429 | 500.. => Failure::Passing(text),
-            _ => Failure::Lasting(text),
+            408 | 429 | 500.. => RegistryFailure::Passing(text),
+            _ => RegistryFailure::Lasting(text),
         }
     }
 }

@@ -10,8 +10,8 @@ fn at(offset: i64) -> SnapshotFacts {
     SnapshotFacts { next_offset: NextOffset(offset), ..SOUND }
 }
 
-fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> Facts<'_> {
-    Facts {
+fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> ResumeFacts<'_> {
+    ResumeFacts {
         committed: committed.map(NextOffset),
         log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
         snapshots,
@@ -29,7 +29,7 @@ fn points(resume: &Resume) -> (Origin, i64, i64, bool) {
 fn a_new_group_starts_at_the_log() {
     let resume = decide(&facts(None, (0, 100), &[])).expect("fresh");
     assert_eq!(points(&resume), (Origin::Fresh, 0, 0, false));
-    let latest = Facts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
+    let latest = ResumeFacts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
     assert_eq!(points(&decide(&latest).expect("fresh")), (Origin::Fresh, 100, 100, true));
     let expired = decide(&facts(None, (40, 100), &[])).expect("fresh");
     assert_eq!(points(&expired), (Origin::Fresh, 40, 40, true), "earlier records may have existed");
@@ -37,14 +37,14 @@ fn a_new_group_starts_at_the_log() {
 
 #[test]
 fn a_stage_without_state_goes_on_where_the_group_left_it() {
-    let points = |facts: &Facts<'_>| decide_stateless(facts).map(|resume| points(&resume));
+    let points = |facts: &ResumeFacts<'_>| decide_stateless(facts).map(|resume| points(&resume));
     assert_eq!(points(&facts(Some(70), (0, 100), &[])), Ok((Origin::Fresh, 70, 70, false)));
     assert_eq!(points(&facts(None, (40, 100), &[])), Ok((Origin::Fresh, 40, 40, false)));
-    let latest = Facts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
+    let latest = ResumeFacts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
     assert_eq!(points(&latest), Ok((Origin::Fresh, 100, 100, false)));
-    assert!(matches!(points(&facts(Some(101), (0, 100), &[])), Err(Refusal::OtherLog { .. })));
-    assert!(matches!(points(&facts(Some(30), (40, 100), &[])), Err(Refusal::HistoryLost { .. })));
-    let rebuild = Facts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (40, 100), &[]) };
+    assert!(matches!(points(&facts(Some(101), (0, 100), &[])), Err(ResumeRefusal::OtherLog { .. })));
+    assert!(matches!(points(&facts(Some(30), (40, 100), &[])), Err(ResumeRefusal::HistoryLost { .. })));
+    let rebuild = ResumeFacts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (40, 100), &[]) };
     assert_eq!(points(&rebuild), Ok((Origin::Fresh, 40, 40, false)));
 }
 
@@ -92,9 +92,9 @@ fn lost_history_needs_the_operators_word() {
         let refused = facts(Some(committed), (40, 100), &snapshots);
         assert_eq!(
             decide(&refused),
-            Err(Refusal::HistoryLost { from: NextOffset(from), to: NextOffset(40) })
+            Err(ResumeRefusal::HistoryLost { from: NextOffset(from), to: NextOffset(40) })
         );
-        let allowed = Facts { lost_history: LostHistory::Rebuild, ..refused };
+        let allowed = ResumeFacts { lost_history: LostHistory::Rebuild, ..refused };
         let resume = decide(&allowed).expect("allowed");
         assert_eq!((resume.replay_from.0, resume.publish_from.0), (40, committed.max(40)));
         assert!(resume.warm_up);
@@ -112,7 +112,7 @@ fn another_log_is_refused_with_the_way_out() {
         facts(None, (0, 100), &[different]),
     ] {
         let refusal = decide(&facts).expect_err("another log");
-        assert!(matches!(refusal, Refusal::OtherLog { .. }), "{refusal}");
+        assert!(matches!(refusal, ResumeRefusal::OtherLog { .. }), "{refusal}");
         assert!(refusal.to_string().contains("new group name"), "{refusal}");
     }
 }
@@ -143,7 +143,7 @@ fn without_a_snapshot_the_state_is_rebuilt_muted() {
 #[test]
 fn a_state_kept_in_memory_serves_only_where_nobody_went_on() {
     let parked = |at, committed, log: (i64, i64)| {
-        decide(&Facts { parked: Some(NextOffset(at)), ..facts(committed, log, &[self::at(50)]) })
+        decide(&ResumeFacts { parked: Some(NextOffset(at)), ..facts(committed, log, &[self::at(50)]) })
     };
     let resume = parked(70, Some(70), (0, 100)).expect("resume");
     assert_eq!(points(&resume), (Origin::Parked, 70, 70, false), "rather than the snapshot");
@@ -153,17 +153,17 @@ fn a_state_kept_in_memory_serves_only_where_nobody_went_on() {
         assert!(resume.explanation.ends_with("is at 70 and is dropped"), "{}", resume.explanation);
     }
     let expired = parked(70, Some(70), (80, 100)).expect_err("records between are gone");
-    assert!(matches!(expired, Refusal::HistoryLost { .. }), "{expired}");
+    assert!(matches!(expired, ResumeRefusal::HistoryLost { .. }), "{expired}");
     let cut_off = parked(70, Some(70), (0, 60)).expect_err("another log");
-    assert!(matches!(cut_off, Refusal::OtherLog { .. }), "{cut_off}");
+    assert!(matches!(cut_off, ResumeRefusal::OtherLog { .. }), "{cut_off}");
     let forgotten = parked(70, None, (0, 100)).expect_err("the snapshot shows progress");
-    assert!(matches!(forgotten, Refusal::ProgressForgotten { .. }), "{forgotten}");
+    assert!(matches!(forgotten, ResumeRefusal::ProgressForgotten { .. }), "{forgotten}");
 }
 
 #[test]
 fn progress_is_not_silently_forgotten() {
     let refusal = decide(&facts(None, (0, 100), &[at(50)])).expect_err("progress without a commit");
-    assert_eq!(refusal, Refusal::ProgressForgotten { snapshot: NextOffset(50) });
+    assert_eq!(refusal, ResumeRefusal::ProgressForgotten { snapshot: NextOffset(50) });
 }
 
 #[test]

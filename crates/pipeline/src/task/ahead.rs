@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 /// A record with its event, where reading it takes none of the decoder's buffers.
 #[derive(Debug)]
-pub(super) struct ReadRecord<'r> {
+pub(super) struct AheadRecord<'r> {
     pub(super) record: SourceRecord<'r>,
     pub(super) repacked: Option<&'r [u8]>,
     pub(super) decoded: Option<Decoded<'r>>,
@@ -24,15 +24,15 @@ impl PartitionTask {
     pub(super) fn read_ahead<'r>(
         &self,
         records: &mut impl Iterator<Item = Incoming<'r>>,
-        read: &mut Vec<ReadRecord<'r>>,
+        read: &mut Vec<AheadRecord<'r>>,
     ) -> bool {
         read.clear();
-        let unread = |Incoming { record, repacked }| ReadRecord { record, repacked, decoded: None };
+        let unread = |Incoming { record, repacked }| AheadRecord { record, repacked, decoded: None };
         read.extend(records.take(LOOK_AHEAD).map(unread));
         for bytes in read.iter().filter_map(|read| read.repacked.or(read.record.value)) {
             black_box(bytes.first().copied().zip(bytes.last().copied()));
         }
-        for ReadRecord { record, repacked, decoded } in &mut *read {
+        for AheadRecord { record, repacked, decoded } in &mut *read {
             *decoded = match repacked {
                 Some(repacked) => self.decoder.decode_repacked(record.key, repacked),
                 None => self.decoder.decode_in_place(record.key, record.payload()),

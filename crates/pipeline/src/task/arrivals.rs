@@ -4,11 +4,11 @@
 //! pool may make of it yet, and in the form that is read where it lies, so that its turn takes no registry and cannot
 //! fail. What its turn gives out belongs to the record that let it come.
 
-use super::ahead::ReadRecord;
+use super::ahead::AheadRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
     ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, PoolConfigs,
-    PoolRecord, RestoredArrivals, Turn,
+    PoolRecord, RecordTurn, RestoredArrivals,
 };
 use kvset_core::units::Offset;
 use kvset_formats::codec::{
@@ -38,9 +38,9 @@ pub(super) struct Delay {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Bytes(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
+struct HeldBytes(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
 
-impl From<&[u8]> for Bytes {
+impl From<&[u8]> for HeldBytes {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
@@ -51,11 +51,11 @@ impl From<&[u8]> for Bytes {
 pub(super) struct DelayedRecord {
     offset: i64,
     timestamp_ms: Option<i64>,
-    key: Option<Bytes>,
-    value: Bytes,
-    schema_header: Option<Bytes>,
+    key: Option<HeldBytes>,
+    value: HeldBytes,
+    schema_header: Option<HeldBytes>,
     /// The value in the form that is read where it lies; absent where it came in that form.
-    packed: Option<Bytes>,
+    packed: Option<HeldBytes>,
 }
 
 impl DelayedRecord {
@@ -63,10 +63,10 @@ impl DelayedRecord {
         Self {
             offset: record.offset,
             timestamp_ms: record.timestamp_ms,
-            key: record.key.map(Bytes::from),
+            key: record.key.map(HeldBytes::from),
             value: record.value.unwrap_or_default().into(),
-            schema_header: record.schema_header.map(Bytes::from),
-            packed: packed.map(Bytes::from),
+            schema_header: record.schema_header.map(HeldBytes::from),
+            packed: packed.map(HeldBytes::from),
         }
     }
 
@@ -76,9 +76,9 @@ impl DelayedRecord {
             partition: partition.0,
             offset: self.offset,
             timestamp_ms: self.timestamp_ms,
-            key: self.key.as_ref().map(|Bytes(key)| &key[..]),
+            key: self.key.as_ref().map(|HeldBytes(key)| &key[..]),
             value: Some(&self.value.0),
-            schema_header: self.schema_header.as_ref().map(|Bytes(header)| &header[..]),
+            schema_header: self.schema_header.as_ref().map(|HeldBytes(header)| &header[..]),
         }
     }
 }
@@ -87,7 +87,7 @@ impl MemoryBytes for DelayedRecord {
     fn memory_bytes(&self) -> u64 {
         let parts = [&self.key, &self.schema_header, &self.packed];
         let bytes: usize =
-            parts.into_iter().flatten().chain([&self.value]).map(|Bytes(part)| part.len()).sum();
+            parts.into_iter().flatten().chain([&self.value]).map(|HeldBytes(part)| part.len()).sum();
         // Its places in the queue take about as much as itself.
         (bytes + 2 * size_of::<Self>()) as u64
     }
@@ -134,9 +134,9 @@ impl Arrivals {
 
     /// What a record that waits, or waited, says; `None` only where its bytes have changed.
     pub(super) fn decoded<'r>(&self, record: &'r DelayedRecord) -> Option<Decoded<'r>> {
-        let key = record.key.as_ref().map(|Bytes(key)| &key[..]);
+        let key = record.key.as_ref().map(|HeldBytes(key)| &key[..]);
         match &record.packed {
-            Some(Bytes(packed)) => self.decoder.decode_repacked(key, packed),
+            Some(HeldBytes(packed)) => self.decoder.decode_repacked(key, packed),
             None => self.decoder.decode_in_place(key, &record.value.0),
         }
     }
@@ -187,8 +187,8 @@ fn hold_back_ms(pools: &PoolConfigs, pool: &str) -> Option<u64> {
 
 impl PartitionTask {
     /// Reads a record, if that was not done yet, and gives it to its pool, or lets it wait.
-    pub(super) fn receive(&mut self, read: &ReadRecord<'_>) -> Result<Receipt, TaskError> {
-        let ReadRecord { record, repacked, decoded } = read;
+    pub(super) fn receive(&mut self, read: &AheadRecord<'_>) -> Result<Receipt, TaskError> {
+        let AheadRecord { record, repacked, decoded } = read;
         if let Some(decoded) = decoded {
             return self.take_turn(record, decoded, *repacked);
         }
@@ -247,12 +247,12 @@ impl PartitionTask {
             let place = ArrivalPlace { event_time: event.event_time, offset: Offset(record.offset) };
             let bound = hold_back_ms(&self.config.pools, pool);
             match arrivals.queue.observe(pool, place, event.duration_ms.is_some(), bound) {
-                Turn::Later => {
+                RecordTurn::Later => {
                     arrivals.queue.push(place, DelayedRecord::of(record, packed));
                     return Ok(Receipt::Waits);
                 }
-                Turn::OutOfOrder { by_ms } => delay.out_of_order_by_ms = Some(by_ms),
-                Turn::AsItComes => {}
+                RecordTurn::OutOfOrder { by_ms } => delay.out_of_order_by_ms = Some(by_ms),
+                RecordTurn::AsItComes => {}
             }
         }
         let record =

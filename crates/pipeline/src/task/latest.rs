@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 /// The newest final estimates of one pool: at most one a configured kind of window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatestEstimates(BTreeMap<WindowKind, Record>);
+pub struct LatestEstimates(BTreeMap<WindowKind, AvroRecord>);
 
 /// An estimate as an Avro record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
+struct AvroRecord(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
 
 /// What was kept is no final estimate of its pool and window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,10 +34,10 @@ impl LatestEstimates {
     /// # Errors
     /// A number of it does not fit the topic's schema.
     pub(super) fn keep(&mut self, estimate: &Estimate) -> Result<(), EstimateError> {
-        let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |Record(old)| old);
+        let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |AvroRecord(old)| old);
         record.clear();
         encode_estimate(estimate, EstimateEncoding::Avro, &mut record)?;
-        self.0.insert(estimate.window, Record(record));
+        self.0.insert(estimate.window, AvroRecord(record));
         Ok(())
     }
 
@@ -46,7 +46,7 @@ impl LatestEstimates {
     /// # Errors
     /// [`NotKept`] where they are not those of this pool, of some of these windows.
     pub(super) fn read(&self, pool: &str, windows: &[WindowKind]) -> Result<Vec<Estimate>, NotKept> {
-        let read = |(window, record): (&WindowKind, &Record)| {
+        let read = |(window, record): (&WindowKind, &AvroRecord)| {
             let estimate = decode_estimate(&record.0)?;
             let is_its_own = estimate.pool == pool && estimate.window == *window;
             let is_right = is_its_own && estimate.status == Status::Final && windows.contains(window);
@@ -57,7 +57,8 @@ impl LatestEstimates {
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let of_one = |record: &Record| (record.0.capacity() + size_of::<(WindowKind, Record)>()) as u64;
+        let of_one =
+            |record: &AvroRecord| (record.0.capacity() + size_of::<(WindowKind, AvroRecord)>()) as u64;
         self.0.values().map(of_one).sum()
     }
 }

@@ -9,7 +9,7 @@ use crate::gaps::{OffsetGap, OffsetGaps, gap_letter};
 use crate::incoming::Incoming;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset_core::pool::set::{ObserveError, PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
@@ -30,7 +30,7 @@ mod arrivals;
 mod image;
 mod latest;
 
-use ahead::ReadRecord;
+use ahead::AheadRecord;
 use arrivals::{Arrivals, Delay, Receipt};
 use latest::LatestEstimates;
 
@@ -124,7 +124,7 @@ pub enum TaskError {
 
 /// What was done, for metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counts {
+pub struct TaskCounts {
     /// Records processed, refused ones and replayed ones included.
     pub records: u64,
     /// Bytes of their keys and values.
@@ -151,7 +151,7 @@ pub struct Counts {
     pub tracked_requests: BTreeMap<String, u64>,
 }
 
-impl Counts {
+impl TaskCounts {
     /// How far event time has got in the pools that were active, in one.
     pub fn time(&self) -> Option<PoolTime> {
         PoolTime::of_all(self.pools.iter().filter_map(|(_, activity)| activity.time))
@@ -180,7 +180,7 @@ pub struct PartitionTask {
     gaps: OffsetGaps,
     /// Those that were.
     passed_gaps: Vec<OffsetGap>,
-    counts: Counts,
+    counts: TaskCounts,
     /// Accepted records since the counts were last taken, by index of the pool.
     active: BTreeMap<usize, PoolActivity>,
     /// Kept to reuse its memory.
@@ -190,7 +190,7 @@ pub struct PartitionTask {
 impl PartitionTask {
     /// A task that has seen nothing, whose records begin at [`Resume::replay_from`].
     pub fn new(config: Arc<TaskConfig>, partition: Partition, resume: &Resume) -> Self {
-        let history = if resume.warm_up { History::Missing } else { History::Whole };
+        let history = if resume.warm_up { PoolHistory::Missing } else { PoolHistory::Whole };
         let pools = PoolSet::new(pool_set_config(&config, partition), history);
         let policy = DeadLetterPolicy::new(config.dead_letters);
         Self::over(config, partition, resume, pools, policy)
@@ -219,7 +219,7 @@ impl PartitionTask {
             last_record: None,
             gaps: OffsetGaps::default(),
             passed_gaps: Vec::new(),
-            counts: Counts::default(),
+            counts: TaskCounts::default(),
             active: BTreeMap::new(),
             closed: Vec::new(),
         }
@@ -266,7 +266,7 @@ impl PartitionTask {
     }
 
     /// Processes one record, all but for its identity.
-    fn process(&mut self, read: &ReadRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+    fn process(&mut self, read: &AheadRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let record = &read.record;
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
@@ -291,7 +291,11 @@ impl PartitionTask {
     }
 
     /// Processes a record that has a value, and those that waited until it came.
-    fn process_value(&mut self, read: &ReadRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+    fn process_value(
+        &mut self,
+        read: &AheadRecord<'_>,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
         let at = NextOffset::after(read.record.offset);
         match self.receive(read)? {
             Receipt::Waits => {}
@@ -394,7 +398,7 @@ impl PartitionTask {
     }
 
     /// What was done since this was last requested.
-    pub fn take_counts(&mut self) -> Counts {
+    pub fn take_counts(&mut self) -> TaskCounts {
         let (pools, timelines) = (self.pools.pools(), self.pools.timelines());
         for (index, activity) in std::mem::take(&mut self.active) {
             let (pool, timeline) = (&pools[index], &timelines[index]);

@@ -135,7 +135,7 @@ fn refused_records_become_dead_letters_and_change_nothing_else() {
     let (pool, activity) = &counts.pools[0];
     assert_eq!((pool.as_str(), activity.requests, activity.pages), ("a", 3, 4));
     assert_eq!(counts.time(), task.time());
-    assert_eq!(task.take_counts(), Counts::default(), "counted once");
+    assert_eq!(task.take_counts(), TaskCounts::default(), "counted once");
 }
 
 #[test]

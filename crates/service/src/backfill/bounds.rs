@@ -1,15 +1,15 @@
 //! From what is requested to offsets: questions to the brokers.
 
 use super::BackfillError;
-use super::place::{LogPlace, Places, RangeError, Surroundings, WarmUp, between};
+use super::place::{BackfillPlaces, BackfillWarmUp, LogPlace, PlaceContext, RangeError, between};
 use crate::backoff::{ANSWER, answered};
 use crate::clock::SystemClock;
 use kvset_core::units::{EventTime, Offset};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::lookup::Lookup;
-use kvset_kafka::kafka::offsets::{Noted, Offsets};
+use kvset_kafka::kafka::lookup::RecordLookup;
+use kvset_kafka::kafka::offsets::{NotedOffset, Offsets};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::task::TaskConfig;
@@ -22,17 +22,17 @@ const MAX_UNREADABLE: usize = 100;
 
 /// What is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Range {
+pub struct RequestedRange {
     /// Where to begin to count.
-    pub from: Places,
+    pub from: BackfillPlaces,
     /// Where to end.
-    pub to: Places,
+    pub to: BackfillPlaces,
     /// What comes before.
-    pub warm_up: WarmUp,
+    pub warm_up: BackfillWarmUp,
 }
 
 /// The log of one topic, to be asked.
-pub(super) struct Log<'a> {
+pub(super) struct TopicLog<'a> {
     pub(super) connection: &'a Connection,
     pub(super) task: &'a TaskConfig,
     pub(super) partitions: NonZeroU32,
@@ -41,13 +41,13 @@ pub(super) struct Log<'a> {
     pub(super) retry_for: Duration,
 }
 
-impl Log<'_> {
+impl TopicLog<'_> {
     fn partitions(&self) -> Vec<Partition> {
         (0..self.partitions.get()).filter_map(|number| i32::try_from(number).ok()).map(Partition).collect()
     }
 
     /// What is committed and noted under this name.
-    pub(super) fn noted(&self, group: &str) -> Result<Vec<(Partition, Option<Noted>)>, KafkaFailure> {
+    pub(super) fn noted(&self, group: &str) -> Result<Vec<(Partition, Option<NotedOffset>)>, KafkaFailure> {
         let (partitions, topic) = (self.partitions(), self.task.topic.as_str());
         let committed = |offsets: &Offsets| self.ask(|| offsets.noted(&partitions, ANSWER));
         // A killed process may have left a transaction open. Every note of a run is the same, so
@@ -73,7 +73,7 @@ impl Log<'_> {
     /// What to read of each partition that holds anything between the places.
     pub(super) fn offset_ranges(
         &self,
-        range: &Range,
+        range: &RequestedRange,
     ) -> Result<BTreeMap<Partition, OffsetRange>, BackfillError> {
         let topic = self.task.topic.as_str();
         self.check_names(range)?;
@@ -91,16 +91,16 @@ impl Log<'_> {
                 continue;
             }
             let begin = match range.warm_up {
-                WarmUp::None => count_from,
-                WarmUp::All => log.start,
-                WarmUp::Offsets(count) => {
+                BackfillWarmUp::None => count_from,
+                BackfillWarmUp::All => log.start,
+                BackfillWarmUp::Offsets(count) => {
                     let count = i64::try_from(count).unwrap_or(i64::MAX);
                     NextOffset(count_from.0.saturating_sub(count)).max(log.start)
                 }
-                WarmUp::Time(span) => {
+                BackfillWarmUp::Time(span) => {
                     let lookup = match &mut lookup {
                         Some(lookup) => lookup,
-                        None => lookup.insert(Lookup::open(self.connection, topic)?),
+                        None => lookup.insert(RecordLookup::open(self.connection, topic)?),
                     };
                     self.earlier(lookup, partition, log.start..count_from, span)?
                 }
@@ -114,7 +114,7 @@ impl Log<'_> {
         Ok(offset_ranges)
     }
 
-    fn check_names(&self, range: &Range) -> Result<(), RangeError> {
+    fn check_names(&self, range: &RequestedRange) -> Result<(), RangeError> {
         let named = range.from.named().chain(range.to.named());
         for partition in named {
             if i64::from(partition.0) >= i64::from(self.partitions.get()) {
@@ -134,8 +134,8 @@ impl Log<'_> {
         partition: Partition,
         log: LogRange,
         place: LogPlace,
-    ) -> Result<Surroundings, KafkaFailure> {
-        let mut known = Surroundings { log, moment: None, committed: None };
+    ) -> Result<PlaceContext, KafkaFailure> {
+        let mut known = PlaceContext { log, moment: None, committed: None };
         match place {
             LogPlace::Moment(timestamp_ms) => {
                 known.moment = self.ask(|| offsets.at(partition, timestamp_ms, ANSWER))?;
@@ -153,7 +153,7 @@ impl Log<'_> {
     /// more than `span` earlier than the one after the range.
     fn earlier(
         &self,
-        lookup: &Lookup,
+        lookup: &RecordLookup,
         partition: Partition,
         range: std::ops::Range<NextOffset>,
         span: Duration,

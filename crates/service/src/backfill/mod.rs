@@ -8,9 +8,9 @@ mod bounds;
 mod note;
 mod place;
 
-pub use bounds::Range;
+pub use bounds::RequestedRange;
 pub use note::NoteError;
-pub use place::{LogPlace, Places, RangeError, WarmUp};
+pub use place::{BackfillPlaces, BackfillWarmUp, LogPlace, RangeError};
 
 use crate::error::ServiceError;
 use crate::estimating::serve;
@@ -18,7 +18,7 @@ use crate::events::Observer;
 use crate::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
-use bounds::Log;
+use bounds::TopicLog;
 use kvset_formats::codec::EstimateDetail;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
@@ -66,7 +66,7 @@ pub struct BackfillOptions {
     /// The run's name.
     pub run_id: RunId,
     /// What to read.
-    pub range: Range,
+    pub range: RequestedRange,
     /// Topic of estimates; named after the live one and the run where left out.
     pub output_topic: Option<TopicName>,
     /// Directory of snapshots; named after the live one and the run where left out.
@@ -122,7 +122,7 @@ pub struct Backfill {
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct BackfillOutcome {
     /// What this process did.
     pub summary: Summary,
     /// How far the run has committed each partition.
@@ -148,7 +148,7 @@ impl Backfill {
             "`kvset produce --create-topics`",
         )?;
         let group = options.settings.kafka.group.as_str();
-        let log = Log { connection: &connection, task: &task, partitions, group, retry_for };
+        let log = TopicLog { connection: &connection, task: &task, partitions, group, retry_for };
         let digest = digest(options, &own);
         let found = log.noted(&own.kafka.group)?;
         let run = options.run_id.clone();
@@ -173,7 +173,7 @@ impl Backfill {
     ///
     /// # Errors
     /// Why it could not go on; started again, the run goes on from what was committed.
-    pub fn run(&self, shutdown: &Shutdown, observer: &dyn Observer) -> Result<Outcome, ServiceError> {
+    pub fn run(&self, shutdown: &Shutdown, observer: &dyn Observer) -> Result<BackfillOutcome, ServiceError> {
         let summary = match self.is_complete(&self.reached) {
             true => Summary::default(),
             false => serve(&self.plan, shutdown, observer)?,
@@ -181,7 +181,7 @@ impl Backfill {
         let mut reached = self.reached.clone();
         reached.extend(summary.next_offsets.iter().map(|(partition, next)| (*partition, *next)));
         let complete = self.is_complete(&reached);
-        Ok(Outcome { summary, reached, complete })
+        Ok(BackfillOutcome { summary, reached, complete })
     }
 
     /// Offsets to be read in all; gaps count too.
@@ -215,7 +215,7 @@ fn bounds_of(
 
 /// Tells two runs apart that must not go on from each other.
 fn digest(options: &BackfillOptions, own: &Settings) -> u64 {
-    let Range { from, to, warm_up } = &options.range;
+    let RequestedRange { from, to, warm_up } = &options.range;
     let topics = [&own.input.topic, &own.output.topic, &own.output.dead_letter_topic].map(TopicName::as_str);
     let asked = [from.to_string(), to.to_string(), warm_up.to_string(), options.run_id.to_string()];
     let mut hash = Xxh3::new();
@@ -306,10 +306,10 @@ mod tests {
         BackfillOptions {
             settings: Settings::default(),
             run_id: RunId("r-1".to_owned()),
-            range: Range {
-                from: Places::Everywhere(LogPlace::Earliest),
-                to: Places::Everywhere(LogPlace::Latest),
-                warm_up: WarmUp::None,
+            range: RequestedRange {
+                from: BackfillPlaces::Everywhere(LogPlace::Earliest),
+                to: BackfillPlaces::Everywhere(LogPlace::Latest),
+                warm_up: BackfillWarmUp::None,
             },
             output_topic: None,
             state_directory: None,
@@ -364,8 +364,8 @@ mod tests {
         let plain = digest_of(|_| {});
         assert_eq!(plain, digest_of(|options| options.create_topics = true));
         for other in [
-            digest_of(|options| options.range.to = Places::Everywhere(LogPlace::Committed)),
-            digest_of(|options| options.range.warm_up = WarmUp::All),
+            digest_of(|options| options.range.to = BackfillPlaces::Everywhere(LogPlace::Committed)),
+            digest_of(|options| options.range.warm_up = BackfillWarmUp::All),
             digest_of(|options| options.output_topic = TopicName::new("elsewhere")),
             digest_of(|options| options.full_detail = true),
             digest_of(|options| options.settings.estimate.include_partial_page = true),

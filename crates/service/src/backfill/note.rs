@@ -1,7 +1,7 @@
 //! What a run keeps alongside each committed offset, so that it goes on within the bounds it began with.
 
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_kafka::kafka::offsets::Noted;
+use kvset_kafka::kafka::offsets::NotedOffset;
 use kvset_pipeline::offset_range::OffsetRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,11 +47,11 @@ pub(super) fn write(run: u64, offset_range: &OffsetRange) -> Result<String, serd
 /// How far a run has come that began before; empty where it did not.
 pub(super) fn read(
     run: u64,
-    found: Vec<(Partition, Option<Noted>)>,
+    found: Vec<(Partition, Option<NotedOffset>)>,
 ) -> Result<BTreeMap<Partition, (OffsetRange, NextOffset)>, NoteError> {
     let mut begun = BTreeMap::new();
     for (partition, noted) in found {
-        let Some(Noted { next, note }) = noted else { continue };
+        let Some(NotedOffset { next, note }) = noted else { continue };
         let note: Note = serde_json::from_str(&note).map_err(|_| NoteError::Unreadable(partition))?;
         if note.version != VERSION {
             return Err(NoteError::Unreadable(partition));
@@ -71,8 +71,8 @@ mod tests {
 
     const P: Partition = Partition(3);
 
-    fn found(note: &str) -> Vec<(Partition, Option<Noted>)> {
-        vec![(P, Some(Noted { next: NextOffset(7), note: note.to_owned() })), (Partition(4), None)]
+    fn found(note: &str) -> Vec<(Partition, Option<NotedOffset>)> {
+        vec![(P, Some(NotedOffset { next: NextOffset(7), note: note.to_owned() })), (Partition(4), None)]
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where a backfill begins and ends, as it is requested and as offsets.
 
 use kvset_formats::position::{LogRange, NextOffset, Partition};
-use kvset_formats::time::{Form, Numbers, WrittenTime, words};
+use kvset_formats::time::{Numbers, TimeForm, WrittenTime, words};
 use kvset_settings::Span;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ impl FromStr for LogPlace {
         // What is a number is an offset, and no zone would be a guess.
         let moment = |text: &str| {
             let time = WrittenTime::of_text(text).time(Numbers::Dates).ok()?;
-            (time.form == Form::Date).then_some(time.moment.ms())
+            (time.form == TimeForm::Date).then_some(time.moment.ms())
         };
         let place = match text {
             "earliest" => Some(Self::Earliest),
@@ -67,14 +67,14 @@ impl fmt::Display for LogPlace {
 
 /// One place for all partitions, or one each for some.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Places {
+pub enum BackfillPlaces {
     /// The same in every partition.
     Everywhere(LogPlace),
     /// In these partitions only.
     Each(BTreeMap<Partition, LogPlace>),
 }
 
-impl Places {
+impl BackfillPlaces {
     /// The place in this partition, if there is one.
     pub fn of(&self, partition: Partition) -> Option<LogPlace> {
         match self {
@@ -93,7 +93,7 @@ impl Places {
     }
 }
 
-impl FromStr for Places {
+impl FromStr for BackfillPlaces {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -118,7 +118,7 @@ impl FromStr for Places {
     }
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for BackfillPlaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everywhere(place) => place.fmt(f),
@@ -133,7 +133,7 @@ impl fmt::Display for Places {
 
 /// What warms the state up before the first record that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WarmUp {
+pub enum BackfillWarmUp {
     /// Nothing.
     #[default]
     None,
@@ -145,7 +145,7 @@ pub enum WarmUp {
     All,
 }
 
-impl FromStr for WarmUp {
+impl FromStr for BackfillWarmUp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -160,7 +160,7 @@ impl FromStr for WarmUp {
     }
 }
 
-impl fmt::Display for WarmUp {
+impl fmt::Display for BackfillWarmUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
@@ -247,7 +247,7 @@ pub enum RangeError {
 
 /// What is known of a place in one partition, as far as it depends on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings {
+pub struct PlaceContext {
     /// What the log holds.
     pub log: LogRange,
     /// The first offset at or after the moment requested, if there is one.
@@ -257,7 +257,7 @@ pub struct Surroundings {
 }
 
 impl LogPlace {
-    fn offset(self, known: &Surroundings) -> Option<NextOffset> {
+    fn offset(self, known: &PlaceContext) -> Option<NextOffset> {
         match self {
             Self::Offset(offset) => Some(offset),
             Self::Moment(_) => Some(known.moment.unwrap_or(known.log.end).min(known.log.end)),
@@ -274,8 +274,8 @@ impl LogPlace {
 /// [`RangeError`] where the log does not hold them.
 pub fn between(
     partition: Partition,
-    (from, near_from): (LogPlace, &Surroundings),
-    (to, near_to): (LogPlace, &Surroundings),
+    (from, near_from): (LogPlace, &PlaceContext),
+    (to, near_to): (LogPlace, &PlaceContext),
 ) -> Result<(NextOffset, NextOffset), RangeError> {
     let log = near_from.log;
     let found = |option, place: LogPlace, known| {
@@ -301,20 +301,20 @@ mod tests {
 
     const P: Partition = Partition(3);
 
-    fn known(log: (i64, i64)) -> Surroundings {
+    fn known(log: (i64, i64)) -> PlaceContext {
         let log = LogRange { start: NextOffset(log.0), end: NextOffset(log.1) };
-        Surroundings { log, moment: None, committed: None }
+        PlaceContext { log, moment: None, committed: None }
     }
 
     #[test]
     fn places_are_read_as_they_are_shown() {
         for text in ["1500", "@1795248000000", "earliest", "latest", "committed", "0:5,3:latest"] {
-            let places: Places = text.parse().expect("a place");
+            let places: BackfillPlaces = text.parse().expect("a place");
             assert_eq!(places.to_string(), text);
         }
-        let time: Places = "2026-11-21T08:00:00.250Z".parse().expect("a time");
-        assert_eq!(time, Places::Everywhere(LogPlace::Moment(1_795_248_000_250)));
-        let each: Places = "3:2026-11-21T08:00:00Z".parse().expect("a time of one partition");
+        let time: BackfillPlaces = "2026-11-21T08:00:00.250Z".parse().expect("a time");
+        assert_eq!(time, BackfillPlaces::Everywhere(LogPlace::Moment(1_795_248_000_250)));
+        let each: BackfillPlaces = "3:2026-11-21T08:00:00Z".parse().expect("a time of one partition");
         assert_eq!(each.of(P), Some(LogPlace::Moment(1_795_248_000_000)));
         assert_eq!((each.of(Partition(0)), each.named().collect::<Vec<_>>()), (None, vec![P]));
     }
@@ -335,19 +335,22 @@ mod tests {
             "0:",
             "-1:5",
         ] {
-            assert!(text.parse::<Places>().is_err(), "{text}");
+            assert!(text.parse::<BackfillPlaces>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_warm_up_is_a_count_a_span_or_everything() {
-        let hours = WarmUp::Time(Duration::from_secs(7200));
-        for (text, expected) in
-            [("0", WarmUp::Offsets(0)), ("500", WarmUp::Offsets(500)), ("2h", hours), ("all", WarmUp::All)]
-        {
+        let hours = BackfillWarmUp::Time(Duration::from_secs(7200));
+        for (text, expected) in [
+            ("0", BackfillWarmUp::Offsets(0)),
+            ("500", BackfillWarmUp::Offsets(500)),
+            ("2h", hours),
+            ("all", BackfillWarmUp::All),
+        ] {
             assert_eq!(text.parse(), Ok(expected));
         }
-        assert!("20%".parse::<WarmUp>().is_err() && "".parse::<WarmUp>().is_err());
+        assert!("20%".parse::<BackfillWarmUp>().is_err() && "".parse::<BackfillWarmUp>().is_err());
     }
 
     #[test]
@@ -355,9 +358,9 @@ mod tests {
         use LogPlace::{Committed, Earliest, Latest, Moment};
         let at = |offset| LogPlace::Offset(NextOffset(offset));
         let log = known((100, 200));
-        let committed = Surroundings { committed: Some(NextOffset(150)), ..log };
-        let moment = Surroundings { moment: Some(NextOffset(120)), ..log };
-        let range = |from: (LogPlace, &Surroundings), to: (LogPlace, &Surroundings)| {
+        let committed = PlaceContext { committed: Some(NextOffset(150)), ..log };
+        let moment = PlaceContext { moment: Some(NextOffset(120)), ..log };
+        let range = |from: (LogPlace, &PlaceContext), to: (LogPlace, &PlaceContext)| {
             between(P, from, to).map(|(from, to)| (from.0, to.0))
         };
         assert_eq!(range((Earliest, &log), (Latest, &log)), Ok((100, 200)));

@@ -8,7 +8,7 @@ use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
-use kvset_pipeline::resume::{Facts, LastRecord, Origin, Resume, decide};
+use kvset_pipeline::resume::{LastRecord, Origin, Resume, ResumeFacts, decide};
 use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
 use kvset_snapshot::format::Header;
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
@@ -141,7 +141,7 @@ fn decision(
         candidates.iter().map(facts).collect()
     });
     let (start, lost_history) = (plan.stream.start, plan.stream.lost_history);
-    let facts = Facts { committed, log, snapshots: &snapshots, parked, start, lost_history };
+    let facts = ResumeFacts { committed, log, snapshots: &snapshots, parked, start, lost_history };
     let resume = match plan.stream.offset_range(partition) {
         None => decide(&facts),
         Some(offset_range) => offset_range.decide(&facts),

@@ -9,7 +9,7 @@ use kvset_core::pool::set::PoolConfigs;
 use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::config::{Assignor, Connection, GroupProtocol, Membership};
+use kvset_kafka::kafka::config::{Assignor, Connection, MemberProtocol, Membership};
 use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
@@ -21,7 +21,7 @@ use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::resume::{LostHistory, StartFrom};
 use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
-    self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Span, Start,
+    self, AssignmentStrategy, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Span, Start,
 };
 use kvset_snapshot::limits::PartsLimits;
 use schemas::RegistryError;
@@ -172,15 +172,15 @@ pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, PlanError
 }
 
 /// The protocol of the groups that are joined.
-fn group_protocol(kafka: &kvset_settings::Kafka) -> GroupProtocol {
+fn group_protocol(kafka: &kvset_settings::Kafka) -> MemberProtocol {
     let assignor = match kafka.assignment {
-        Assignment::CooperativeSticky => Assignor::CooperativeSticky,
-        Assignment::Range => Assignor::Range,
-        Assignment::RoundRobin => Assignor::RoundRobin,
+        AssignmentStrategy::CooperativeSticky => Assignor::CooperativeSticky,
+        AssignmentStrategy::Range => Assignor::Range,
+        AssignmentStrategy::RoundRobin => Assignor::RoundRobin,
     };
     match kafka.group_protocol {
-        kvset_settings::GroupProtocol::Classic => GroupProtocol::Classic(assignor),
-        kvset_settings::GroupProtocol::Consumer => GroupProtocol::Consumer,
+        kvset_settings::GroupProtocol::Classic => MemberProtocol::Classic(assignor),
+        kvset_settings::GroupProtocol::Consumer => MemberProtocol::Consumer,
     }
 }
 
@@ -332,8 +332,8 @@ impl StreamPlan {
                 Start::Latest => StartFrom::Latest,
             },
             lost_history: match settings.state.lost_history {
-                kvset_settings::LostHistory::Fail => LostHistory::Refuse,
-                kvset_settings::LostHistory::Rebuild => LostHistory::Rebuild,
+                kvset_settings::LostHistoryPolicy::Fail => LostHistory::Refuse,
+                kvset_settings::LostHistoryPolicy::Rebuild => LostHistory::Rebuild,
             },
             commit: CommitPace {
                 every,

@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::clock::SystemClock;
 use kvset_formats::codec::SchemaId;
 use kvset_kafka::registry::cache::SchemaCache;
-use kvset_kafka::registry::client::{Client, Failure, OpenError};
+use kvset_kafka::registry::client::{RegistryClient, RegistryFailure, RegistryOpenError};
 use kvset_pipeline::publish::RetryPolicy;
 use kvset_settings::SchemaRegistry;
 use std::num::NonZeroUsize;
@@ -16,10 +16,10 @@ use std::time::Duration;
 pub enum RegistryError {
     /// Something that the settings refer to is not there.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] RegistryOpenError),
     /// The registry does not answer as it should.
     #[error(transparent)]
-    Failure(#[from] Failure),
+    Failure(#[from] RegistryFailure),
     /// The schema is not registered, and may not be by this program.
     #[error(
         "schema registry {url}: subject `{subject}` does not have the schema this program writes: register it \
@@ -37,12 +37,12 @@ pub enum RegistryError {
 ///
 /// # Errors
 /// A file or a secret that the settings refer to is not there.
-pub fn open(settings: &SchemaRegistry) -> Result<Option<Arc<SchemaCache>>, OpenError> {
+pub fn open(settings: &SchemaRegistry) -> Result<Option<Arc<SchemaCache>>, RegistryOpenError> {
     if settings.url.as_str().is_empty() {
         return Ok(None);
     }
     let max_schemas = NonZeroUsize::new(settings.max_schemas as usize).unwrap_or(NonZeroUsize::MIN);
-    Ok(Some(Arc::new(SchemaCache::new(Client::open(settings)?, max_schemas))))
+    Ok(Some(Arc::new(SchemaCache::new(RegistryClient::open(settings)?, max_schemas))))
 }
 
 /// The id of the schema that values of this topic are written with; passing troubles are waited out
@@ -52,7 +52,7 @@ pub fn open(settings: &SchemaRegistry) -> Result<Option<Arc<SchemaCache>>, OpenE
 /// The registry does not answer in time, refuses, or does not have it.
 pub fn id_of_values(
     settings: &SchemaRegistry,
-    client: &Client,
+    client: &RegistryClient,
     topic: &str,
     schema: &str,
     retry_for: Duration,
@@ -68,7 +68,7 @@ pub fn id_of_values(
     let mut retry = Backoff::lasting(&SystemClock, retry_for);
     let found = loop {
         match ask() {
-            Err(Failure::Passing(reason)) if retry.wait() => tracing::warn!("{reason}"),
+            Err(RegistryFailure::Passing(reason)) if retry.wait() => tracing::warn!("{reason}"),
             answer => break answer?,
         }
     };

@@ -1,10 +1,10 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
 use super::conditions::Conditions;
-use super::parts::Parts;
+use super::parts::ServiceParts;
 use super::same_topic::SameTopic;
 use super::stage::{BrokerFacts, Stage};
-use super::standing::Standing;
+use super::standing::MemberStanding;
 use super::summary::Summary;
 use crate::backoff::{ANSWER, Backoff, GLANCE, answered};
 use crate::clock::Clock;
@@ -16,8 +16,8 @@ use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::{Committed, Event, InputRecord, LogEnd, Member, Unreadable};
-use kvset_pipeline::assignment::{Assignment, Flow, Progress};
+use kvset_kafka::kafka::member::{Committed, Event, InputRecord, LogEnd, Member, UnreadableRecords};
+use kvset_pipeline::assignment::{Assignment, Flow, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use kvset_pipeline::worker::Report;
@@ -53,7 +53,7 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     /// Counted in the partitions, and still to be submitted within this turn.
     records: Vec<M::Record<'c>>,
     epoch: Epoch,
-    standing: Standing,
+    standing: MemberStanding,
     last_commit: Instant,
     last_tick: Instant,
     same_topic: SameTopic<'c>,
@@ -79,8 +79,8 @@ where
     S: Stage<'c, M>,
 {
     /// A process that has done nothing yet.
-    pub fn new(plan: &'c StreamPlan, parts: Parts<'c, M, O, S>) -> Self {
-        let Parts { clock, source, sink, stage, observer } = parts;
+    pub fn new(plan: &'c StreamPlan, parts: ServiceParts<'c, M, O, S>) -> Self {
+        let ServiceParts { clock, source, sink, stage, observer } = parts;
         let now = clock.now();
         Self {
             plan,
@@ -92,7 +92,7 @@ where
             assignment: Assignment::new(plan.flow),
             records: Vec::new(),
             epoch: Epoch::default(),
-            standing: Standing::default(),
+            standing: MemberStanding::default(),
             last_commit: now,
             last_tick: now,
             same_topic: SameTopic::new(&plan.topic, clock),
@@ -265,7 +265,7 @@ where
     }
 
     /// Goes on behind what cannot be read, where somebody has decided so.
-    fn pass(&mut self, place: Unreadable) -> Result<(), ServiceError> {
+    fn pass(&mut self, place: UnreadableRecords) -> Result<(), ServiceError> {
         let (partition, offset) = (place.partition, place.offset);
         let topic = &self.plan.topic;
         let Some(gap) = self.gaps.get(&partition).and_then(|gaps| gaps.from(offset)) else {
@@ -312,7 +312,7 @@ where
 
     fn apply_report(&mut self, report: Report<S::Summary>) -> Result<(), ServiceError> {
         let Report { progress, summary, failure } = report;
-        let Progress { partition, next, .. } = progress;
+        let RangeProgress { partition, next, .. } = progress;
         match self.assignment.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::events::Observer;
 
 /// What a process is made of alongside its plan: the real things, or those of a simulation.
-pub struct Parts<'c, M, O, S> {
+pub struct ServiceParts<'c, M, O, S> {
     /// Time.
     pub clock: &'c dyn Clock,
     /// Membership in the group.

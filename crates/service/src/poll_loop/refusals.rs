@@ -31,7 +31,7 @@ pub(crate) fn refusals<'a>(
 
 /// One line to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
+struct RefusalLine {
     code: ErrorCode,
     /// Records since the last line of this code.
     records: u64,
@@ -45,11 +45,11 @@ pub(crate) struct RefusalLog {
     /// Where the records came from and where their dead letters go.
     topic: String,
     dead_letters: String,
-    codes: BTreeMap<ErrorCode, Noted>,
+    codes: BTreeMap<ErrorCode, NotedRefusals>,
 }
 
 #[derive(Debug)]
-struct Noted {
+struct NotedRefusals {
     told: Option<Instant>,
     untold: u64,
     partition: Partition,
@@ -70,7 +70,7 @@ impl RefusalLog {
         now: Instant,
     ) {
         for (code, Refusals { records, last_offset }) in refused {
-            let fresh = Noted { told: None, untold: 0, partition, last_offset };
+            let fresh = NotedRefusals { told: None, untold: 0, partition, last_offset };
             let noted = self.codes.entry(code).or_insert(fresh);
             noted.untold = noted.untold.saturating_add(records);
             (noted.partition, noted.last_offset) = (partition, last_offset);
@@ -81,7 +81,7 @@ impl RefusalLog {
     /// Says what is due.
     pub(crate) fn tell(&mut self, now: Instant) {
         for line in self.due(now) {
-            let Line { code, records, partition, last_offset } = line;
+            let RefusalLine { code, records, partition, last_offset } = line;
             let (topic, dead_letters) = (&self.topic, &self.dead_letters);
             tracing::warn!(
                 code = code.name(),
@@ -95,7 +95,7 @@ impl RefusalLog {
         }
     }
 
-    fn due(&mut self, now: Instant) -> Vec<Line> {
+    fn due(&mut self, now: Instant) -> Vec<RefusalLine> {
         let mut lines = Vec::new();
         for (code, noted) in &mut self.codes {
             let is_due = noted.told.is_none_or(|told| now.saturating_duration_since(told) >= SPACING);
@@ -105,7 +105,7 @@ impl RefusalLog {
             let records = std::mem::take(&mut noted.untold);
             noted.told = Some(now);
             let (partition, last_offset) = (noted.partition, noted.last_offset);
-            lines.push(Line { code: *code, records, partition, last_offset });
+            lines.push(RefusalLine { code: *code, records, partition, last_offset });
         }
         lines
     }
@@ -121,8 +121,8 @@ mod tests {
         records: u64,
         last_offset: i64,
         now: Instant,
-    ) -> Vec<Line> {
-        let noted = Noted { told: None, untold: 0, partition: Partition(3), last_offset };
+    ) -> Vec<RefusalLine> {
+        let noted = NotedRefusals { told: None, untold: 0, partition: Partition(3), last_offset };
         let noted = log.codes.entry(code).or_insert(noted);
         noted.untold += records;
         noted.last_offset = last_offset;
@@ -133,7 +133,8 @@ mod tests {
     fn the_first_of_each_code_is_told_at_once_and_a_flood_in_a_line_now_and_then() {
         let mut log = RefusalLog::new("requests", "dead");
         let begin = Instant::now();
-        let line = |code, records, last_offset| Line { code, records, partition: Partition(3), last_offset };
+        let line =
+            |code, records, last_offset| RefusalLine { code, records, partition: Partition(3), last_offset };
         let (missing, empty) = (ErrorCode::MissingField, ErrorCode::EmptyRecord);
         assert_eq!(note(&mut log, missing, 1, 7, begin), [line(missing, 1, 7)]);
         for offset in 8..1008 {

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 /// What has happened to a member's place in the group.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct MemberStanding {
     /// Whether it was thrown out and has not been given anything since.
     evicted: bool,
     /// When there was trouble with the brokers last.
     troubled_at: Option<Instant>,
 }
 
-impl Standing {
+impl MemberStanding {
     /// It was given partitions, or none of them.
     pub fn assigned(&mut self) {
         self.evicted = false;
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_fencing_soon_after_trouble_with_the_brokers_is_no_proof_of_another_process() {
         let begin = Instant::now();
-        let mut standing = Standing::default();
+        let mut standing = MemberStanding::default();
         assert!(!standing.doubts_fencing(begin, WITHIN), "nothing has happened");
         standing.troubled(begin);
         assert!(standing.doubts_fencing(begin + Duration::from_secs(5), WITHIN));
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn who_was_thrown_out_may_be_fenced_for_its_own_old_place() {
-        let mut standing = Standing::default();
+        let mut standing = MemberStanding::default();
         standing.evicted();
         assert!(standing.doubts_fencing(Instant::now(), WITHIN));
         standing.assigned();

@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 use crate::events::Observer;
 use crate::poll_loop::clients::{join, live_on, no_threads};
 use crate::poll_loop::coordinator::Coordinator;
-use crate::poll_loop::parts::Parts;
+use crate::poll_loop::parts::ServiceParts;
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use stage::Preparing;
@@ -52,7 +52,7 @@ fn live(
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);
-        let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
+        let parts = ServiceParts { clock: &SystemClock, source: &source, sink, stage, observer };
         let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
         summary.add(&life);
         ended

@@ -11,10 +11,10 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Logs a line now and then, and hands every event on.
 pub struct ProgressLog<'o> {
     next: &'o dyn Observer,
-    noted: Mutex<Noted>,
+    noted: Mutex<NotedProgress>,
 }
 
-struct Noted {
+struct NotedProgress {
     since: Instant,
     total: PoolCounts,
     records: u64,
@@ -27,7 +27,7 @@ impl<'o> ProgressLog<'o> {
     /// Logs, and forwards to `next`.
     pub fn before(next: &'o dyn Observer) -> Self {
         let (total, refused) = (PoolCounts::default(), BTreeMap::new());
-        let noted = Noted { since: Instant::now(), total, records: 0, told: (0, 0), refused };
+        let noted = NotedProgress { since: Instant::now(), total, records: 0, told: (0, 0), refused };
         Self { next, noted: Mutex::new(noted) }
     }
 }
@@ -47,7 +47,7 @@ impl Observer for ProgressLog<'_> {
     }
 }
 
-impl Noted {
+impl NotedProgress {
     fn add(&mut self, counts: &PrepareCounts) {
         self.records += counts.records;
         for pool in counts.pools.values() {

@@ -10,11 +10,11 @@ use kvset_formats::codec::{LookupError, Provenance, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_kafka::kafka::source::{Record, Source};
-use kvset_pipeline::assignment::Progress;
+use kvset_pipeline::assignment::RangeProgress;
 use kvset_pipeline::dead_letter_policy::DeadLetterPolicy;
 use kvset_pipeline::gaps::{OffsetGaps, gap_letter};
 use kvset_pipeline::ordered::{InTurn, Ordered};
-use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
+use kvset_pipeline::resume::{Resume, ResumeFacts, decide_stateless};
 use kvset_pipeline::task::TaskError;
 use kvset_pipeline::worker::Report;
 use kvset_prepare::PreparedRecord;
@@ -26,7 +26,7 @@ pub(super) struct Preparing<'c> {
     threads: Threads<'c>,
     observer: &'c dyn Observer,
     ordered: Ordered<Attempt>,
-    held: BTreeMap<Partition, PartitionProgress>,
+    held: BTreeMap<Partition, StageProgress>,
     refusals: RefusalLog,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Preparing<'c> {
 type Attempt = (Result<PreparedRecord, LookupError>, Duration);
 
 /// What is known of a partition between two records.
-struct PartitionProgress {
+struct StageProgress {
     epoch: Epoch,
     policy: DeadLetterPolicy,
     next: NextOffset,
@@ -60,7 +60,7 @@ impl<'c> Preparing<'c> {
     }
 }
 
-impl PartitionProgress {
+impl StageProgress {
     /// Adds up records in order, up to one that is refused too many.
     fn add_up(
         &mut self,
@@ -92,7 +92,8 @@ impl PartitionProgress {
             outputs.extend(prepared.outputs);
             self.next = NextOffset::after(offset);
         }
-        let progress = Progress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
+        let progress =
+            RangeProgress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
         Report { progress, summary: counts, failure }
     }
 
@@ -133,12 +134,12 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
     fn take_up(&mut self, _: &'c Source, known: BrokerFacts, epoch: Epoch) -> Result<Resume, ServiceError> {
         let BrokerFacts { partition, committed, log, gaps } = known;
         let (start, lost_history) = (self.plan.stream.start, self.plan.stream.lost_history);
-        let facts = Facts { committed, log, snapshots: &[], parked: None, start, lost_history };
+        let facts = ResumeFacts { committed, log, snapshots: &[], parked: None, start, lost_history };
         let resume =
             decide_stateless(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
         let policy = DeadLetterPolicy::new(self.plan.dead_letters);
         let next = resume.replay_from;
-        self.held.insert(partition, PartitionProgress { epoch, policy, next, gaps, failed: false });
+        self.held.insert(partition, StageProgress { epoch, policy, next, gaps, failed: false });
         self.ordered.open(partition, epoch);
         Ok(resume)
     }

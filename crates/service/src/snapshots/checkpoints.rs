@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_pipeline::facts::{Fingerprint, InvalidPartition, PartitionId, SnapshotFact};
 use kvset_snapshot::capture::CaptureMemory;
-use kvset_snapshot::format::{Body, Snapshot};
+use kvset_snapshot::format::{Snapshot, StateBody};
 use kvset_snapshot::known::KnownParts;
 use kvset_snapshot::limits::PartsLimits;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
@@ -45,11 +45,11 @@ pub struct Checkpoints {
     topic: String,
     every: Duration,
     parts: PartsLimits,
-    partitions: BTreeMap<Partition, Pace>,
+    partitions: BTreeMap<Partition, CheckpointPace>,
 }
 
 /// Where one partition is between two snapshots.
-struct Pace {
+struct CheckpointPace {
     id: PartitionId,
     epoch: Epoch,
     /// When its state was last requested, or taken up.
@@ -74,11 +74,11 @@ struct Pace {
     known: KnownParts,
 }
 
-impl Pace {
+impl CheckpointPace {
     /// Lets go of a state that is held: another one takes its place.
     fn drop_held(&mut self) {
         let Some(Snapshot { body, .. }) = self.held.take() else { return };
-        if matches!(&body, Body::InParts(parts) if parts.file.is_some()) {
+        if matches!(&body, StateBody::InParts(parts) if parts.file.is_some()) {
             self.known.take_back();
         }
         self.buffer = body.into_buffer();
@@ -152,7 +152,7 @@ impl Checkpoints {
     ) {
         let partition = Partition(id.partition());
         let (newest, state_bytes) = restored.map_or((None, 0), |(next, bytes)| (Some(next), bytes));
-        let pace = Pace {
+        let pace = CheckpointPace {
             id,
             epoch,
             last: now,
@@ -376,7 +376,7 @@ mod tests {
 
     fn captured(next: i64) -> Option<Box<Captured>> {
         let (next_offset, pause) = (NextOffset(next), Duration::ZERO);
-        let (body, memory) = (Ok(Body::Whole(vec![1])), CaptureMemory::default());
+        let (body, memory) = (Ok(StateBody::Whole(vec![1])), CaptureMemory::default());
         Some(Box::new(Captured { epoch: Epoch(1), next_offset, last_record: None, body, memory, pause }))
     }
 
@@ -453,7 +453,7 @@ mod tests {
         let parts =
             InParts { fresh: vec![1], file: Some(file), is_first: true, contents: None, state_bytes: 100 };
         let mut captured = captured(next)?;
-        captured.body = Ok(Body::InParts(parts));
+        captured.body = Ok(StateBody::InParts(parts));
         Some(captured)
     }
 

@@ -9,26 +9,26 @@ use std::sync::{Arc, Weak};
 const BATCHES: usize = 64;
 
 /// Batches that wait, oldest first.
-pub(super) struct Ahead<R> {
+pub(super) struct WaitingBatches<R> {
     offer: Sender<Weak<Batch<R>>>,
     /// Those that were processed meanwhile are gone.
     pub(super) waiting: Receiver<Weak<Batch<R>>>,
 }
 
-impl<R> Clone for Ahead<R> {
+impl<R> Clone for WaitingBatches<R> {
     fn clone(&self) -> Self {
         Self { offer: self.offer.clone(), waiting: self.waiting.clone() }
     }
 }
 
-impl<R> Default for Ahead<R> {
+impl<R> Default for WaitingBatches<R> {
     fn default() -> Self {
         let (offer, waiting) = bounded(BATCHES);
         Self { offer, waiting }
     }
 }
 
-impl<R: InputRecord> Ahead<R> {
+impl<R: InputRecord> WaitingBatches<R> {
     /// Remembers a batch, in place of the oldest where there are too many: that is the next its worker comes to anyway.
     pub(super) fn offer(&self, batch: &Arc<Batch<R>>) {
         let mut offered = self.offer.try_send(Arc::downgrade(batch));
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn batches_come_oldest_first_without_those_that_were_processed() {
-        let ahead = Ahead::default();
+        let ahead = WaitingBatches::default();
         let mut batches: Vec<_> = (0..3).map(|n| Arc::new(Batch::new(vec![Numbered(n)]))).collect();
         batches.iter().for_each(|batch| ahead.offer(batch));
         batches.remove(0);
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let ahead = Ahead::default();
+        let ahead = WaitingBatches::default();
         let batches: Vec<_> = (0..200).map(|n| Arc::new(Batch::new(vec![Numbered(n)]))).collect();
         batches.iter().for_each(|batch| ahead.offer(batch));
         let left = std::iter::from_fn(|| ahead.next()).count();

@@ -7,12 +7,12 @@ use kvset_pipeline::facts::RecordIdentity;
 use kvset_pipeline::task::PartitionTask;
 use kvset_pipeline::worker::{Report, TaskSummary, Worker};
 use kvset_snapshot::capture::{BodyError, CaptureMemory, capture_body};
-use kvset_snapshot::format::Body;
+use kvset_snapshot::format::StateBody;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a worker receives.
-pub enum Order<R> {
+pub enum WorkerOrder<R> {
     /// Take a partition over.
     Take(Epoch, Box<PartitionTask>),
     /// Process records.
@@ -44,7 +44,7 @@ pub struct Captured {
     /// The last record in the state.
     pub last_record: Option<RecordIdentity>,
     /// The state.
-    pub body: Result<Body, BodyError>,
+    pub body: Result<StateBody, BodyError>,
     /// For the next capture.
     pub memory: CaptureMemory,
     /// How long the partition stood still for it.
@@ -87,31 +87,31 @@ pub trait WorkerPool<R> {
 /// more. While it waits for another worker it calls `help`, which says whether there was anything to do.
 pub fn carry_out<R: InputRecord>(
     worker: &mut Worker,
-    orders: impl Iterator<Item = Order<R>>,
+    orders: impl Iterator<Item = WorkerOrder<R>>,
     mut help: impl FnMut() -> bool,
     mut reply: impl FnMut(Reply) -> bool,
 ) -> bool {
     for order in orders {
         let heard = match order {
-            Order::Take(epoch, task) => {
+            WorkerOrder::Take(epoch, task) => {
                 worker.take(epoch, *task);
                 true
             }
-            Order::Process(batch) => {
+            WorkerOrder::Process(batch) => {
                 let repacked = batch.begin(&mut help);
                 for (first, run) in batch.runs(repacked.as_ref()) {
                     worker.process(first.partition(), run);
                 }
                 true
             }
-            Order::Finish(partition, end) => {
+            WorkerOrder::Finish(partition, end) => {
                 worker.finish(partition, end);
                 true
             }
-            Order::Capture(partition, memory) => {
+            WorkerOrder::Capture(partition, memory) => {
                 reply(Reply::Captured(partition, captured(worker, partition, memory).map(Box::new)))
             }
-            Order::Release(partition) => worker.release(partition).is_none_or(|(report, task)| {
+            WorkerOrder::Release(partition) => worker.release(partition).is_none_or(|(report, task)| {
                 let last = report.map(|report| Reply::Report(Box::new(report)));
                 let released = Reply::Released(partition, task.map(Box::new));
                 last.into_iter().chain([released]).all(&mut reply)

@@ -4,9 +4,9 @@
 //! partition before more is fetched. A bound here as well could only block the poll loop, and with
 //! it the membership in the group.
 
-use super::ahead::Ahead;
+use super::ahead::WaitingBatches;
 use super::batch::Batch;
-use super::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
+use super::pool::{Reply, WorkerGone, WorkerOrder, WorkerPool, carry_out};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, select, unbounded};
 use kvset_formats::codec::{DecodeLimits, Encoding, Repacker};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -26,10 +26,10 @@ const ORDERS: usize = 4;
 
 /// The worker threads and who is where.
 pub(crate) struct Workers<R> {
-    queues: Vec<Sender<Order<R>>>,
+    queues: Vec<Sender<WorkerOrder<R>>>,
     replies: Receiver<Reply>,
     placed: BTreeMap<Partition, usize>,
-    ahead: Ahead<R>,
+    ahead: WaitingBatches<R>,
     repacker: Repacker,
 }
 
@@ -44,7 +44,7 @@ impl<R: InputRecord + Send + Sync> Workers<R> {
     where
         R: 'scope,
     {
-        let (ahead, repacker) = (Ahead::default(), || Repacker::new(encoding, limits));
+        let (ahead, repacker) = (WaitingBatches::default(), || Repacker::new(encoding, limits));
         let (reply, replies) = unbounded();
         let mut queues = Vec::with_capacity(threads);
         for index in 0..threads.max(1) {
@@ -64,10 +64,10 @@ impl<R: InputRecord + Send + Sync> Workers<R> {
         if is_busy && batch.takes_long(&self.repacker) {
             self.ahead.offer(&batch);
         }
-        self.order(index, Order::Process(batch))
+        self.order(index, WorkerOrder::Process(batch))
     }
 
-    fn order(&self, index: usize, order: Order<R>) -> Result<(), WorkerGone> {
+    fn order(&self, index: usize, order: WorkerOrder<R>) -> Result<(), WorkerGone> {
         self.queues.get(index).and_then(|queue| queue.send(order).ok()).ok_or(WorkerGone)
     }
 }
@@ -78,7 +78,7 @@ impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
         let load = |index: &usize| self.placed.values().filter(|placed| *placed == index).count();
         let index = (0..self.queues.len()).min_by_key(load).unwrap_or_default();
         self.placed.insert(task.partition(), index);
-        self.order(index, Order::Take(epoch, Box::new(task)))
+        self.order(index, WorkerOrder::Take(epoch, Box::new(task)))
     }
 
     fn submit(&self, records: Vec<R>) -> Result<(), WorkerGone> {
@@ -94,21 +94,21 @@ impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
 
     fn finish(&self, partition: Partition, end: NextOffset) -> Result<bool, WorkerGone> {
         match self.placed.get(&partition) {
-            Some(index) => self.order(*index, Order::Finish(partition, end)).map(|()| true),
+            Some(index) => self.order(*index, WorkerOrder::Finish(partition, end)).map(|()| true),
             None => Ok(false),
         }
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {
         match self.placed.get(&partition) {
-            Some(index) => self.order(*index, Order::Capture(partition, memory)).map(|()| true),
+            Some(index) => self.order(*index, WorkerOrder::Capture(partition, memory)).map(|()| true),
             None => Ok(false),
         }
     }
 
     fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone> {
         match self.placed.remove(&partition) {
-            Some(index) => self.order(index, Order::Release(partition)).map(|()| true),
+            Some(index) => self.order(index, WorkerOrder::Release(partition)).map(|()| true),
             None => Ok(false),
         }
     }
@@ -128,7 +128,7 @@ impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
 
 /// What a worker does for others.
 struct Helper<R> {
-    ahead: Ahead<R>,
+    ahead: WaitingBatches<R>,
     repacker: Repacker,
 }
 
@@ -149,7 +149,7 @@ impl<R: InputRecord> Helper<R> {
 }
 
 /// A worker's life: until its queue is closed or nobody listens any more.
-fn work<R: InputRecord>(orders: &Receiver<Order<R>>, replies: &Sender<Reply>, mut helper: Helper<R>) {
+fn work<R: InputRecord>(orders: &Receiver<WorkerOrder<R>>, replies: &Sender<Reply>, mut helper: Helper<R>) {
     let mut worker = Worker::default();
     while let Some(first) = next_order(orders, &mut helper) {
         let orders = std::iter::once(first).chain(orders.try_iter().take(ORDERS - 1));
@@ -160,7 +160,10 @@ fn work<R: InputRecord>(orders: &Receiver<Order<R>>, replies: &Sender<Reply>, mu
 }
 
 /// Waits for an order, and helps others meanwhile; `None` once the queue is closed.
-fn next_order<R: InputRecord>(orders: &Receiver<Order<R>>, helper: &mut Helper<R>) -> Option<Order<R>> {
+fn next_order<R: InputRecord>(
+    orders: &Receiver<WorkerOrder<R>>,
+    helper: &mut Helper<R>,
+) -> Option<WorkerOrder<R>> {
     loop {
         match orders.try_recv() {
             Ok(order) => return Some(order),

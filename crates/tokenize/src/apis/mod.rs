@@ -11,7 +11,7 @@ pub(super) mod anthropic;
 pub(super) mod responses;
 
 use super::error::TokenizeError;
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::unrendered;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -40,8 +40,8 @@ fn items(list: &Value) -> Vec<Value> {
 }
 
 /// A message of this role.
-fn message(role: &str, content: Option<Value>) -> Fields {
-    let mut message = Fields(vec![("role".to_owned(), Value::from(role))]);
+fn message(role: &str, content: Option<Value>) -> ObjectFields {
+    let mut message = ObjectFields(vec![("role".to_owned(), Value::from(role))]);
     message.0.extend(content.map(|content| ("content".to_owned(), content)));
     message
 }

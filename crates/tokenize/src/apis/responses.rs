@@ -3,7 +3,7 @@
 use super::anthropic::Conversion;
 use super::{call, field, items, kind, message, text, unrendered};
 use crate::error::TokenizeError;
-use crate::fields::Fields;
+use crate::fields::ObjectFields;
 use crate::rules::ChatRules;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -19,7 +19,7 @@ pub(in super::super) fn chat(
     instructions: Option<&Value>,
     input: &Value,
     conversion: &Conversion<'_>,
-) -> Result<Vec<Fields>, TokenizeError> {
+) -> Result<Vec<ObjectFields>, TokenizeError> {
     let rules = conversion.rules;
     let mut chat = Vec::new();
     if let Some(instructions) = instructions {
@@ -42,7 +42,12 @@ pub(in super::super) fn chat(
 }
 
 /// Adds an item. What an assistant thought, said and called is one message, however many items it is.
-fn add(item: &Value, place: &str, rules: &ChatRules, chat: &mut Vec<Fields>) -> Result<(), TokenizeError> {
+fn add(
+    item: &Value,
+    place: &str,
+    rules: &ChatRules,
+    chat: &mut Vec<ObjectFields>,
+) -> Result<(), TokenizeError> {
     let refused = || unrendered(place);
     match kind(item).as_str() {
         "" | "message" => {
@@ -107,8 +112,8 @@ fn labelled(content: &Value, label: &str) -> Value {
 }
 
 /// The chat with all that the system says at its head.
-fn with_one_head(chat: Vec<Fields>, rules: &ChatRules) -> Vec<Fields> {
-    let is_system = |message: &Fields| message.get("role").and_then(Value::as_str) == Some("system");
+fn with_one_head(chat: Vec<ObjectFields>, rules: &ChatRules) -> Vec<ObjectFields> {
+    let is_system = |message: &ObjectFields| message.get("role").and_then(Value::as_str) == Some("system");
     // Other engines leave them where they are.
     if rules.developer_label.is_none() || !chat.iter().skip(1).any(is_system) {
         return chat;
@@ -125,8 +130,8 @@ fn with_one_head(chat: Vec<Fields>, rules: &ChatRules) -> Vec<Fields> {
 }
 
 /// The assistant's message that goes on; a new one after any other.
-fn open(chat: &mut Vec<Fields>) -> &mut Fields {
-    let is_open = |message: &Fields| message.get("role").and_then(Value::as_str) == Some("assistant");
+fn open(chat: &mut Vec<ObjectFields>) -> &mut ObjectFields {
+    let is_open = |message: &ObjectFields| message.get("role").and_then(Value::as_str) == Some("assistant");
     if !chat.last().is_some_and(is_open) {
         chat.push(message("assistant", None));
     }
@@ -136,7 +141,7 @@ fn open(chat: &mut Vec<Fields>) -> &mut Fields {
 
 /// Gives the assistant's message a field. One that has it already goes on behind the joiner, or is followed by another
 /// message where there is none.
-fn say(chat: &mut Vec<Fields>, name: &str, value: Value, joiner: Option<&str>) {
+fn say(chat: &mut Vec<ObjectFields>, name: &str, value: Value, joiner: Option<&str>) {
     let said = open(chat).get(name).cloned();
     let said = match (said, joiner) {
         (None, _) => value,

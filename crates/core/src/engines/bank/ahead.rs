@@ -3,21 +3,21 @@
 //! Caches of different capacities know nothing of each other, so a batch of requests can be served by one cache at a
 //! time, on as many threads as the caller has. What each found waits here until the request's turn comes.
 
-use super::{Found, PointCache};
+use super::{BankHits, PointCache};
 use crate::request::event::RequestEvent;
 
 /// One cache of a bank with a batch of requests that it has to serve; may be sent to another thread.
 pub struct Lane<'a> {
     cache: &'a mut (dyn PointCache + Send),
     events: &'a [RequestEvent<'a>],
-    hits: &'a mut Vec<Found>,
+    hits: &'a mut Vec<BankHits>,
 }
 
 impl<'a> Lane<'a> {
     pub(super) fn new(
         cache: &'a mut (dyn PointCache + Send),
         events: &'a [RequestEvent<'a>],
-        hits: &'a mut Vec<Found>,
+        hits: &'a mut Vec<BankHits>,
     ) -> Self {
         hits.clear();
         Self { cache, events, hits }
@@ -37,7 +37,7 @@ impl<'a> Lane<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// One list a cache, each of one entry per request.
-    pub hits: Vec<Vec<Found>>,
+    pub hits: Vec<Vec<BankHits>>,
     /// Requests served, and those of them whose turn has come.
     served: usize,
     taken: usize,
@@ -56,13 +56,13 @@ impl Ahead {
     }
 
     /// What each cache found of the next request; `None` where none waits.
-    pub fn next(&mut self) -> Option<impl Iterator<Item = Found>> {
+    pub fn next(&mut self) -> Option<impl Iterator<Item = BankHits>> {
         let at = (!self.is_empty()).then_some(self.taken)?;
         self.taken += 1;
         Some(self.hits.iter().filter_map(move |hits| hits.get(at).copied()))
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.hits.iter().map(|hits| hits.capacity() * size_of::<Found>()).sum()
+        self.hits.iter().map(|hits| hits.capacity() * size_of::<BankHits>()).sum()
     }
 }

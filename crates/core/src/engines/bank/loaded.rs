@@ -1,9 +1,9 @@
 //! Caches whose requests are followed while they are in flight.
 
-use super::{Found, Hybrids, PointCache};
+use super::{BankHits, Hybrids, PointCache};
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
-use crate::engines::load::{Load, LoadedCache};
+use crate::engines::load::{CacheLoad, LoadedCache};
 use crate::engines::sglang::SglangCache;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 #[serde(from = "SavedHybridLoads")]
 pub(super) struct HybridLoads {
     draft_tokens: u32,
-    pub(super) loads: Vec<Load<HybridCache>>,
+    pub(super) loads: Vec<CacheLoad<HybridCache>>,
     pub(super) ceiling: Box<HybridCache>,
 }
 
 #[derive(Deserialize)]
 struct SavedHybridLoads {
     draft_tokens: u32,
-    loads: Vec<Load<HybridCache>>,
+    loads: Vec<CacheLoad<HybridCache>>,
     ceiling: Box<HybridCache>,
 }
 
@@ -36,7 +36,7 @@ impl From<SavedHybridLoads> for HybridLoads {
 impl HybridLoads {
     /// Pools in which nobody is in flight.
     pub(super) fn of(draft_tokens: u32, Hybrids { caches, ceiling }: Hybrids) -> Self {
-        Self { draft_tokens, loads: caches.into_iter().map(Load::new).collect(), ceiling }
+        Self { draft_tokens, loads: caches.into_iter().map(CacheLoad::new).collect(), ceiling }
     }
 }
 
@@ -44,13 +44,13 @@ impl HybridLoads {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(from = "SavedSglangLoads")]
 pub(super) struct SglangLoads {
-    pub(super) loads: Vec<Load<SglangCache>>,
+    pub(super) loads: Vec<CacheLoad<SglangCache>>,
     pub(super) ceiling: Option<Box<SglangCache>>,
 }
 
 #[derive(Deserialize)]
 struct SavedSglangLoads {
-    loads: Vec<Load<SglangCache>>,
+    loads: Vec<CacheLoad<SglangCache>>,
     ceiling: Option<Box<SglangCache>>,
 }
 
@@ -66,20 +66,20 @@ impl From<SavedSglangLoads> for SglangLoads {
 impl SglangLoads {
     /// Caches in which nobody is in flight.
     pub(super) fn of(caches: Vec<SglangCache>, ceiling: Option<Box<SglangCache>>) -> Self {
-        Self { loads: caches.into_iter().map(Load::new).collect(), ceiling }
+        Self { loads: caches.into_iter().map(CacheLoad::new).collect(), ceiling }
     }
 }
 
-impl<C: LoadedCache + PointCache> PointCache for Load<C> {
+impl<C: LoadedCache + PointCache> PointCache for CacheLoad<C> {
     fn capacity(&self) -> PageCount {
         self.cache.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         let (_, written) = self.cache.host();
         let hits = self.arrive(event);
         let (host_hits, written_since) = self.cache.host();
-        Found { hits, host_hits, host_writes: written_since - written }
+        BankHits { hits, host_hits, host_writes: written_since - written }
     }
 
     fn refused(&self) -> u64 {
@@ -87,7 +87,7 @@ impl<C: LoadedCache + PointCache> PointCache for Load<C> {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.cache.memory_bytes() + Load::memory_bytes(self)
+        self.cache.memory_bytes() + CacheLoad::memory_bytes(self)
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

@@ -10,7 +10,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
-use crate::engines::load::Load;
+use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
@@ -59,14 +59,14 @@ enum Caches {
     Hicache(Vec<HicacheCache>),
     DraftHybrids(DraftHybrids),
     DraftSglang(DraftSglang),
-    Windows(Windows),
+    Windows(WindowCaches),
     HybridLoads(HybridLoads),
     SglangLoads(SglangLoads),
-    LmcacheMpLoads(Vec<Load<LmcacheMpCache>>),
-    MooncakeLoads(Vec<Load<MooncakeCache>>),
-    LmcacheLoads(Vec<Load<LmcacheCache>>),
+    LmcacheMpLoads(Vec<CacheLoad<LmcacheMpCache>>),
+    MooncakeLoads(Vec<CacheLoad<MooncakeCache>>),
+    LmcacheLoads(Vec<CacheLoad<LmcacheCache>>),
     States(States),
-    HicacheLoads(Vec<Load<HicacheCache>>),
+    HicacheLoads(Vec<CacheLoad<HicacheCache>>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -125,7 +125,7 @@ impl From<SavedDraftSglang> for DraftSglang {
 /// SGLang's caches with a pool of windows, and one that never evicts within the tracked bound: what their rules lose there
 /// is lost at any size.
 #[derive(Debug, Serialize, Deserialize)]
-struct Windows {
+struct WindowCaches {
     caches: Vec<WindowCache>,
     ceiling: Box<WindowCache>,
 }
@@ -149,7 +149,7 @@ impl Caches {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
-            Self::Windows(Windows { caches, ceiling }) => {
+            Self::Windows(WindowCaches { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
@@ -181,7 +181,7 @@ impl Caches {
 
 /// Pages a request finds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found {
+struct BankHits {
     hits: u64,
     /// Those after them that a host tier of the engine's own finds.
     host_hits: u64,
@@ -189,7 +189,7 @@ struct Found {
     host_writes: u64,
 }
 
-impl Found {
+impl BankHits {
     /// In a cache without a host tier.
     fn here(hits: u64) -> Self {
         Self { hits, host_hits: 0, host_writes: 0 }
@@ -200,7 +200,7 @@ impl Found {
 trait PointCache {
     fn capacity(&self) -> PageCount;
     /// What a request finds.
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found;
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits;
     /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
     fn refused(&self) -> u64 {
         0
@@ -239,7 +239,7 @@ impl CacheBank {
                 let cache = |p| WindowCache::new(p, rules.clone());
                 let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
-                Caches::Windows(Windows { caches, ceiling })
+                Caches::Windows(WindowCaches { caches, ceiling })
             }
             Profile::Sglang if rules.has_state_pool(config.profile) => {
                 let rules = rules.states(page_size, config.outputs);
@@ -312,7 +312,7 @@ impl CacheBank {
                     && ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
-            (Caches::Windows(Windows { caches, ceiling }), Profile::Sglang) => {
+            (Caches::Windows(WindowCaches { caches, ceiling }), Profile::Sglang) => {
                 config.rules.has_window_pool(config.profile)
                     && all(caches, capacities, config, page_size)
                     && ceiling.never_evicts()
@@ -386,7 +386,7 @@ impl CacheBank {
         let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
         let host_writes = &mut self.last_host_writes;
         [&mut *hits, &mut *host_hits, &mut *host_writes].into_iter().for_each(Vec::clear);
-        let mut take = |found: Found| {
+        let mut take = |found: BankHits| {
             hits.push(found.hits);
             host_hits.push(found.host_hits);
             host_writes.push(found.host_writes);
@@ -450,10 +450,14 @@ impl CacheBank {
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
                 Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
             }
-            Caches::Hicache(caches) => Caches::HicacheLoads(caches.into_iter().map(Load::new).collect()),
-            Caches::Lmcache(caches) => Caches::LmcacheLoads(caches.into_iter().map(Load::new).collect()),
-            Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(caches.into_iter().map(Load::new).collect()),
-            Caches::Mooncake(caches) => Caches::MooncakeLoads(caches.into_iter().map(Load::new).collect()),
+            Caches::Hicache(caches) => Caches::HicacheLoads(caches.into_iter().map(CacheLoad::new).collect()),
+            Caches::Lmcache(caches) => Caches::LmcacheLoads(caches.into_iter().map(CacheLoad::new).collect()),
+            Caches::LmcacheMp(caches) => {
+                Caches::LmcacheMpLoads(caches.into_iter().map(CacheLoad::new).collect())
+            }
+            Caches::Mooncake(caches) => {
+                Caches::MooncakeLoads(caches.into_iter().map(CacheLoad::new).collect())
+            }
             others => others,
         };
     }
@@ -508,7 +512,7 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
-            Caches::Windows(Windows { caches, .. }) => all(caches),
+            Caches::Windows(WindowCaches { caches, .. }) => all(caches),
             Caches::States(States { caches, .. }) => all(caches),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches)
@@ -535,7 +539,7 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::Windows(Windows { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::Windows(WindowCaches { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::States(States { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()

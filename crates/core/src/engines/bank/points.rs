@@ -1,6 +1,6 @@
 //! The caches of each engine at one capacity.
 
-use super::{Found, PointCache};
+use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
@@ -21,8 +21,8 @@ macro_rules! of_the_cache {
 impl PointCache for SglangCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event).hits)
     }
 
     fn is_sound(&self, _: &CacheConfig, _: PageSize) -> bool {
@@ -33,10 +33,10 @@ impl PointCache for SglangCache {
 impl PointCache for HicacheCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         let written = self.written().0;
         let found = self.request(event);
-        Found { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
+        BankHits { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
     }
 
     fn host(&self) -> (u64, u64) {
@@ -51,8 +51,8 @@ impl PointCache for HicacheCache {
 impl PointCache for WindowCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event).hits)
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
@@ -63,8 +63,8 @@ impl PointCache for WindowCache {
 impl PointCache for StateCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event).hits)
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
@@ -75,8 +75,8 @@ impl PointCache for StateCache {
 impl PointCache for HybridCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event).hits)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event).hits)
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
@@ -87,8 +87,8 @@ impl PointCache for HybridCache {
 impl PointCache for LmcacheCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event))
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
@@ -99,8 +99,8 @@ impl PointCache for LmcacheCache {
 impl PointCache for LmcacheMpCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event))
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
@@ -111,8 +111,8 @@ impl PointCache for LmcacheMpCache {
 impl PointCache for MooncakeCache {
     of_the_cache!(capacity: PageCount, memory_bytes: usize);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
-        Found::here(self.request(event))
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event))
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

@@ -157,7 +157,7 @@ impl TryFrom<String> for Attention {
 /// (vLLM's `prefix_cache_retention_interval`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Retention {
+pub enum BlockRetention {
     /// Those at the prompt's end and at a junction with an earlier prompt (0, the default).
     #[default]
     Ends,
@@ -167,7 +167,7 @@ pub enum Retention {
     Every(u32),
 }
 
-impl fmt::Display for Retention {
+impl fmt::Display for BlockRetention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ends => f.write_str("0"),
@@ -177,7 +177,7 @@ impl fmt::Display for Retention {
     }
 }
 
-impl FromStr for Retention {
+impl FromStr for BlockRetention {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -192,13 +192,13 @@ impl FromStr for Retention {
     }
 }
 
-impl From<Retention> for String {
-    fn from(retention: Retention) -> String {
+impl From<BlockRetention> for String {
+    fn from(retention: BlockRetention) -> String {
         retention.to_string()
     }
 }
 
-impl TryFrom<String> for Retention {
+impl TryFrom<String> for BlockRetention {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -235,10 +235,10 @@ mod tests {
     #[test]
     fn retention_is_written_as_vllm_writes_it() {
         for (text, retention) in
-            [("none", Retention::All), ("0", Retention::Ends), ("64", Retention::Every(64))]
+            [("none", BlockRetention::All), ("0", BlockRetention::Ends), ("64", BlockRetention::Every(64))]
         {
             assert_eq!((text.parse(), retention.to_string()), (Ok(retention), text.to_owned()));
         }
-        assert!("-1".parse::<Retention>().is_err_and(|error| error.contains("no retention interval")));
+        assert!("-1".parse::<BlockRetention>().is_err_and(|error| error.contains("no retention interval")));
     }
 }

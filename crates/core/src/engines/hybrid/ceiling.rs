@@ -4,10 +4,10 @@
 //! would hold second copies, and blocks without a name are not counted. Names are given up, the ones that nobody
 //! found for longest first, only where there are more than the capacity.
 
-use super::rules::Found;
+use super::rules::HybridLookup;
 use super::table::Tables;
 use super::{HybridCache, HybridRules, RulesError};
-use crate::stack::runs::{NodeIndex, Piece, PieceIndex};
+use crate::stack::runs::{Piece, PieceIndex, RunIndex};
 use crate::units::PageCount;
 
 impl HybridCache {
@@ -25,7 +25,7 @@ impl HybridCache {
     }
 
     /// Moves what was found to the end of the order in which names would go.
-    pub(super) fn refresh(&mut self, tables: &Tables, found: Found) {
+    pub(super) fn refresh(&mut self, tables: &Tables, found: HybridLookup) {
         for group in 0..self.rules.attention.groups().len() as u32 {
             let low = self.first_found(tables, group);
             for index in 0..self.path.len() {
@@ -48,7 +48,7 @@ impl HybridCache {
     }
 
     /// Names the pages `from..to` of a node that have no name in the group yet.
-    pub(super) fn keep_once(&mut self, node: NodeIndex, group: u32, (from, to): (u32, u32)) {
+    pub(super) fn keep_once(&mut self, node: RunIndex, group: u32, (from, to): (u32, u32)) {
         let mut at = from;
         while at < to {
             let there = self.tree.covered_up_to(node, group, at);
@@ -66,7 +66,7 @@ impl HybridCache {
     }
 
     /// Adds a run of names, joined to the one that it continues.
-    fn add_joined(&mut self, node: NodeIndex, group: u32, (from, to): (u32, u32)) {
+    fn add_joined(&mut self, node: RunIndex, group: u32, (from, to): (u32, u32)) {
         let before = |piece: &Piece| piece.tag == group && piece.to == from;
         let joined = self.tree.pieces(node).find(|(_, piece)| before(piece)).map(|(index, _)| index);
         match joined {

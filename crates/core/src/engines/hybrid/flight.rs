@@ -1,12 +1,12 @@
 //! A request in flight: looked up and given its prompt's blocks as it arrives, a block at a time while it decodes, and all of
 //! them taken back at its end.
 
-use super::rules::{Found, Shape, Steps};
+use super::rules::{HybridLookup, RequestShape, RequestSteps};
 use super::table::{FULL, Naming, OTHERS, Tables};
 use super::{HybridCache, HybridHits};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{NONE, NodeIndex};
+use crate::stack::runs::{NONE, RunIndex};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -16,13 +16,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(in crate::engines) struct HybridRequest {
     /// Where its pages with ids end; of a snapshot's no use.
     #[serde(skip)]
-    tail: NodeIndex,
+    tail: RunIndex,
     /// The ids of those pages, in a snapshot alone.
     ids: Vec<u64>,
     /// How many they are.
     known: u32,
-    shape: Shape,
-    found: Found,
+    shape: RequestShape,
+    found: HybridLookup,
     /// Tokens computed before the step that comes next.
     done: u64,
     /// Whether that step is the first one.
@@ -50,7 +50,7 @@ impl HybridCache {
             Begun::Runs(mut request, hits) => {
                 request.is_alone = true;
                 let rules = Arc::clone(&self.rules);
-                let steps = Steps::of(&rules, request.shape, request.found);
+                let steps = RequestSteps::of(&rules, request.shape, request.found);
                 while request.done < request.shape.stored && self.decode(&steps, &mut request) {}
                 self.end(&steps, request);
                 HybridHits { hits, refused: false }
@@ -61,13 +61,13 @@ impl HybridCache {
     }
 
     /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
-    fn surely_holds(&self, steps: &Steps<'_>) -> bool {
+    fn surely_holds(&self, steps: &RequestSteps<'_>) -> bool {
         let pages = steps.rules.begun(steps.shape.stored) + 1;
         pages.saturating_mul(self.rules.attention.groups().len() as u64) <= self.capacity
     }
 
     /// Whether enough blocks are free for the steps of a prompt.
-    fn has_room(&self, steps: &Steps<'_>, tables: &Tables) -> bool {
+    fn has_room(&self, steps: &RequestSteps<'_>, tables: &Tables) -> bool {
         let free = self.unnamed + self.queued;
         if self.never_evicts || (free == self.capacity && self.surely_holds(steps)) {
             return true;
@@ -87,11 +87,11 @@ impl HybridCache {
     /// Takes blocks for a request whose path was entered, step by step for its prompt; whether there is room for it.
     fn start(&mut self, request: &mut HybridRequest) -> bool {
         let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, request.shape, request.found);
+        let steps = RequestSteps::of(&rules, request.shape, request.found);
         let mut tables = std::mem::take(&mut request.tables);
         tables.begin(request.found, rules.need());
         if !self.has_room(&steps, &tables) {
-            tables.begin(Found::default(), 0);
+            tables.begin(HybridLookup::default(), 0);
             request.tables = tables;
             return false;
         }
@@ -113,7 +113,7 @@ impl HybridCache {
     }
 
     /// One step, up to `next` tokens; whether there was room for it.
-    fn step(&mut self, steps: &Steps<'_>, request: &mut HybridRequest, next: u64) -> bool {
+    fn step(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest, next: u64) -> bool {
         if !request.is_first {
             if !request.is_alone && self.has_private_others(&request.tables) {
                 self.name_private(request);
@@ -129,7 +129,7 @@ impl HybridCache {
 
     /// The next token of the output, and those after it that change nothing; whether there was room. The path is the
     /// request's.
-    fn decode(&mut self, steps: &Steps<'_>, request: &mut HybridRequest) -> bool {
+    fn decode(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest) -> bool {
         let done = request.done;
         self.name_up_to(steps, &mut request.naming(), done);
         if !self.step(steps, request, done + 1) {
@@ -141,7 +141,7 @@ impl HybridCache {
     }
 
     /// Gives all blocks back. The path is the request's.
-    fn end(&mut self, steps: &Steps<'_>, mut request: HybridRequest) {
+    fn end(&mut self, steps: &RequestSteps<'_>, mut request: HybridRequest) {
         // All that it stores, but where it ends early.
         let done = request.done;
         self.name_up_to(steps, &mut request.naming(), done);
@@ -178,7 +178,7 @@ impl LoadedCache for HybridCache {
     type Saved = HybridRequest;
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<HybridRequest> {
-        let shape = Shape::of(event, &self.rules);
+        let shape = RequestShape::of(event, &self.rules);
         if shape.stored.div_ceil(self.rules.page()) > self.capacity {
             self.refused += 1;
             return Begun::Refused;
@@ -189,7 +189,7 @@ impl LoadedCache for HybridCache {
         self.path = path;
         let found = self.lookup(shape.looked_up as u32);
         let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, shape, found);
+        let steps = RequestSteps::of(&rules, shape, found);
         let is_refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
         let mut request = HybridRequest {
             tail: self.path.last().copied().unwrap_or(NONE),
@@ -220,14 +220,14 @@ impl LoadedCache for HybridCache {
 
     fn grow(&mut self, request: &mut HybridRequest) -> bool {
         let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, request.shape, request.found);
+        let steps = RequestSteps::of(&rules, request.shape, request.found);
         self.find_path(request);
         self.decode(&steps, request)
     }
 
     fn finish(&mut self, request: HybridRequest) {
         let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, request.shape, request.found);
+        let steps = RequestSteps::of(&rules, request.shape, request.found);
         self.find_path(&request);
         self.end(&steps, request);
     }
@@ -236,7 +236,7 @@ impl LoadedCache for HybridCache {
         let shape = request.shape;
         request.done = (shape.first_prompt + tokens).clamp(shape.prompt, shape.stored);
         let rules = Arc::clone(&self.rules);
-        let steps = Steps::of(&rules, request.shape, request.found);
+        let steps = RequestSteps::of(&rules, request.shape, request.found);
         self.find_path(request);
         let done = request.done;
         self.name_up_to(&steps, &mut request.naming(), done);
@@ -290,7 +290,7 @@ impl LoadedCache for HybridCache {
         self.tree.enter(&ids, &mut path);
         self.path = path;
         saved.tail = self.path.last().copied().unwrap_or(NONE);
-        let steps = Steps::of(&rules, shape, found);
+        let steps = RequestSteps::of(&rules, shape, found);
         self.hold_again(&steps, &saved.tables).then_some(saved)
     }
 }

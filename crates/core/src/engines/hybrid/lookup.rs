@@ -1,21 +1,21 @@
 //! Step 1 of the rules: how far the groups know a prompt.
 
-use super::rules::Found;
+use super::rules::HybridLookup;
 use super::{GroupKind, HybridCache};
-use crate::stack::runs::NodeIndex;
+use crate::stack::runs::RunIndex;
 
 impl HybridCache {
     /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
     /// be resumed behind. With a draft head full groups and windows lose the last page that they find, and windows look for it
     /// behind what the full groups have left.
-    pub(super) fn lookup(&self, limit: u32) -> Found {
+    pub(super) fn lookup(&self, limit: u32) -> HybridLookup {
         let full = self.groups(true);
         let leading = full.fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
         let lost = u32::from(self.rules.drafts());
         let leading = leading.saturating_sub(lost);
         let need = self.rules.need();
         let hits = match self.rules.attention.other() {
-            None | Some(GroupKind::Full) => return Found { hits: u64::from(leading), junction: 0 },
+            None | Some(GroupKind::Full) => return HybridLookup { hits: u64::from(leading), junction: 0 },
             Some(GroupKind::Mamba) => self.resumable(leading, need),
             Some(GroupKind::Window(_)) => {
                 let found = self.resumable(limit.min(leading + lost), need + u64::from(lost));
@@ -23,7 +23,7 @@ impl HybridCache {
             }
         };
         let junction = if leading > hits { leading } else { 0 };
-        Found { hits: u64::from(hits), junction: u64::from(junction) }
+        HybridLookup { hits: u64::from(hits), junction: u64::from(junction) }
     }
 
     /// The groups that are full, or those that are not.
@@ -64,7 +64,7 @@ impl HybridCache {
 
     /// Where a search from `at` down may go on: at the end of the highest run of the node that lies below,
     /// at its start where there is none; `at` itself where the group holds the page before it.
-    fn next_below(&self, node: NodeIndex, group: u32, at: u32) -> u32 {
+    fn next_below(&self, node: RunIndex, group: u32, at: u32) -> u32 {
         let first = self.tree.span(node).0;
         let below = self.tree.pieces(node).filter(|(_, piece)| piece.tag == group && piece.from < at);
         below.map(|(_, piece)| piece.to.min(at)).max().unwrap_or(first)

@@ -13,14 +13,14 @@ mod rules;
 mod saved;
 mod table;
 
-pub use attention::{Attention, AttentionError, GroupKind, MAX_GROUPS, Retention};
+pub use attention::{Attention, AttentionError, BlockRetention, GroupKind, MAX_GROUPS};
 pub use rules::{HybridRules, RulesError};
 pub use saved::SavedHybrid;
 
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
+use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::{PageCount, is_countable};
-use rules::Shape;
+use rules::RequestShape;
 use serde::Deserialize;
 use std::sync::Arc;
 use table::{Hold, Tables, side};
@@ -61,7 +61,7 @@ pub struct HybridCache {
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes those ids lie in; kept for its memory.
-    path: Vec<NodeIndex>,
+    path: Vec<RunIndex>,
     /// What a request gives back; kept for its memory.
     freed: Vec<Hold>,
     /// Tables of requests that have ended; kept for their memory.
@@ -138,11 +138,11 @@ impl HybridCache {
 
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<RunIndex>()
     }
 
     /// Copies the request's ids, the first one keyed by its scope.
-    fn take_ids(&mut self, event: &RequestEvent<'_>, shape: &Shape) {
+    fn take_ids(&mut self, event: &RequestEvent<'_>, shape: &RequestShape) {
         self.ids.clear();
         self.ids.extend(event.page_ids.first(shape.prompt_pages).iter());
         self.ids.extend(event.output_page_ids.first(shape.known_outputs).iter());

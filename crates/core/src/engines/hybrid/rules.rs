@@ -1,6 +1,6 @@
 //! The rules of one cache, and what they make of one request before it is served.
 
-use super::attention::{Attention, GroupKind, Retention};
+use super::attention::{Attention, BlockRetention, GroupKind};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
@@ -12,7 +12,7 @@ pub struct HybridRules {
     /// The groups.
     pub attention: Attention,
     /// Which pages of windows and states stay named.
-    pub retention: Retention,
+    pub retention: BlockRetention,
     /// Most tokens of a prompt that one step computes (`max_num_batched_tokens`).
     pub prefill_chunk: u32,
     /// Tokens per block.
@@ -83,7 +83,7 @@ impl HybridRules {
     /// [`RulesError`] where the interval is no multiple of the page, or the chunk smaller than it.
     pub fn check(&self) -> Result<(), RulesError> {
         let page_size = self.page_size;
-        if let Retention::Every(interval) = self.retention
+        if let BlockRetention::Every(interval) = self.retention
             && !interval.is_multiple_of(page_size.get())
         {
             return Err(RulesError::Retention { interval, page_size });
@@ -132,7 +132,7 @@ impl HybridRules {
 
 /// A request in tokens and pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shape {
+pub(super) struct RequestShape {
     /// Tokens of the prompt; of a request that was preempted, all tokens that it had come to.
     pub prompt: u64,
     /// Those of the prompt as it was looked up first.
@@ -150,7 +150,7 @@ pub(super) struct Shape {
     pub known_outputs: usize,
 }
 
-impl Shape {
+impl RequestShape {
     pub(super) fn of(event: &RequestEvent<'_>, rules: &HybridRules) -> Self {
         let page = rules.page();
         let covered = (event.page_ids.len() as u64).saturating_mul(page);
@@ -197,7 +197,7 @@ impl Shape {
 
 /// What a lookup found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct HybridLookup {
     /// Leading pages found in every group.
     pub hits: u64,
     /// Leading pages found in the full groups, where those are more; else 0.
@@ -206,16 +206,16 @@ pub(super) struct Found {
 
 /// The steps of a request: how far it is computed at the end of each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Steps<'a> {
+pub(super) struct RequestSteps<'a> {
     pub rules: &'a HybridRules,
-    pub shape: Shape,
-    pub found: Found,
+    pub shape: RequestShape,
+    pub found: HybridLookup,
     /// What the groups alongside the full ones keep.
     pub other: Option<GroupKind>,
 }
 
-impl<'a> Steps<'a> {
-    pub(super) fn of(rules: &'a HybridRules, shape: Shape, found: Found) -> Self {
+impl<'a> RequestSteps<'a> {
+    pub(super) fn of(rules: &'a HybridRules, shape: RequestShape, found: HybridLookup) -> Self {
         Self { rules, shape, found, other: rules.attention.other() }
     }
 

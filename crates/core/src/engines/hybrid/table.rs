@@ -3,9 +3,9 @@
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
 //! given back is found once a kind and done once a group, for the blocks are each group's own.
 
-use super::rules::{Found, Steps};
-use super::{GroupKind, HybridCache, Retention};
-use crate::stack::runs::{NONE, NodeIndex, Piece, PieceIndex};
+use super::rules::{HybridLookup, RequestSteps};
+use super::{BlockRetention, GroupKind, HybridCache};
+use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex};
 use serde::{Deserialize, Serialize};
 
 /// The place of the full groups in what is kept a kind.
@@ -66,7 +66,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// As a request finds them.
-    pub(super) fn begin(&mut self, found: Found, need: u64) {
+    pub(super) fn begin(&mut self, found: HybridLookup, need: u64) {
         let held = KindPages { hits: found.hits, low: 0, len: found.hits, previous: None };
         self.held = [held, KindPages { low: found.hits.saturating_sub(need), ..held }];
         self.named = found.hits;
@@ -95,7 +95,7 @@ impl Tables {
 
 impl HybridCache {
     /// Takes what was found out of the free order: all of it in full groups, in others what a hit needs.
-    pub(super) fn pin(&mut self, tables: &mut Tables, found: Found) {
+    pub(super) fn pin(&mut self, tables: &mut Tables, found: HybridLookup) {
         for group in 0..self.rules.attention.groups().len() as u32 {
             let (mut at, hits) = (self.first_found(tables, group) as u32, found.hits as u32);
             for index in 0..self.path.len() {
@@ -122,7 +122,7 @@ impl HybridCache {
 
     /// Of several blocks that carry one name, the one named first: the piece of a node that has it for the page `at`, and where
     /// another takes over, at `end` at most.
-    fn oldest_copy(&self, node: NodeIndex, group: u32, at: u32, end: u32) -> Option<(PieceIndex, u32)> {
+    fn oldest_copy(&self, node: RunIndex, group: u32, at: u32, end: u32) -> Option<(PieceIndex, u32)> {
         let mine = || self.tree.pieces(node).filter(|(_, piece)| piece.tag == group);
         let covering = mine().filter(|(_, piece)| piece.from <= at && at < piece.to);
         let oldest = covering.map(|(index, piece)| (index, piece.order)).min_by_key(|(_, order)| *order);
@@ -173,7 +173,7 @@ impl HybridCache {
     }
 
     /// Takes blocks for all pages begun by `next` tokens; a state takes one. Whether there are so many.
-    pub(super) fn take_up_to(&mut self, steps: &Steps<'_>, tables: &mut Tables, next: u64) -> bool {
+    pub(super) fn take_up_to(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables, next: u64) -> bool {
         let states = steps.other == Some(GroupKind::Mamba);
         let (mut held, mut blocks) = (tables.held, 0);
         for side in [FULL, OTHERS] {
@@ -203,7 +203,7 @@ impl HybridCache {
     }
 
     /// Gives names to the pages that are full with so many tokens, where they are kept.
-    pub(super) fn name_up_to(&mut self, steps: &Steps<'_>, naming: &mut Naming<'_>, tokens: u64) {
+    pub(super) fn name_up_to(&mut self, steps: &RequestSteps<'_>, naming: &mut Naming<'_>, tokens: u64) {
         let (from, full) = (naming.tables.named, tokens / steps.rules.page());
         if from >= full {
             return;
@@ -227,7 +227,7 @@ impl HybridCache {
     }
 
     /// Gives names to those of the pages `from..to` that groups of a kind keep.
-    fn name(&mut self, steps: &Steps<'_>, naming: &mut Naming<'_>, of: usize, (from, to): (u64, u64)) {
+    fn name(&mut self, steps: &RequestSteps<'_>, naming: &mut Naming<'_>, of: usize, (from, to): (u64, u64)) {
         let known = u64::from(naming.known);
         let mut end = to;
         while end > from && self.groups[of] > 0 {
@@ -288,7 +288,7 @@ impl HybridCache {
     }
 
     /// Gives back, with `done` tokens computed, what windows have passed and states have left behind.
-    pub(super) fn free_passed(&mut self, steps: &Steps<'_>, tables: &mut Tables, done: u64) {
+    pub(super) fn free_passed(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables, done: u64) {
         let held = &mut tables.held[OTHERS];
         let passed = match steps.other {
             None | Some(GroupKind::Full) => return,
@@ -303,7 +303,7 @@ impl HybridCache {
     }
 
     /// Gives back all of it, group by group.
-    pub(super) fn free_all(&mut self, steps: &Steps<'_>, tables: &mut Tables) {
+    pub(super) fn free_all(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables) {
         let [all, others] = tables.held;
         let of_others = match steps.other {
             Some(GroupKind::Mamba) => {
@@ -317,7 +317,7 @@ impl HybridCache {
     }
 
     /// Gives back pages of each kind, group by group, of each range the last page first.
-    fn give_back(&mut self, steps: &Steps<'_>, tables: &mut Tables, ranges: [&[(u64, u64)]; 2]) {
+    fn give_back(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables, ranges: [&[(u64, u64)]; 2]) {
         for (group, kind) in steps.rules.attention.groups().iter().enumerate() {
             for (from, to) in ranges[side(*kind)].iter().copied().filter(|(from, to)| from < to) {
                 let named = self.free_named(tables, group as u32, (from as u32, to as u32));
@@ -384,7 +384,7 @@ impl HybridCache {
     }
 
     /// The piece of a node with the page before `at` of these blocks.
-    fn copy_below(&self, node: NodeIndex, hold: Hold, at: u32) -> Option<PieceIndex> {
+    fn copy_below(&self, node: RunIndex, hold: Hold, at: u32) -> Option<PieceIndex> {
         let is_it = |piece: &Piece| {
             (piece.tag, piece.order) == (hold.group, hold.order) && piece.from < at && at <= piece.to
         };
@@ -401,7 +401,7 @@ impl HybridCache {
 
     /// Takes again what a request held that was read back from a snapshot, which stands among the free blocks; whether all
     /// of it was there.
-    pub(super) fn hold_again(&mut self, steps: &Steps<'_>, tables: &Tables) -> bool {
+    pub(super) fn hold_again(&mut self, steps: &RequestSteps<'_>, tables: &Tables) -> bool {
         let states = steps.other == Some(GroupKind::Mamba);
         let blocks: u64 = [FULL, OTHERS]
             .map(|side| tables.blocks(side, states).saturating_mul(self.groups[side]))
@@ -453,9 +453,9 @@ impl HybridCache {
 
 /// The highest run of pages below `end` that groups of a kind keep the names of, with its own end; empty at 0 where
 /// there is none.
-fn kept_below(steps: &Steps<'_>, side: usize, end: u64) -> (u64, u64) {
+fn kept_below(steps: &RequestSteps<'_>, side: usize, end: u64) -> (u64, u64) {
     let retention = steps.rules.retention;
-    if side == FULL || retention == Retention::All {
+    if side == FULL || retention == BlockRetention::All {
         return (0, end);
     }
     let need = steps.rules.need();
@@ -474,7 +474,7 @@ fn kept_below(steps: &Steps<'_>, side: usize, end: u64) -> (u64, u64) {
             ends = higher(ends, tail(steps.found.junction - 1));
         }
     }
-    let Retention::Every(tokens) = retention else { return ends };
+    let BlockRetention::Every(tokens) = retention else { return ends };
     let every = u64::from(tokens) / steps.rules.page();
     if behind > 0 && need + behind >= every {
         return (0, end);

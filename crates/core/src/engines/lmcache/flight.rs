@@ -8,7 +8,7 @@ use super::held::HeldChunks;
 use super::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{NONE, NodeIndex};
+use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(in crate::engines) struct FlyingChunks {
     /// Where they end; of a snapshot's no use.
     #[serde(skip)]
-    tail: NodeIndex,
+    tail: RunIndex,
     /// Their ids, in a snapshot alone.
     ids: Vec<u64>,
     /// How many they are.

@@ -1,6 +1,6 @@
 //! The chunks that a cache holds, in one order.
 
-use crate::stack::runs::{NONE, NodeIndex, Piece, PieceIndex, RunTree, SavedRuns, StateFault};
+use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex, RunTree, SavedRuns, StateFault};
 
 /// The tag of every piece, as a range.
 const CHUNKS: std::ops::Range<u32> = 0..1;
@@ -16,7 +16,7 @@ pub(super) struct HeldChunks {
     /// How many were put since the start; not saved.
     pub(super) put: u64,
     /// The nodes that the latest request's chunks lie in; kept for its memory.
-    path: Vec<NodeIndex>,
+    path: Vec<RunIndex>,
 }
 
 impl HeldChunks {
@@ -40,19 +40,19 @@ impl HeldChunks {
     }
 
     /// Where the path of the request ends, which others may enter before it is left.
-    pub(super) fn tail(&self) -> NodeIndex {
+    pub(super) fn tail(&self) -> RunIndex {
         self.path.last().copied().unwrap_or(NONE)
     }
 
     /// Goes on with a request whose path ends here.
-    pub(super) fn return_to(&mut self, tail: NodeIndex) {
+    pub(super) fn return_to(&mut self, tail: RunIndex) {
         let mut path = std::mem::take(&mut self.path);
         self.tree.path_to(tail, &mut path);
         self.path = path;
     }
 
     /// The ids of the first chunks of a path.
-    pub(super) fn ids_to(&self, tail: NodeIndex, chunks: u32) -> Vec<u64> {
+    pub(super) fn ids_to(&self, tail: RunIndex, chunks: u32) -> Vec<u64> {
         let mut path = Vec::new();
         self.tree.path_to(tail, &mut path);
         self.tree.ids_of(&path, chunks as usize)
@@ -107,7 +107,7 @@ impl HeldChunks {
     }
 
     /// Those of the chunks `from..to` that are not there.
-    pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(NodeIndex, u32, u32)> {
+    pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(RunIndex, u32, u32)> {
         self.tree.gaps(&self.path, CHUNKS, (from, to))
     }
 
@@ -136,6 +136,6 @@ impl HeldChunks {
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.path.capacity() * size_of::<NodeIndex>()
+        self.tree.memory_bytes() + self.path.capacity() * size_of::<RunIndex>()
     }
 }

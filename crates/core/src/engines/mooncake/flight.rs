@@ -5,7 +5,7 @@
 use super::MooncakeCache;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{NONE, NodeIndex};
+use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(in crate::engines) struct MooncakeRequest {
     /// Where its pages end until they are put; of a snapshot's no use.
     #[serde(skip)]
-    tail: NodeIndex,
+    tail: RunIndex,
     /// Their ids, in a snapshot alone.
     ids: Vec<u64>,
     /// How many they are; none once they are put.

@@ -17,21 +17,21 @@ mod saved;
 pub use saved::SavedMooncake;
 
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
+use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A moment in microseconds, counted so that every event time is above zero.
-type Moment = u64;
+type Microseconds = u64;
 
 /// Interval of the store's checks.
-const CHECK_EVERY: Moment = 10_000;
+const CHECK_EVERY: Microseconds = 10_000;
 
 /// What a request takes of the time until the next one with the same time stamp, and each of its pages.
-const REQUEST_TAKES: Moment = 1_000;
-const PAGE_TAKES: Moment = 30;
+const REQUEST_TAKES: Microseconds = 1_000;
+const PAGE_TAKES: Microseconds = 30;
 
 /// What decides a store's answers besides its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,11 +47,11 @@ pub struct MooncakeRules {
 }
 
 /// Pages of a node that are not there.
-type Missing = (NodeIndex, u32, u32);
+type Missing = (RunIndex, u32, u32);
 
 /// The objects of one stamp.
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+struct StampBucket {
     list: PieceIndex,
     pages: u64,
 }
@@ -65,13 +65,13 @@ pub struct MooncakeCache {
     resident: u64,
     tree: RunTree,
     /// The objects by stamp.
-    buckets: BTreeMap<Moment, Bucket>,
+    buckets: BTreeMap<Microseconds, StampBucket>,
     /// A put has failed since the last batch.
     failed: bool,
     /// When the store looked last.
-    checked: Moment,
+    checked: Microseconds,
     /// The last request's time stamp, when it was served, and when the next one can be.
-    last: (Moment, Moment, Moment),
+    last: (Microseconds, Microseconds, Microseconds),
     /// The moment that has come, where requests overlap; not saved.
     now: EventTime,
     /// Puts that found no room, since the start.
@@ -79,7 +79,7 @@ pub struct MooncakeCache {
     /// Puts that found room, since the start; not saved.
     written: u64,
     ids: Vec<u64>,
-    path: Vec<NodeIndex>,
+    path: Vec<RunIndex>,
 }
 
 impl MooncakeCache {
@@ -134,11 +134,11 @@ impl MooncakeCache {
 
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
-        const BUCKET: usize = size_of::<(Moment, Bucket)>() * 3 / 2;
+        const BUCKET: usize = size_of::<(Microseconds, StampBucket)>() * 3 / 2;
         self.tree.memory_bytes()
             + self.buckets.len() * BUCKET
             + self.ids.capacity() * 8
-            + self.path.capacity() * size_of::<NodeIndex>()
+            + self.path.capacity() * size_of::<RunIndex>()
     }
 
     /// Serves one request and says how many leading pages of its prompt it found.
@@ -164,7 +164,7 @@ impl MooncakeCache {
     }
 
     /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is missing of them.
-    fn look_up(&mut self, path: &[NodeIndex], asked: (u32, u32), now: Moment) -> (u32, Vec<Missing>) {
+    fn look_up(&mut self, path: &[RunIndex], asked: (u32, u32), now: Microseconds) -> (u32, Vec<Missing>) {
         let found = self.tree.run_from(path, 0, asked);
         let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
         let mut missing = Vec::new();
@@ -175,7 +175,7 @@ impl MooncakeCache {
     }
 
     /// Puts what is missing, as far as there is room.
-    fn put_all(&mut self, missing: Vec<Missing>, now: Moment) {
+    fn put_all(&mut self, missing: Vec<Missing>, now: Microseconds) {
         for (node, from, to) in missing {
             self.put(node, from, to, now);
         }
@@ -195,7 +195,7 @@ impl MooncakeCache {
 
     /// When a request is served, the checks before it made: at its time, or, where it has that of the one before it, after that
     /// one. A request that comes late in the log is served with the one before it.
-    fn arrive(&mut self, at: EventTime, pages: u32) -> Moment {
+    fn arrive(&mut self, at: EventTime, pages: u32) -> Microseconds {
         const LARGEST: i64 = 1_000_000_000_000_000;
         let stamp = (at.0.clamp(-LARGEST, LARGEST) + LARGEST) as u64 * 1000;
         let (last_stamp, last_now, free) = self.last;
@@ -207,7 +207,7 @@ impl MooncakeCache {
     }
 
     /// Runs the checks that are due by `now` and can evict something.
-    fn check_up_to(&mut self, now: Moment) {
+    fn check_up_to(&mut self, now: Microseconds) {
         while self.failed || self.resident > self.rules.watermark.share_of(self.capacity) {
             let Some(stamp) = self.buckets.keys().next().copied() else { break };
             let due = (self.checked + 1).max(stamp).next_multiple_of(CHECK_EVERY);
@@ -221,7 +221,7 @@ impl MooncakeCache {
     }
 
     /// Evicts one batch of objects whose stamp has passed.
-    fn evict(&mut self, now: Moment) {
+    fn evict(&mut self, now: Microseconds) {
         let mut left = self.batch();
         while left > 0
             && let Some(mut entry) = self.buckets.first_entry()
@@ -254,7 +254,7 @@ impl MooncakeCache {
     }
 
     /// Leases the objects of a node among the pages `asked`, and lists what is missing of them.
-    fn ask(&mut self, node: NodeIndex, asked: (u32, u32), leased: Moment, missing: &mut Vec<Missing>) {
+    fn ask(&mut self, node: RunIndex, asked: (u32, u32), leased: Microseconds, missing: &mut Vec<Missing>) {
         let (first, end) = self.tree.span(node);
         let (first, end) = (first.max(asked.0), end.min(asked.1));
         if first >= end {
@@ -295,7 +295,7 @@ impl MooncakeCache {
     }
 
     /// Puts objects, as many as there is room for.
-    fn put(&mut self, node: NodeIndex, from: u32, to: u32, now: Moment) {
+    fn put(&mut self, node: RunIndex, from: u32, to: u32, now: Microseconds) {
         let room = (self.capacity - self.resident).min(u64::from(to - from)) as u32;
         if room > 0 {
             self.add(node, Some((from, from + room)), now);
@@ -307,7 +307,7 @@ impl MooncakeCache {
     }
 
     /// Adds a run of objects with a stamp.
-    fn add(&mut self, node: NodeIndex, run: Option<(u32, u32)>, stamp: Moment) {
+    fn add(&mut self, node: RunIndex, run: Option<(u32, u32)>, stamp: Microseconds) {
         let Some(run) = run else { return };
         let piece = self.tree.add_piece(Piece::new(node, 0, run, stamp));
         self.tree.arena.get_mut(piece).ascending = true;
@@ -319,7 +319,8 @@ impl MooncakeCache {
         let (stamp, pages) =
             (self.tree.arena.get(piece).order, u64::from(self.tree.arena.get(piece).pages()));
         let arena = &mut self.tree.arena;
-        let bucket = self.buckets.entry(stamp).or_insert_with(|| Bucket { list: arena.new_list(), pages: 0 });
+        let bucket =
+            self.buckets.entry(stamp).or_insert_with(|| StampBucket { list: arena.new_list(), pages: 0 });
         bucket.pages += pages;
         arena.push(bucket.list, piece);
         self.resident += pages;

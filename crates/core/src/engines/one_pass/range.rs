@@ -36,7 +36,7 @@ pub struct RangeEngine {
 
 /// The requests of a range that are still to be taken.
 #[derive(Debug)]
-pub(super) struct Waiting(std::vec::IntoIter<Footing>);
+pub(super) struct WaitingRequests(std::vec::IntoIter<Footing>);
 
 impl RangeEngine {
     /// A range without requests, of an engine of this configuration.
@@ -102,7 +102,7 @@ impl Engine {
             return Err(InOrder::Unfit);
         }
         self.stack.merge(range.stack)?;
-        self.waiting = Some(Waiting(range.requests.into_iter()));
+        self.waiting = Some(WaitingRequests(range.requests.into_iter()));
         Ok(())
     }
 

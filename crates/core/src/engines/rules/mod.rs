@@ -5,16 +5,16 @@ mod option;
 #[cfg(test)]
 mod tests;
 
-use super::hybrid::{Attention, GroupKind, Retention};
+use super::hybrid::{Attention, BlockRetention, GroupKind};
 use super::profile::{OverlapMode, Profile};
 use super::sglang::WritePolicy;
-use super::values::{Values, Written};
+use super::values::{OptionType, OptionValues};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use option::{RulesField, engine_options};
 use serde::{Deserialize, Serialize};
 
-pub use option::{EngineOption, Needs};
+pub use option::{EngineOption, OptionNeeds};
 
 /// Most tokens of a chunk, and of a prefill step.
 const MAX_TOKENS: u32 = 1 << 24;
@@ -42,23 +42,23 @@ engine_options! {
             key: "attention",
             flag: Some("attention"),
             value_name: "GROUPS",
-            values: Values::Text("groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\""),
+            values: OptionValues::Text("groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\""),
             alone: None,
             example: "full+window:128",
-            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::OtherPool)],
+            engines: &[(Profile::Vllm, OptionNeeds::BlockPool), (Profile::Sglang, OptionNeeds::OtherPool)],
             differs_by_pool: true,
         }
         /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is left
         /// out: those at a prompt's end and where it leaves an earlier one; none: all of them; N: those at each multiple of N
         /// tokens, too.
-        retention_interval: Retention = Retention::default() => {
+        retention_interval: BlockRetention = BlockRetention::default() => {
             key: "retention_interval",
             flag: Some("retention-interval"),
             value_name: "N|none",
-            values: Values::Text("\"none\", 0 or a number of tokens"),
+            values: OptionValues::Text("\"none\", 0 or a number of tokens"),
             alone: None,
             example: "none",
-            engines: &[(Profile::Vllm, Needs::SeveralGroups)],
+            engines: &[(Profile::Vllm, OptionNeeds::SeveralGroups)],
             differs_by_pool: true,
         }
         /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its own CPU
@@ -67,10 +67,10 @@ engine_options! {
             key: "prefill_chunk",
             flag: Some("prefill-chunk"),
             value_name: "TOKENS",
-            values: Values::Count(1..=MAX_TOKENS),
+            values: OptionValues::Count(1..=MAX_TOKENS),
             alone: None,
             example: "8192",
-            engines: &[(Profile::Vllm, Needs::BlockPool), (Profile::Sglang, Needs::OtherPool)],
+            engines: &[(Profile::Vllm, OptionNeeds::BlockPool), (Profile::Sglang, OptionNeeds::OtherPool)],
             differs_by_pool: true,
         }
         /// Tokens of SGLang's pool of windows for each token of its pool of full attention; 0.8 where it is left out.
@@ -79,10 +79,10 @@ engine_options! {
             key: "swa_full_tokens_ratio",
             flag: Some("swa-full-tokens-ratio"),
             value_name: "SHARE",
-            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
             alone: None,
             example: "0.8",
-            engines: &[(Profile::Sglang, Needs::WindowPool)],
+            engines: &[(Profile::Sglang, OptionNeeds::WindowPool)],
             differs_by_pool: true,
         }
         /// Memory of SGLang's pool of states for that of its pool of full attention; 0.9 where it is left out.
@@ -91,10 +91,10 @@ engine_options! {
             key: "mamba_full_memory_ratio",
             flag: Some("mamba-full-memory-ratio"),
             value_name: "SHARE",
-            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
             alone: None,
             example: "0.9",
-            engines: &[(Profile::Sglang, Needs::StatePool)],
+            engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
             differs_by_pool: true,
         }
         /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say; needed for
@@ -104,10 +104,10 @@ engine_options! {
             key: "state_tokens",
             flag: Some("state-tokens"),
             value_name: "TOKENS",
-            values: Values::Count(1..=MAX_TOKENS),
+            values: OptionValues::Count(1..=MAX_TOKENS),
             alone: None,
             example: "544",
-            engines: &[(Profile::Sglang, Needs::StatePool)],
+            engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
             differs_by_pool: true,
         }
         /// Tokens of one of LMCache's chunks, a multiple of the page; 256 where it is left out.
@@ -115,10 +115,10 @@ engine_options! {
             key: "chunk_tokens",
             flag: Some("chunk-tokens"),
             value_name: "TOKENS",
-            values: Values::Count(1..=MAX_TOKENS),
+            values: OptionValues::Count(1..=MAX_TOKENS),
             alone: None,
             example: "256",
-            engines: &[(Profile::Lmcache, Needs::Nothing), (Profile::LmcacheMp, Needs::Nothing)],
+            engines: &[(Profile::Lmcache, OptionNeeds::Nothing), (Profile::LmcacheMp, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// How long Mooncake keeps an object that was looked up; 10s where it is left out.
@@ -126,10 +126,10 @@ engine_options! {
             key: "lease",
             flag: Some("lease"),
             value_name: "TIME",
-            values: Values::Time(MAX_LEASE_MS),
+            values: OptionValues::Time(MAX_LEASE_MS),
             alone: None,
             example: "10s",
-            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// Share of its capacity above which Mooncake evicts, 0.9 where it is left out; or from which on LMCache's process
@@ -138,10 +138,10 @@ engine_options! {
             key: "watermark",
             flag: Some("watermark"),
             value_name: "SHARE",
-            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
             alone: None,
             example: "0.9",
-            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// Least share of Mooncake's objects that one batch evicts, 0.05 where it is left out; or that of the chunks of
@@ -150,10 +150,10 @@ engine_options! {
             key: "eviction_ratio",
             flag: Some("eviction-ratio"),
             value_name: "SHARE",
-            values: Values::Share(Ratio::ZERO..=Ratio::ONE),
+            values: OptionValues::Share(Ratio::ZERO..=Ratio::ONE),
             alone: None,
             example: "0.05",
-            engines: &[(Profile::Mooncake, Needs::Nothing)],
+            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// The watermark of LMCache's process.
@@ -162,10 +162,10 @@ engine_options! {
             key: "watermark",
             flag: Some("watermark"),
             value_name: "SHARE",
-            values: Values::Share(LEAST_SHARE..=Ratio::ONE),
+            values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
             alone: None,
             example: "0.8",
-            engines: &[(Profile::LmcacheMp, Needs::Nothing)],
+            engines: &[(Profile::LmcacheMp, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// The batches of LMCache's process.
@@ -174,10 +174,10 @@ engine_options! {
             key: "eviction_ratio",
             flag: Some("eviction-ratio"),
             value_name: "SHARE",
-            values: Values::Share(Ratio::ZERO..=Ratio::ONE),
+            values: OptionValues::Share(Ratio::ZERO..=Ratio::ONE),
             alone: None,
             example: "0.2",
-            engines: &[(Profile::LmcacheMp, Needs::Nothing)],
+            engines: &[(Profile::LmcacheMp, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
         /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of the
@@ -187,10 +187,10 @@ engine_options! {
             key: "hicache",
             flag: None,
             value_name: "SIZE",
-            values: Values::CAPACITY,
+            values: OptionValues::CAPACITY,
             alone: None,
             example: "500GiB",
-            engines: &[(Profile::Sglang, Needs::HostTier)],
+            engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
         /// When SGLang writes to its host tier. write-through, where it is left out: as pages enter the device;
@@ -200,10 +200,10 @@ engine_options! {
             key: "hicache_write",
             flag: Some("hicache-write"),
             value_name: "POLICY",
-            values: Values::Names(&["write-through", "write-through-selective", "write-back"]),
+            values: OptionValues::Names(&["write-through", "write-through-selective", "write-back"]),
             alone: None,
             example: "write-back",
-            engines: &[(Profile::Sglang, Needs::HostTier)],
+            engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
         /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
@@ -213,10 +213,10 @@ engine_options! {
             key: "draft_head",
             flag: Some("draft-head"),
             value_name: "TOKENS",
-            values: Values::Count(1..=MAX_DRAFT_TOKENS),
+            values: OptionValues::Count(1..=MAX_DRAFT_TOKENS),
             alone: Some("1"),
             example: "1",
-            engines: &[(Profile::Vllm, Needs::Nothing), (Profile::Sglang, Needs::NoHostTier)],
+            engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
             differs_by_pool: true,
         }
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
@@ -227,16 +227,16 @@ engine_options! {
             key: "overlap",
             flag: Some("overlap"),
             value_name: "on|off",
-            values: Values::Names(&["on", "off"]),
+            values: OptionValues::Names(&["on", "off"]),
             alone: None,
             example: "off",
             engines: &[
-                (Profile::LeafFirst, Needs::Nothing),
-                (Profile::Vllm, Needs::Nothing),
-                (Profile::Sglang, Needs::NoOtherPool),
-                (Profile::Lmcache, Needs::Nothing),
-                (Profile::LmcacheMp, Needs::Nothing),
-                (Profile::Mooncake, Needs::Nothing),
+                (Profile::LeafFirst, OptionNeeds::Nothing),
+                (Profile::Vllm, OptionNeeds::Nothing),
+                (Profile::Sglang, OptionNeeds::NoOtherPool),
+                (Profile::Lmcache, OptionNeeds::Nothing),
+                (Profile::LmcacheMp, OptionNeeds::Nothing),
+                (Profile::Mooncake, OptionNeeds::Nothing),
             ],
             differs_by_pool: false,
         }

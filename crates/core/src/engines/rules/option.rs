@@ -3,7 +3,7 @@
 
 use super::EngineRules;
 use crate::engines::profile::Profile;
-use crate::engines::values::{Unreadable, Values};
+use crate::engines::values::{OptionValues, UnreadableValue};
 
 /// An option of engines.
 ///
@@ -18,13 +18,13 @@ pub struct EngineOption {
     /// What it means, line by line.
     pub doc: &'static [&'static str],
     /// What may be written.
-    pub values: Values,
+    pub values: OptionValues,
     /// What a flag without a value means, where it may stand alone.
     pub alone: Option<&'static str>,
     /// A value to show.
     pub example: &'static str,
     /// The engines that have it, each with what else must hold for it to read it.
-    pub engines: &'static [(Profile, Needs)],
+    pub engines: &'static [(Profile, OptionNeeds)],
     /// Whether pools may differ in it.
     pub differs_by_pool: bool,
     pub(super) field: RulesField,
@@ -32,7 +32,7 @@ pub struct EngineOption {
 
 /// The field of [`EngineRules`] that an option sets.
 pub(super) struct RulesField {
-    pub(super) read: fn(&mut EngineRules, &str) -> Result<(), Unreadable>,
+    pub(super) read: fn(&mut EngineRules, &str) -> Result<(), UnreadableValue>,
     pub(super) written: fn(&EngineRules) -> String,
     pub(super) take: fn(&mut EngineRules, &EngineRules),
     pub(super) is_same: fn(&EngineRules, &EngineRules) -> bool,
@@ -46,11 +46,11 @@ impl EngineOption {
     pub fn read(&self, rules: &mut EngineRules, text: &str) -> Result<(), String> {
         let read = match self.values.contains(text) {
             true => (self.field.read)(rules, text),
-            false => Err(Unreadable::NotAllowed),
+            false => Err(UnreadableValue::NotAllowed),
         };
         read.map_err(|error| match error {
-            Unreadable::NotAllowed => format!("expected {}", self.values),
-            Unreadable::Because(reason) => reason.to_string(),
+            UnreadableValue::NotAllowed => format!("expected {}", self.values),
+            UnreadableValue::Because(reason) => reason.to_string(),
         })
     }
 
@@ -81,7 +81,7 @@ impl EngineOption {
 
     /// Those of some engines that have it, and what else each needs, in words.
     pub fn belongs_to(&self, is_one: impl Fn(Profile) -> bool) -> String {
-        let in_words = |(engine, needs): &(Profile, Needs)| match needs.in_words() {
+        let in_words = |(engine, needs): &(Profile, OptionNeeds)| match needs.in_words() {
             "" => engine.name().to_owned(),
             needs => format!("{} with {needs}", engine.name()),
         };
@@ -92,7 +92,7 @@ impl EngineOption {
 
 /// What must hold of an engine, besides its name, for it to read an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum OptionNeeds {
     /// Nothing.
     Nothing,
     /// Several groups of layers.
@@ -113,7 +113,7 @@ pub enum Needs {
     NoOtherPool,
 }
 
-impl Needs {
+impl OptionNeeds {
     /// Whether it holds.
     pub fn hold(self, rules: &EngineRules, engine: Profile) -> bool {
         match self {
@@ -195,7 +195,7 @@ macro_rules! engine_options {
                 doc: &[$($doc),+],
                 field: RulesField {
                     read: |rules, text| {
-                        rules.$field = Written::read(text)?;
+                        rules.$field = OptionType::read(text)?;
                         Ok(())
                     },
                     written: |rules| rules.$field.written(),

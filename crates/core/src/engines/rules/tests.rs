@@ -18,7 +18,7 @@ fn every_name_is_one_of_the_types() {
     let policies = WritePolicy::NAMES.map(|(name, _)| name);
     let modes = OverlapMode::NAMES.map(|(name, _)| name);
     for option in EngineRules::OPTIONS {
-        if let Values::Names(names) = &option.values {
+        if let OptionValues::Names(names) = &option.values {
             assert!(*names == policies || *names == modes, "{}", option.key);
         }
     }

@@ -8,7 +8,7 @@ use super::node::{NONE, NodeIndex};
 
 /// A node's place in the order.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct OrderLink {
     /// Pages of the pool that the node has; 0 where it is not in the order.
     pages: u32,
     /// Whether the request being served reads them.
@@ -17,7 +17,7 @@ struct Link {
     older: NodeIndex,
 }
 
-impl Link {
+impl OrderLink {
     const NONE: Self = Self { pages: 0, is_locked: false, newer: NONE, older: NONE };
 }
 
@@ -25,7 +25,7 @@ impl Link {
 #[derive(Debug, Clone)]
 pub(super) struct Auxiliary {
     /// By the node's place in the arena, as far as any was in the order.
-    links: Vec<Link>,
+    links: Vec<OrderLink>,
     newest: NodeIndex,
     oldest: NodeIndex,
     pages: u64,
@@ -50,7 +50,7 @@ impl Auxiliary {
 
     /// Bytes of memory taken.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.links.capacity() * size_of::<Link>()
+        self.links.capacity() * size_of::<OrderLink>()
     }
 
     /// Pages of the pool that a node has.
@@ -105,7 +105,7 @@ impl Auxiliary {
         if self.is_at_end {
             return;
         }
-        let Link { pages, is_locked, .. } = self.link(lower);
+        let OrderLink { pages, is_locked, .. } = self.link(lower);
         self.set_locked(upper, is_locked);
         if pages > 0 {
             self.link_mut(lower).pages = pages - at as u32;
@@ -135,19 +135,19 @@ impl Auxiliary {
         std::iter::successors(Some(self.oldest), next).take_while(|index| *index != NONE)
     }
 
-    fn link(&self, index: NodeIndex) -> Link {
-        self.links.get(index as usize).copied().unwrap_or(Link::NONE)
+    fn link(&self, index: NodeIndex) -> OrderLink {
+        self.links.get(index as usize).copied().unwrap_or(OrderLink::NONE)
     }
 
-    fn link_mut(&mut self, index: NodeIndex) -> &mut Link {
+    fn link_mut(&mut self, index: NodeIndex) -> &mut OrderLink {
         if self.links.len() <= index as usize {
-            self.links.resize(index as usize + 1, Link::NONE);
+            self.links.resize(index as usize + 1, OrderLink::NONE);
         }
         &mut self.links[index as usize]
     }
 
     fn take_out(&mut self, index: NodeIndex) {
-        let Link { newer, older, .. } = self.link(index);
+        let OrderLink { newer, older, .. } = self.link(index);
         match newer {
             NONE => self.newest = older,
             newer => self.link_mut(newer).older = older,

@@ -3,8 +3,8 @@
 
 use super::SglangCache;
 use super::node::{NodeIndex, ROOT};
-use super::shape::Shape;
-use super::tree::{Touching, Tree};
+use super::shape::PagedRequest;
+use super::tree::{SglangTree, Touching};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub(in crate::engines) struct SglangRequest {
     prompt: Vec<u64>,
     /// Those of its output, as far as they are known.
     outputs: Vec<u64>,
-    shape: Shape,
+    shape: PagedRequest,
     /// Tokens of its output stored so far.
     done: u64,
     /// Pages that it holds and that are in no node.
@@ -37,8 +37,8 @@ impl SglangRequest {
 
 /// A radix tree over a device whose requests in flight hold pages of it.
 pub(super) trait FlyingTree {
-    fn tree(&self) -> &Tree;
-    fn tree_mut(&mut self) -> &mut Tree;
+    fn tree(&self) -> &SglangTree;
+    fn tree_mut(&mut self) -> &mut SglangTree;
     /// Pages of the device.
     fn pages(&self) -> u64;
     /// Tokens per page.
@@ -50,8 +50,8 @@ pub(super) trait FlyingTree {
     /// Counts a request that is turned away.
     fn refuse(&mut self);
     /// The shape of a request, and its ids, prompt then known outputs.
-    fn shape(&self, event: &RequestEvent<'_>) -> Shape;
-    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64>;
+    fn shape(&self, event: &RequestEvent<'_>) -> PagedRequest;
+    fn ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest) -> Vec<u64>;
     /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to `slots` pages in all,
     /// and inserts it; gives its hits and its last node, which is locked. `None` where there is no room.
     fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)>;
@@ -87,11 +87,11 @@ pub(super) trait FlyingTree {
 }
 
 impl FlyingTree for SglangCache {
-    fn tree(&self) -> &Tree {
+    fn tree(&self) -> &SglangTree {
         &self.tree
     }
 
-    fn tree_mut(&mut self) -> &mut Tree {
+    fn tree_mut(&mut self) -> &mut SglangTree {
         &mut self.tree
     }
 
@@ -115,11 +115,11 @@ impl FlyingTree for SglangCache {
         self.refused += 1;
     }
 
-    fn shape(&self, event: &RequestEvent<'_>) -> Shape {
-        Shape::of(event, self.page_size, self.outputs, self.drafts)
+    fn shape(&self, event: &RequestEvent<'_>) -> PagedRequest {
+        PagedRequest::of(event, self.page_size, self.outputs, self.drafts)
     }
 
-    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64> {
+    fn ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest) -> Vec<u64> {
         let mut ids = Vec::new();
         self.take_ids(event, shape, &mut ids);
         ids

@@ -1,9 +1,9 @@
 //! SGLang with HiCache: one tree over the device and the host, at one capacity of each (ENGINES 2).
 
 use super::flight::FlyingTree;
-use super::node::{Node, NodeIndex, ROOT};
-use super::shape::Shape;
-use super::tree::{Touching, Tree};
+use super::node::{NodeIndex, ROOT, SglangNode};
+use super::shape::PagedRequest;
+use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
@@ -81,7 +81,7 @@ pub struct HicacheCache {
     rules: HicacheRules,
     /// Requests turned away since the start.
     pub(super) refused: u64,
-    pub(super) tree: Tree,
+    pub(super) tree: SglangTree,
     /// Pages that requests in flight hold and that are in no node.
     held: u64,
     /// Pages that the latest of them had loaded back; not saved.
@@ -109,7 +109,7 @@ impl HicacheCache {
             capacity: capacity.0,
             rules,
             refused: 0,
-            tree: Tree::new(),
+            tree: SglangTree::new(),
             held: 0,
             loaded: 0,
             ids,
@@ -169,7 +169,7 @@ impl HicacheCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> HicacheHits {
-        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs, false);
+        let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
             return HicacheHits { refused: true, ..HicacheHits::default() };
@@ -199,7 +199,7 @@ impl HicacheCache {
         self.note_duplicate(self.tip());
         self.tree.touch_all(&self.path);
         let on_device = self.path.iter().map(|index| self.tree.node(*index)).filter(|node| node.on_device);
-        let device = on_device.map(Node::pages).sum();
+        let device = on_device.map(SglangNode::pages).sum();
         (device, matched as u64 - device)
     }
 
@@ -239,7 +239,7 @@ impl HicacheCache {
     }
 
     /// Makes room for the rest of the prompt and inserts it.
-    fn prefill(&mut self, ids: &[u64], shape: &Shape, hits: u64) {
+    fn prefill(&mut self, ids: &[u64], shape: &PagedRequest, hits: u64) {
         self.make_room(shape.prompt_slots - hits + 1, 0);
         self.insert(&ids[..shape.prompt_pages], 0, 0);
         self.tree.pin(self.tip());
@@ -257,7 +257,7 @@ impl HicacheCache {
     }
 
     /// Makes room for the output, as without a host.
-    fn decode(&mut self, shape: &Shape) {
+    fn decode(&mut self, shape: &PagedRequest) {
         let (grown, held) =
             (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
         self.make_room(grown, held);
@@ -385,11 +385,11 @@ impl HicacheCache {
 }
 
 impl FlyingTree for HicacheCache {
-    fn tree(&self) -> &Tree {
+    fn tree(&self) -> &SglangTree {
         &self.tree
     }
 
-    fn tree_mut(&mut self) -> &mut Tree {
+    fn tree_mut(&mut self) -> &mut SglangTree {
         &mut self.tree
     }
 
@@ -414,11 +414,11 @@ impl FlyingTree for HicacheCache {
         self.refused += 1;
     }
 
-    fn shape(&self, event: &RequestEvent<'_>) -> Shape {
-        Shape::of(event, self.rules.page_size, self.rules.outputs, false)
+    fn shape(&self, event: &RequestEvent<'_>) -> PagedRequest {
+        PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false)
     }
 
-    fn ids(&self, event: &RequestEvent<'_>, shape: &Shape) -> Vec<u64> {
+    fn ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest) -> Vec<u64> {
         let mut ids = Vec::new();
         shape.take_ids(event, &mut ids);
         ids

@@ -20,19 +20,19 @@ mod tree;
 mod windows;
 
 pub use hicache::{HicacheCache, HicacheHits, HicacheRules, WritePolicy};
-pub use saved::{RestoreError, SavedCache, SavedNode};
+pub use saved::{SglangRestoreError, SglangSavedCache, SglangSavedNode};
 pub use saved_hicache::{SavedHicache, SavedHicacheNode};
 pub use saved_pools::{SavedPoolNode, SavedPools};
 pub use states::{StateCache, StateRules};
-pub use windows::{WindowCache, WindowRules};
+pub use windows::{WindowCache, WindowPoolRules};
 
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize, is_countable};
 use node::{NodeIndex, ROOT};
 use serde::Deserialize;
-use shape::Shape;
-use tree::{Touching, Tree};
+use shape::PagedRequest;
+use tree::{SglangTree, Touching};
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
 pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
@@ -58,7 +58,7 @@ pub struct SglangHits {
 
 /// SGLang's radix cache of a fixed number of pages.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "SavedCache")]
+#[serde(try_from = "SglangSavedCache")]
 pub struct SglangCache {
     capacity: u64,
     page_size: PageSize,
@@ -67,7 +67,7 @@ pub struct SglangCache {
     drafts: bool,
     /// Requests turned away since the start.
     refused: u64,
-    tree: Tree,
+    tree: SglangTree,
     /// Pages that requests in flight hold and that are in no node.
     held: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
@@ -91,7 +91,7 @@ impl SglangCache {
             outputs,
             drafts: false,
             refused: 0,
-            tree: Tree::new(),
+            tree: SglangTree::new(),
             held: 0,
             ids: Vec::new(),
             path: Vec::new(),
@@ -138,7 +138,7 @@ impl SglangCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
-        let shape = Shape::of(event, self.page_size, self.outputs, self.drafts);
+        let shape = PagedRequest::of(event, self.page_size, self.outputs, self.drafts);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
             return SglangHits { hits: 0, refused: true };
@@ -157,7 +157,7 @@ impl SglangCache {
     }
 
     /// The request's ids, prompt then known outputs.
-    fn take_ids(&self, event: &RequestEvent<'_>, shape: &Shape, ids: &mut Vec<u64>) {
+    fn take_ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest, ids: &mut Vec<u64>) {
         match self.drafts {
             // Every request that is served advances the clock.
             true => shape.take_keyed_ids(event, self.page_size, self.tree.clock(), ids),
@@ -169,7 +169,7 @@ impl SglangCache {
     ///
     /// The time stamps a match leaves on its path are never looked at: the path is locked until the
     /// insertion of the same pages stamps it anew. So matching stamps only what it splits off.
-    fn prefill(&mut self, shape: &Shape) -> u64 {
+    fn prefill(&mut self, shape: &PagedRequest) -> u64 {
         self.path.clear();
         self.path.push(ROOT);
         let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
@@ -186,7 +186,7 @@ impl SglangCache {
     /// grows, which evicts the same leaves as asking for all of them at once. Before every token it wants a
     /// free page, whether it takes it or not, so one more where tokens follow in the last page taken; a
     /// request that fills the cache goes on without.
-    fn decode(&mut self, shape: &Shape) {
+    fn decode(&mut self, shape: &PagedRequest) {
         let (grown, held) =
             (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
         self.make_room(grown, held);
@@ -199,7 +199,7 @@ impl SglangCache {
     /// The end of step 3: the whole sequence is inserted. The engine then inserts the prompt once
     /// more; its nodes are on the path already, no other request comes in between, and whatever got
     /// a later stamp lies below them and so goes before them: nothing to do.
-    fn finish(&mut self, shape: &Shape) {
+    fn finish(&mut self, shape: &PagedRequest) {
         // Fits: `least_capacity` was checked against a capacity of 32 bits.
         let private = shape.private_outputs as u32;
         self.tree.insert(&mut self.path, &self.ids, shape.prompt_pages, private);

@@ -11,7 +11,7 @@ pub(super) const NONE: NodeIndex = u32::MAX;
 
 /// A node: a run of pages that were inserted, and will be evicted, together.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct SglangNode {
     /// When the node was last stamped; no two nodes have the same stamp.
     pub stamp: u64,
     /// Where its label starts in the tree's buffer.
@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub duplicate: u64,
 }
 
-impl Node {
+impl SglangNode {
     /// Pages it stands for.
     pub(super) fn pages(&self) -> u64 {
         u64::from(self.ids) + u64::from(self.private)

@@ -5,7 +5,7 @@ const INTERVAL: u64 = 128;
 
 /// A request on its way, in pages from its beginning.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct PageProgress {
     /// Pages found or taken.
     pub allocated: u64,
     /// Pages that the tree has.
@@ -23,7 +23,7 @@ pub(super) struct OwnPages {
     pub windows: u64,
 }
 
-impl Progress {
+impl PageProgress {
     /// At its start, with so many pages found.
     pub(super) fn new(hits: u64, junction: Option<u64>) -> Self {
         Self { allocated: hits, protected: hits, passed: 0, junction }

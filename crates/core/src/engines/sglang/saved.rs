@@ -1,7 +1,7 @@
 //! The cache's state as plain data, for snapshots.
 
 use super::node::{NONE, NodeIndex, ROOT};
-use super::tree::Tree;
+use super::tree::SglangTree;
 use super::{CapacityTooLarge, SglangCache};
 use crate::engines::profile::Outputs;
 use crate::units::{PageCount, PageSize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
 /// their arenas went through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedCache {
+pub struct SglangSavedCache {
     /// The modelled capacity, in pages.
     pub capacity: PageCount,
     /// Tokens per page.
@@ -22,12 +22,12 @@ pub struct SavedCache {
     /// The last stamp given.
     pub clock: u64,
     /// Every node but the root, parents before their children.
-    pub nodes: Vec<SavedNode>,
+    pub nodes: Vec<SglangSavedNode>,
 }
 
 /// A node of the radix tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedNode {
+pub struct SglangSavedNode {
     /// Position of the parent counted from 1 in the list of nodes; 0 is the root.
     pub parent: u32,
     /// When the node was last stamped.
@@ -40,7 +40,7 @@ pub struct SavedNode {
 
 /// Why a saved state is no state of a cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
+pub enum SglangRestoreError {
     /// The capacity is out of range.
     #[error(transparent)]
     Capacity(#[from] CapacityTooLarge),
@@ -66,8 +66,8 @@ pub enum RestoreError {
 
 impl SglangCache {
     /// The state as plain data.
-    pub fn save(&self) -> SavedCache {
-        SavedCache {
+    pub fn save(&self) -> SglangSavedCache {
+        SglangSavedCache {
             capacity: self.capacity(),
             page_size: self.page_size,
             outputs: self.outputs,
@@ -85,13 +85,13 @@ impl SglangCache {
     /// # Errors
     /// When the state is damaged: a node without pages, a parent that does not precede its child or
     /// cannot have one, two children that begin alike, a stamp given twice or not yet, too many pages.
-    pub fn restore(saved: &SavedCache) -> Result<Self, RestoreError> {
+    pub fn restore(saved: &SglangSavedCache) -> Result<Self, SglangRestoreError> {
         let mut cache = Self::new(saved.capacity, saved.page_size, saved.outputs)?;
         cache.refused = saved.refused;
         let nodes = saved.nodes.iter();
         restore_nodes(&mut cache.tree, nodes, saved.clock, saved.capacity, |_, _, _| {})?;
         if cache.resident() > cache.capacity() {
-            return Err(RestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
+            return Err(SglangRestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
         }
         Ok(cache)
     }
@@ -103,16 +103,16 @@ impl Serialize for SglangCache {
     }
 }
 
-impl TryFrom<SavedCache> for SglangCache {
-    type Error = RestoreError;
+impl TryFrom<SglangSavedCache> for SglangCache {
+    type Error = SglangRestoreError;
 
-    fn try_from(saved: SavedCache) -> Result<Self, RestoreError> {
+    fn try_from(saved: SglangSavedCache) -> Result<Self, SglangRestoreError> {
         Self::restore(&saved)
     }
 }
 
 /// Lists the nodes level by level, those of one parent by stamp, each with the position of its parent counted from 1.
-pub(super) fn in_order(tree: &Tree) -> Vec<(u32, NodeIndex)> {
+pub(super) fn in_order(tree: &SglangTree) -> Vec<(u32, NodeIndex)> {
     let mut by_parent: Vec<(NodeIndex, u64, NodeIndex)> =
         tree.occupied().map(|(index, node)| (node.parent, node.stamp, index)).collect();
     by_parent.sort_unstable();
@@ -127,27 +127,27 @@ pub(super) fn in_order(tree: &Tree) -> Vec<(u32, NodeIndex)> {
 }
 
 /// One node, its parent at this position.
-pub(super) fn saved_node(tree: &Tree, parent: u32, index: NodeIndex) -> SavedNode {
+pub(super) fn saved_node(tree: &SglangTree, parent: u32, index: NodeIndex) -> SglangSavedNode {
     let node = tree.node(index);
-    SavedNode { parent, stamp: node.stamp, private: node.private, ids: tree.label(index).to_vec() }
+    SglangSavedNode { parent, stamp: node.stamp, private: node.private, ids: tree.label(index).to_vec() }
 }
 
 /// Rebuilds a tree from the list of its nodes, of at most so many pages; each of them is shown as it is added, with
 /// its position and its place in the tree.
 pub(super) fn restore_nodes<'a>(
-    tree: &mut Tree,
-    nodes: impl Iterator<Item = &'a SavedNode> + Clone,
+    tree: &mut SglangTree,
+    nodes: impl Iterator<Item = &'a SglangSavedNode> + Clone,
     clock: u64,
     most: PageCount,
-    mut added: impl FnMut(&mut Tree, usize, NodeIndex),
-) -> Result<(), RestoreError> {
+    mut added: impl FnMut(&mut SglangTree, usize, NodeIndex),
+) -> Result<(), SglangRestoreError> {
     let mut stamps: Vec<u64> = nodes.clone().map(|node| node.stamp).collect();
     stamps.sort_unstable();
     let repeated = stamps.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
     let mut places: Vec<NodeIndex> = vec![ROOT];
     let mut pages = 0;
     for (position, node) in nodes.enumerate() {
-        let fault = |fault| RestoreError::Node { position, fault };
+        let fault = |fault| SglangRestoreError::Node { position, fault };
         let parent = places.get(node.parent as usize).copied().ok_or(fault("precedes its parent"))?;
         if node.ids.is_empty() && node.private == 0 {
             return Err(fault("has no pages"));
@@ -162,7 +162,7 @@ pub(super) fn restore_nodes<'a>(
             return Err(fault("has an impossible stamp"));
         }
         if pages > most.0 {
-            return Err(RestoreError::Overfull { capacity: most, pages: PageCount(pages) });
+            return Err(SglangRestoreError::Overfull { capacity: most, pages: PageCount(pages) });
         }
         let index = tree.add(parent, &node.ids, node.private, node.stamp);
         pages += tree.node(index).pages();

@@ -1,7 +1,7 @@
 //! The state of a cache over device and host as plain data, for snapshots.
 
 use super::hicache::{HicacheCache, HicacheRules};
-use super::saved::{RestoreError, SavedNode, in_order, restore_nodes, saved_node};
+use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -27,7 +27,7 @@ pub struct SavedHicache {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedHicacheNode {
     /// Its pages and its place.
-    pub node: SavedNode,
+    pub node: SglangSavedNode,
     /// Whether the device holds it.
     pub on_device: bool,
     /// Whether the host holds it.
@@ -66,7 +66,7 @@ impl HicacheCache {
     /// # Errors
     /// When the state is damaged: what a cache of one side refuses, a node on no side or below one that must be there
     /// as well, a place given twice or not yet, too many pages on either side.
-    pub fn restore(saved: &SavedHicache) -> Result<Self, RestoreError> {
+    pub fn restore(saved: &SavedHicache) -> Result<Self, SglangRestoreError> {
         let mut cache = Self::new(saved.capacity, saved.rules)?;
         cache.refused = saved.refused;
         check_sides(saved)?;
@@ -80,14 +80,14 @@ impl HicacheCache {
         cache.tree.set_sequence(saved.sequence);
         let sides = [(saved.capacity, cache.resident()), (saved.rules.host, cache.resident_on_host())];
         match sides.into_iter().find(|(capacity, pages)| pages > capacity) {
-            Some((capacity, pages)) => Err(RestoreError::Overfull { capacity, pages }),
+            Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),
             None => Ok(cache),
         }
     }
 }
 
 /// Whether every node is where it can be.
-fn check_sides(saved: &SavedHicache) -> Result<(), RestoreError> {
+fn check_sides(saved: &SavedHicache) -> Result<(), SglangRestoreError> {
     let enough = saved.rules.write.insertions();
     let mut places: Vec<u64> =
         saved.nodes.iter().map(|own| own.duplicate).filter(|place| *place > 0).collect();
@@ -108,7 +108,7 @@ fn check_sides(saved: &SavedHicache) -> Result<(), RestoreError> {
             }
             _ => continue,
         };
-        return Err(RestoreError::Node { position, fault });
+        return Err(SglangRestoreError::Node { position, fault });
     }
     Ok(())
 }
@@ -120,9 +120,9 @@ impl Serialize for HicacheCache {
 }
 
 impl TryFrom<SavedHicache> for HicacheCache {
-    type Error = RestoreError;
+    type Error = SglangRestoreError;
 
-    fn try_from(saved: SavedHicache) -> Result<Self, RestoreError> {
+    fn try_from(saved: SavedHicache) -> Result<Self, SglangRestoreError> {
         Self::restore(&saved)
     }
 }

@@ -1,10 +1,10 @@
 //! The state of a cache with a pool alongside that of full attention as plain data, for snapshots.
 
 use super::node::NodeIndex;
-use super::saved::{RestoreError, SavedNode, in_order, restore_nodes, saved_node};
+use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
 use super::states::{StateCache, StateRules};
-use super::tree::Tree;
-use super::windows::{WindowCache, WindowRules};
+use super::tree::SglangTree;
+use super::windows::{WindowCache, WindowPoolRules};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -30,13 +30,13 @@ pub struct SavedPools<Rules> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPoolNode {
     /// Its pages and its place.
-    pub node: SavedNode,
+    pub node: SglangSavedNode,
     /// Its place in the order of the other pool, 1 the oldest; 0 where that holds nothing of it.
     pub place: u32,
 }
 
 /// The nodes with their places in the order of the other pool.
-fn saved_nodes(tree: &Tree) -> Vec<SavedPoolNode> {
+fn saved_nodes(tree: &SglangTree) -> Vec<SavedPoolNode> {
     let mut places = vec![0; tree.nodes.len()];
     for (index, place) in tree.auxiliary.in_order().zip(1..) {
         places[index as usize] = place;
@@ -50,10 +50,10 @@ fn saved_nodes(tree: &Tree) -> Vec<SavedPoolNode> {
 
 /// Gives an empty tree its nodes back, and the other pool what it holds of each by `pages_of`.
 fn restore_pools<Rules>(
-    tree: &mut Tree,
+    tree: &mut SglangTree,
     saved: &SavedPools<Rules>,
-    pages_of: impl Fn(&Tree, NodeIndex) -> u64,
-) -> Result<(), RestoreError> {
+    pages_of: impl Fn(&SglangTree, NodeIndex) -> u64,
+) -> Result<(), SglangRestoreError> {
     let nodes = saved.nodes.iter().map(|own| &own.node);
     let mut held = Vec::new();
     restore_nodes(tree, nodes, saved.clock, saved.capacity, |_, position, index| {
@@ -63,7 +63,7 @@ fn restore_pools<Rules>(
     held.sort_unstable();
     if let Some(pair) = held.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         let fault = "has a place of another one in the order of the other pool";
-        return Err(RestoreError::Node { position: pair[1].1, fault });
+        return Err(SglangRestoreError::Node { position: pair[1].1, fault });
     }
     for (_, _, index) in held {
         let pages = pages_of(tree, index);
@@ -93,7 +93,7 @@ macro_rules! saved_pools {
             ///
             /// # Errors
             /// When the state is damaged: what a cache of one pool refuses, a place given twice, too much in either pool.
-            pub fn restore(saved: &SavedPools<$rules>) -> Result<Self, RestoreError> {
+            pub fn restore(saved: &SavedPools<$rules>) -> Result<Self, SglangRestoreError> {
                 let rules = saved.rules.clone();
                 let mut cache = match saved.never_evicts {
                     true => Self::never_evicting(saved.capacity, rules)?,
@@ -103,7 +103,7 @@ macro_rules! saved_pools {
                 restore_pools(&mut cache.tree, saved, $pages_of)?;
                 let filled: [(PageCount, PageCount); 2] = $filled(cache.pools(), cache.resident());
                 match filled.into_iter().find(|(room, pages)| pages > room) {
-                    Some((capacity, pages)) => Err(RestoreError::Overfull { capacity, pages }),
+                    Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),
                     None => Ok(cache),
                 }
             }
@@ -116,9 +116,9 @@ macro_rules! saved_pools {
         }
 
         impl TryFrom<SavedPools<$rules>> for $cache {
-            type Error = RestoreError;
+            type Error = SglangRestoreError;
 
-            fn try_from(saved: SavedPools<$rules>) -> Result<Self, RestoreError> {
+            fn try_from(saved: SavedPools<$rules>) -> Result<Self, SglangRestoreError> {
                 Self::restore(&saved)
             }
         }
@@ -129,7 +129,7 @@ type Pools<T> = (PageCount, T);
 
 saved_pools! {
     WindowCache,
-    WindowRules,
+    WindowPoolRules,
     |tree, index| tree.node(index).pages(),
     |room: Pools<PageCount>, held: Pools<PageCount>| [(room.0, held.0), (room.1, held.1)]
 }

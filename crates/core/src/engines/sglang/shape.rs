@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A request in pages. A *slot* is a page of memory, whether its tokens fill it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shape {
+pub(super) struct PagedRequest {
     /// Tokens of the prompt.
     pub prompt: u64,
     /// Tokens of the prompt and of the stored outputs.
@@ -30,7 +30,7 @@ pub(super) struct Shape {
     pub private_outputs: u64,
 }
 
-impl Shape {
+impl PagedRequest {
     /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token that is there
     /// belongs to no page.
     pub(super) fn of(event: &RequestEvent<'_>, page_size: PageSize, outputs: Outputs, drafts: bool) -> Self {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::units::pages::PageIds;
 
-    fn shape(ids: usize, input: Option<u64>, output: Option<u64>, outputs: Outputs) -> Shape {
+    fn shape(ids: usize, input: Option<u64>, output: Option<u64>, outputs: Outputs) -> PagedRequest {
         let ids = vec![7; ids];
         let event = RequestEvent {
             page_ids: PageIds::from_slice(&ids),
@@ -121,7 +121,7 @@ mod tests {
             output_tokens: output,
             ..RequestEvent::default()
         };
-        Shape::of(&event, PageSize::new(16).expect("not zero"), outputs, false)
+        PagedRequest::of(&event, PageSize::new(16).expect("not zero"), outputs, false)
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What HiCache adds to the tree: nodes that the host holds, alone or alongside the device.
 
 use super::node::{NONE, NodeIndex};
-use super::tree::Tree;
+use super::tree::SglangTree;
 
-impl Tree {
+impl SglangTree {
     /// Pages of the nodes on the host.
     pub(super) fn host_pages(&self) -> u64 {
         self.host.pages

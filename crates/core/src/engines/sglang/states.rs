@@ -2,8 +2,8 @@
 //! attention, at one capacity of both together (ENGINES 2, SGLang's pool of states).
 
 use super::node::{NONE, NodeIndex, ROOT};
-use super::shape::Shape;
-use super::tree::{Touching, Tree};
+use super::shape::PagedRequest;
+use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -84,7 +84,7 @@ impl StateRules {
 
 /// A request on its way, in tokens from its beginning.
 #[derive(Debug, Clone, Copy)]
-struct Progress {
+struct TokenProgress {
     /// Tokens found or computed.
     done: u64,
     /// Pages that the tree has.
@@ -98,7 +98,7 @@ struct Progress {
     junction: Option<u64>,
 }
 
-impl Progress {
+impl TokenProgress {
     /// Pages that belong to the request alone.
     fn own_pages(&self, page: u64) -> u64 {
         self.done.div_ceil(page) - self.protected
@@ -117,7 +117,7 @@ pub struct StateCache {
     states: u64,
     /// Requests turned away since the start.
     pub(super) refused: u64,
-    pub(super) tree: Tree,
+    pub(super) tree: SglangTree,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes that a lookup passes; kept for its memory.
@@ -152,7 +152,7 @@ impl StateCache {
     }
 
     fn of_pools(capacity: PageCount, rules: StateRules, full: u64, states: u64) -> Self {
-        let (tree, ids, path) = (Tree::with_states(), Vec::new(), Vec::new());
+        let (tree, ids, path) = (SglangTree::with_states(), Vec::new(), Vec::new());
         Self { capacity, rules, full, states, refused: 0, tree, ids, path, anchor: ROOT }
     }
 
@@ -202,7 +202,7 @@ impl StateCache {
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
         let (page, shape) =
-            (self.rules.page(), Shape::of(event, self.rules.page_size, self.rules.outputs, false));
+            (self.rules.page(), PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false));
         if shape.prompt == 0 {
             return SglangHits::default();
         }
@@ -228,7 +228,7 @@ impl StateCache {
     }
 
     /// Matches, stamps what can be gone on from, locks it, and takes the states that a request holds.
-    fn look_up(&mut self, limit: usize) -> Progress {
+    fn look_up(&mut self, limit: usize) -> TokenProgress {
         let (page, grid) = (self.rules.page(), self.rules.grid());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
@@ -251,7 +251,7 @@ impl StateCache {
         // A copy of what is found first, then the other two: all of them before any page is taken.
         self.make_room_for_states(OWN_STATES, 0);
         let junction = full as u64 * page / grid * grid;
-        Progress {
+        TokenProgress {
             done: hits * page,
             protected: hits,
             kept: None,
@@ -261,7 +261,7 @@ impl StateCache {
     }
 
     /// Computes the prompt, in steps of a chunk.
-    fn prefill(&mut self, shape: &Shape, progress: &mut Progress) {
+    fn prefill(&mut self, shape: &PagedRequest, progress: &mut TokenProgress) {
         let (page, chunk) = (self.rules.page(), u64::from(self.rules.prefill_chunk));
         // The engine counts the first step in whole pages.
         let mut counted = (shape.prompt - progress.done).next_multiple_of(page);
@@ -280,7 +280,7 @@ impl StateCache {
 
     /// Keeps a state of a step that is about to be computed: the last one on the grid from where it begins, or that at the
     /// junction where it is one of these.
-    fn keep_state(&self, step: u64, progress: &mut Progress) {
+    fn keep_state(&self, step: u64, progress: &mut TokenProgress) {
         let grid = self.rules.grid();
         if step < grid {
             return;
@@ -292,7 +292,7 @@ impl StateCache {
     }
 
     /// Inserts up to the state that was kept, where there is one: the tree takes it, and the request another one in its place.
-    fn checkpoint(&mut self, progress: &mut Progress) {
+    fn checkpoint(&mut self, progress: &mut TokenProgress) {
         let Some(kept) = progress.kept.take() else { return };
         self.make_room_for_states(1, progress.states);
         let tip = self.insert(kept / self.rules.page());
@@ -303,7 +303,7 @@ impl StateCache {
 
     /// Makes the answer, a token at a time. Before each the engine wants a free page, whether it takes one or not, so nothing
     /// happens but where one is taken, and at the token after. States are kept on the way, the last of them for the end.
-    fn decode(&mut self, shape: &Shape, progress: &mut Progress) {
+    fn decode(&mut self, shape: &PagedRequest, progress: &mut TokenProgress) {
         let page = self.rules.page();
         while progress.done < shape.stored {
             self.make_room(1, progress);
@@ -319,7 +319,7 @@ impl StateCache {
     }
 
     /// Inserts up to the state that was kept last, which the tree takes, and gives the others back.
-    fn finish(&mut self, progress: &Progress) {
+    fn finish(&mut self, progress: &TokenProgress) {
         if let Some(kept) = progress.kept {
             self.insert(kept / self.rules.page());
         }
@@ -367,7 +367,7 @@ impl StateCache {
 
     /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole, its
     /// state with it.
-    fn make_room(&mut self, wanted: u64, progress: &Progress) {
+    fn make_room(&mut self, wanted: u64, progress: &TokenProgress) {
         let own = progress.own_pages(self.rules.page());
         while self.tree.pages() + own + wanted > self.full && self.tree.evict_oldest_leaf() {}
     }

@@ -5,7 +5,7 @@
 
 use super::auxiliary::Auxiliary;
 use super::host::HostSide;
-use super::node::{NONE, Node, NodeIndex, ROOT};
+use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -17,8 +17,8 @@ const SLACK: usize = 4096;
 /// The tree. Stamps come from one counter, so the order of events alone decides who is evicted;
 /// places in the arena and in the map decide nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct SglangTree {
+    pub(super) nodes: Vec<SglangNode>,
     vacant: Vec<NodeIndex>,
     /// Labels of all nodes, and of some that are gone.
     labels: Vec<u64>,
@@ -40,9 +40,9 @@ pub(super) struct Tree {
     pub(super) auxiliary: Auxiliary,
 }
 
-impl Tree {
+impl SglangTree {
     pub(super) fn new() -> Self {
-        let root = Node::on_device(0, NONE);
+        let root = SglangNode::on_device(0, NONE);
         Self {
             nodes: vec![root],
             vacant: Vec::new(),
@@ -83,7 +83,7 @@ impl Tree {
     pub(super) fn memory_bytes(&self) -> usize {
         const MAP_ENTRY: usize = size_of::<((NodeIndex, u64), NodeIndex)>() + 1;
         const LEAF_ENTRY: usize = size_of::<(u64, NodeIndex)>() * 3 / 2;
-        self.nodes.capacity() * size_of::<Node>()
+        self.nodes.capacity() * size_of::<SglangNode>()
             + self.vacant.capacity() * size_of::<NodeIndex>()
             + self.labels.capacity() * size_of::<u64>()
             + self.children.capacity() * MAP_ENTRY
@@ -92,7 +92,7 @@ impl Tree {
             + self.auxiliary.memory_bytes()
     }
 
-    pub(super) fn node(&self, index: NodeIndex) -> &Node {
+    pub(super) fn node(&self, index: NodeIndex) -> &SglangNode {
         &self.nodes[index as usize]
     }
 
@@ -108,7 +108,7 @@ impl Tree {
     }
 
     /// Every node but the root with its place, in no order that means anything.
-    pub(super) fn occupied(&self) -> impl Iterator<Item = (NodeIndex, &Node)> {
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (NodeIndex, &SglangNode)> {
         let numbered = self.nodes.iter().enumerate().skip(1);
         numbered.filter(|(_, node)| node.parent != NONE).map(|(index, node)| (index as NodeIndex, node))
     }
@@ -173,7 +173,8 @@ impl Tree {
         let start = self.labels.len();
         self.labels.extend_from_slice(ids);
         self.live_labels += ids.len();
-        let node = Node { start, ids: ids.len() as u32, private, ..Node::on_device(stamp, parent) };
+        let node =
+            SglangNode { start, ids: ids.len() as u32, private, ..SglangNode::on_device(stamp, parent) };
         self.pages += node.pages();
         let index = self.place(node);
         if let Some(&first) = ids.first() {
@@ -300,7 +301,7 @@ impl Tree {
         let node = self.node(lower).clone();
         let (upper_stamp, lower_stamp) = (self.tick(), self.tick());
         let ids = (node.ids as usize).min(at);
-        let upper = Node {
+        let upper = SglangNode {
             stamp: upper_stamp,
             ids: ids as u32,
             private: (at - ids) as u32,
@@ -372,7 +373,7 @@ impl Tree {
     }
 
     /// Puts a node into the arena.
-    fn place(&mut self, node: Node) -> NodeIndex {
+    fn place(&mut self, node: SglangNode) -> NodeIndex {
         if let Some(index) = self.vacant.pop() {
             self.nodes[index as usize] = node;
             return index;

@@ -2,9 +2,9 @@
 //! capacity of both together (ENGINES 2, SGLang's pool of windows).
 
 use super::node::{NONE, NodeIndex, ROOT};
-use super::progress::Progress;
-use super::shape::Shape;
-use super::tree::{Touching, Tree};
+use super::progress::PageProgress;
+use super::shape::PagedRequest;
+use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// What decides a cache's answers besides its capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WindowRules {
+pub struct WindowPoolRules {
     /// The groups of layers: full ones, and windows of one size.
     pub attention: Attention,
     /// Tokens of the pool of windows for each token of the pool of full attention (`swa_full_tokens_ratio`).
@@ -28,7 +28,7 @@ pub struct WindowRules {
     pub outputs: Outputs,
 }
 
-impl WindowRules {
+impl WindowPoolRules {
     /// Whether a cache can keep these.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl WindowRules {
 
 /// What a lookup comes to, in pages.
 #[derive(Debug, Clone, Copy)]
-struct Lookup {
+struct WindowsLookup {
     /// Leading pages that can be gone on from.
     hits: u64,
     /// Leading pages that the pool of full attention has.
@@ -81,17 +81,17 @@ struct Lookup {
 
 /// SGLang's radix cache over a pool of full attention and a pool of windows, serving one request after the other.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "super::SavedPools<WindowRules>")]
+#[serde(try_from = "super::SavedPools<WindowPoolRules>")]
 pub struct WindowCache {
     capacity: PageCount,
-    pub(super) rules: WindowRules,
+    pub(super) rules: WindowPoolRules,
     /// Pages of the pool of full attention.
     full: u64,
     /// Pages of the pool of windows.
     windows: u64,
     /// Requests turned away since the start.
     pub(super) refused: u64,
-    pub(super) tree: Tree,
+    pub(super) tree: SglangTree,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes that a lookup passes; kept for its memory.
@@ -106,7 +106,7 @@ impl WindowCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: WindowRules) -> Result<Self, CapacityTooLarge> {
+    pub fn new(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, CapacityTooLarge> {
         if capacity > MAX_CAPACITY {
             return Err(CapacityTooLarge { asked: capacity });
         }
@@ -119,15 +119,15 @@ impl WindowCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn never_evicting(capacity: PageCount, rules: WindowRules) -> Result<Self, CapacityTooLarge> {
+    pub fn never_evicting(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, CapacityTooLarge> {
         if capacity > MAX_CAPACITY {
             return Err(CapacityTooLarge { asked: capacity });
         }
         Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
     }
 
-    fn of_pools(capacity: PageCount, rules: WindowRules, full: u64, windows: u64) -> Self {
-        let (tree, ids, path) = (Tree::new(), Vec::new(), Vec::new());
+    fn of_pools(capacity: PageCount, rules: WindowPoolRules, full: u64, windows: u64) -> Self {
+        let (tree, ids, path) = (SglangTree::new(), Vec::new(), Vec::new());
         Self { capacity, rules, full, windows, refused: 0, tree, ids, path, anchor: ROOT, locked: 0 }
     }
 
@@ -147,7 +147,7 @@ impl WindowCache {
     }
 
     /// What it keeps to.
-    pub fn rules(&self) -> &WindowRules {
+    pub fn rules(&self) -> &WindowPoolRules {
         &self.rules
     }
 
@@ -176,7 +176,7 @@ impl WindowCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
-        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs, false);
+        let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         if shape.prompt == 0 {
             return SglangHits::default();
         }
@@ -188,7 +188,7 @@ impl WindowCache {
         }
         shape.take_ids(event, &mut self.ids);
         let found = self.look_up(shape.hit_limit);
-        let mut progress = Progress::new(found.hits, Some(found.full).filter(|full| *full > found.hits));
+        let mut progress = PageProgress::new(found.hits, Some(found.full).filter(|full| *full > found.hits));
         let is_admitted = self.prefill(&shape, sampled, &mut progress);
         if is_admitted {
             if sampled > 1 {
@@ -207,7 +207,7 @@ impl WindowCache {
     }
 
     /// Matches, stamps what can be gone on from and locks it.
-    fn look_up(&mut self, limit: usize) -> Lookup {
+    fn look_up(&mut self, limit: usize) -> WindowsLookup {
         let (window, page) = (self.rules.window(), self.rules.page());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
@@ -232,12 +232,12 @@ impl WindowCache {
         self.refresh(anchor);
         self.tree.touch_all(&self.path);
         self.lock(anchor);
-        Lookup { hits, full: full as u64 }
+        WindowsLookup { hits, full: full as u64 }
     }
 
     /// Computes the prompt, in steps of a chunk; `false` where the pool of windows has no room for the first of them, however
     /// small the engine makes it, or has less than it waits for.
-    fn prefill(&mut self, shape: &Shape, sampled: u64, progress: &mut Progress) -> bool {
+    fn prefill(&mut self, shape: &PagedRequest, sampled: u64, progress: &mut PageProgress) -> bool {
         let page = self.rules.page();
         let mut done = progress.allocated * page;
         let Some(mut limit) = self.first_chunk(shape.prompt - done, sampled) else { return false };
@@ -280,7 +280,7 @@ impl WindowCache {
     /// Makes the answer, a token at a time. Before each the engine gives back what the window has passed, and wants a free
     /// page in both pools, whether it takes one or not. So nothing happens but where a page is given back or taken, and at
     /// the token after.
-    fn decode(&mut self, shape: &Shape, progress: &mut Progress) {
+    fn decode(&mut self, shape: &PagedRequest, progress: &mut PageProgress) {
         let (page, window) = (self.rules.page(), self.rules.window());
         let mut tokens = shape.prompt + 1;
         while tokens <= shape.stored {
@@ -302,7 +302,7 @@ impl WindowCache {
 
     /// Inserts what is computed so far, or, the first time, what lies before the junction where there is one: another prompt
     /// may branch off there.
-    fn checkpoint(&mut self, computed: u64, is_finished: bool, progress: &mut Progress) {
+    fn checkpoint(&mut self, computed: u64, is_finished: bool, progress: &mut PageProgress) {
         let (page, window) = (self.rules.page(), self.rules.window());
         let is_due = |pages: &u64| *pages > progress.protected && pages * page <= computed;
         let junction = progress.junction.filter(is_due);
@@ -325,7 +325,7 @@ impl WindowCache {
 
     /// Inserts the first `pages` of the request; gives the node they end at. The pool of windows takes what it lacks of those
     /// beyond the protected ones, from where the window has not passed them.
-    fn insert(&mut self, pages: u64, progress: &Progress) -> NodeIndex {
+    fn insert(&mut self, pages: u64, progress: &PageProgress) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
         let private = (pages - known as u64) as u32;
@@ -404,7 +404,7 @@ impl WindowCache {
     /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
     /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
     /// the windows alone.
-    fn make_room(&mut self, wanted: u64, progress: &Progress) {
+    fn make_room(&mut self, wanted: u64, progress: &PageProgress) {
         let own = progress.own_pages();
         while self.tree.pages() + own.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
         let mut candidate = None;
@@ -422,12 +422,12 @@ impl WindowCache {
         }
     }
 
-    fn windows_used(&self, progress: &Progress) -> u64 {
+    fn windows_used(&self, progress: &PageProgress) -> u64 {
         self.tree.auxiliary.pages() + progress.own_pages().windows
     }
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
-    fn free_windows(&self, progress: &Progress) -> u64 {
+    fn free_windows(&self, progress: &PageProgress) -> u64 {
         self.windows.saturating_sub(self.locked + progress.own_pages().windows)
     }
 }

@@ -5,8 +5,8 @@
 //! those used again. Until then chunks keep their places, so those that a request found may leave before it ends. What is
 //! being written, in the step and in the next one, and what a step offers cannot.
 
-use super::residents::{Path, Residents, Span, clip, total};
-use crate::stack::runs::{NodeIndex, Piece, PieceIndex, RunTree};
+use super::residents::{ChunkSpan, ResidentPath, Residents, clip, total};
+use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree};
 use std::ops::Range;
 
 /// Chunks used once, used again, and the ghosts of those that left either.
@@ -26,7 +26,7 @@ const STEP: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct ArcChunks {
-    path: Path,
+    path: ResidentPath,
     /// A list and its chunks, by tag, the oldest first.
     lists: [PieceIndex; 4],
     chunks: [u64; 4],
@@ -38,14 +38,14 @@ pub(super) struct ArcChunks {
     /// Steps since the start.
     step: u64,
     /// What the request being served missed in steps that found no room.
-    missed: Vec<Span>,
+    missed: Vec<ChunkSpan>,
 }
 
 impl ArcChunks {
     pub fn new(capacity: u64) -> Self {
         let mut tree = RunTree::new();
         let lists = [(); 4].map(|()| tree.arena.new_list());
-        let path = Path::new(tree);
+        let path = ResidentPath::new(tree);
         Self {
             path,
             lists,
@@ -64,7 +64,7 @@ impl ArcChunks {
 
     /// Learns from ghosts of chunks that are missing, the last one first: each moves the wanted number by the ratio of
     /// the two lists of ghosts.
-    fn learn(&mut self, wanted: &[(NodeIndex, u32, u32)]) {
+    fn learn(&mut self, wanted: &[(RunIndex, u32, u32)]) {
         let [_, _, once, again] = self.chunks.map(|chunks| chunks as f64);
         let most = self.capacity as f64;
         for (_, from, to) in wanted.iter().rev() {
@@ -172,7 +172,7 @@ impl ArcChunks {
     }
 
     /// Stores chunks as used once; their ghosts are forgotten.
-    fn store(&mut self, (node, from, to): (NodeIndex, u32, u32)) {
+    fn store(&mut self, (node, from, to): (RunIndex, u32, u32)) {
         for ghost in self.path.tree.cut_out(&self.path.nodes, GHOSTS, (from, to)) {
             let piece = self.path.tree.arena.get(ghost);
             self.chunks[piece.tag as usize] -= u64::from(piece.pages());
@@ -193,18 +193,18 @@ impl Residents for ArcChunks {
         self.step += 2;
     }
 
-    fn found(&self, (first, end): Span) -> u32 {
+    fn found(&self, (first, end): ChunkSpan) -> u32 {
         let gaps = self.path.tree.gaps(&self.path.nodes, HELD, (first, end));
         gaps.first().map_or(end, |(_, from, _)| *from)
     }
 
-    fn load(&mut self, span: Span) {
+    fn load(&mut self, span: ChunkSpan) {
         for index in self.path.tree.cut_out(&self.path.nodes, HELD, span) {
             self.path.tree.arena.get_mut(index).order |= FOUND;
         }
     }
 
-    fn offer(&mut self, span: Span, admitted: Option<&[Span]>) -> bool {
+    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool {
         self.step += 1;
         let wanted = clip(self.path.tree.gaps(&self.path.nodes, HELD, span), admitted);
         self.learn(&wanted);

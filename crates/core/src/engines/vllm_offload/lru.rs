@@ -3,7 +3,7 @@
 //! While a request runs, its chunks are the youngest. Where room is made and nobody else's are left, its own go, the
 //! last ones first, but for those of this step and those that the step before stored: these are still being written.
 
-use super::residents::{Path, Residents, Span, clip, total};
+use super::residents::{ChunkSpan, ResidentPath, Residents, clip, total};
 use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
 /// Chunks that wait in the order of their last use.
@@ -13,7 +13,7 @@ const OWN: u32 = 1;
 
 #[derive(Debug)]
 pub(super) struct LruChunks {
-    path: Path,
+    path: ResidentPath,
     /// The oldest first. A chunk of the request's own stands in no list; its `order` is the last step in which it cannot
     /// leave.
     queue: PieceIndex,
@@ -29,11 +29,11 @@ impl LruChunks {
     pub fn new(capacity: u64) -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { path: Path::new(tree), queue, queued: 0, held: 0, stored: 0, capacity, step: 0 }
+        Self { path: ResidentPath::new(tree), queue, queued: 0, held: 0, stored: 0, capacity, step: 0 }
     }
 
     /// Moves chunks that are there to the request's own, of which they cannot leave up to this step.
-    fn use_up_to(&mut self, span: Span, step: u64) {
+    fn use_up_to(&mut self, span: ChunkSpan, step: u64) {
         let tree = &mut self.path.tree;
         for index in tree.cut_out(&self.path.nodes, QUEUED..OWN + 1, span) {
             if tree.arena.get(index).tag == QUEUED {
@@ -89,16 +89,16 @@ impl Residents for LruChunks {
         self.step += 2;
     }
 
-    fn found(&self, (first, end): Span) -> u32 {
+    fn found(&self, (first, end): ChunkSpan) -> u32 {
         let gaps = self.path.tree.gaps(&self.path.nodes, QUEUED..OWN + 1, (first, end));
         gaps.first().map_or(end, |(_, from, _)| *from)
     }
 
-    fn load(&mut self, span: Span) {
+    fn load(&mut self, span: ChunkSpan) {
         self.use_up_to(span, 0);
     }
 
-    fn offer(&mut self, span: Span, admitted: Option<&[Span]>) -> bool {
+    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool {
         self.step += 1;
         self.use_up_to(span, self.step);
         let wanted = clip(self.path.tree.gaps(&self.path.nodes, OWN..OWN + 1, span), admitted);

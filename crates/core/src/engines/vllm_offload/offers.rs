@@ -1,6 +1,6 @@
 //! How often chunks were offered: a table of bounded size, the chunks offered longest ago forgotten first.
 
-use super::residents::{Path, Span};
+use super::residents::{ChunkSpan, ResidentPath};
 use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
 /// Chunks that are remembered (`max_tracker_size`).
@@ -11,7 +11,7 @@ const OFFERED: std::ops::Range<u32> = 0..1;
 
 #[derive(Debug)]
 pub(super) struct Offers {
-    path: Path,
+    path: ResidentPath,
     /// The ones offered longest ago first.
     queue: PieceIndex,
     count: u64,
@@ -23,7 +23,7 @@ impl Offers {
     pub fn new(threshold: u32) -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { path: Path::new(tree), queue, count: 0, most: MOST, threshold: u64::from(threshold) }
+        Self { path: ResidentPath::new(tree), queue, count: 0, most: MOST, threshold: u64::from(threshold) }
     }
 
     pub fn enter(&mut self, ids: &[u64]) {
@@ -38,7 +38,7 @@ impl Offers {
     ///
     /// Known ones become the youngest, then come new ones. An offer forgets none of its own: where the table is full of
     /// it, the rest of the new ones are not remembered.
-    pub fn count(&mut self, span: Span) -> Vec<Span> {
+    pub fn count(&mut self, span: ChunkSpan) -> Vec<ChunkSpan> {
         let tree = &mut self.path.tree;
         let mut known = 0;
         for index in tree.cut_out(&self.path.nodes, OFFERED, span) {
@@ -65,7 +65,7 @@ impl Offers {
         self.often_enough(span)
     }
 
-    fn often_enough(&mut self, span: Span) -> Vec<Span> {
+    fn often_enough(&mut self, span: ChunkSpan) -> Vec<ChunkSpan> {
         let tree = &mut self.path.tree;
         let pieces = tree.cut_out(&self.path.nodes, OFFERED, span);
         let pieces = pieces.into_iter().map(|index| tree.arena.get(index));

@@ -1,10 +1,10 @@
 //! The chunks that the tier holds, whatever its policy.
 
-use crate::stack::runs::{NodeIndex, RunTree};
+use crate::stack::runs::{RunIndex, RunTree};
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
-pub(super) type Span = (u32, u32);
+pub(super) type ChunkSpan = (u32, u32);
 
 /// The chunks held, by one policy. Calls come request by request: [`Residents::enter`], at most one
 /// [`Residents::load`], one [`Residents::offer`] a step, [`Residents::leave`].
@@ -13,14 +13,14 @@ pub(super) trait Residents: fmt::Debug {
     fn enter(&mut self, ids: &[u64]);
 
     /// Up to which of its chunks, from the first one of the span on, all are there.
-    fn found(&self, span: Span) -> u32;
+    fn found(&self, span: ChunkSpan) -> u32;
 
     /// Reads chunks that are there.
-    fn load(&mut self, span: Span);
+    fn load(&mut self, span: ChunkSpan);
 
     /// One step of the scheduler: chunks that are there are used, the others stored, as far as `admitted` (all of them
     /// where that is `None`), all of them or none. Whether there was room.
-    fn offer(&mut self, span: Span, admitted: Option<&[Span]>) -> bool;
+    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool;
 
     /// Ends the request.
     fn leave(&mut self);
@@ -37,12 +37,12 @@ pub(super) trait Residents: fmt::Debug {
 
 /// A tree with the path of the request being served.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct ResidentPath {
     pub tree: RunTree,
-    pub nodes: Vec<NodeIndex>,
+    pub nodes: Vec<RunIndex>,
 }
 
-impl Path {
+impl ResidentPath {
     pub fn new(tree: RunTree) -> Self {
         Self { tree, nodes: Vec::new() }
     }
@@ -56,14 +56,17 @@ impl Path {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.nodes.capacity() * size_of::<NodeIndex>()
+        self.tree.memory_bytes() + self.nodes.capacity() * size_of::<RunIndex>()
     }
 }
 
 /// What of runs in ascending order lies in one of these spans; all of it where there are none.
-pub(super) fn clip(runs: Vec<(NodeIndex, u32, u32)>, spans: Option<&[Span]>) -> Vec<(NodeIndex, u32, u32)> {
+pub(super) fn clip(
+    runs: Vec<(RunIndex, u32, u32)>,
+    spans: Option<&[ChunkSpan]>,
+) -> Vec<(RunIndex, u32, u32)> {
     let Some(spans) = spans else { return runs };
-    let of_run = |(node, from, to): &(NodeIndex, u32, u32)| {
+    let of_run = |(node, from, to): &(RunIndex, u32, u32)| {
         let (node, from, to) = (*node, *from, *to);
         let parts = spans.iter().map(move |(start, end)| (node, from.max(*start), to.min(*end)));
         parts.filter(|(_, from, to)| from < to)
@@ -72,6 +75,6 @@ pub(super) fn clip(runs: Vec<(NodeIndex, u32, u32)>, spans: Option<&[Span]>) -> 
 }
 
 /// Chunks in all of these runs.
-pub(super) fn total(runs: &[(NodeIndex, u32, u32)]) -> u64 {
+pub(super) fn total(runs: &[(RunIndex, u32, u32)]) -> u64 {
     runs.iter().map(|(_, from, to)| u64::from(to - from)).sum()
 }

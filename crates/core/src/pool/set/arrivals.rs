@@ -27,7 +27,7 @@ pub struct ArrivalPlace {
 
 /// When a record is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum RecordTurn {
     /// At once: its pool takes records in the order of the log.
     AsItComes,
     /// Once no earlier arrival can follow: it is to be [pushed](ArrivalQueue::push).
@@ -75,26 +75,26 @@ impl ArrivalLimits {
 
 /// A record that waits.
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingRecord<T> {
     place: ArrivalPlace,
     record: T,
 }
 
-impl<T> PartialEq for Waiting<T> {
+impl<T> PartialEq for WaitingRecord<T> {
     fn eq(&self, other: &Self) -> bool {
         self.place == other.place
     }
 }
 
-impl<T> Eq for Waiting<T> {}
+impl<T> Eq for WaitingRecord<T> {}
 
-impl<T> PartialOrd for Waiting<T> {
+impl<T> PartialOrd for WaitingRecord<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Waiting<T> {
+impl<T> Ord for WaitingRecord<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.place.cmp(&other.place)
     }
@@ -110,7 +110,7 @@ struct PoolArrivals<T> {
     has_durations: bool,
     /// The last record that waited and was taken.
     taken: Option<ArrivalPlace>,
-    waiting: BinaryHeap<Reverse<Waiting<T>>>,
+    waiting: BinaryHeap<Reverse<WaitingRecord<T>>>,
     /// How it stands in the queue's sets.
     listed: Option<Listed>,
 }
@@ -211,7 +211,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         place: ArrivalPlace,
         has_duration: bool,
         hold_back_ms: Option<u64>,
-    ) -> Turn {
+    ) -> RecordTurn {
         let index = match self.pools.get(pool) {
             Some(index) => *index,
             None => self.add(pool, place.event_time, self.limits.rules(hold_back_ms)),
@@ -221,11 +221,11 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         self.now = own.clock.observe(place.event_time, &own.rules, self.now);
         own.has_durations |= has_duration && hold_back_ms.is_some();
         let turn = match own.taken {
-            _ if !own.has_durations => Turn::AsItComes,
+            _ if !own.has_durations => RecordTurn::AsItComes,
             Some(taken) if place < taken => {
-                Turn::OutOfOrder { by_ms: taken.event_time.0.abs_diff(place.event_time.0) }
+                RecordTurn::OutOfOrder { by_ms: taken.event_time.0.abs_diff(place.event_time.0) }
             }
-            _ => Turn::Later,
+            _ => RecordTurn::Later,
         };
         self.list(index);
         turn
@@ -236,7 +236,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         let Some(index) = self.current else { return };
         self.records += 1;
         self.bytes += record.memory_bytes();
-        self.arrivals[index].waiting.push(Reverse(Waiting { place, record }));
+        self.arrivals[index].waiting.push(Reverse(WaitingRecord { place, record }));
         self.list(index);
     }
 
@@ -267,7 +267,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
 
     fn pop(&mut self, index: usize, is_early: bool) -> Option<DueRecord<T>> {
         let own = &mut self.arrivals[index];
-        let Reverse(Waiting { place, record }) = own.waiting.pop()?;
+        let Reverse(WaitingRecord { place, record }) = own.waiting.pop()?;
         own.taken = Some(place);
         self.records -= 1;
         self.bytes -= record.memory_bytes();
@@ -386,7 +386,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
             queue.bytes += waiting.iter().map(|(_, record)| record.memory_bytes()).sum::<u64>();
             let own = &mut queue.arrivals[index];
             (own.clock, own.has_durations, own.taken) = (clock, has_durations, taken);
-            let waiting = waiting.into_iter().map(|(place, record)| Reverse(Waiting { place, record }));
+            let waiting = waiting.into_iter().map(|(place, record)| Reverse(WaitingRecord { place, record }));
             own.waiting = waiting.collect();
             queue.list(index);
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether everything the state depends on was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum History {
+pub enum PoolHistory {
     /// It was.
     Whole,
     /// Records are missing; the first one after them has not come yet.
@@ -16,14 +16,14 @@ pub enum History {
     /// Records up to the event time `upto`, the largest of theirs, were seen and not counted; those
     /// before `missing_before` were not seen either, where there is such a time.
     WarmedUp {
-        /// As in [`History::MissingBefore`].
+        /// As in [`PoolHistory::MissingBefore`].
         missing_before: Option<EventTime>,
         /// Largest event time of a record that did not count.
         upto: EventTime,
     },
 }
 
-impl History {
+impl PoolHistory {
     /// The history once another record was seen.
     pub(super) fn after(self, event_time: EventTime, counted: bool) -> Self {
         let seen = if let Self::Missing = self { Self::MissingBefore(event_time) } else { self };

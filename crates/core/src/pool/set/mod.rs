@@ -16,18 +16,19 @@ mod tests;
 mod timeline;
 
 pub use arrivals::{
-    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, RestoredArrivals, Turn,
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, RecordTurn,
+    RestoredArrivals,
 };
 pub use clock::{ClockRules, LogTime, PoolClock};
 pub use configs::PoolConfigs;
 pub use forgotten::Forgotten;
-pub use history::History;
+pub use history::PoolHistory;
 pub use timeline::Timeline;
 
 use crate::engines::bank::Lane;
 use crate::estimate::Estimate;
 use crate::estimate::config::PoolConfig;
-use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool};
+use crate::pool::{Arrival, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, ShownMoment};
 use crate::request::event::RequestEvent;
 use crate::stack::{InOrder, Upcoming};
 use crate::units::{EventTime, Offset};
@@ -127,20 +128,20 @@ pub struct LogState {
     /// set has died, these tell that time goes on.
     strangers: Option<PoolClock>,
     /// What was not seen of pools that are to come.
-    history: History,
+    history: PoolHistory,
     /// Which pools were forgotten.
     forgotten: Forgotten,
 }
 
 impl LogState {
     /// Nothing was seen. `history` says whether the log before it is known to be whole.
-    pub fn new(history: History) -> Self {
+    pub fn new(history: PoolHistory) -> Self {
         Self { now: LogTime::default(), strangers: None, history, forgotten: Forgotten::default() }
     }
 
     /// What was not seen of a new pool of this name.
-    fn history_of(&self, name: &str) -> History {
-        if self.forgotten.may_contain(name) { History::Missing } else { self.history }
+    fn history_of(&self, name: &str) -> PoolHistory {
+        if self.forgotten.may_contain(name) { PoolHistory::Missing } else { self.history }
     }
 
     fn is_sound(&self) -> bool {
@@ -217,7 +218,7 @@ pub struct PoolSet {
 
 impl PoolSet {
     /// A set that has seen nothing. `history` says whether the log before it is known to be whole.
-    pub fn new(config: PoolSetConfig, history: History) -> Self {
+    pub fn new(config: PoolSetConfig, history: PoolHistory) -> Self {
         Self {
             config,
             log: LogState::new(history),
@@ -243,7 +244,7 @@ impl PoolSet {
         if !in_order || pools.len() > config.max_pools {
             return Err(PoolSetRestoreError::Pools);
         }
-        let mut set = Self { log, ..Self::new(config, History::Whole) };
+        let mut set = Self { log, ..Self::new(config, PoolHistory::Whole) };
         let mut timelines = timelines.into_iter();
         for (name, pool) in pools {
             let kind = Arc::clone(set.config.pools.kind_of(&name));
@@ -438,8 +439,8 @@ impl PoolSet {
 
     /// Records are missing from here on back: no pool's history is whole.
     pub fn lose_history(&mut self) {
-        self.log.history = History::Missing;
-        self.timelines.iter_mut().for_each(|line| *line = line.with_history(History::Missing));
+        self.log.history = PoolHistory::Missing;
+        self.timelines.iter_mut().for_each(|line| *line = line.with_history(PoolHistory::Missing));
     }
 
     /// What [`PoolSet::observe`] will ask of the stack for this event, to be looked ahead at; none where that
@@ -515,8 +516,8 @@ impl PoolSet {
         self.pools.iter().map(Pool::memory_bytes).sum::<u64>() + timelines as u64
     }
 
-    fn moment(&self, index: usize, next_offset: Offset) -> Moment {
-        Moment { next_offset, missing: self.timelines[index].history().missing() }
+    fn moment(&self, index: usize, next_offset: Offset) -> ShownMoment {
+        ShownMoment { next_offset, missing: self.timelines[index].history().missing() }
     }
 }
 

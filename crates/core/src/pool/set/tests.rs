@@ -48,7 +48,7 @@ fn closing_idle() -> PoolSetConfig {
 }
 
 fn set_of(config: PoolSetConfig) -> PoolSet {
-    PoolSet::new(config, History::Whole)
+    PoolSet::new(config, PoolHistory::Whole)
 }
 
 fn with_event<R>(draw: &Draw, take: impl FnOnce(&RequestEvent<'_>) -> R) -> R {
@@ -95,7 +95,7 @@ fn by_hand(draws: &[Draw]) -> Vec<Estimate> {
     let mut pools: Vec<Pool> =
         NAMES.iter().map(|name| Pool::new(*name, 7, Arc::new(config())).expect("usable")).collect();
     let mut times: [Vec<i64>; 3] = Default::default();
-    let mut histories = [History::Whole; 3];
+    let mut histories = [PoolHistory::Whole; 3];
     let mut marks = [None::<i64>; 3];
     let mut all = Vec::new();
     for (offset, draw) in draws.iter().enumerate() {
@@ -116,7 +116,7 @@ fn by_hand(draws: &[Draw]) -> Vec<Estimate> {
         let lateness = behind.max().unwrap_or(0).max(5);
         marks[index] = marks[index].max(Some(latest - lateness));
         let watermark = EventTime(marks[index].expect("seen"));
-        let at = Moment { next_offset: Offset(offset as i64 + 1), missing: histories[index].missing() };
+        let at = ShownMoment { next_offset: Offset(offset as i64 + 1), missing: histories[index].missing() };
         if pools[index].next_deadline().is_some_and(|deadline| deadline <= watermark) {
             pools[index].advance_watermark(watermark, at, &mut all);
         }
@@ -388,7 +388,7 @@ fn pools_without_their_clocks_are_refused() {
     };
     let line = set.timelines()[0];
     assert!(image(vec![line]).is_ok());
-    for timelines in [vec![], vec![line, line], vec![Timeline::new(History::Whole)]] {
+    for timelines in [vec![], vec![line, line], vec![Timeline::new(PoolHistory::Whole)]] {
         assert_eq!(image(timelines).err(), Some(PoolSetRestoreError::Clocks));
     }
 }

@@ -1,7 +1,7 @@
 //! What the event times of one pool have said, and what of its log is missing.
 
 use super::clock::{ClockRules, LogTime, PoolClock};
-use super::history::History;
+use super::history::PoolHistory;
 use crate::units::EventTime;
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct Timeline {
     /// From the first accepted record on.
     clock: Option<PoolClock>,
-    history: History,
+    history: PoolHistory,
 }
 
 impl Timeline {
     /// The timeline of a pool that has had no record.
-    pub(super) fn new(history: History) -> Self {
+    pub(super) fn new(history: PoolHistory) -> Self {
         Self { clock: None, history }
     }
 
@@ -50,12 +50,12 @@ impl Timeline {
     }
 
     /// What of the pool's log was not seen, or not counted.
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> PoolHistory {
         self.history
     }
 
     /// The same with records missing from here on back.
-    pub(super) fn with_history(self, history: History) -> Self {
+    pub(super) fn with_history(self, history: PoolHistory) -> Self {
         Self { history, ..self }
     }
 }

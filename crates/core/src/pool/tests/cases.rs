@@ -276,7 +276,7 @@ fn a_recommendation_never_shrinks_on_a_window_that_warms_up() {
         for (offset, time) in [1, 5].map(|ms| 10 * window + ms).into_iter().enumerate() {
             pool.observe(&event(time, ids), at(2 * window + offset as i64, None)).expect("accepted");
         }
-        let moment = Moment {
+        let moment = ShownMoment {
             next_offset: Offset(2 * window + 2),
             missing: MissingRecords {
                 unseen_before: missing_before.map(EventTime),

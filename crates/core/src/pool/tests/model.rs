@@ -8,7 +8,7 @@ use crate::engines::profile::Profile;
 use crate::estimate::{CoverageCapacity, Status};
 use crate::sizing::tiers::{TierConfig, TierEstimate, TrendRules};
 use crate::stack::Order;
-use crate::stack::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
+use crate::stack::naive::{NaivePage, NaiveRequest, NaiveStack, chained_requests};
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
@@ -416,7 +416,7 @@ impl<'a> Model<'a> {
     fn distinct(&self, members: &[&Listed]) -> u64 {
         let pages = members.iter().flat_map(|listed| &listed.found.pages);
         if self.distinct_as_sets {
-            return pages.map(|(page, _)| page).collect::<BTreeSet<&Page>>().len() as u64;
+            return pages.map(|(page, _)| page).collect::<BTreeSet<&NaivePage>>().len() as u64;
         }
         let first = members.iter().map(|listed| listed.arrival).min().unwrap_or(0);
         pages.filter(|(_, toucher)| toucher.is_none_or(|toucher| toucher < first)).count() as u64

@@ -4,7 +4,7 @@ use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::engines::bank::{CacheBank, Lane};
 use crate::engines::config::CacheConfig;
-use crate::engines::hybrid::{HybridCache, Retention};
+use crate::engines::hybrid::{BlockRetention, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
@@ -194,7 +194,7 @@ fn caches_of_other_capacities_are_not_taken_over() {
         assert!(matches!(restored, Err(RestoreError::Inconsistent)), "{engine:?}");
         let mut image = made(&config);
         let rules = EngineRules { lease_ms: 4, chunk_tokens: PAGE_SIZE, ..config.cache.rules.clone() };
-        let rules = EngineRules { retention_interval: Retention::All, ..rules };
+        let rules = EngineRules { retention_interval: BlockRetention::All, ..rules };
         let other = PoolConfig {
             cache: CacheConfig { rules: rules.of_profile(config.cache.profile), ..config.cache.clone() },
             ..config.clone()

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub struct AnswerReuse {
     /// The requests that left pages without ids, from the oldest on that the stack still knows.
-    ends: VecDeque<End>,
+    ends: VecDeque<RequestEnd>,
     brought: PrefixSums,
     /// What the sample has left of the answers' pages, as the engine has it.
     sampled_outputs: u64,
@@ -39,7 +39,7 @@ pub struct AnswerReuse {
 
 /// Where a request ended.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct RequestEnd {
     /// Its number in the pool.
     request: u64,
     /// Its pages with ids.
@@ -131,7 +131,7 @@ impl AnswerReuse {
         if extent.outputs == 0 {
             return;
         }
-        self.ends.push_back(End { request, pages: extent.pages, outputs: extent.outputs });
+        self.ends.push_back(RequestEnd { request, pages: extent.pages, outputs: extent.outputs });
         self.brought.push();
         let most = usize::try_from(bound.0).unwrap_or(usize::MAX);
         if self.ends.len() > most.saturating_mul(2) {

@@ -1,6 +1,6 @@
 //! What a snapshot keeps of the pages that requests generated, in an order that depends on the log alone.
 
-use super::{Answer, End, GeneratedPages, Request, Return};
+use super::{AnswerPages, GeneratedPages, PromptEnd, Request, Return};
 use crate::units::is_countable;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -11,7 +11,7 @@ struct KeptRef<'a> {
     naming: bool,
     limit: u64,
     requests: u64,
-    ends: Vec<(u64, &'a End)>,
+    ends: Vec<(u64, &'a PromptEnd)>,
     returns: Vec<(u64, KeptReturnRef<'a>)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct SavedGenerated {
     naming: bool,
     limit: u64,
     requests: u64,
-    ends: Vec<(u64, End)>,
+    ends: Vec<(u64, PromptEnd)>,
     returns: Vec<(u64, KeptReturn)>,
 }
 
@@ -46,7 +46,7 @@ struct KeptReturn {
 impl Serialize for GeneratedPages {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let returned = |found: &Return| {
-            let Answer { request, from, pages } = found.answer;
+            let AnswerPages { request, from, pages } = found.answer;
             let ids = &self.returned_ids[found.at..found.at + pages as usize];
             KeptReturnRef { request, from, used: found.used, ids }
         };
@@ -70,7 +70,7 @@ impl From<SavedGenerated> for GeneratedPages {
             let at = returned_ids.len();
             returned_ids.extend_from_slice(&ids);
             // A request's pages are counted in 32 bits.
-            (digest, Return { answer: Answer { request, from, pages: ids.len() as u32 }, at, used })
+            (digest, Return { answer: AnswerPages { request, from, pages: ids.len() as u32 }, at, used })
         };
         let returns: HashMap<_, _, _> = returns.into_iter().map(placed).collect();
         Self {
@@ -95,12 +95,12 @@ impl GeneratedPages {
         let mut returns = self.returns.values();
         (self.naming, self.limit) == (fresh.naming, fresh.limit)
             && is_countable(self.requests)
-            && ends.all(|end| is_past(end.used) && end.answers.iter().all(Answer::is_sound))
+            && ends.all(|end| is_past(end.used) && end.answers.iter().all(AnswerPages::is_sound))
             && returns.all(|found| is_past(found.used) && found.answer.is_sound())
     }
 }
 
-impl Answer {
+impl AnswerPages {
     /// Whether it has pages, all of which can be named.
     fn is_sound(&self) -> bool {
         self.pages > 0 && self.from.checked_add(self.pages).is_some() && self.request < 1 << 40

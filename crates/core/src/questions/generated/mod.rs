@@ -43,7 +43,7 @@ pub struct GeneratedPages {
     /// Requests followed so far; also the number the next one gets.
     requests: u64,
     /// Where prompts ended, by the digest of their full pages.
-    ends: HashMap<u64, End, FixedState>,
+    ends: HashMap<u64, PromptEnd, FixedState>,
     /// Pages that prompts brought back, by the digest of the prompt up to the first of them.
     returns: HashMap<u64, Return, FixedState>,
     /// The ids that prompts have for these pages, and some that nobody asks for any more.
@@ -56,18 +56,18 @@ pub struct GeneratedPages {
 
 /// Where the full pages of some prompts end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
+struct PromptEnd {
     /// Pages from the root on that the longest of their answers reaches.
     reach: u32,
     /// The last request that ended here, or whose answer was brought back from here.
     used: u64,
     /// Answers that nobody has brought back, from the oldest on.
-    answers: Vec<Answer>,
+    answers: Vec<AnswerPages>,
 }
 
 /// The pages of an answer that no prompt has brought back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Answer {
+struct AnswerPages {
     /// Number of the request that generated it.
     request: u64,
     /// The first of the pages, counted from the answer's own first one.
@@ -78,7 +78,7 @@ struct Answer {
 /// Pages of an answer under the ids of a prompt.
 #[derive(Debug, Clone, Copy)]
 struct Return {
-    answer: Answer,
+    answer: AnswerPages,
     /// Where in [`GeneratedPages::returned_ids`] the prompt's ids begin.
     at: usize,
     /// The last request that had them.
@@ -187,7 +187,8 @@ impl GeneratedPages {
     pub fn memory_bytes(&self) -> u64 {
         let Request { ids, prefixes, outputs, .. } = &self.request;
         let words = self.returned_ids.capacity() + ids.capacity() + prefixes.capacity() + outputs.capacity();
-        let answers: usize = self.ends.values().map(|end| end.answers.capacity() * size_of::<Answer>()).sum();
+        let answers: usize =
+            self.ends.values().map(|end| end.answers.capacity() * size_of::<AnswerPages>()).sum();
         let tables = self.ends.allocation_size() + self.returns.allocation_size();
         (words * size_of::<u64>() + answers + tables) as u64
     }
@@ -260,15 +261,15 @@ impl GeneratedPages {
         let (reach, pages) = (end.reach, answer.pages.min(room));
         let behind = depth + pages as usize;
         if pages < answer.pages {
-            let left = Answer { from: answer.from + pages, pages: answer.pages - pages, ..answer };
+            let left = AnswerPages { from: answer.from + pages, pages: answer.pages - pages, ..answer };
             self.end_at(self.request.prefixes[behind], reach).answers.push(left);
             self.answers += 1;
         }
-        self.name_pages(event, (depth, behind), Answer { pages, ..answer });
+        self.name_pages(event, (depth, behind), AnswerPages { pages, ..answer });
     }
 
     /// Gives the pages between these depths, which are of an answer, their names, here and in later prompts.
-    fn name_pages(&mut self, event: &RequestEvent<'_>, (from, to): (usize, usize), answer: Answer) {
+    fn name_pages(&mut self, event: &RequestEvent<'_>, (from, to): (usize, usize), answer: AnswerPages) {
         let found = Return { answer, at: self.returned_ids.len(), used: self.requests };
         self.returned_ids.extend(event.page_ids.first(to).from(from).iter());
         self.returned += (to - from) as u64;
@@ -304,7 +305,7 @@ impl GeneratedPages {
         if !naming {
             return;
         }
-        let answer = Answer { request, from: ids.len() as u32, pages: pages - ids.len() as u32 };
+        let answer = AnswerPages { request, from: ids.len() as u32, pages: pages - ids.len() as u32 };
         if answer.pages > 0 {
             end.answers.push(answer);
             self.answers += 1;
@@ -316,7 +317,7 @@ impl GeneratedPages {
     }
 
     /// The end at this place, from which an answer reaches so many pages.
-    fn end_at(&mut self, prefix: u64, reach: u32) -> &mut End {
+    fn end_at(&mut self, prefix: u64, reach: u32) -> &mut PromptEnd {
         let end = self.ends.entry(prefix).or_default();
         (end.reach, end.used) = (end.reach.max(reach), self.requests);
         end
@@ -381,9 +382,9 @@ impl Request {
     }
 }
 
-impl End {
+impl PromptEnd {
     /// Takes the latest answer of at least `wanted` pages, else the longest; the latest where no length is wanted.
-    fn take(&mut self, wanted: Option<u32>) -> Option<Answer> {
+    fn take(&mut self, wanted: Option<u32>) -> Option<AnswerPages> {
         let wanted = wanted.unwrap_or(0);
         let enough = self.answers.iter().rposition(|answer| answer.pages >= wanted);
         let longest = || (0..self.answers.len()).max_by_key(|at| self.answers[*at].pages);
@@ -391,7 +392,7 @@ impl End {
     }
 }
 
-impl Answer {
+impl AnswerPages {
     /// Writes the names of its pages. No two pages of a trillion requests have the same one, and an id that is a hash is
     /// one of them as seldom as it is another page's.
     fn write_names(&self, ids: &mut [u64]) {

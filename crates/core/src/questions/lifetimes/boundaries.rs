@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for Boundaries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::questions::lifetimes::model::{StackModel, profiles, timed_requests};
     use crate::units::PageCount;
     use proptest::prelude::*;
 
@@ -160,7 +160,7 @@ mod tests {
             requests in timed_requests(60), profile in profiles(), bound in 20u64..60,
         ) {
             let capacities = [1, 2, 5, 5, 9, 14, 20];
-            let (mut model, mut holders) = (Model::new(profile, bound), Holders::new(PageCount(bound)));
+            let (mut model, mut holders) = (StackModel::new(profile, bound), Holders::new(PageCount(bound)));
             let mut many = Boundaries::at(&capacities);
             let mut each = capacities.map(Boundary::at);
             for request in &requests {

@@ -4,7 +4,7 @@ use crate::engines::one_pass::{Engine, EngineConfig};
 use crate::engines::profile::Profile;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
-use crate::stack::naive::{Page, chained_requests};
+use crate::stack::naive::{NaivePage, chained_requests};
 use crate::units::pages::PageIds;
 use crate::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ pub(crate) fn timed_requests(most: usize) -> impl Strategy<Value = Vec<TimedRequ
 /// A page as the list has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedPage {
-    pub page: Page,
+    pub page: NaivePage,
     pub touched: i64,
     pub tenant: Option<u8>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct ListedPage {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looked {
     /// Every page the request touches, in prefix order, with the need and the time of its last touch if it was there.
-    pub pages: Vec<(Page, Option<(u64, i64)>)>,
+    pub pages: Vec<(NaivePage, Option<(u64, i64)>)>,
     /// Pages that can be hits.
     pub limit: usize,
     /// Prompt pages.
@@ -69,7 +69,7 @@ impl Looked {
 
 /// The stack as a list, and the engine alongside it.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct StackModel {
     pub profile: Profile,
     engine: Engine,
     /// Most recent first.
@@ -80,7 +80,7 @@ pub(crate) struct Model {
     fresh: u64,
 }
 
-impl Model {
+impl StackModel {
     pub(crate) fn new(profile: Profile, bound: u64) -> Self {
         let config = EngineConfig { profile, max_tracked_pages: PageCount(bound), ..EngineConfig::default() };
         Self {
@@ -114,7 +114,8 @@ impl Model {
     fn touch(&mut self, request: &TimedRequest) -> Looked {
         let now = self.now.map_or(self.clock, |now| now.max(self.clock));
         self.now = Some(now);
-        let mut pages: Vec<Page> = (1..=request.ids.len()).map(|end| request.ids[..end].to_vec()).collect();
+        let mut pages: Vec<NaivePage> =
+            (1..=request.ids.len()).map(|end| request.ids[..end].to_vec()).collect();
         let (prompt, mut limit) = (pages.len(), pages.len());
         let room = u64::from(self.partial);
         if self.profile == Profile::Vllm {
@@ -127,7 +128,7 @@ impl Model {
             }
             self.partial = !stored.is_multiple_of(SIZE);
         }
-        let held = |page: &Page| ListedPage { page: page.clone(), touched: now, tenant: request.tenant };
+        let held = |page: &NaivePage| ListedPage { page: page.clone(), touched: now, tenant: request.tenant };
         let mut looked = Looked { limit, prompt, ..Looked::default() };
         for page in &pages {
             let depth = self.list.iter().position(|held| held.page == *page);

@@ -2,7 +2,7 @@
 
 use crate::engines::one_pass::Engine;
 use crate::questions::generated::GeneratedPages;
-use crate::questions::routing::Arriving;
+use crate::questions::routing::RouterRequest;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::units::PageSize;
@@ -31,7 +31,7 @@ pub struct Accepted<'a> {
 
 impl<'a> Accepted<'a> {
     /// The request as a router sees it.
-    pub fn arriving(&self) -> Arriving<'a> {
-        Arriving { event: self.event, session: self.session }
+    pub fn arriving(&self) -> RouterRequest<'a> {
+        RouterRequest { event: self.event, session: self.session }
     }
 }

@@ -19,14 +19,14 @@ use std::ops::Range;
 /// Follows them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct MeasuredCaches {
-    served: Served,
+    served: ServingCaches,
     answers: Answers,
 }
 
 /// What served requests. The caches cost nothing until a request names its replica, restarts one look at a measured
 /// request's outcome.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Served {
+struct ServingCaches {
     /// The caches that the log names, from the first request on that names one.
     logged: Option<RoutedCaches>,
     /// Of what served requests before the log named any.
@@ -44,7 +44,10 @@ const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
 impl MeasuredCaches {
     /// Caches of replicas that have stacks of their own from the start ([`RoutedCaches::apart`]).
     pub fn apart() -> Self {
-        Self { served: Served { are_apart: true, ..Served::default() }, answers: Answers::default() }
+        Self {
+            served: ServingCaches { are_apart: true, ..ServingCaches::default() },
+            answers: Answers::default(),
+        }
     }
 
     /// Expects of a log, of which no request has come yet, that it does not say what requests found.
@@ -84,7 +87,7 @@ impl MeasuredCaches {
         let of = move |(replica, restarts): (Option<usize>, &Restarts)| {
             restarts.found(each).into_iter().map(move |restart| ReplicaRestart { replica, restart })
         };
-        let Served { alone, restarts, .. } = &self.served;
+        let ServingCaches { alone, restarts, .. } = &self.served;
         let replicas = restarts.iter().enumerate().map(|(replica, restarts)| (Some(replica), restarts));
         std::iter::once((None, alone)).chain(replicas).flat_map(of)
     }
@@ -103,7 +106,7 @@ impl MeasuredCaches {
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
     pub fn resume(&mut self, config: &CacheConfig, page_size: PageSize, pool: &Engine) -> bool {
-        let Self { served: Served { logged, alone, restarts, .. }, answers } = self;
+        let Self { served: ServingCaches { logged, alone, restarts, .. }, answers } = self;
         let answers_fit = answers.resume(&[], page_size, config);
         let engine = answers.engine().unwrap_or(pool);
         logged.iter_mut().all(|caches| caches.resume(LOGGED, config, engine))
@@ -115,7 +118,7 @@ impl MeasuredCaches {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        let Served { logged, alone, restarts, .. } = &self.served;
+        let ServingCaches { logged, alone, restarts, .. } = &self.served;
         let restarts: usize = restarts.iter().map(Restarts::memory_bytes).sum();
         logged.as_ref().map_or(0, RoutedCaches::memory_bytes)
             + (alone.memory_bytes() + restarts) as u64
@@ -123,7 +126,7 @@ impl MeasuredCaches {
     }
 }
 
-impl Served {
+impl ServingCaches {
     /// Follows a request whose generated pages have names, where they get any.
     fn observe(
         &mut self,

@@ -1,7 +1,7 @@
 //! The intervals of a set of requests, by where they begin and end.
 
-use super::intervals::{Intervals, Level, Step, sum_up};
-use super::reading::Reading;
+use super::intervals::{HeldIntervals, IntervalStep, Intervals, sum_up};
+use super::reading::MeasuredReading;
 use crate::request::outcome::{BEYOND, Need};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consensus {
     /// Ascending and distinct.
-    steps: Vec<Step>,
+    steps: Vec<IntervalStep>,
     requests: u64,
     pages: u64,
 }
 
 impl Consensus {
     /// Puts requests in, each with its weight in pages: the larger of what it could reuse and of what hit.
-    pub fn extend(&mut self, readings: &[(Reading, u64)]) {
+    pub fn extend(&mut self, readings: &[(MeasuredReading, u64)]) {
         self.steps = self.steps_with(readings);
         sum_up(&mut self.steps);
         self.requests += readings.len() as u64;
@@ -39,15 +39,15 @@ impl Consensus {
     }
 
     /// What these intervals say together with those of the `latest` readings, each with its weight in pages.
-    pub fn intervals(&self, latest: &[(Reading, u64)]) -> Intervals {
+    pub fn intervals(&self, latest: &[(MeasuredReading, u64)]) -> Intervals {
         let requests = self.requests + latest.len() as u64;
         Intervals::of(self.steps_with(latest), requests, self.pages + pages(latest))
     }
 
     /// Whether this, read back from a snapshot, can be read and added to: no capacity lies in fewer intervals than none.
     pub fn is_sound(&self) -> bool {
-        let mut level: Level = (0, 0);
-        let rises_soundly = |(need, (requests, pages)): &Step| {
+        let mut level: HeldIntervals = (0, 0);
+        let rises_soundly = |(need, (requests, pages)): &IntervalStep| {
             let next = (level.0.checked_add(*requests), level.1.checked_add(*pages));
             let (Some(requests), Some(pages)) = next else { return false };
             level = (requests, pages);
@@ -60,11 +60,11 @@ impl Consensus {
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>()
+        self.steps.capacity() * size_of::<IntervalStep>()
     }
 
     /// Its steps, and after them those of readings, not summed up.
-    fn steps_with(&self, readings: &[(Reading, u64)]) -> Vec<Step> {
+    fn steps_with(&self, readings: &[(MeasuredReading, u64)]) -> Vec<IntervalStep> {
         let mut steps = Vec::with_capacity(self.steps.len() + 2 * readings.len());
         steps.extend(&self.steps);
         for (reading, pages) in readings {
@@ -78,13 +78,13 @@ impl Consensus {
     }
 }
 
-fn pages(readings: &[(Reading, u64)]) -> u64 {
+fn pages(readings: &[(MeasuredReading, u64)]) -> u64 {
     readings.iter().map(|(_, pages)| pages).sum()
 }
 
 /// The interval of a reading, with the first capacity behind it; `None` where it holds no capacity.
-fn interval(reading: Reading) -> Option<(Need, Option<Need>)> {
-    let Reading::Between { at_least, less_than } = reading else { return None };
+fn interval(reading: MeasuredReading) -> Option<(Need, Option<Need>)> {
+    let MeasuredReading::Between { at_least, less_than } = reading else { return None };
     let is_empty = at_least == BEYOND || less_than.is_some_and(|end| end <= at_least);
     (!is_empty).then_some((at_least, less_than))
 }

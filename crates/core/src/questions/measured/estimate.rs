@@ -9,7 +9,7 @@ use super::point_tally::PointTally;
 use super::points::PointCaches;
 use super::restarts::ReplicaRestart;
 use super::tally::MeasuredTally;
-use super::verdict::{Findings, MIN_AGREEMENT, Verdict};
+use super::verdict::{MIN_AGREEMENT, Verdict, VerdictBasis};
 use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
 use crate::sizing::curve::{PromptTokens, prefill_throughput};
@@ -209,7 +209,7 @@ impl MeasuredFigures<'_> {
         let one = agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
         let restarts = one.map(|agreed| restarts(agreed.from)).unwrap_or_default();
         let pages_beyond_log = self.whole(counts.pages_beyond_log);
-        let findings = Findings {
+        let findings = VerdictBasis {
             ledger,
             agreement: effective.map_or(0.0, |effective| effective.agreement),
             agreement_by_pages: effective.map_or(0.0, |effective| effective.agreement_by_pages),

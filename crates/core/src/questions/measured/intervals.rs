@@ -3,10 +3,10 @@
 use crate::request::outcome::{BEYOND, Need};
 
 /// How many intervals begin less how many end at a capacity.
-pub(super) type Step = (Need, Level);
+pub(super) type IntervalStep = (Need, HeldIntervals);
 
 /// Intervals that hold a capacity: requests, and their pages.
-pub(super) type Level = (i64, i64);
+pub(super) type HeldIntervals = (i64, i64);
 
 /// The capacities that lie in the most intervals, in followed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,19 +25,19 @@ pub struct Agreed {
 #[derive(Debug)]
 pub struct Intervals {
     /// Ascending and distinct.
-    steps: Vec<Step>,
+    steps: Vec<IntervalStep>,
     /// The intervals that hold each of these capacities and those up to the next.
-    levels: Vec<Level>,
+    levels: Vec<HeldIntervals>,
     requests: u64,
     pages: u64,
 }
 
 impl Intervals {
     /// Those that begin and end at these capacities, in any order, of so many requests with so many pages.
-    pub(super) fn of(mut steps: Vec<Step>, requests: u64, pages: u64) -> Self {
+    pub(super) fn of(mut steps: Vec<IntervalStep>, requests: u64, pages: u64) -> Self {
         sum_up(&mut steps);
-        let mut level: Level = (0, 0);
-        let rise = |(_, change): &Step| {
+        let mut level: HeldIntervals = (0, 0);
+        let rise = |(_, change): &IntervalStep| {
             level = (level.0 + change.0, level.1 + change.1);
             level
         };
@@ -68,7 +68,7 @@ impl Intervals {
     /// Ranges of capacities that the same intervals hold, ascending, where so many of the intervals have no end: of the
     /// requests that do not tell one, which count as if they agreed with every larger capacity.
     pub fn ranges_without(&self, ends: &[Need]) -> Vec<Agreed> {
-        let mut steps: Vec<Step> = ends.iter().map(|end| (*end, (1, 0))).collect();
+        let mut steps: Vec<IntervalStep> = ends.iter().map(|end| (*end, (1, 0))).collect();
         steps.extend(&self.steps);
         sum_up(&mut steps);
         ranges(&steps)
@@ -83,9 +83,9 @@ impl Intervals {
 }
 
 /// Ranges of capacities that the same intervals hold, ascending; steps are ascending and distinct.
-fn ranges(steps: &[Step]) -> Vec<Agreed> {
+fn ranges(steps: &[IntervalStep]) -> Vec<Agreed> {
     let mut ranges: Vec<Agreed> = Vec::new();
-    let mut level: Level = (0, 0);
+    let mut level: HeldIntervals = (0, 0);
     for (at, change) in steps {
         level = (level.0 + change.0, level.1 + change.1);
         let (requests, pages) = (level.0.unsigned_abs(), level.1.unsigned_abs());
@@ -100,7 +100,7 @@ fn ranges(steps: &[Step]) -> Vec<Agreed> {
 }
 
 /// Makes steps ascending and distinct; those beyond the tracked bound bound nothing.
-pub(super) fn sum_up(steps: &mut Vec<Step>) {
+pub(super) fn sum_up(steps: &mut Vec<IntervalStep>) {
     steps.retain(|(need, _)| *need != BEYOND);
     // Nearly all of them are in order, which this sort makes use of.
     steps.sort_by_key(|(need, _)| *need);

@@ -3,7 +3,7 @@
 //! A window is read at two capacities, once or now and then: a pass over the latest runs costs less than sorting each in
 //! as it comes.
 
-use super::reading::Reading;
+use super::reading::MeasuredReading;
 use super::share::MeasuredShare;
 use crate::request::outcome::Need;
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
@@ -17,7 +17,7 @@ const MOST: usize = 1 << 13;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Latest {
     /// What those tell that can, each with the larger of what it could reuse and of what hit.
-    pub(super) readings: Vec<(Reading, u64)>,
+    pub(super) readings: Vec<(MeasuredReading, u64)>,
     /// The runs of requests of which the log does not say what served them.
     pub(super) alone: Vec<FoundRun>,
     /// Of the others, what one cache finds and what their replicas do.
@@ -64,7 +64,7 @@ impl Latest {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let runs = self.alone.capacity() + self.shared.capacity() + self.routed.capacity();
-        self.readings.capacity() * size_of::<(Reading, u64)>() + runs * size_of::<FoundRun>()
+        self.readings.capacity() * size_of::<(MeasuredReading, u64)>() + runs * size_of::<FoundRun>()
     }
 }
 

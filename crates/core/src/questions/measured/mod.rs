@@ -1,7 +1,7 @@
 //! Measured alongside modelled: what the engine's own count of cached tokens says about its cache.
 //!
 //! A log that says how many prompt tokens came from cache says, request by request, between which two
-//! capacities the cache behaved: [`Reading`]. [`Intervals`] find the capacity that most requests agree
+//! capacities the cache behaved: [`MeasuredReading`]. [`Intervals`] find the capacity that most requests agree
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
@@ -38,8 +38,8 @@ pub use ledger::Ledger;
 pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
-pub use reading::{CachedPages, Explanation, Reading};
+pub use reading::{CachedPages, Explanation, MeasuredReading};
 pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, RequestPosition, Restart, Restarts};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;
-pub use verdict::{Findings, MIN_AGREEMENT, Verdict};
+pub use verdict::{MIN_AGREEMENT, Verdict, VerdictBasis};

@@ -30,12 +30,12 @@ pub struct PointTally {
     /// Requests with something to reuse, or with hits, and their pages.
     told: (u64, u64),
     /// One per capacity.
-    points: Vec<Point>,
+    points: Vec<PointCounts>,
 }
 
 /// The counts of one capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Point {
+struct PointCounts {
     /// Requests that can tell and found exactly this, and their pages.
     agreeing: (u64, u64),
     /// Hits of one cache for all requests.
@@ -70,12 +70,12 @@ impl PointShare {
     }
 
     /// The counts of the request alone, at each capacity.
-    fn points(&self) -> impl Iterator<Item = Point> + '_ {
+    fn points(&self) -> impl Iterator<Item = PointCounts> + '_ {
         let routed = self.routed.as_ref().unwrap_or(&self.shared);
         self.shared.iter().zip(routed).map(|(shared, routed)| {
             let agrees = self.weight > 0 && u64::from(*routed) == self.counts.hits;
             let agreeing = if agrees { (1, self.weight) } else { (0, 0) };
-            Point { agreeing, shared: u64::from(*shared), routed: u64::from(*routed) }
+            PointCounts { agreeing, shared: u64::from(*shared), routed: u64::from(*routed) }
         })
     }
 }
@@ -123,7 +123,7 @@ impl PointTally {
     }
 }
 
-impl Point {
+impl PointCounts {
     fn change(&mut self, own: &Self, by: &impl Fn(&mut u64, u64)) {
         by(&mut self.agreeing.0, own.agreeing.0);
         by(&mut self.agreeing.1, own.agreeing.1);
@@ -156,7 +156,7 @@ impl Counter for PointTally {
     type Share = PointShare;
 
     fn new(capacities: usize) -> Self {
-        Self { points: vec![Point::default(); capacities], ..Self::default() }
+        Self { points: vec![PointCounts::default(); capacities], ..Self::default() }
     }
 
     fn add(&mut self, request: &PointShare) {
@@ -186,10 +186,10 @@ impl Counter for PointTally {
         self.points.len() == capacities
             && self.counts.are_sound()
             && [self.told.0, self.told.1].into_iter().all(is_countable)
-            && self.points.iter().all(Point::is_sound)
+            && self.points.iter().all(PointCounts::is_sound)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.points.capacity() * size_of::<Point>()
+        self.points.capacity() * size_of::<PointCounts>()
     }
 }

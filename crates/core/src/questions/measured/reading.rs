@@ -95,7 +95,7 @@ impl Explanation {
 
 /// What a request tells of the cache that served it. All pages are followed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reading {
+pub enum MeasuredReading {
     /// The cache held at least `at_least` and less than `less_than` pages at that moment.
     Between {
         /// Need of the last page that hit; 0 where none did.
@@ -110,7 +110,7 @@ pub enum Reading {
     },
 }
 
-impl Reading {
+impl MeasuredReading {
     /// Reads `hits` measured pages of a request with this outcome.
     pub fn of(hits: u64, outcome: &Outcome) -> Self {
         let reusable = outcome.reusable_prefix();

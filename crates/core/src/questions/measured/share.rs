@@ -1,7 +1,7 @@
 //! What one measured request adds to windows.
 
 use super::counts::Counts;
-use super::reading::{CachedPages, Explanation, Reading};
+use super::reading::{CachedPages, Explanation, MeasuredReading};
 use crate::questions::counters::Share;
 use crate::request::outcome::Outcome;
 use crate::sizing::exact_curve::FoundRun;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredShare {
     pub(super) counts: Counts,
-    reading: Reading,
+    reading: MeasuredReading,
     /// The larger of what could be reused and of what hit.
     weight: u64,
     /// What one cache shared by all replicas says.
@@ -36,7 +36,7 @@ impl MeasuredShare {
         let served_by = routed.as_ref().unwrap_or(&shared);
         Self {
             counts: Counts::of(cached, &shared, shared.reusable_prefix(), explanation),
-            reading: Reading::of(hits, served_by),
+            reading: MeasuredReading::of(hits, served_by),
             weight: hits.max(served_by.reusable_prefix()),
             shared: runs(&shared),
             routed: routed.as_deref().map(runs),
@@ -44,7 +44,7 @@ impl MeasuredShare {
     }
 
     /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.
-    pub(super) fn reading(&self) -> Option<(Reading, u64)> {
+    pub(super) fn reading(&self) -> Option<(MeasuredReading, u64)> {
         (self.weight > 0).then_some((self.reading, self.weight))
     }
 
@@ -71,8 +71,8 @@ impl Share for MeasuredShare {
     fn is_sound(&self, (): ()) -> bool {
         let mut found = self.shared.iter().chain(self.routed.iter().flatten());
         let beyond = match self.reading {
-            Reading::BeyondLog { pages } => pages,
-            Reading::Between { .. } => 0,
+            MeasuredReading::BeyondLog { pages } => pages,
+            MeasuredReading::Between { .. } => 0,
         };
         self.counts.are_sound()
             && [self.weight, beyond].into_iter().all(is_countable)

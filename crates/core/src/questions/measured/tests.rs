@@ -115,27 +115,27 @@ fn sessions(requests: u64) -> Vec<Vec<u64>> {
 }
 
 /// How many intervals hold `capacity`, and their pages: one after the other.
-fn count_at(readings: &[(Reading, u64)], capacity: u64) -> (u64, u64) {
-    let holds = |reading: &Reading| match reading {
-        Reading::Between { at_least, less_than } => {
+fn count_at(readings: &[(MeasuredReading, u64)], capacity: u64) -> (u64, u64) {
+    let holds = |reading: &MeasuredReading| match reading {
+        MeasuredReading::Between { at_least, less_than } => {
             *at_least <= capacity && less_than.is_none_or(|end| capacity < end)
         }
-        Reading::BeyondLog { .. } => false,
+        MeasuredReading::BeyondLog { .. } => false,
     };
     let held = readings.iter().filter(|(reading, _)| holds(reading));
     held.fold((0, 0), |(count, sum), (_, pages)| (count + 1, sum + pages))
 }
 
-fn readings() -> impl Strategy<Value = Vec<(Reading, u64)>> {
+fn readings() -> impl Strategy<Value = Vec<(MeasuredReading, u64)>> {
     let between = (0u64..40, prop::option::of(0u64..40));
-    let between = between.prop_map(|(at_least, more)| Reading::Between {
+    let between = between.prop_map(|(at_least, more)| MeasuredReading::Between {
         at_least,
         less_than: more.map(|more| at_least + more),
     });
     let reading = prop_oneof![
         8 => between,
-        1 => (1u64..5).prop_map(|pages| Reading::BeyondLog { pages }),
-        1 => Just(Reading::Between { at_least: BEYOND, less_than: None }),
+        1 => (1u64..5).prop_map(|pages| MeasuredReading::BeyondLog { pages }),
+        1 => Just(MeasuredReading::Between { at_least: BEYOND, less_than: None }),
     ];
     prop::collection::vec((reading, 0u64..20), 0..200)
 }
@@ -268,10 +268,16 @@ proptest! {
 fn more_hits_than_the_log_shows_are_no_interval() {
     let run = Run { pages: 2, need: 5, step: 1, last_touched_by: 0 };
     let outcome = Outcome { runs: vec![run], page_accesses: 4, ..Outcome::default() };
-    assert_eq!(Reading::of(3, &outcome), Reading::BeyondLog { pages: 1 });
-    assert_eq!(Reading::of(2, &outcome), Reading::Between { at_least: 6, less_than: None });
-    assert_eq!(Reading::of(1, &outcome), Reading::Between { at_least: 5, less_than: Some(6) });
-    assert_eq!(Reading::of(0, &outcome), Reading::Between { at_least: 0, less_than: Some(5) });
+    assert_eq!(MeasuredReading::of(3, &outcome), MeasuredReading::BeyondLog { pages: 1 });
+    assert_eq!(MeasuredReading::of(2, &outcome), MeasuredReading::Between { at_least: 6, less_than: None });
+    assert_eq!(
+        MeasuredReading::of(1, &outcome),
+        MeasuredReading::Between { at_least: 5, less_than: Some(6) }
+    );
+    assert_eq!(
+        MeasuredReading::of(0, &outcome),
+        MeasuredReading::Between { at_least: 0, less_than: Some(5) }
+    );
 }
 
 #[test]
@@ -313,7 +319,7 @@ fn each_loss_has_its_verdict() {
         routed: Some(routed),
         measured,
     };
-    let findings = |ledger| Findings {
+    let findings = |ledger| VerdictBasis {
         ledger,
         agreement: 1.0,
         agreement_by_pages: 1.0,
@@ -327,11 +333,11 @@ fn each_loss_has_its_verdict() {
     assert_eq!(verdict(ledger(900, 899, 899, 898)), Verdict::Healthy);
     assert_eq!(verdict(ledger(200, 199, 199, 198)), Verdict::Workload);
     assert_eq!(verdict(ledger(900, 700, 690, 720)), Verdict::MoreCaches);
-    let restarted = Findings { restarts: 1, ..findings(ledger(900, 890, 880, 690)) };
+    let restarted = VerdictBasis { restarts: 1, ..findings(ledger(900, 890, 880, 690)) };
     assert_eq!(Verdict::of(&restarted), Verdict::Restarts);
-    let scoped = Findings { pages_beyond_log: 10, ..findings(ledger(900, 890, 880, 890)) };
+    let scoped = VerdictBasis { pages_beyond_log: 10, ..findings(ledger(900, 890, 880, 890)) };
     assert_eq!(Verdict::of(&scoped), Verdict::IdScope);
-    let none = Findings { agreement_by_pages: 0.4, ..findings(ledger(900, 890, 880, 690)) };
+    let none = VerdictBasis { agreement_by_pages: 0.4, ..findings(ledger(900, 890, 880, 690)) };
     assert_eq!(Verdict::of(&none), Verdict::NoCapacity);
 }
 

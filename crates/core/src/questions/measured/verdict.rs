@@ -14,7 +14,7 @@ const LITTLE_REUSE: f64 = 0.5;
 
 /// What a verdict follows from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Findings {
+pub struct VerdictBasis {
     /// The hits, from the best case to what happened.
     pub ledger: Ledger,
     /// Requests that agree on a capacity, as a share of those measured.
@@ -53,7 +53,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict on these findings.
-    pub fn of(findings: &Findings) -> Self {
+    pub fn of(findings: &VerdictBasis) -> Self {
         let ledger = &findings.ledger;
         let beyond = i64::try_from(findings.pages_beyond_log).unwrap_or(i64::MAX);
         if ledger.share(beyond) >= SMALL_LOSS {

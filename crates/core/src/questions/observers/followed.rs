@@ -1,6 +1,6 @@
 //! What is followed for the questions that have a section of their own, and what they answer.
 
-use super::sections::{PoolSections, RestoredSections, Section, UnreadSections};
+use super::sections::{PoolSections, RestoredSections, SnapshotSection, UnreadSections};
 use super::{Observation, ObservationTally};
 use crate::engines::bank::CacheBank;
 use crate::questions::enabled::ObservedPool;
@@ -68,7 +68,7 @@ macro_rules! followed {
 
             /// What a snapshot keeps, without any window's part yet.
             pub(super) fn sections(&self) -> PoolSections<'_> {
-                PoolSections { $($question: self.$question.as_ref().map(|own| Section::of(own.kept())),)+ }
+                PoolSections { $($question: self.$question.as_ref().map(|own| SnapshotSection::of(own.kept())),)+ }
             }
 
             /// Goes on from what a snapshot kept, with what windows take back of it; `None` where that is not what the
@@ -77,7 +77,7 @@ macro_rules! followed {
                 let mut unread = UnreadSections::default();
                 let followed = Self { $($question: match (self.$question, sections.$question) {
                     (None, None) => None,
-                    (Some(fresh), Some(Section { followed, tallies, shares })) => {
+                    (Some(fresh), Some(SnapshotSection { followed, tallies, shares })) => {
                         unread.$question = (tallies.into_iter(), shares.into_iter());
                         Some(Box::new(fresh.resumed(followed)?))
                     }

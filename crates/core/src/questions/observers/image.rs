@@ -4,7 +4,7 @@
 //! time, tenants and tiers lies behind that in turn, and the [sections](super::sections) of single questions behind all else.
 
 use super::followed::FollowedQuestions;
-use super::sections::{PoolSections, RestoredSections, Section, Unread, UnreadSections};
+use super::sections::{PoolSections, RestoredSections, SnapshotSection, Unread, UnreadSections};
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
 use crate::questions::enabled::ObservedPool;
@@ -29,21 +29,21 @@ pub struct ObserversImage<'a> {
 }
 
 /// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
-pub type ReuseImage<'a> = Section<
+pub type ReuseImage<'a> = SnapshotSection<
     &'a ReuseObserver,
-    Parts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>,
-    Parts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>,
+    ReuseParts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>,
+    ReuseParts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>,
 >;
 
 /// The same, read back.
-pub type RestoredReuse = Section<Box<ReuseObserver>, ReuseTally, ReuseShare>;
+pub type RestoredReuse = SnapshotSection<Box<ReuseObserver>, ReuseTally, ReuseShare>;
 
 /// Of retention, of tenants and of runs.
-type Parts<R, T, L> = (Option<R>, Option<T>, Option<L>);
+type ReuseParts<R, T, L> = (Option<R>, Option<T>, Option<L>);
 
-type ReuseTally = Parts<RetentionTally, TenantsTally, RunLog>;
+type ReuseTally = ReuseParts<RetentionTally, TenantsTally, RunLog>;
 
-type ReuseShare = Parts<RetentionShare, TenantShare, RequestRuns>;
+type ReuseShare = ReuseParts<RetentionShare, TenantShare, RequestRuns>;
 
 /// The same as [`ObserversImage`], read back.
 #[derive(Debug, Deserialize)]
@@ -70,7 +70,7 @@ impl<'a> ObserversImage<'a> {
     /// An image without any window's part yet.
     pub fn of(observers: &'a Observers) -> Self {
         let sections = observers.questions.sections();
-        let reuse = observers.reuse.as_deref().map(Section::of);
+        let reuse = observers.reuse.as_deref().map(SnapshotSection::of);
         Self { observers, tallies: Vec::new(), shares: Vec::new(), reuse, sections }
     }
 
@@ -134,7 +134,7 @@ impl RestoredObservers {
         let mut is_sound = self.observers.resume(config, capacities, page_size, engine);
         is_sound = is_sound && is_asked == self.reuse.is_some();
         let mut reuse = Unread::default();
-        if let Some(Section { mut followed, tallies, shares }) = self.reuse {
+        if let Some(SnapshotSection { mut followed, tallies, shares }) = self.reuse {
             is_sound = is_sound && followed.resume(rules, config);
             self.observers.reuse = Some(followed);
             reuse = (tallies.into_iter(), shares.into_iter());
@@ -182,6 +182,6 @@ impl SavedWindows {
     }
 }
 
-fn boxed<R, T, L>((retention, tenants, runs): Parts<R, T, L>) -> Parts<Box<R>, Box<T>, Box<L>> {
+fn boxed<R, T, L>((retention, tenants, runs): ReuseParts<R, T, L>) -> ReuseParts<Box<R>, Box<T>, Box<L>> {
     (retention.map(Box::new), tenants.map(Box::new), runs.map(Box::new))
 }

@@ -23,7 +23,7 @@ pub struct Lifetimes {
 
 /// A request as lifetimes see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct TimedArrival<'a> {
     /// When it came.
     pub event_time: EventTime,
     /// On whose behalf.
@@ -44,7 +44,7 @@ impl Lifetimes {
     }
 
     /// Follows a request; every one of the stack's must come, in order.
-    pub fn observe(&mut self, arrival: &Arrival<'_>, outcome: &Outcome) {
+    pub fn observe(&mut self, arrival: &TimedArrival<'_>, outcome: &Outcome) {
         self.pack_if_crowded();
         let Self { holders, retention, tenants, sights } = self;
         holders.advance(arrival.event_time);

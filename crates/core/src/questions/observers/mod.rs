@@ -17,7 +17,7 @@ mod tests;
 
 pub use followed::QuestionAnswers;
 pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
-pub use lifetimes::{Arrival, Lifetimes};
+pub use lifetimes::{Lifetimes, TimedArrival};
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
 pub use sections::{PoolSections, RestoredSections, SectionsImage, SectionsOfPools};

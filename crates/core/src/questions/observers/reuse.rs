@@ -3,12 +3,12 @@
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
-use super::{Arrival, Lifetimes, Observation, ObservationFigures, ObservationTally};
+use super::{Lifetimes, Observation, ObservationFigures, ObservationTally, TimedArrival};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
-use crate::questions::request_runs::{LoggedRequest, MAX_LOG_RUNS, MAX_WINDOW_RUNS, RequestRuns, RunLog};
+use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, NumberedRequest, RequestRuns, RunLog};
 use crate::questions::retention::{
     MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig, RetentionEstimate,
     RetentionFigures, RetentionShape,
@@ -151,11 +151,11 @@ impl ReuseObserver {
         let Accepted { event, outcome, index, counted, .. } = *request;
         let distinct = self.lifetimes.sights().map(Sights::distinct);
         let tenant = event.labels.get(Label::Tenant).copied();
-        self.lifetimes.observe(&Arrival { event_time: event.event_time, tenant, counted }, outcome);
+        self.lifetimes.observe(&TimedArrival { event_time: event.event_time, tenant, counted }, outcome);
         let at = self.lifetimes.now();
         // A request's pages are counted in 32 bits everywhere.
         let new_pages = outcome.new_pages as u32;
-        let passed = distinct.map(|distinct| LoggedRequest { number: index, at, distinct, new_pages });
+        let passed = distinct.map(|distinct| NumberedRequest { number: index, at, distinct, new_pages });
         if let Some(((log, uncounted), passed)) = self.log.as_mut().zip(passed) {
             log.observe(passed, outcome);
             *uncounted += u32::from(!counted);

@@ -13,7 +13,7 @@ use std::vec::IntoIter;
 
 /// What one question keeps of a pool.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Section<F, T, S> {
+pub struct SnapshotSection<F, T, S> {
     /// What is followed; nothing where the configuration says all of it.
     pub(super) followed: F,
     /// Counts of windows that requests only come into, in order of windows and panes.
@@ -22,7 +22,7 @@ pub struct Section<F, T, S> {
     pub(super) shares: Vec<S>,
 }
 
-impl<F, T, S> Section<F, T, S> {
+impl<F, T, S> SnapshotSection<F, T, S> {
     /// A section without any window's part yet.
     pub(super) fn of(followed: F) -> Self {
         Self { followed, tallies: Vec::new(), shares: Vec::new() }
@@ -33,10 +33,11 @@ impl<F, T, S> Section<F, T, S> {
 pub(super) type Unread<T, S> = (IntoIter<T>, IntoIter<S>);
 
 /// The section of a question.
-type SectionOf<Q> = Section<<Q as Question>::Kept, <Q as Question>::Tally, ShareOf<Q>>;
+type SectionOf<Q> = SnapshotSection<<Q as Question>::Kept, <Q as Question>::Tally, ShareOf<Q>>;
 
 /// The same of a pool that goes on.
-type SectionOfPool<'a, Q> = Section<&'a <Q as Question>::Kept, &'a <Q as Question>::Tally, &'a ShareOf<Q>>;
+type SectionOfPool<'a, Q> =
+    SnapshotSection<&'a <Q as Question>::Kept, &'a <Q as Question>::Tally, &'a ShareOf<Q>>;
 
 /// Declares the sections of all questions that have one.
 macro_rules! sections {

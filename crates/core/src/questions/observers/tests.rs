@@ -13,7 +13,7 @@ use crate::estimate::config::PoolConfig;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::RestoredPool;
 use crate::pool::set::{
-    History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
+    PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
     RestoredPoolSet, Timeline,
 };
 use crate::questions::costs::{PrefillCosts, Prices};
@@ -394,7 +394,7 @@ proptest! {
     fn every_window_says_what_its_requests_say_one_by_one(
         requests in requests(), config in configs(),
     ) {
-        let mut set = PoolSet::new(set_config(&config), History::Whole);
+        let mut set = PoolSet::new(set_config(&config), PoolHistory::Whole);
         let mut model = Model::new(&config);
         let mut windows = 0;
         let mut compare = |model: &Model, estimates: Vec<Estimate>| {
@@ -432,7 +432,7 @@ proptest! {
         requests in requests(), cut in any::<prop::sample::Index>(), config in configs(),
     ) {
         let cut = cut.index(requests.len());
-        let mut set = PoolSet::new(set_config(&config), History::Whole);
+        let mut set = PoolSet::new(set_config(&config), PoolHistory::Whole);
         let mut restored = None;
         let mut pairs = Vec::new();
         replay(&requests, |index, event| {
@@ -460,7 +460,7 @@ proptest! {
 
 /// A set that has seen a few requests, and what a snapshot keeps of it.
 fn kept(config: &PoolConfig) -> Kept {
-    let mut set = PoolSet::new(set_config(config), History::Whole);
+    let mut set = PoolSet::new(set_config(config), PoolHistory::Whole);
     let requests: Vec<Request> = (0..9).map(|turn| (vec![1, 2, turn], 10, Some(60), Some(1))).collect();
     replay(&requests, |index, event| drop(observe(&mut set, index, event)));
     bytes(&set)

@@ -3,17 +3,17 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
-use crate::questions::request_runs::LoggedRequest;
+use crate::questions::lifetimes::model::{Looked, StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::request_runs::NumberedRequest;
 use crate::request::outcome::Outcome;
-use crate::stack::naive::Page;
+use crate::stack::naive::NaivePage;
 use crate::units::EventTime;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 /// MIN with bypass, a page at a time: hits from the request `counted` on.
 fn naive(log: &[Looked], capacity: usize, counted: usize) -> u64 {
-    let mut kept: HashMap<Page, (usize, usize)> = HashMap::new();
+    let mut kept: HashMap<NaivePage, (usize, usize)> = HashMap::new();
     let mut hits = 0;
     for (at, looked) in log.iter().enumerate() {
         let found = looked.pages[..looked.limit].iter().take_while(|(page, _)| kept.contains_key(page));
@@ -40,12 +40,12 @@ fn naive(log: &[Looked], capacity: usize, counted: usize) -> u64 {
 
 /// Adds the next request to a log.
 fn push(log: &mut RunLog, number: usize, outcome: &Outcome) {
-    let request = LoggedRequest { number: number as u64, at: EventTime(0), distinct: 0, new_pages: 0 };
+    let request = NumberedRequest { number: number as u64, at: EventTime(0), distinct: 0, new_pages: 0 };
     log.observe(request, outcome);
 }
 
 fn logged(requests: &[TimedRequest], profile: Profile) -> (ReuseLog, Vec<Looked>) {
-    let (mut model, mut log) = (Model::new(profile, 1 << 20), RunLog::new(usize::MAX));
+    let (mut model, mut log) = (StackModel::new(profile, 1 << 20), RunLog::new(usize::MAX));
     let mut looked = Vec::new();
     for (number, request) in requests.iter().enumerate() {
         let (_, outcome, found) = model.observe(request);

@@ -68,14 +68,14 @@ pub struct RestartHour {
 
 /// What computing costs, as far as that is known.
 #[derive(Debug, Clone, Copy)]
-pub struct Costs {
+pub struct RestartCosts {
     /// Whether it is known how fast prompts are computed.
     pub has_rate: bool,
     /// What is paid.
     pub prices: Prices,
 }
 
-impl Costs {
+impl RestartCosts {
     /// Those of the question what a cache is worth; without it nothing is known.
     pub fn of(worth: Option<&PrefillCosts>) -> Self {
         let prices = worth.map(|worth| worth.prices).unwrap_or_default();
@@ -124,7 +124,7 @@ pub(super) fn estimate(
     figures: &QuestionFigures<'_>,
 ) -> Option<RestartsEstimate> {
     let (first, last) = tally.span()?;
-    let costs = Costs::of(worth);
+    let costs = RestartCosts::of(worth);
     let hour = |place: usize, hour: i64| {
         let Lost { tokens, nanoseconds, warm_minutes } = tally.lost(place, std::iter::once(hour));
         let (hour, nanoseconds) = (hour as u32, nanoseconds as f64);

@@ -13,8 +13,8 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{Costs, RestartHour, RestartsAt, RestartsEstimate, RestartsSize};
-pub use observer::{FoundPages, RestartsObserver};
+pub use estimate::{RestartCosts, RestartHour, RestartsAt, RestartsEstimate, RestartsSize};
+pub use observer::{RestartsObserver, RestartsRequest};
 pub use tally::{Lost, RestartsShape, RestartsShare, RestartsTally};
 
 /// Minutes of an hour.

@@ -1,7 +1,7 @@
 //! What single requests of a pool would lose of their hits by a restart, and what a window of them says.
 
 use super::estimate::{RestartsEstimate, estimate};
-use super::tally::{Loss, RestartsShape, RestartsShare, RestartsTally};
+use super::tally::{LostHits, RestartsShape, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
 use crate::questions::costs::PrefillCosts;
@@ -42,7 +42,7 @@ struct HourStart {
 
 /// A request and what it found in the stack.
 #[derive(Debug, Clone, Copy)]
-pub struct FoundPages<'a> {
+pub struct RestartsRequest<'a> {
     /// When it came, in milliseconds.
     pub arrival_ms: i64,
     /// Its number in its pool: what [`Run::last_touched_by`] refers to.
@@ -55,7 +55,7 @@ pub struct FoundPages<'a> {
     pub outcome: &'a Outcome,
 }
 
-impl<'a> FoundPages<'a> {
+impl<'a> RestartsRequest<'a> {
     /// What a request with this number found.
     pub fn of(event: &RequestEvent<'_>, number: u64, page_size: PageSize, outcome: &'a Outcome) -> Self {
         let of_pages = || outcome.page_accesses * u64::from(page_size.get());
@@ -85,7 +85,7 @@ impl RestartsObserver {
     }
 
     /// What a request adds; one that came before the one before it counts as if it had come with that.
-    pub fn observe(&mut self, request: FoundPages<'_>) -> RestartsShare {
+    pub fn observe(&mut self, request: RestartsRequest<'_>) -> RestartsShare {
         let time_ms = self.latest_ms.map_or(request.arrival_ms, |latest| latest.max(request.arrival_ms));
         self.latest_ms = Some(time_ms);
         let now = time_ms.div_euclid(HOUR_MS);
@@ -117,7 +117,13 @@ impl RestartsObserver {
     }
 
     /// Adds a run with so many pages of the prompt before it, used so many full hours ago.
-    fn add_run(&self, run: &Run, (above, hours): (u64, u8), request: &FoundPages<'_>, lost: &mut Vec<Loss>) {
+    fn add_run(
+        &self,
+        run: &Run,
+        (above, hours): (u64, u8),
+        request: &RestartsRequest<'_>,
+        lost: &mut Vec<LostHits>,
+    ) {
         let token = |page: u64| (page * u64::from(request.page_size.get())).min(request.prompt_tokens);
         let mut hits = 0;
         for place in self.sizes.partition_point(|pages| *pages < run.need)..self.sizes.len() {
@@ -126,7 +132,7 @@ impl RestartsObserver {
                 let (from, end) = (token(above + hits), token(above + more));
                 let nanoseconds =
                     self.worth.as_ref().map_or(0, |worth| nanoseconds(worth.prefill_rate.seconds(from, end)));
-                lost.push(Loss { hours, place: place as u32, tokens: end - from, nanoseconds });
+                lost.push(LostHits { hours, place: place as u32, tokens: end - from, nanoseconds });
                 hits = more;
             }
             if hits == u64::from(run.pages) {
@@ -175,7 +181,7 @@ impl Question for RestartsObserver {
 
     fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {
         let Accepted { event, outcome, page_size, index, .. } = *request;
-        self.observe(FoundPages::of(event, index, page_size, outcome))
+        self.observe(RestartsRequest::of(event, index, page_size, outcome))
     }
 
     fn kept(&self) -> &Self {

@@ -30,12 +30,12 @@ impl RestartsShape {
 pub struct RestartsShare {
     /// When it came, in milliseconds.
     pub(super) time_ms: i64,
-    pub(super) lost: Vec<Loss>,
+    pub(super) lost: Vec<LostHits>,
 }
 
 /// Hits of one request that were used last in one hour, and that one size is the smallest to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Loss {
+pub(super) struct LostHits {
     /// Full hours since that use: 1 to 24, which stands for any more.
     pub(super) hours: u8,
     /// Place of the size.
@@ -54,10 +54,10 @@ impl RestartsShare {
 
 /// What is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Key {
+struct LossKey {
     /// Of the day, or since the times began to count.
     minute: i64,
-    /// As in [`Loss`].
+    /// As in [`LostHits`].
     hours: u8,
     place: u32,
 }
@@ -82,7 +82,7 @@ pub struct RestartsTally {
     is_of_day: bool,
     /// The first and the last arrival, in milliseconds.
     span: Option<(i64, i64)>,
-    counts: BTreeMap<Key, Sum>,
+    counts: BTreeMap<LossKey, Sum>,
 }
 
 /// What restarts lose.
@@ -125,11 +125,11 @@ impl RestartsTally {
     }
 
     /// What is found within a day of a minute, with the minutes since that.
-    fn day_from(&self, start: i64) -> impl Iterator<Item = (i64, &Key, &Sum)> {
+    fn day_from(&self, start: i64) -> impl Iterator<Item = (i64, &LossKey, &Sum)> {
         let first = if self.is_of_day { start.rem_euclid(MINUTES_A_DAY) } else { start };
         let passed = if self.is_of_day { first } else { 0 };
         let upto = first.saturating_add(MINUTES_A_DAY);
-        let at = |minute: i64| Key { minute, hours: 0, place: 0 };
+        let at = |minute: i64| LossKey { minute, hours: 0, place: 0 };
         // Of one day for all, what comes before the minute is of the next day.
         let next = self.counts.range(at(0)..at(passed));
         let since = move |minute: i64| (minute - first).rem_euclid(MINUTES_A_DAY);
@@ -154,7 +154,7 @@ impl Share for RestartsShare {
     type Shape = RestartsShape;
 
     fn is_sound(&self, shape: RestartsShape) -> bool {
-        let is_sound = |loss: &Loss| {
+        let is_sound = |loss: &LostHits| {
             (1..=HOURS_A_DAY).contains(&i64::from(loss.hours))
                 && (loss.place as usize) < shape.sizes
                 && is_countable(loss.tokens)
@@ -163,7 +163,7 @@ impl Share for RestartsShare {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.lost.capacity() * size_of::<Loss>()
+        self.lost.capacity() * size_of::<LostHits>()
     }
 }
 
@@ -178,8 +178,8 @@ impl Counter for RestartsTally {
         self.span = union(self.span, Some((share.time_ms, share.time_ms)));
         let minute = share.time_ms.div_euclid(MINUTE_MS);
         let minute = if self.is_of_day { minute.rem_euclid(MINUTES_A_DAY) } else { minute };
-        for Loss { hours, place, tokens, nanoseconds } in share.lost.iter().copied() {
-            self.counts.entry(Key { minute, hours, place }).or_default().add(tokens, nanoseconds);
+        for LostHits { hours, place, tokens, nanoseconds } in share.lost.iter().copied() {
+            self.counts.entry(LossKey { minute, hours, place }).or_default().add(tokens, nanoseconds);
         }
     }
 
@@ -194,7 +194,7 @@ impl Counter for RestartsTally {
     }
 
     fn is_sound(&self, shape: RestartsShape) -> bool {
-        let is_sound = |(key, sum): (&Key, &Sum)| {
+        let is_sound = |(key, sum): (&LossKey, &Sum)| {
             (!self.is_of_day || (0..MINUTES_A_DAY).contains(&key.minute))
                 && (1..=HOURS_A_DAY).contains(&i64::from(key.hours))
                 && (key.place as usize) < shape.sizes
@@ -208,7 +208,7 @@ impl Counter for RestartsTally {
 
     fn memory_bytes(&self) -> usize {
         // A node of the map has room for a few more.
-        self.counts.len() * 3 / 2 * (size_of::<Key>() + size_of::<Sum>())
+        self.counts.len() * 3 / 2 * (size_of::<LossKey>() + size_of::<Sum>())
     }
 }
 

@@ -79,7 +79,7 @@ fn tally(all: &[Arrived], shape: RestartsShape, parts: usize) -> RestartsTally {
     let mut observer = observer();
     let mut tallies = vec![RestartsTally::new(shape); parts];
     for (number, request) in (0_u64..).zip(all) {
-        let share = observer.observe(FoundPages {
+        let share = observer.observe(RestartsRequest {
             arrival_ms: request.stated_ms,
             number,
             prompt_tokens: 1 << 20,

@@ -6,8 +6,8 @@
 //! line a few runs of pages written together are enough, and whoever takes a whole line takes its runs in one piece.
 
 use super::Ttl;
-use super::lines::{Line, Lines, PageLine};
-use super::sliding::Level;
+use super::lines::{ChainLine, ChainLines, PageLine};
+use super::sliding::PagesOverTime;
 use crate::questions::lifetimes::{HandedPages, Holders, Packed};
 use crate::request::outcome::Outcome;
 use crate::units::EventTime;
@@ -19,35 +19,35 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Fixed {
     /// Of every request in the list.
-    lines: Lines,
-    caches: Vec<Cache>,
+    lines: ChainLines,
+    caches: Vec<FixedCache>,
 }
 
 /// What one of them holds but for whose it is.
 #[derive(Debug)]
-struct Cache {
+struct FixedCache {
     ttl: Ttl,
     /// What has not expired, by when it was written.
     there: VecDeque<PageLine>,
-    level: Level,
+    level: PagesOverTime,
     /// Nothing expires up to this moment, so that until then there is nothing to look for.
     stays_until: EventTime,
 }
 
 /// One of them as a snapshot keeps it.
 #[derive(Serialize, Deserialize)]
-struct SavedCache {
+struct SavedFixedCache {
     ttl: Ttl,
     /// One per request in the list.
     lines: Vec<Vec<PageLine>>,
     there: VecDeque<PageLine>,
-    level: Level,
+    level: PagesOverTime,
 }
 
 impl Fixed {
     pub(super) fn new(ttls: &[Ttl]) -> Self {
-        let cache = |ttl: &Ttl| Cache::of(*ttl, VecDeque::new(), Level::default());
-        Self { lines: Lines::new(ttls.len()), caches: ttls.iter().map(cache).collect() }
+        let cache = |ttl: &Ttl| FixedCache::of(*ttl, VecDeque::new(), PagesOverTime::default());
+        Self { lines: ChainLines::new(ttls.len()), caches: ttls.iter().map(cache).collect() }
     }
 
     /// Drops what expires before `now`.
@@ -64,7 +64,7 @@ impl Fixed {
     }
 
     /// What each holds now.
-    pub(super) fn levels(&self) -> impl Iterator<Item = &Level> {
+    pub(super) fn levels(&self) -> impl Iterator<Item = &PagesOverTime> {
         self.caches.iter().map(|cache| &cache.level)
     }
 
@@ -90,7 +90,7 @@ impl Fixed {
 
 impl Serialize for Fixed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let saved = self.caches.iter().enumerate().map(|(at, cache)| SavedCache {
+        let saved = self.caches.iter().enumerate().map(|(at, cache)| SavedFixedCache {
             ttl: cache.ttl,
             lines: self.lines.all_runs(at).collect(),
             there: cache.there.clone(),
@@ -102,26 +102,26 @@ impl Serialize for Fixed {
 
 impl<'de> Deserialize<'de> for Fixed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = Vec::<SavedCache>::deserialize(deserializer)?;
-        let mut lines = Lines::new(saved.len());
+        let saved = Vec::<SavedFixedCache>::deserialize(deserializer)?;
+        let mut lines = ChainLines::new(saved.len());
         let requests = saved.first().map_or(0, |cache| cache.lines.len());
         if saved.iter().any(|cache| cache.lines.len() != requests) {
             return Err(D::Error::custom("times to live that follow different lists"));
         }
         for request in 0..requests {
             for cache in &saved {
-                let mut line = Line::default();
+                let mut line = ChainLine::default();
                 cache.lines[request].iter().for_each(|run| lines.append(&mut line, *run));
                 lines.push(line);
             }
         }
-        let cache = |SavedCache { ttl, there, level, .. }| Cache::of(ttl, there, level);
+        let cache = |SavedFixedCache { ttl, there, level, .. }| FixedCache::of(ttl, there, level);
         Ok(Self { lines, caches: saved.into_iter().map(cache).collect() })
     }
 }
 
-impl Cache {
-    fn of(ttl: Ttl, there: VecDeque<PageLine>, level: Level) -> Self {
+impl FixedCache {
+    fn of(ttl: Ttl, there: VecDeque<PageLine>, level: PagesOverTime) -> Self {
         Self { ttl, there, level, stays_until: EventTime(i64::MIN) }
     }
 
@@ -149,11 +149,11 @@ impl Cache {
     }
 
     /// Follows a request that has taken its pages over. Returns the leading pages that were there.
-    fn follow(&mut self, lines: &mut Lines, at: usize, holders: &Holders, outcome: &Outcome) -> u64 {
+    fn follow(&mut self, lines: &mut ChainLines, at: usize, holders: &Holders, outcome: &Outcome) -> u64 {
         let now = holders.now();
-        let line = Line::default();
+        let line = ChainLine::default();
         let mut arriving =
-            Arriving { lines, ttl: self.ttl, line, hits: 0, is_broken: false, written: 0, now };
+            MovingRequest { lines, ttl: self.ttl, line, hits: 0, is_broken: false, written: 0, now };
         for taken in holders.taken() {
             arriving.is_broken |= !taken.can_hit;
             match taken.from {
@@ -179,11 +179,11 @@ impl Cache {
 }
 
 /// A request while its pages move.
-struct Arriving<'a> {
-    lines: &'a mut Lines,
+struct MovingRequest<'a> {
+    lines: &'a mut ChainLines,
     ttl: Ttl,
     now: EventTime,
-    line: Line,
+    line: ChainLine,
     /// Leading pages that were there.
     hits: u64,
     /// A page was not there, or cannot be a hit.
@@ -191,7 +191,7 @@ struct Arriving<'a> {
     written: u32,
 }
 
-impl Arriving<'_> {
+impl MovingRequest<'_> {
     /// Moves the shallowest pages of a line to the request that arrives.
     #[inline(always)]
     fn take(&mut self, index: usize, taken: &HandedPages) {

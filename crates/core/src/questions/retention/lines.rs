@@ -22,7 +22,7 @@ pub(super) struct PageLine {
 
 /// A run and the one below it.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct RunLink {
     at: EventTime,
     pages: u32,
     next: u32,
@@ -30,14 +30,14 @@ struct Link {
 
 /// One request's chain with one time to live.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
+pub(super) struct ChainLine {
     first: u32,
     last: u32,
     /// No run of it was written before.
     oldest: EventTime,
 }
 
-impl Default for Line {
+impl Default for ChainLine {
     fn default() -> Self {
         Self { first: NONE, last: NONE, oldest: EventTime(i64::MAX) }
     }
@@ -45,15 +45,15 @@ impl Default for Line {
 
 /// Every request's, in the order of the list.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct ChainLines {
     /// Times to live, each with a line a request.
     ttls: usize,
-    lines: Vec<Line>,
-    links: Vec<Link>,
+    lines: Vec<ChainLine>,
+    links: Vec<RunLink>,
     free: Vec<u32>,
 }
 
-impl Lines {
+impl ChainLines {
     /// Nobody's yet, with so many times to live.
     pub(super) fn new(ttls: usize) -> Self {
         Self { ttls, lines: Vec::new(), links: Vec::new(), free: Vec::new() }
@@ -65,7 +65,7 @@ impl Lines {
     }
 
     /// Adds the line of a request that came: one time to live after the other.
-    pub(super) fn push(&mut self, line: Line) {
+    pub(super) fn push(&mut self, line: ChainLine) {
         self.lines.push(line);
     }
 
@@ -99,12 +99,12 @@ impl Lines {
 
     /// Adds a run below a line.
     #[inline(always)]
-    pub(super) fn append(&mut self, line: &mut Line, run: PageLine) {
+    pub(super) fn append(&mut self, line: &mut ChainLine, run: PageLine) {
         line.oldest = line.oldest.min(run.at);
         if self.join(line, run) {
             return;
         }
-        let link = Link { at: run.at, pages: run.pages, next: NONE };
+        let link = RunLink { at: run.at, pages: run.pages, next: NONE };
         let place = match self.free.pop() {
             Some(place) => {
                 self.links[place as usize] = link;
@@ -121,10 +121,10 @@ impl Lines {
 
     /// Adds all that is left of a line below another.
     #[inline(always)]
-    pub(super) fn append_rest(&mut self, index: usize, line: &mut Line) {
+    pub(super) fn append_rest(&mut self, index: usize, line: &mut ChainLine) {
         let rest = std::mem::take(&mut self.lines[index]);
         line.oldest = line.oldest.min(rest.oldest);
-        let Link { at, pages, next } = self.links[rest.first as usize];
+        let RunLink { at, pages, next } = self.links[rest.first as usize];
         if !self.join(line, PageLine { at, pages }) {
             return self.chain(line, rest.first, rest.last);
         }
@@ -136,7 +136,7 @@ impl Lines {
 
     /// Adds a run to the last one of a line, if both were written together.
     #[inline(always)]
-    fn join(&mut self, line: &Line, run: PageLine) -> bool {
+    fn join(&mut self, line: &ChainLine, run: PageLine) -> bool {
         let last = (line.first != NONE).then(|| &mut self.links[line.last as usize]);
         match last.filter(|last| last.at == run.at) {
             Some(last) => {
@@ -148,7 +148,7 @@ impl Lines {
     }
 
     #[inline(always)]
-    fn chain(&mut self, line: &mut Line, first: u32, last: u32) {
+    fn chain(&mut self, line: &mut ChainLine, first: u32, last: u32) {
         if line.first == NONE {
             line.first = first;
         } else {
@@ -181,16 +181,16 @@ impl Lines {
         lines.map(|line| self.runs(*line).collect())
     }
 
-    fn runs(&self, line: Line) -> impl Iterator<Item = PageLine> + '_ {
+    fn runs(&self, line: ChainLine) -> impl Iterator<Item = PageLine> + '_ {
         let link = |at: u32| (at != NONE).then(|| self.links[at as usize]);
         std::iter::successors(link(line.first), move |before| link(before.next))
-            .map(|Link { at, pages, .. }| PageLine { at, pages })
+            .map(|RunLink { at, pages, .. }| PageLine { at, pages })
     }
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<Line>()
-            + self.links.capacity() * size_of::<Link>()
+        self.lines.capacity() * size_of::<ChainLine>()
+            + self.links.capacity() * size_of::<RunLink>()
             + self.free.capacity() * size_of::<u32>()
     }
 }

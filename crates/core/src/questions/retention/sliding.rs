@@ -15,7 +15,7 @@ pub(super) struct Sliding {
     ttl: Ttl,
     /// No request before this one in the list holds pages here.
     first: usize,
-    pub(super) level: Level,
+    pub(super) level: PagesOverTime,
     /// Nothing of the list expires up to this moment, so that until then there is nothing to look for.
     #[serde(skip, default = "unknown")]
     stays_until: EventTime,
@@ -30,7 +30,7 @@ fn unknown() -> EventTime {
 
 /// A number of pages over time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Level {
+pub(super) struct PagesOverTime {
     /// Pages now.
     pub(super) pages: u64,
     /// Page-milliseconds so far.
@@ -38,7 +38,7 @@ pub(super) struct Level {
     since: Option<EventTime>,
 }
 
-impl Level {
+impl PagesOverTime {
     /// Lets time pass, pages staying as they are.
     #[inline]
     pub(super) fn last_until(&mut self, time: EventTime) {
@@ -55,7 +55,13 @@ impl Level {
 
 impl Sliding {
     pub(super) fn new(ttl: Ttl) -> Self {
-        Self { ttl, first: 0, level: Level::default(), stays_until: unknown(), is_beyond_bound: false }
+        Self {
+            ttl,
+            first: 0,
+            level: PagesOverTime::default(),
+            stays_until: unknown(),
+            is_beyond_bound: false,
+        }
     }
 
     /// Drops what expires before `now`.

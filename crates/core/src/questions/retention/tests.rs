@@ -3,11 +3,11 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{Looked, Model, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::{Arrival, Lifetimes};
+use crate::questions::lifetimes::model::{Looked, StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::observers::{Lifetimes, TimedArrival};
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::figures::EvictionAge;
-use crate::stack::naive::Page;
+use crate::stack::naive::NaivePage;
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn config() -> RetentionConfig {
 /// Pages with the time from which on each is kept, and what they add up to over time.
 #[derive(Debug, Default)]
 struct Kept {
-    since: HashMap<Page, i64>,
+    since: HashMap<NaivePage, i64>,
     peak: u64,
     integral: u64,
 }
@@ -52,7 +52,7 @@ impl Kept {
 struct Both {
     capacity: usize,
     ttl: i64,
-    list: Vec<(Page, i64)>,
+    list: Vec<(NaivePage, i64)>,
     hits: u64,
 }
 
@@ -76,7 +76,7 @@ impl Both {
         self.hits += hits;
     }
 
-    fn touch(&mut self, page: &Page, now: i64) {
+    fn touch(&mut self, page: &NaivePage, now: i64) {
         self.list.retain(|(held, _)| held != page);
         self.list.insert(0, (page.clone(), now));
     }
@@ -120,7 +120,14 @@ impl Naive {
     }
 
     /// Takes in a request that only fills the caches unless it counts.
-    fn add(&mut self, model: &Model, looked: &Looked, room: usize, counted: bool, config: &RetentionConfig) {
+    fn add(
+        &mut self,
+        model: &StackModel,
+        looked: &Looked,
+        room: usize,
+        counted: bool,
+        config: &RetentionConfig,
+    ) {
         let now = model.now.expect("a request");
         let last = self.span.map_or(now, |(_, last)| last);
         let reusable = looked.reusable();
@@ -138,7 +145,7 @@ impl Naive {
             }
             let (kept, hits) = &mut self.fixed[at];
             kept.pass(ttl, last, now);
-            let there = |page: &Page| kept.since.get(page).is_some_and(|since| now - since <= ttl);
+            let there = |page: &NaivePage| kept.since.get(page).is_some_and(|since| now - since <= ttl);
             let looked_up = looked.pages[..looked.limit].iter();
             let found = looked_up.take_while(|(page, _)| there(page)).count();
             *hits += found as u64;
@@ -192,14 +199,14 @@ fn check(
 ) -> Result<(), TestCaseError> {
     let mut config = config();
     config.capacities.retain(|capacity| *capacity <= bound);
-    let (mut model, mut naive) = (Model::new(profile, bound), Naive::new(&config));
+    let (mut model, mut naive) = (StackModel::new(profile, bound), Naive::new(&config));
     let mut lifetimes = Lifetimes::new(PageCount(bound), Some(Retention::new(config.clone())), None);
     let mut tally = RetentionTally::new(config.shape());
     let mut counted = 0;
     for (number, request) in requests.iter().enumerate() {
         let room = usize::from(model.partial);
         let (time, outcome, looked) = model.observe(request);
-        lifetimes.observe(&Arrival { event_time: time, tenant: None, counted: true }, &outcome);
+        lifetimes.observe(&TimedArrival { event_time: time, tenant: None, counted: true }, &outcome);
         // The first counted request is where the time begins that is averaged over.
         let counts = number >= warm_up;
         if counted == 0 && counts && number > 0 {

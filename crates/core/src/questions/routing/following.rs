@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// A request as it reaches a replica of a pool.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Served<'a> {
+pub(super) struct ReplicaRequest<'a> {
     pub(super) event: &'a RequestEvent<'a>,
     pub(super) page_size: PageSize,
     /// The pool's engine, which has just accepted it.
@@ -77,7 +77,7 @@ impl FollowingCaches {
     pub(super) fn observe(
         &mut self,
         replica: usize,
-        request: &Served<'_>,
+        request: &ReplicaRequest<'_>,
     ) -> Result<&Outcome, EngineRefusal> {
         match self {
             Self::Along { engines, outcome } => {
@@ -92,7 +92,7 @@ impl FollowingCaches {
     }
 
     /// Leading pages of the request that this replica would find at so many followed pages; nothing is touched.
-    pub(super) fn hits_at(&mut self, replica: usize, request: &Served<'_>, pages: Need) -> u64 {
+    pub(super) fn hits_at(&mut self, replica: usize, request: &ReplicaRequest<'_>, pages: Need) -> u64 {
         match self {
             Self::Along { engines, outcome } => {
                 let Some(engine) = engines.get_mut(replica) else { return 0 };

@@ -21,7 +21,7 @@ mod tests;
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
 pub use routed::Routed;
-pub use router::{Arriving, Router, TooManyReplicas};
+pub use router::{Router, RouterRequest, TooManyReplicas};
 pub use run::{RoutedCaches, RoutingError};
 pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PrefixRouter {
     rules: PrefixRules,
-    tree: Tree,
+    tree: PrefixTree,
     /// Pages sent beyond what the tree knew there, of late.
     loads: Loads,
     /// The request's prefix hashes; kept for their memory.
@@ -25,7 +25,7 @@ pub(super) struct PrefixRouter {
 
 /// Prefixes and the replicas they were sent to, in two generations: the older one is forgotten at once.
 #[derive(Debug, Serialize, Deserialize)]
-struct Tree {
+struct PrefixTree {
     #[serde(with = "in_order")]
     young: HashMap<u64, u64>,
     #[serde(with = "in_order")]
@@ -33,7 +33,7 @@ struct Tree {
     half: usize,
 }
 
-impl Tree {
+impl PrefixTree {
     fn replicas(&self, key: u64) -> u64 {
         self.young.get(&key).copied().unwrap_or(0) | self.old.get(&key).copied().unwrap_or(0)
     }
@@ -50,14 +50,14 @@ impl Tree {
 impl PrefixRouter {
     pub(super) fn new(replicas: usize, rules: PrefixRules) -> Self {
         let half = (rules.tree_pages as usize / 2).max(1);
-        let tree = Tree { young: HashMap::new(), old: HashMap::new(), half };
+        let tree = PrefixTree { young: HashMap::new(), old: HashMap::new(), half };
         let replicas = replicas.clamp(1, MAX_PREFIX_REPLICAS);
         Self { rules, tree, loads: Loads::new(replicas), keys: Vec::new() }
     }
 
     /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
     pub(super) fn is_sound(&self, fresh: &Self) -> bool {
-        let Tree { young, old, half } = &self.tree;
+        let PrefixTree { young, old, half } = &self.tree;
         (self.rules, *half) == (fresh.rules, fresh.tree.half)
             && young.len().max(old.len()) <= *half
             && self.loads.is_sound(fresh.loads.len())

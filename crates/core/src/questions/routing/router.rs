@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A request as a router sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Arriving<'a> {
+pub struct RouterRequest<'a> {
     /// The request.
     pub event: &'a RequestEvent<'a>,
     /// The session it belongs to, where the trace says.
@@ -31,11 +31,11 @@ pub struct TooManyReplicas;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Router {
     spec: RouterSpec,
-    state: State,
+    state: RouterState,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum State {
+enum RouterState {
     Logged(ReplicaNames),
     RoundRobin { next: usize },
     Hash(HashBy),
@@ -95,12 +95,12 @@ impl Router {
     /// A router that has seen nothing.
     pub fn new(spec: RouterSpec) -> Self {
         let state = match spec.kind {
-            RouterKind::Logged => State::Logged(ReplicaNames::default()),
-            RouterKind::RoundRobin => State::RoundRobin { next: 0 },
-            RouterKind::Hash(by) => State::Hash(by),
-            RouterKind::LeastInFlight => State::LeastInFlight(LeastInFlight::new(spec.replicas)),
-            RouterKind::Prefix(rules) => State::Prefix(PrefixRouter::new(spec.replicas, rules)),
-            RouterKind::Precise(_) => State::Precise(PreciseRouter::new(spec.replicas)),
+            RouterKind::Logged => RouterState::Logged(ReplicaNames::default()),
+            RouterKind::RoundRobin => RouterState::RoundRobin { next: 0 },
+            RouterKind::Hash(by) => RouterState::Hash(by),
+            RouterKind::LeastInFlight => RouterState::LeastInFlight(LeastInFlight::new(spec.replicas)),
+            RouterKind::Prefix(rules) => RouterState::Prefix(PrefixRouter::new(spec.replicas, rules)),
+            RouterKind::Precise(_) => RouterState::Precise(PreciseRouter::new(spec.replicas)),
         };
         Self { spec, state }
     }
@@ -110,26 +110,26 @@ impl Router {
     ///
     /// # Errors
     /// [`TooManyReplicas`] where the log names them.
-    pub fn route(&mut self, request: &Arriving<'_>) -> Result<usize, TooManyReplicas> {
+    pub fn route(&mut self, request: &RouterRequest<'_>) -> Result<usize, TooManyReplicas> {
         let replicas = self.spec.replicas.max(1);
         match &mut self.state {
-            State::Logged(names) => names.index(request.event.labels.get(Label::Replica).copied()),
-            State::RoundRobin { next } => {
+            RouterState::Logged(names) => names.index(request.event.labels.get(Label::Replica).copied()),
+            RouterState::RoundRobin { next } => {
                 let replica = *next;
                 *next = (replica + 1) % replicas;
                 Ok(replica)
             }
-            State::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
-            State::LeastInFlight(router) => Ok(router.route(request.event)),
-            State::Prefix(router) => Ok(router.route(request.event)),
-            State::Precise(_) => Ok(0),
+            RouterState::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
+            RouterState::LeastInFlight(router) => Ok(router.route(request.event)),
+            RouterState::Prefix(router) => Ok(router.route(request.event)),
+            RouterState::Precise(_) => Ok(0),
         }
     }
 
     /// The router that asks the caches, and its rules, where this is one.
     pub(super) fn precise(&mut self) -> Option<(PreciseRules, &mut PreciseRouter)> {
         match (self.spec.kind, &mut self.state) {
-            (RouterKind::Precise(rules), State::Precise(router)) => Some((rules, router)),
+            (RouterKind::Precise(rules), RouterState::Precise(router)) => Some((rules, router)),
             _ => None,
         }
     }
@@ -137,7 +137,7 @@ impl Router {
     /// The only total capacity that is reported, known once a request has been routed; `None` where every capacity is reported.
     pub(super) fn only_total(&self) -> Option<Option<PageCount>> {
         match &self.state {
-            State::Precise(router) => Some(router.total()),
+            RouterState::Precise(router) => Some(router.total()),
             _ => None,
         }
     }
@@ -146,14 +146,14 @@ impl Router {
     pub fn is_sound(&self, fresh: &Self) -> bool {
         let replicas = self.spec.replicas.max(1);
         let state = match (&self.state, &fresh.state) {
-            (State::Logged(names), State::Logged(_)) => {
+            (RouterState::Logged(names), RouterState::Logged(_)) => {
                 names.names.len() <= MAX_REPLICAS && names.are_distinct()
             }
-            (State::RoundRobin { next }, State::RoundRobin { .. }) => *next < replicas,
-            (State::Hash(by), State::Hash(asked)) => by == asked,
-            (State::LeastInFlight(router), State::LeastInFlight(_)) => router.is_sound(replicas),
-            (State::Prefix(router), State::Prefix(fresh)) => router.is_sound(fresh),
-            (State::Precise(router), State::Precise(fresh)) => router.is_sound(fresh),
+            (RouterState::RoundRobin { next }, RouterState::RoundRobin { .. }) => *next < replicas,
+            (RouterState::Hash(by), RouterState::Hash(asked)) => by == asked,
+            (RouterState::LeastInFlight(router), RouterState::LeastInFlight(_)) => router.is_sound(replicas),
+            (RouterState::Prefix(router), RouterState::Prefix(fresh)) => router.is_sound(fresh),
+            (RouterState::Precise(router), RouterState::Precise(fresh)) => router.is_sound(fresh),
             _ => false,
         };
         self.spec == fresh.spec && state
@@ -162,7 +162,7 @@ impl Router {
     /// Bytes of memory held, nearly, where it remembers much.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.state {
-            State::Prefix(router) => router.memory_bytes(),
+            RouterState::Prefix(router) => router.memory_bytes(),
             _ => 0,
         }
     }
@@ -175,7 +175,7 @@ impl Router {
     /// Replicas it spreads requests over; those that the log named so far.
     pub fn replicas(&self) -> usize {
         match &self.state {
-            State::Logged(names) => names.names.len(),
+            RouterState::Logged(names) => names.names.len(),
             _ => self.spec.replicas,
         }
     }
@@ -183,14 +183,14 @@ impl Router {
     /// The name of a replica, where the log names them.
     pub fn name(&self, replica: usize) -> Option<&str> {
         match &self.state {
-            State::Logged(names) => names.names.get(replica)?.as_deref(),
+            RouterState::Logged(names) => names.names.get(replica)?.as_deref(),
             _ => None,
         }
     }
 }
 
 /// What a hash router hashes of a request.
-fn hash(by: HashBy, request: &Arriving<'_>) -> u64 {
+fn hash(by: HashBy, request: &RouterRequest<'_>) -> u64 {
     let (session, tenant) = (request.session, request.event.labels.get(Label::Tenant).copied());
     let name = match by {
         HashBy::Auto => session.or(tenant),

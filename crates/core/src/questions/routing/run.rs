@@ -1,9 +1,9 @@
 //! A router under way: where requests went, and what they found there.
 
 use super::MAX_REPLICAS;
-use super::following::{FollowingCaches, Served};
+use super::following::{FollowingCaches, ReplicaRequest};
 use super::routed::Routed;
-use super::router::{Arriving, Router, TooManyReplicas};
+use super::router::{Router, RouterRequest, TooManyReplicas};
 use super::spec::RouterSpec;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineRefusal};
@@ -48,13 +48,13 @@ impl RoutedCaches {
     /// [`RoutingError`].
     pub fn observe(
         &mut self,
-        request: &Arriving<'_>,
+        request: &RouterRequest<'_>,
         page_size: PageSize,
         config: &CacheConfig,
         pool: &Engine,
     ) -> Result<Routed<'_>, RoutingError> {
         self.caches.prepare(pool, config);
-        let served = Served { event: request.event, page_size, pool };
+        let served = ReplicaRequest { event: request.event, page_size, pool };
         let Some((rules, router)) = self.router.precise() else {
             let replica = self.router.route(request)?;
             let number = self.caches.requests(replica);

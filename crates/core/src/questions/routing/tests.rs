@@ -29,7 +29,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 }
 
 /// Calls `each` with every request as a router sees it.
-fn replay(requests: &[Request], mut each: impl FnMut(usize, &Arriving<'_>)) {
+fn replay(requests: &[Request], mut each: impl FnMut(usize, &RouterRequest<'_>)) {
     let names = ["a", "b", "c", "d", "e", "f"];
     let mut now = 0;
     for (index, (ids, session, gap, duration)) in requests.iter().enumerate() {
@@ -45,7 +45,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &Arriving<'_>)) {
                 .collect(),
             ..RequestEvent::default()
         };
-        each(index, &Arriving { event: &event, session: Some(names[usize::from(*session)]) });
+        each(index, &RouterRequest { event: &event, session: Some(names[usize::from(*session)]) });
     }
 }
 
@@ -57,7 +57,7 @@ impl Accepting {
         Self(Engine::new(config.cache.engine()))
     }
 
-    fn accept(&mut self, request: &Arriving<'_>) -> &Engine {
+    fn accept(&mut self, request: &RouterRequest<'_>) -> &Engine {
         self.0.observe(request.event, page_size(), &mut Outcome::default()).expect("chained");
         &self.0
     }
@@ -76,7 +76,7 @@ impl Run {
 
     fn observe(
         &mut self,
-        request: &Arriving<'_>,
+        request: &RouterRequest<'_>,
         config: &PoolConfig,
         pool: &Engine,
         counted: bool,
@@ -291,7 +291,7 @@ fn the_replicas_that_a_log_names_are_bounded() {
             labels: Labels::from_iter([(Label::Replica, name.as_str())]),
             ..RequestEvent::default()
         };
-        let routed = router.route(&Arriving { event: &event, session: None });
+        let routed = router.route(&RouterRequest { event: &event, session: None });
         assert_eq!(routed.ok(), (number < MAX_REPLICAS).then_some(number));
     }
     assert_eq!(router.name(3), Some("replica-3"));
@@ -306,7 +306,7 @@ fn a_hash_is_that_of_the_session_else_the_tenant_else_the_first_page() {
             page_ids: PageIds::from_slice(ids),
             ..RequestEvent::default()
         };
-        router.route(&Arriving { event: &event, session }).expect("few replicas")
+        router.route(&RouterRequest { event: &event, session }).expect("few replicas")
     };
     let session = route(Some("s"), Some("t"), &[1]);
     assert_eq!(session, (xxhash_rust::xxh3::xxh3_64(b"s") % 1000) as usize);

@@ -5,8 +5,8 @@ use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
 use crate::estimate::config::PoolConfig;
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{Model, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::{Arrival, Lifetimes};
+use crate::questions::lifetimes::model::{StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::observers::{Lifetimes, TimedArrival};
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::request::outcome::Outcome;
@@ -69,7 +69,7 @@ fn rules(config: &PoolConfig) -> TenantsConfig {
 }
 
 /// What lies in each capacity from one moment to the next.
-fn hold(naive: &mut BTreeMap<Name, Counts>, model: &Model, ms: i64) {
+fn hold(naive: &mut BTreeMap<Name, Counts>, model: &StackModel, ms: i64) {
     for (at, capacity) in CAPACITIES.iter().enumerate() {
         for held in model.list.iter().take(*capacity as usize) {
             naive.entry(name(held.tenant)).or_default().held[at] += ms as u128;
@@ -82,7 +82,7 @@ fn follow(
     config: &PoolConfig,
     warm_up: usize,
 ) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
-    let mut model = Model::new(config.cache.profile, 1 << 20);
+    let mut model = StackModel::new(config.cache.profile, 1 << 20);
     let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(config))));
     let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
     let mut tally = TenantsTally::new(rules(config).shape());
@@ -99,7 +99,7 @@ fn follow(
         model.list = after;
         let counted = number >= warm_up;
         let tenant = name(request.tenant);
-        lifetimes.observe(&Arrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
+        lifetimes.observe(&TimedArrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
         count(&mut lifetimes, &mut tally);
         if !counted {
             continue;
@@ -193,7 +193,7 @@ proptest! {
         let config = config(profile);
         let quota: Quota = "tenant-1=0.5,tenant-2=0.2".parse().expect("a split");
         let mut run = QuotaRun::new(quota, &config.cache);
-        let mut models: Vec<Model> = (0..3).map(|_| Model::new(profile, 1 << 20)).collect();
+        let mut models: Vec<StackModel> = (0..3).map(|_| StackModel::new(profile, 1 << 20)).collect();
         let mut hits = [0; 6];
         for request in &requests {
             let part = match request.tenant { Some(1) => 0, Some(2) => 1, _ => 2 };
@@ -226,7 +226,7 @@ fn tenants_beyond_the_limit_are_accounted_together() {
     let mut tally = TenantsTally::new(rules(&config).shape());
     for number in 0..MAX_TENANTS + 9 {
         let name = format!("t{number}");
-        let arrival = Arrival {
+        let arrival = TimedArrival {
             event_time: crate::units::EventTime(number as i64),
             tenant: Some(&name),
             counted: true,

@@ -6,7 +6,7 @@
 //!
 //! Where tiers end is known once a log or a window has ended, so its runs are kept ([`RunLog`]).
 
-use crate::questions::request_runs::{LoggedRequest, LoggedRun, RunLog};
+use crate::questions::request_runs::{LoggedRun, NumberedRequest, RunLog};
 use crate::sizing::tiers::Inclusion;
 use crate::units::EventTime;
 use crate::units::ratio::Ratio;
@@ -146,7 +146,7 @@ struct Passing {
 }
 
 impl Passing {
-    fn of(request: &LoggedRequest, runs: &[LoggedRun], tier: TierSpan) -> Self {
+    fn of(request: &NumberedRequest, runs: &[LoggedRun], tier: TierSpan) -> Self {
         let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
         let can_hit = runs.iter().filter(|run| run.can_hit);
         let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
@@ -173,10 +173,10 @@ mod tests {
     use super::*;
     use crate::engines::profile::Profile;
     use crate::questions::counters::Counter;
-    use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::questions::lifetimes::model::{StackModel, profiles, timed_requests};
     use crate::questions::traffic::Sights;
     use crate::request::outcome::Outcome;
-    use crate::stack::naive::Page;
+    use crate::stack::naive::NaivePage;
     use proptest::prelude::*;
 
     /// The runs of a whole log, and which pages were seen again, by the number of each request.
@@ -196,7 +196,7 @@ mod tests {
             self.now = self.now.max(event_time);
             let (number, distinct) = (self.sights.requests() as u64, self.sights.distinct());
             let new_pages = outcome.new_pages as u32;
-            self.log.observe(LoggedRequest { number, at: self.now, distinct, new_pages }, outcome);
+            self.log.observe(NumberedRequest { number, at: self.now, distinct, new_pages }, outcome);
             for run in outcome.runs.iter().chain(&outcome.unlooked) {
                 self.sights.take(Some(run.last_touched_by as usize), run.pages);
             }
@@ -207,14 +207,14 @@ mod tests {
     /// Two caches, one page at a time: what one drops goes to the other.
     #[derive(Default)]
     struct Two {
-        upper: Vec<Page>,
-        lower: Vec<Page>,
+        upper: Vec<NaivePage>,
+        lower: Vec<NaivePage>,
         read: u64,
         written: u64,
     }
 
     impl Two {
-        fn enter(&mut self, page: &Page) {
+        fn enter(&mut self, page: &NaivePage) {
             if self.lower.contains(page) {
                 self.lower.retain(|held| held != page);
                 self.read += 1;
@@ -232,7 +232,7 @@ mod tests {
             self.lower.truncate(own);
         }
 
-        fn access(&mut self, pages: &[Page], root_first: bool, above: usize, own: usize) {
+        fn access(&mut self, pages: &[NaivePage], root_first: bool, above: usize, own: usize) {
             if root_first {
                 for page in pages {
                     self.enter(page);
@@ -254,11 +254,11 @@ mod tests {
             requests in timed_requests(50), root_first in any::<bool>(), above in 1u64..20, own in 1u64..20,
         ) {
             let profile = if root_first { Profile::Paper } else { Profile::LeafFirst };
-            let (mut model, mut log, mut two) = (Model::new(profile, 1 << 20), TrafficLog::new(), Two::default());
+            let (mut model, mut log, mut two) = (StackModel::new(profile, 1 << 20), TrafficLog::new(), Two::default());
             for request in &requests {
                 let (time, outcome, looked) = model.observe(request);
                 log.observe(time, &outcome);
-                let pages: Vec<Page> = looked.pages.iter().map(|(page, _)| page.clone()).collect();
+                let pages: Vec<NaivePage> = looked.pages.iter().map(|(page, _)| page.clone()).collect();
                 two.access(&pages, root_first, above as usize, own as usize);
             }
             let traffic = Traffic::of(&log.log, TierSpan { above, own, inclusion: Inclusion::Exclusive }, 0);
@@ -270,10 +270,10 @@ mod tests {
             requests in timed_requests(50), profile in profiles(), above in 1u64..20, own in 1u64..30,
             inclusive in any::<bool>(), counted in 0usize..8,
         ) {
-            let (mut model, mut log) = (Model::new(profile, 1 << 20), TrafficLog::new());
+            let (mut model, mut log) = (StackModel::new(profile, 1 << 20), TrafficLog::new());
             let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
             let reach = if inclusive { above.max(own) } else { above + own };
-            let mut touches: std::collections::HashMap<Page, u64> = std::collections::HashMap::new();
+            let mut touches: std::collections::HashMap<NaivePage, u64> = std::collections::HashMap::new();
             let (mut reads, mut exclusive, mut inclusive, mut times) = (vec![], vec![], vec![], vec![]);
             for (number, request) in requests.iter().enumerate() {
                 let before = above.min(model.list.len() as u64);

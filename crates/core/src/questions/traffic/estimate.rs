@@ -49,16 +49,16 @@ pub struct TierTraffic {
     /// How often it is written full in a day.
     pub drive_writes_per_day: Option<f64>,
     /// Pages that a request reads, at the median and for 99 of 100.
-    pub load_pages: Load,
+    pub load_pages: LoadSizes,
     /// The same in bytes.
-    pub load_bytes: Option<Load>,
+    pub load_bytes: Option<LoadSizes>,
     /// The busiest spans.
     pub peaks: Vec<PeakTraffic>,
 }
 
 /// What requests read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct LoadSizes {
     /// The median.
     pub p50: u64,
     /// 99 of 100 read no more.
@@ -145,7 +145,7 @@ impl TrafficFigures<'_> {
         let load =
             |thousandths| traffic.load(Ratio::per_mille(thousandths)).map_or(0, |pages| self.whole(pages));
         let (p50, p99) = (load(500), load(990));
-        let load_bytes = self.bytes(p50).zip(self.bytes(p99)).map(|(p50, p99)| Load { p50, p99 });
+        let load_bytes = self.bytes(p50).zip(self.bytes(p99)).map(|(p50, p99)| LoadSizes { p50, p99 });
         let (read_pages, written_pages) = (self.whole(traffic.read_pages), self.whole(traffic.written_pages));
         let days = traffic.span_ms as f64 / DAY_MS;
         TierTraffic {
@@ -159,7 +159,7 @@ impl TrafficFigures<'_> {
             written_otherwise_pages: self.whole(traffic.written_otherwise),
             drive_writes_per_day: (pages > 0 && days > 0.0)
                 .then(|| written_pages as f64 / pages as f64 / days),
-            load_pages: Load { p50, p99 },
+            load_pages: LoadSizes { p50, p99 },
             load_bytes,
             peaks: traffic.peaks.iter().map(|peak| self.peak(peak)).collect(),
         }

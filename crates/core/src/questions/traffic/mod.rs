@@ -5,5 +5,5 @@ mod estimate;
 mod sights;
 
 pub use counts::{Peak, TierSpan, Traffic};
-pub use estimate::{Load, PeakTraffic, TierTraffic, TrafficEstimate, TrafficFigures};
+pub use estimate::{LoadSizes, PeakTraffic, TierTraffic, TrafficEstimate, TrafficFigures};
 pub use sights::Sights;

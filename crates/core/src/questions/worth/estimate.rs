@@ -142,7 +142,7 @@ impl WorthBasis<'_> {
         let mut without_cache = *columns.get(WITHOUT_CACHE)?;
         without_cache.memory_a_day = self.prices.gib_hour.map(|_| 0.0);
         let mut capacities: Vec<WorthAt> = columns.iter().skip(2 + own).copied().collect();
-        let steps = Steps { sizes: &capacities.clone() };
+        let steps = SizeSteps { sizes: &capacities.clone() };
         capacities.iter_mut().for_each(|point| steps.fill(point));
         steps.fill(&mut without_cache);
         let mut provisioned = capacities
@@ -215,12 +215,12 @@ fn days(tally: &WorthTally) -> f64 {
 }
 
 /// What the steps between sizes earn.
-struct Steps<'a> {
+struct SizeSteps<'a> {
     /// Ascending.
     sizes: &'a [WorthAt],
 }
 
-impl Steps<'_> {
+impl SizeSteps<'_> {
     /// Fills in the steps to and from a size, which need not be one of these.
     fn fill(&self, point: &mut WorthAt) {
         let smaller = self.sizes.partition_point(|size| size.pages < point.pages);

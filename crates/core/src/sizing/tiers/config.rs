@@ -1,6 +1,6 @@
 //! Tiers as operators declare them, and the rules of trends.
 
-use super::plan::{Inclusion, TierSpec, Unit};
+use super::plan::{CapacityUnit, Inclusion, TierSpec};
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
@@ -26,8 +26,8 @@ impl TierConfig {
     /// The tier where a page takes so many bytes; `None` where the unit is in bytes and they are unknown.
     pub fn spec(&self, page_bytes: Option<PageBytes>) -> Option<TierSpec> {
         let unit = match self.unit.size {
-            CapacitySize::Pages(pages) => Unit::new(pages.0, 1),
-            CapacitySize::Bytes(bytes) => Unit::new(bytes.0, page_bytes?.0),
+            CapacitySize::Pages(pages) => CapacityUnit::new(pages.0, 1),
+            CapacitySize::Bytes(bytes) => CapacityUnit::new(bytes.0, page_bytes?.0),
         };
         Some(TierSpec {
             name: self.name.clone(),

@@ -85,7 +85,7 @@ impl Settled {
 
 /// What is known after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct ConvergenceVerdict {
     /// Whether it has settled.
     pub status: Settled,
     /// Mean growth per step, as a share of the oldest requirement looked at; negative if it shrinks.
@@ -105,7 +105,7 @@ impl Convergence {
 
     /// Takes a step's requirement (`None` beyond the bound) and says where things stand.
     /// A window that is warming up under-counts, so it changes nothing.
-    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> Verdict {
+    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> ConvergenceVerdict {
         if !warm_up {
             self.last.push(required, self.steps as usize);
         }
@@ -124,15 +124,15 @@ impl Convergence {
     }
 
     /// Where things stand.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ConvergenceVerdict {
         let steps = self.last.0.len() as u32;
         let Some(known) = self.last.known().filter(|known| known.len() == self.steps as usize) else {
-            return Verdict { status: Settled::NotConverged, growth_per_window: None, steps };
+            return ConvergenceVerdict { status: Settled::NotConverged, growth_per_window: None, steps };
         };
         let smallest = known.iter().copied().min().unwrap_or(0);
         let largest = known.iter().copied().max().unwrap_or(0);
         let settled = largest - smallest <= self.tolerance.share_of(smallest);
-        Verdict {
+        ConvergenceVerdict {
             status: if settled { Settled::Converged } else { Settled::NotConverged },
             growth_per_window: growth(known),
             steps,

@@ -23,12 +23,12 @@ pub struct Hysteresis {
     hold: u32,
     current: Option<PageCount>,
     /// The steps in a row whose requirement lies on one side of the current one.
-    row: Option<Row>,
+    row: Option<StepStreak>,
 }
 
 /// Steps in a row that ask for the same direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Row {
+struct StepStreak {
     larger: bool,
     steps: u32,
     /// The largest of their requirements.
@@ -90,8 +90,8 @@ impl Hysteresis {
             return self.take(required);
         }
         let row = match self.row.filter(|row| row.larger == larger) {
-            Some(row) => Row { steps: row.steps + 1, largest: row.largest.max(required), larger },
-            None => Row { steps: 1, largest: required, larger },
+            Some(row) => StepStreak { steps: row.steps + 1, largest: row.largest.max(required), larger },
+            None => StepStreak { steps: 1, largest: required, larger },
         };
         if row.steps >= self.hold { self.take(row.largest) } else { self.row = Some(row) }
     }

@@ -30,12 +30,12 @@ pub enum Inclusion {
 
 /// The size capacity is bought in, measured in bytes or in pages, and a page in the same measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Unit {
+pub struct CapacityUnit {
     size: u64,
     page: u64,
 }
 
-impl Unit {
+impl CapacityUnit {
     /// A unit of `size` where a page takes `page` of the same measure; `None` if either is zero.
     pub fn new(size: u64, page: u64) -> Option<Self> {
         (size > 0 && page > 0).then_some(Self { size, page })
@@ -64,7 +64,7 @@ pub struct TierSpec {
     /// How it relates to the tiers above; means nothing for the first.
     pub inclusion: Inclusion,
     /// What its capacity is bought in.
-    pub unit: Unit,
+    pub unit: CapacityUnit,
     /// Price of a unit, in whatever currency.
     pub unit_price: Option<f64>,
 }

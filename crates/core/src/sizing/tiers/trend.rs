@@ -1,7 +1,7 @@
 //! What a pool remembers of one kind of window, from one step to the next.
 
 use super::config::TrendRules;
-use super::convergence::{Convergence, Verdict};
+use super::convergence::{Convergence, ConvergenceVerdict};
 use super::hysteresis::{Hysteresis, SteadyCapacity};
 use super::steps::{Evidence, Steps};
 use crate::units::PageCount;
@@ -41,9 +41,9 @@ pub struct Requirements {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Standing {
     /// Whether each requirement has converged.
-    pub covering: Vec<Verdict>,
+    pub covering: Vec<ConvergenceVerdict>,
     /// The same tier by tier, with what is recommended.
-    pub tiers: Vec<(Verdict, SteadyCapacity)>,
+    pub tiers: Vec<(ConvergenceVerdict, SteadyCapacity)>,
     /// Room to leave for the pages that requests in flight pin.
     pub pinned: SteadyCapacity,
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The first pages of a segment, as far as a request's path goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct PathReach {
     pub(super) pages: u32,
     /// The request's number.
     pub(super) number: u64,
@@ -12,7 +12,7 @@ pub(super) struct Reach {
 
 /// Pages of a segment that one request was the last to touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Touch {
+pub(super) struct SegmentTouch {
     pub(super) begin: u32,
     pub(super) end: u32,
     pub(super) number: u64,
@@ -25,7 +25,7 @@ pub(super) struct Holds {
     live: Vec<(u32, u32)>,
     /// Who touched the held pages last, the deepest first: each goes less far than the one before and came later. One that
     /// has ended stays as long as others hold what it touched.
-    touched: VecDeque<Reach>,
+    touched: VecDeque<PathReach>,
 }
 
 impl Holds {
@@ -35,7 +35,7 @@ impl Holds {
     }
 
     /// Adds the latest request.
-    pub(super) fn hold(&mut self, reach: Reach) {
+    pub(super) fn hold(&mut self, reach: PathReach) {
         self.count(reach.pages);
         while self.touched.back().is_some_and(|earlier| earlier.pages <= reach.pages) {
             self.touched.pop_back();
@@ -52,7 +52,7 @@ impl Holds {
     }
 
     /// Takes out a request that went so far. What nobody holds then is appended to `released`, the deepest first.
-    pub(super) fn end(&mut self, pages: u32, mut released: impl FnMut(Touch)) {
+    pub(super) fn end(&mut self, pages: u32, mut released: impl FnMut(SegmentTouch)) {
         let Ok(at) = self.live.binary_search_by_key(&pages, |(pages, _)| *pages) else { return };
         self.live[at].1 -= 1;
         if self.live[at].1 > 0 {
@@ -63,7 +63,7 @@ impl Holds {
         while let Some(deepest) = self.touched.front().copied().filter(|deepest| deepest.pages > held) {
             let above = self.touched.get(1).map_or(0, |next| next.pages);
             let begin = above.max(held);
-            released(Touch { begin, end: deepest.pages, number: deepest.number });
+            released(SegmentTouch { begin, end: deepest.pages, number: deepest.number });
             match above < held {
                 true => self.touched[0].pages = held,
                 false => drop(self.touched.pop_front()),
@@ -72,22 +72,22 @@ impl Holds {
     }
 
     /// Who touched the first `pages` held pages last, the shallowest first.
-    pub(super) fn touches(&self, pages: u32) -> impl Iterator<Item = Touch> + '_ {
+    pub(super) fn touches(&self, pages: u32) -> impl Iterator<Item = SegmentTouch> + '_ {
         let mut begin = 0;
         self.touched.iter().rev().map_while(move |reach| {
-            let touch = Touch { begin, end: reach.pages.min(pages), number: reach.number };
+            let touch = SegmentTouch { begin, end: reach.pages.min(pages), number: reach.number };
             begin = touch.end;
             (touch.begin < touch.end).then_some(touch)
         })
     }
 
     /// Who touched the pages last, the deepest first.
-    pub(super) fn touched(&self) -> impl Iterator<Item = Reach> + '_ {
+    pub(super) fn touched(&self) -> impl Iterator<Item = PathReach> + '_ {
         self.touched.iter().copied()
     }
 
     /// Adds one who touched pages later and went less far, as read from a snapshot; whether that is so.
-    pub(super) fn push_touched(&mut self, reach: Reach) -> bool {
+    pub(super) fn push_touched(&mut self, reach: PathReach) -> bool {
         let fits =
             self.touched.back().is_none_or(|last| last.pages > reach.pages && last.number < reach.number);
         self.touched.push_back(reach);
@@ -106,7 +106,7 @@ impl Holds {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.live.capacity() * size_of::<(u32, u32)>() + self.touched.capacity() * size_of::<Reach>()
+        self.live.capacity() * size_of::<(u32, u32)>() + self.touched.capacity() * size_of::<PathReach>()
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
                     }
                     prop_assert_eq!(released, expected);
                 } else {
-                    holds.hold(Reach { pages, number });
+                    holds.hold(PathReach { pages, number });
                     live.push(pages);
                     model.holders[..pages as usize].iter_mut().for_each(|holders| *holders += 1);
                     model.last[..pages as usize].fill(Some(number));

@@ -33,7 +33,7 @@ use crate::units::EventTime;
 use crate::units::pages::Scope;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use holds::{Holds, Reach, Touch};
+use holds::{Holds, PathReach, SegmentTouch};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -48,7 +48,7 @@ pub const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// The next thing that happens to a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
+struct NextFlightEvent {
     time: EventTime,
     phase: Phase,
     /// Makes the order that of arrivals where the rest is equal.
@@ -58,7 +58,7 @@ struct Next {
 
 /// A request in flight.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
+struct FlightRequest {
     number: u64,
     scope: Scope,
     /// Where its pages with ids end.
@@ -72,11 +72,11 @@ struct InFlight {
     unshared_outputs: u32,
 }
 
-impl InFlight {
+impl FlightRequest {
     /// The next page it takes, or its end.
-    fn next(&self, at: u32) -> Reverse<Next> {
+    fn next(&self, at: u32) -> Reverse<NextFlightEvent> {
         let (time, phase) = self.stay.next();
-        Reverse(Next { time, phase, number: self.number, at })
+        Reverse(NextFlightEvent { time, phase, number: self.number, at })
     }
 }
 
@@ -106,12 +106,12 @@ pub(super) fn scope_of(segment: SegmentId, tree: &Tree, slots: &Slots, flight: O
 
 /// Pages of a segment that a request released.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct ReleasedPart {
     segment: SegmentId,
-    touch: Touch,
+    touch: SegmentTouch,
 }
 
-impl Part {
+impl ReleasedPart {
     fn pages(&self) -> u64 {
         u64::from(self.touch.end - self.touch.begin)
     }
@@ -123,10 +123,10 @@ pub(super) struct Flight {
     /// The latest moment that came.
     now: Option<EventTime>,
     heights: Heights,
-    requests: Vec<Option<InFlight>>,
+    requests: Vec<Option<FlightRequest>>,
     free: Vec<u32>,
     /// One entry per request, but for the one that is alone.
-    by_time: BinaryHeap<Reverse<Next>>,
+    by_time: BinaryHeap<Reverse<NextFlightEvent>>,
     /// The only request in flight, as long as no other arrived since.
     alone: Option<u32>,
     /// Whether the last request that ended was alone from its arrival to its end.
@@ -143,7 +143,7 @@ pub(super) struct Flight {
     /// What others held when the last request arrived.
     others: Others,
     /// What a request releases; kept for its memory.
-    released: Vec<Part>,
+    released: Vec<ReleasedPart>,
 }
 
 impl Flight {
@@ -180,11 +180,11 @@ impl Flight {
     /// Pages that requests in flight leave behind when they end.
     pub(super) fn stored_pages(&self) -> u64 {
         let outputs =
-            |request: &InFlight| u64::from(request.new_outputs) + u64::from(request.unshared_outputs);
+            |request: &FlightRequest| u64::from(request.new_outputs) + u64::from(request.unshared_outputs);
         self.named + self.in_flight().map(outputs).sum::<u64>()
     }
 
-    fn in_flight(&self) -> impl Iterator<Item = &InFlight> {
+    fn in_flight(&self) -> impl Iterator<Item = &FlightRequest> {
         self.requests.iter().flatten()
     }
 
@@ -196,8 +196,8 @@ impl Flight {
     pub(super) fn memory_bytes(&self) -> usize {
         let holds = self.held.values().map(|held| &held.holds).chain(&self.spare);
         self.heights.memory_bytes()
-            + self.requests.capacity() * size_of::<Option<InFlight>>()
-            + self.by_time.capacity() * size_of::<Reverse<Next>>()
+            + self.requests.capacity() * size_of::<Option<FlightRequest>>()
+            + self.by_time.capacity() * size_of::<Reverse<NextFlightEvent>>()
             + self.held.capacity() * size_of::<(SegmentId, HeldSegment)>()
             + holds.map(Holds::memory_bytes).sum::<usize>()
     }
@@ -210,9 +210,9 @@ impl Flight {
     }
 
     /// Ends a request's hold of a segment; `parts` receives what nobody holds then, the deepest first.
-    fn end_hold(&mut self, place: Place, parts: &mut Vec<Part>) {
+    fn end_hold(&mut self, place: Place, parts: &mut Vec<ReleasedPart>) {
         let Some(HeldSegment { holds, .. }) = self.held.get_mut(&place.segment) else { return };
-        holds.end(place.pages, |touch| parts.push(Part { segment: place.segment, touch }));
+        holds.end(place.pages, |touch| parts.push(ReleasedPart { segment: place.segment, touch }));
         if holds.held() == 0
             && let Some(HeldSegment { mut holds, .. }) = self.held.remove(&place.segment)
         {
@@ -222,7 +222,7 @@ impl Flight {
     }
 
     /// Files a request that arrived; returns its place.
-    fn file(&mut self, request: InFlight) -> u32 {
+    fn file(&mut self, request: FlightRequest) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() as u32 - 1
@@ -385,7 +385,7 @@ impl Stack {
         for place in &self.path {
             let touches =
                 flight.held.get(&place.segment).map(|held| held.holds.touches(place.pages.min(left)));
-            for Touch { begin, end, number } in touches.into_iter().flatten() {
+            for SegmentTouch { begin, end, number } in touches.into_iter().flatten() {
                 let run = Run { pages: end - begin, need, step: 0, last_touched_by: number };
                 let hits = run.pages.min(can_hit);
                 Run { pages: hits, ..run }.push_upto(bound, &mut outcome.runs);
@@ -420,7 +420,7 @@ impl Stack {
         flight.named += new_prompt as u64;
         flight.heights.add_to_all(new_prompt as i64);
         for place in &self.path {
-            let reach = Reach { pages: place.pages, number };
+            let reach = PathReach { pages: place.pages, number };
             flight.holds_of(place.segment, access.scope).hold(reach);
         }
         // Output pages that were known already are held from the start.
@@ -434,7 +434,7 @@ impl Stack {
             flight.overrun_until = flight.overrun_until.max(end);
             self.end(flight, first);
         }
-        let at = flight.file(InFlight {
+        let at = flight.file(FlightRequest {
             number,
             scope: access.scope,
             tail: self.path.last().copied().unwrap_or(super::TOP),
@@ -487,7 +487,7 @@ impl Stack {
             flight.end_hold(place, &mut parts);
             place = self.tree.place(place.segment);
         }
-        let named: u64 = parts.iter().map(Part::pages).sum();
+        let named: u64 = parts.iter().map(ReleasedPart::pages).sum();
         // Its new output pages are the last ones of its path, and were counted without their ids.
         flight.named = flight.named + u64::from(request.new_outputs) - named;
         flight.unnamed -= request.unnamed;
@@ -506,7 +506,13 @@ impl Stack {
 
     /// Gives what a request releases its slots: one, or several where others touched the pages further up later and ended
     /// before. The oldest has this `height`.
-    fn release(&mut self, flight: &mut Flight, request: &InFlight, parts: &[Part], mut height: Height) {
+    fn release(
+        &mut self,
+        flight: &mut Flight,
+        request: &FlightRequest,
+        parts: &[ReleasedPart],
+        mut height: Height,
+    ) {
         let (mut makes_room, mut unshared) = (false, request.unshared_outputs);
         let mut push = |stack: &mut Self, weight: u32, tail: SegmentId, number: u64| {
             flight.heights.push(height);

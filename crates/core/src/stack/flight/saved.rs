@@ -1,7 +1,7 @@
 //! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
 //! and the stack's own arrays.
 
-use super::{Flight, Growth, InFlight, MAX_IN_FLIGHT, Reach, Stay};
+use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT, PathReach, Stay};
 use crate::stack::heights::{Height, Heights};
 use crate::stack::ids::{Place, ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
@@ -59,7 +59,7 @@ pub(in crate::stack) struct FlightImage {
 pub(in crate::stack) struct FlightRef<'a>(pub(in crate::stack) &'a Flight);
 
 #[derive(Serialize)]
-struct Written<'a, F> {
+struct WrittenFlight<'a, F> {
     now: Option<EventTime>,
     was_alone: bool,
     overrun_until: Option<EventTime>,
@@ -70,15 +70,15 @@ struct Written<'a, F> {
     fallen: F,
 }
 
-impl From<&InFlight> for SavedRequest {
-    fn from(request: &InFlight) -> Self {
-        let InFlight { number, scope, tail, stay, unnamed, new_outputs, unshared_outputs } = *request;
+impl From<&FlightRequest> for SavedRequest {
+    fn from(request: &FlightRequest) -> Self {
+        let FlightRequest { number, scope, tail, stay, unnamed, new_outputs, unshared_outputs } = *request;
         let (scope, segment, pages) = (scope.value(), tail.segment.0, tail.pages);
         Self { number, scope, segment, pages, stay, unnamed, new_outputs, unshared_outputs }
     }
 }
 
-impl From<SavedRequest> for InFlight {
+impl From<SavedRequest> for FlightRequest {
     fn from(saved: SavedRequest) -> Self {
         let SavedRequest { number, scope, segment, pages, stay, unnamed, new_outputs, unshared_outputs } =
             saved;
@@ -95,13 +95,13 @@ impl Serialize for FlightRef<'_> {
         requests.sort_by_key(|request| request.number);
         let mut touched: Vec<SavedTouch> = Vec::new();
         for (segment, held) in held {
-            let of = |Reach { pages, number }| SavedTouch { segment: *segment, pages, number };
+            let of = |PathReach { pages, number }| SavedTouch { segment: *segment, pages, number };
             touched.extend(held.holds.touched().map(of));
         }
         // Stable, so that those of a segment stay in their order.
         touched.sort_by_key(|touch| touch.segment.0);
         let fallen: Vec<u32> = heights.iter().map(|height| height.fallen() as u32).collect();
-        Written {
+        WrittenFlight {
             now: *now,
             was_alone: *was_alone,
             overrun_until: *overrun_until,
@@ -146,8 +146,8 @@ impl FlightImage {
 
 impl Flight {
     /// Takes a request in that was in flight.
-    fn resume(&mut self, request: InFlight, alone: Option<u64>, tree: &Tree) -> Option<()> {
-        let InFlight { number, scope, tail, stay, unnamed, unshared_outputs, .. } = request;
+    fn resume(&mut self, request: FlightRequest, alone: Option<u64>, tree: &Tree) -> Option<()> {
+        let FlightRequest { number, scope, tail, stay, unnamed, unshared_outputs, .. } = request;
         let Growth { pages, next_token, tokens_per_page, tokens } = stay.growth;
         let counts = [unnamed, u64::from(unshared_outputs), u64::from(pages)];
         let numbers = [next_token, tokens_per_page, tokens];
@@ -180,7 +180,7 @@ impl Flight {
     fn resume_touched(&mut self, touched: &[SavedTouch], requests: u64) -> Option<()> {
         for SavedTouch { segment, pages, number } in touched.iter().copied() {
             let holds = &mut self.held.get_mut(&segment)?.holds;
-            let fits = holds.push_touched(Reach { pages, number }) && number < requests;
+            let fits = holds.push_touched(PathReach { pages, number }) && number < requests;
             fits.then_some(())?;
         }
         self.held.values().all(|held| held.holds.is_sound()).then_some(())

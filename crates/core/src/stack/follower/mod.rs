@@ -20,12 +20,12 @@ use crate::request::outcome::Outcome;
 use crate::units::pages::Scope;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use saved::{End, Saved};
+use saved::{PageOwner, Saved};
 use serde::Deserialize;
 
 /// The leading pages of a segment that the follower has.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct FollowedPart {
     pages: u32,
     /// Whose the first of them is.
     slot: Slot,
@@ -39,12 +39,12 @@ struct Part {
 pub struct Follower {
     slots: Slots,
     /// Nothing depends on its order.
-    parts: HashMap<SegmentId, Part, foldhash::fast::RandomState>,
+    parts: HashMap<SegmentId, FollowedPart, foldhash::fast::RandomState>,
     regions: Regions,
     requests: u64,
     accumulated: u64,
     /// What a snapshot kept, until [`Follower::resume`].
-    unread: Vec<End>,
+    unread: Vec<PageOwner>,
     /// Kept to reuse its memory.
     slot_runs: Vec<SlotRun>,
 }
@@ -63,7 +63,7 @@ impl Default for Follower {
     }
 }
 
-impl Part {
+impl FollowedPart {
     /// The slots of its first `pages` pages, each with how many of them it has.
     fn owners<'a>(&self, regions: &'a Regions, pages: u32) -> impl Iterator<Item = (Slot, u32)> + 'a {
         let mut deeper = regions.from(self.deeper).take_while(move |region| region.begin < pages);
@@ -153,7 +153,7 @@ impl Follower {
             match self.parts.entry(place.segment) {
                 Entry::Vacant(entry) => {
                     is_known = false;
-                    entry.insert(Part { pages: place.pages, slot, deeper: NONE });
+                    entry.insert(FollowedPart { pages: place.pages, slot, deeper: NONE });
                 }
                 Entry::Occupied(mut entry) => {
                     let part = entry.get_mut();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// A request that owns pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, packed(4))]
-pub(super) struct End {
+pub(super) struct PageOwner {
     /// Its number.
     number: u64,
     /// Its last page lies above this place of the stack's tree; [`TOP`] where it owns no page that has an id.
@@ -29,7 +29,7 @@ pub(super) struct End {
 #[derive(Serialize)]
 struct SavedRef<'a> {
     #[serde(with = "packed")]
-    ends: &'a [End],
+    ends: &'a [PageOwner],
     requests: u64,
     accumulated: u64,
 }
@@ -39,7 +39,7 @@ struct SavedRef<'a> {
 pub(super) struct Saved {
     /// From the oldest on.
     #[serde(with = "packed")]
-    ends: Vec<End>,
+    ends: Vec<PageOwner>,
     requests: u64,
     accumulated: u64,
 }
@@ -64,8 +64,8 @@ impl Follower {
         let ends = std::mem::take(&mut self.unread);
         let in_order = ends.is_sorted_by(|one, next| { one.number } < { next.number });
         let counted = ends.last().is_none_or(|last| last.number < self.requests);
-        let fits = |end: &End| {
-            let End { segment, pages, outputs, .. } = *end;
+        let fits = |end: &PageOwner| {
+            let PageOwner { segment, pages, outputs, .. } = *end;
             let place = Place { segment, pages };
             u64::from(outputs) <= MAX_REQUEST_PAGES
                 && (place == TOP || (pages > 0 && stack.tree.holds(place)))
@@ -73,7 +73,7 @@ impl Follower {
         if !in_order || !counted || !is_countable(self.accumulated) || !ends.iter().all(fits) {
             return false;
         }
-        for End { number, segment, pages, outputs } in ends {
+        for PageOwner { number, segment, pages, outputs } in ends {
             let path = stack.path_to(Place { segment, pages });
             let pages = self.take_over(&path);
             self.take_all();
@@ -86,7 +86,7 @@ impl Follower {
     /// A stack of the same requests that depends on no other.
     pub fn into_stack(self, of: &Stack, config: StackConfig) -> Stack {
         let (mut stack, mut outcome) = (Stack::new(config), Outcome::default());
-        for End { number, segment, pages, outputs } in self.ends() {
+        for PageOwner { number, segment, pages, outputs } in self.ends() {
             let (scope, ids) = of.ids_to(Place { segment, pages });
             stack.requests = number;
             let access = Access {
@@ -111,7 +111,7 @@ impl Follower {
     }
 
     /// Where the requests end that own pages, from the oldest on.
-    fn ends(&self) -> Vec<End> {
+    fn ends(&self) -> Vec<PageOwner> {
         let mut held = vec![0_u64; self.slots.len()];
         for part in self.parts.values() {
             part.owners(&self.regions, part.pages)
@@ -122,7 +122,7 @@ impl Follower {
             let outputs = self.slots.weight(slot) - held[slot.index()];
             // A request's pages are counted in 32 bits.
             let (number, outputs) = (self.slots.request_number(slot), outputs as u32);
-            End { number, segment: place.segment, pages: place.pages, outputs }
+            PageOwner { number, segment: place.segment, pages: place.pages, outputs }
         };
         self.slots.owners().map(end).collect()
     }

@@ -8,7 +8,7 @@ mod path;
 mod pieces;
 mod saved;
 
-pub(crate) use pieces::{Arena, Piece, PieceIndex};
+pub(crate) use pieces::{Piece, PieceArena, PieceIndex};
 pub use saved::{SavedNode, SavedPiece, SavedRuns, StateFault};
 
 use crate::units::pages::PageIds;
@@ -16,10 +16,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 /// A node's place in the tree.
-pub(crate) type NodeIndex = u32;
+pub(crate) type RunIndex = u32;
 
 /// The root: it has no pages and never goes.
-pub(crate) const ROOT: NodeIndex = 0;
+pub(crate) const ROOT: RunIndex = 0;
 
 /// No node and no piece.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -32,8 +32,8 @@ const SLACK: usize = 4096;
 
 /// A run of page ids.
 #[derive(Debug, Clone)]
-struct Node {
-    parent: NodeIndex,
+struct RunNode {
+    parent: RunIndex,
     /// Pages before it on its path.
     first: u32,
     pages: u32,
@@ -50,19 +50,20 @@ struct Node {
 /// keeps ids of paths that end in a resident page only.
 #[derive(Debug, Clone)]
 pub(crate) struct RunTree {
-    pub arena: Arena,
-    nodes: Vec<Node>,
-    vacant: Vec<NodeIndex>,
+    pub arena: PieceArena,
+    nodes: Vec<RunNode>,
+    vacant: Vec<RunIndex>,
     labels: Vec<u64>,
     live_labels: usize,
-    children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
+    children: HashMap<(RunIndex, u64), RunIndex, FixedState>,
 }
 
 impl RunTree {
     pub fn new() -> Self {
-        let root = Node { parent: NONE, first: 0, pages: 0, label: 0, children: 0, pieces: NONE, holders: 1 };
+        let root =
+            RunNode { parent: NONE, first: 0, pages: 0, label: 0, children: 0, pieces: NONE, holders: 1 };
         Self {
-            arena: Arena::default(),
+            arena: PieceArena::default(),
             nodes: vec![root],
             vacant: Vec::new(),
             labels: Vec::new(),
@@ -73,22 +74,22 @@ impl RunTree {
 
     /// Bytes of memory taken, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
-        const MAP_ENTRY: usize = size_of::<((NodeIndex, u64), NodeIndex)>() + 1;
+        const MAP_ENTRY: usize = size_of::<((RunIndex, u64), RunIndex)>() + 1;
         self.arena.memory_bytes()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.vacant.capacity() * size_of::<NodeIndex>()
+            + self.nodes.capacity() * size_of::<RunNode>()
+            + self.vacant.capacity() * size_of::<RunIndex>()
             + self.labels.capacity() * size_of::<u64>()
             + self.children.capacity() * MAP_ENTRY
     }
 
     /// The pages of a node, as depths on its path.
-    pub fn span(&self, node: NodeIndex) -> (u32, u32) {
+    pub fn span(&self, node: RunIndex) -> (u32, u32) {
         let node = &self.nodes[node as usize];
         (node.first, node.first + node.pages)
     }
 
     /// The pieces of a node, in no order that means anything.
-    pub fn pieces(&self, node: NodeIndex) -> impl Iterator<Item = (PieceIndex, &Piece)> {
+    pub fn pieces(&self, node: RunIndex) -> impl Iterator<Item = (PieceIndex, &Piece)> {
         let mut next = self.nodes[node as usize].pieces;
         std::iter::from_fn(move || {
             let index = (next != NONE).then_some(next)?;
@@ -100,7 +101,7 @@ impl RunTree {
 
     /// Finds the path of `ids` from the root, adding what is not there, and holds its nodes until
     /// [`RunTree::release`]. The last node may go on behind the last id.
-    pub fn enter(&mut self, ids: &[u64], path: &mut Vec<NodeIndex>) {
+    pub fn enter(&mut self, ids: &[u64], path: &mut Vec<RunIndex>) {
         path.clear();
         let (mut parent, mut at) = (ROOT, 0);
         while let Some(next) = ids.get(at) {
@@ -122,7 +123,7 @@ impl RunTree {
     }
 
     /// Lets a path go; what of it holds no piece is dropped.
-    pub fn release(&mut self, path: &[NodeIndex]) {
+    pub fn release(&mut self, path: &[RunIndex]) {
         for node in path {
             self.nodes[*node as usize].holders -= 1;
         }
@@ -133,7 +134,7 @@ impl RunTree {
     }
 
     /// Finds the path that ends at a node, which is [held](RunTree::enter) and may have been split since it was entered.
-    pub fn path_to(&self, tail: NodeIndex, path: &mut Vec<NodeIndex>) {
+    pub fn path_to(&self, tail: RunIndex, path: &mut Vec<RunIndex>) {
         path.clear();
         let mut node = tail;
         while node != NONE && node != ROOT {
@@ -144,7 +145,7 @@ impl RunTree {
     }
 
     /// The first ids of a path, at most so many.
-    pub fn ids_of(&self, path: &[NodeIndex], most: usize) -> Vec<u64> {
+    pub fn ids_of(&self, path: &[RunIndex], most: usize) -> Vec<u64> {
         path.iter().flat_map(|node| self.label(*node)).copied().take(most).collect()
     }
 
@@ -203,7 +204,7 @@ impl RunTree {
     }
 
     /// The end of the unbroken run of pages from `at` on that `tag` holds in a node; `at` where there is none.
-    pub fn covered_up_to(&self, node: NodeIndex, tag: u32, at: u32) -> u32 {
+    pub fn covered_up_to(&self, node: RunIndex, tag: u32, at: u32) -> u32 {
         let mut end = at;
         loop {
             let covering = |piece: &&Piece| piece.tag == tag && piece.from <= end && end < piece.to;
@@ -215,7 +216,7 @@ impl RunTree {
     }
 
     /// The start of the unbroken run of pages before `at` that `tag` holds in a node; `at` where there is none.
-    pub fn covered_down_to(&self, node: NodeIndex, tag: u32, at: u32) -> u32 {
+    pub fn covered_down_to(&self, node: RunIndex, tag: u32, at: u32) -> u32 {
         let mut start = at;
         loop {
             let covering = |piece: &&Piece| piece.tag == tag && piece.from < start && start <= piece.to;
@@ -227,12 +228,12 @@ impl RunTree {
     }
 
     /// Leading pages of a path that `tag` holds, at most `limit`.
-    pub fn leading(&self, path: &[NodeIndex], tag: u32, limit: u32) -> u32 {
+    pub fn leading(&self, path: &[RunIndex], tag: u32, limit: u32) -> u32 {
         self.run_from(path, tag, (0, limit))
     }
 
     /// The end of the unbroken run of pages of a path from `start` on that `tag` holds, at most `limit`.
-    pub fn run_from(&self, path: &[NodeIndex], tag: u32, (start, limit): (u32, u32)) -> u32 {
+    pub fn run_from(&self, path: &[RunIndex], tag: u32, (start, limit): (u32, u32)) -> u32 {
         let mut at = start;
         for node in path {
             let (_, end) = self.span(*node);
@@ -250,19 +251,20 @@ impl RunTree {
         at.min(limit)
     }
 
-    fn label(&self, node: NodeIndex) -> &[u64] {
+    fn label(&self, node: RunIndex) -> &[u64] {
         let node = &self.nodes[node as usize];
         &self.labels[node.label..node.label + node.pages as usize]
     }
 
     /// Adds a leaf; its first id must not lead to another child of `parent`.
-    fn add(&mut self, parent: NodeIndex, ids: &[u64]) -> NodeIndex {
+    fn add(&mut self, parent: RunIndex, ids: &[u64]) -> RunIndex {
         let label = self.labels.len();
         self.labels.extend_from_slice(ids);
         self.live_labels += ids.len();
         let first = self.span(parent).1;
         let pages = ids.len() as u32;
-        let index = self.place(Node { parent, first, pages, label, children: 0, pieces: NONE, holders: 0 });
+        let index =
+            self.place(RunNode { parent, first, pages, label, children: 0, pieces: NONE, holders: 0 });
         self.nodes[parent as usize].children += 1;
         if let Some(id) = ids.first() {
             self.children.insert((parent, *id), index);
@@ -271,10 +273,10 @@ impl RunTree {
     }
 
     /// Splits a node behind its first `at` pages, and the pieces that cross the edge; returns the upper part.
-    fn split(&mut self, lower: NodeIndex, at: u32) -> NodeIndex {
+    fn split(&mut self, lower: RunIndex, at: u32) -> RunIndex {
         let node = self.nodes[lower as usize].clone();
         let edge = node.first + at;
-        let upper = self.place(Node { pages: at, children: 1, pieces: NONE, ..node });
+        let upper = self.place(RunNode { pages: at, children: 1, pieces: NONE, ..node });
         self.children.insert((node.parent, self.labels[node.label]), upper);
         self.children.insert((upper, self.labels[node.label + at as usize]), lower);
         let part = &mut self.nodes[lower as usize];
@@ -306,7 +308,7 @@ impl RunTree {
     }
 
     /// Cuts a leaf behind its last piece, and drops it and whatever above it has neither pieces nor children.
-    fn trim(&mut self, mut index: NodeIndex) {
+    fn trim(&mut self, mut index: RunIndex) {
         while index != ROOT {
             let node = &self.nodes[index as usize];
             if node.holders > 0 || node.children > 0 {
@@ -330,7 +332,7 @@ impl RunTree {
     }
 
     /// Leading pages of a node up to the end of the piece that reaches deepest into it.
-    fn pages_to_last_piece(&self, node: NodeIndex) -> u32 {
+    fn pages_to_last_piece(&self, node: RunIndex) -> u32 {
         let (first, end) = self.span(node);
         let mut deepest = first;
         for (_, piece) in self.pieces(node) {
@@ -356,13 +358,13 @@ impl RunTree {
         self.labels = kept;
     }
 
-    fn place(&mut self, node: Node) -> NodeIndex {
+    fn place(&mut self, node: RunNode) -> RunIndex {
         if let Some(index) = self.vacant.pop() {
             self.nodes[index as usize] = node;
             return index;
         }
         self.nodes.push(node);
         // A node has at least one page of a path that a cache of 32 bits holds, so places fit.
-        (self.nodes.len() - 1) as NodeIndex
+        (self.nodes.len() - 1) as RunIndex
     }
 }

@@ -1,6 +1,6 @@
 //! What of a path's pages the pieces hold, and what they do not.
 
-use super::{NodeIndex, PieceIndex, RunTree};
+use super::{PieceIndex, RunIndex, RunTree};
 use std::ops::Range;
 
 impl RunTree {
@@ -8,10 +8,10 @@ impl RunTree {
     /// first page first.
     pub fn gaps(
         &self,
-        path: &[NodeIndex],
+        path: &[RunIndex],
         tags: Range<u32>,
         (from, to): (u32, u32),
-    ) -> Vec<(NodeIndex, u32, u32)> {
+    ) -> Vec<(RunIndex, u32, u32)> {
         let mut gaps = Vec::new();
         let mut held = Vec::new();
         for node in path {
@@ -40,7 +40,7 @@ impl RunTree {
     /// page's first.
     pub fn cut_out(
         &mut self,
-        path: &[NodeIndex],
+        path: &[RunIndex],
         tags: Range<u32>,
         (from, to): (u32, u32),
     ) -> Vec<PieceIndex> {
@@ -80,7 +80,7 @@ impl RunTree {
     /// The pieces of a node with one of these tags that hold some of the pages `from..to`, with what they hold of them.
     fn within(
         &self,
-        node: NodeIndex,
+        node: RunIndex,
         tags: &Range<u32>,
         (from, to): (u32, u32),
     ) -> impl Iterator<Item = (PieceIndex, (u32, u32))> {

@@ -1,6 +1,6 @@
 //! Pieces in one arena, each in the chain of its node and in at most one list by age.
 
-use super::{NONE, NodeIndex};
+use super::{NONE, RunIndex};
 
 /// A piece's place in the arena.
 pub(crate) type PieceIndex = u32;
@@ -9,7 +9,7 @@ pub(crate) type PieceIndex = u32;
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     /// The node its pages lie in; [`NONE`] for pages without ids, of which only the number counts.
-    pub node: NodeIndex,
+    pub node: RunIndex,
     /// What keeps its pages apart from those of other pieces of the node: a group.
     pub tag: u32,
     /// Depth of its first page on the node's path.
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Pages `from..to` of a node, whose last page leaves first.
-    pub fn new(node: NodeIndex, tag: u32, (from, to): (u32, u32), order: u64) -> Self {
+    pub fn new(node: RunIndex, tag: u32, (from, to): (u32, u32), order: u64) -> Self {
         Self {
             node,
             tag,
@@ -64,12 +64,12 @@ impl Piece {
 
 /// The pieces. A list is the place of a piece without pages that closes its ring.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Arena {
+pub(crate) struct PieceArena {
     pieces: Vec<Piece>,
     vacant: Vec<PieceIndex>,
 }
 
-impl Arena {
+impl PieceArena {
     pub fn get(&self, index: PieceIndex) -> &Piece {
         &self.pieces[index as usize]
     }

@@ -1,6 +1,6 @@
 //! A tree of runs as plain data, for snapshots.
 
-use super::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, ROOT, RunTree};
+use super::{MAX_PAGES, NONE, Piece, PieceIndex, ROOT, RunIndex, RunTree};
 use serde::{Deserialize, Serialize};
 
 /// The nodes of a tree and its pieces. Two trees whose pages stand alike save alike, but for how their
@@ -84,8 +84,8 @@ impl RunTree {
     }
 
     /// Every node but the root, level by level, those of one parent by their first id.
-    fn by_level(&self) -> Vec<NodeIndex> {
-        let mut children: Vec<(NodeIndex, u64, NodeIndex)> =
+    fn by_level(&self) -> Vec<RunIndex> {
+        let mut children: Vec<(RunIndex, u64, RunIndex)> =
             self.children.iter().map(|((parent, id), node)| (*parent, *id, *node)).collect();
         children.sort_unstable();
         let mut order = Vec::with_capacity(children.len());
@@ -135,7 +135,7 @@ impl RunTree {
         Ok(tree)
     }
 
-    fn restore_nodes(&mut self, nodes: &[SavedNode]) -> Result<Vec<NodeIndex>, StateFault> {
+    fn restore_nodes(&mut self, nodes: &[SavedNode]) -> Result<Vec<RunIndex>, StateFault> {
         let mut places = vec![ROOT];
         for (position, node) in nodes.iter().enumerate() {
             let fault = |fault| StateFault { part: "node", position, fault };

@@ -23,7 +23,7 @@ use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::Sample;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize};
-use pinned::{NodeIndex, PinnedPages};
+use pinned::{PinnedIndex, PinnedPages};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -83,7 +83,7 @@ pub struct InFlight {
 struct InFlightRequest {
     end: EventTime,
     /// Where its pages with ids end.
-    tail: NodeIndex,
+    tail: PinnedIndex,
     private_pages: u64,
 }
 

@@ -10,14 +10,14 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 /// A node's place in the table.
-pub(super) type NodeIndex = u32;
+pub(super) type PinnedIndex = u32;
 
 /// Where every path begins; it has no pages.
-const ROOT: NodeIndex = 0;
+const ROOT: PinnedIndex = 0;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Node {
-    parent: NodeIndex,
+struct PinnedNode {
+    parent: PinnedIndex,
     /// Requests whose path leads through the node; 0 for a free place, and for the root.
     holders: u32,
     /// Ids of its pages, at least one but for the root.
@@ -26,34 +26,34 @@ struct Node {
 
 /// The pages held, each once.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "Image")]
+#[serde(from = "PinnedImage")]
 pub(super) struct PinnedPages {
-    nodes: Vec<Node>,
+    nodes: Vec<PinnedNode>,
     #[serde(skip)]
-    free: Vec<NodeIndex>,
+    free: Vec<PinnedIndex>,
     /// Child by parent and first id.
     #[serde(skip)]
-    children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
+    children: HashMap<(PinnedIndex, u64), PinnedIndex, FixedState>,
     #[serde(skip)]
     pages: u64,
 }
 
 /// What a snapshot keeps; the rest follows from it.
 #[derive(Deserialize)]
-struct Image {
-    nodes: Vec<Node>,
+struct PinnedImage {
+    nodes: Vec<PinnedNode>,
 }
 
-impl From<Image> for PinnedPages {
-    fn from(image: Image) -> Self {
+impl From<PinnedImage> for PinnedPages {
+    fn from(image: PinnedImage) -> Self {
         let mut pages = Self { nodes: image.nodes, ..Self::default() };
         for (index, node) in pages.nodes.iter().enumerate().skip(1) {
             match node.label.first() {
                 Some(&first) if node.holders > 0 => {
-                    pages.children.insert((node.parent, first), index as NodeIndex);
+                    pages.children.insert((node.parent, first), index as PinnedIndex);
                     pages.pages += node.label.len() as u64;
                 }
-                _ => pages.free.push(index as NodeIndex),
+                _ => pages.free.push(index as PinnedIndex),
             }
         }
         pages
@@ -62,7 +62,7 @@ impl From<Image> for PinnedPages {
 
 impl Default for PinnedPages {
     fn default() -> Self {
-        let nodes = vec![Node::default()];
+        let nodes = vec![PinnedNode::default()];
         Self { nodes, free: Vec::new(), children: HashMap::with_hasher(FixedState::default()), pages: 0 }
     }
 }
@@ -74,7 +74,7 @@ impl PinnedPages {
     }
 
     /// Holds the pages of a path; returns where it ends, which is what releases it. May take the ids.
-    pub(super) fn hold(&mut self, ids: &mut Vec<u64>) -> NodeIndex {
+    pub(super) fn hold(&mut self, ids: &mut Vec<u64>) -> PinnedIndex {
         let (mut end, mut rest) = (ROOT, &ids[..]);
         while let Some(first) = rest.first()
             && let Some(&child) = self.children.get(&(end, *first))
@@ -90,13 +90,13 @@ impl PinnedPages {
             // Long ids are copied once, where they are all new and their memory has not much to spare.
             let are_taken = end == ROOT && ids.capacity() / 2 <= ids.len();
             let label = if are_taken { std::mem::take(ids) } else { rest.to_vec() };
-            end = self.place(Node { parent: end, holders: 1, label });
+            end = self.place(PinnedNode { parent: end, holders: 1, label });
         }
         end
     }
 
     /// Gives back a path that was held. The memory of its ids may be put into `spare`.
-    pub(super) fn release(&mut self, tail: NodeIndex, spare: &mut Vec<u64>) {
+    pub(super) fn release(&mut self, tail: PinnedIndex, spare: &mut Vec<u64>) {
         let mut index = tail;
         while index != ROOT {
             let node = &mut self.nodes[index as usize];
@@ -117,14 +117,14 @@ impl PinnedPages {
 
     /// Splits a node after `pages` of its label and returns the upper part; the whole node when `pages` is
     /// all of it.
-    fn split(&mut self, lower: NodeIndex, pages: usize) -> NodeIndex {
+    fn split(&mut self, lower: PinnedIndex, pages: usize) -> PinnedIndex {
         let node = &mut self.nodes[lower as usize];
         if pages == node.label.len() {
             return lower;
         }
         let rest = node.label.split_off(pages);
         let next = rest[0];
-        let upper = Node { label: std::mem::replace(&mut node.label, rest), ..*node };
+        let upper = PinnedNode { label: std::mem::replace(&mut node.label, rest), ..*node };
         // Placing it makes it the child that `lower` was.
         let upper = self.place(upper);
         self.nodes[lower as usize].parent = upper;
@@ -133,7 +133,7 @@ impl PinnedPages {
     }
 
     /// Puts a node into the table and below its parent.
-    fn place(&mut self, node: Node) -> NodeIndex {
+    fn place(&mut self, node: PinnedNode) -> PinnedIndex {
         let edge = (node.parent, node.label[0]);
         let index = match self.free.pop() {
             Some(index) => {
@@ -143,7 +143,7 @@ impl PinnedPages {
             None => {
                 self.nodes.push(node);
                 // A node has a page and a holder, and both are bounded far below 32 bits.
-                (self.nodes.len() - 1) as NodeIndex
+                (self.nodes.len() - 1) as PinnedIndex
             }
         };
         self.children.insert(edge, index);
@@ -152,7 +152,7 @@ impl PinnedPages {
 
     /// Whether the nodes are exactly those on the paths that end at `tails`, held as often: what a
     /// snapshot says may be damaged.
-    pub(super) fn are_held_by(&self, tails: impl Iterator<Item = NodeIndex>) -> bool {
+    pub(super) fn are_held_by(&self, tails: impl Iterator<Item = PinnedIndex>) -> bool {
         let mut holders = vec![0_u32; self.nodes.len()];
         for tail in tails {
             let (mut index, mut steps) = (tail, 0);
@@ -175,8 +175,8 @@ impl PinnedPages {
     pub(super) fn memory_bytes(&self) -> usize {
         let labels: usize = self.nodes.iter().map(|node| node.label.capacity() * size_of::<u64>()).sum();
         labels
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.free.capacity() * size_of::<NodeIndex>()
+            + self.nodes.capacity() * size_of::<PinnedNode>()
+            + self.free.capacity() * size_of::<PinnedIndex>()
             + self.children.allocation_size()
     }
 }

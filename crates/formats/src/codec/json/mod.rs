@@ -20,7 +20,7 @@ use std::fmt;
 
 /// A known member of the object.
 #[derive(Clone, Copy)]
-enum Member {
+enum KnownMember {
     EventTime,
     PageIds,
     Pool,
@@ -40,7 +40,7 @@ enum Member {
     Unknown,
 }
 
-impl Member {
+impl KnownMember {
     fn named(name: &str) -> Self {
         match name {
             "event_time" => Self::EventTime,
@@ -90,35 +90,35 @@ impl Member {
 struct MemberName;
 
 impl<'de> DeserializeSeed<'de> for MemberName {
-    type Value = Member;
+    type Value = KnownMember;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Member, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KnownMember, D::Error> {
         deserializer.deserialize_identifier(self)
     }
 }
 
 impl Visitor<'_> for MemberName {
-    type Value = Member;
+    type Value = KnownMember;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a field name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Member, E> {
-        Ok(Member::named(name))
+    fn visit_str<E>(self, name: &str) -> Result<KnownMember, E> {
+        Ok(KnownMember::named(name))
     }
 }
 
 /// What was found alongside the ids, which go into the buffers.
 #[derive(Debug, Default, PartialEq)]
 struct ScalarFields<'a> {
-    event_time: Option<Number>,
+    event_time: Option<JsonNumber>,
     page_ids: bool,
     pool: Option<Cow<'a, str>>,
-    page_size: Option<Number>,
-    input_tokens: Option<Number>,
-    output_tokens: Option<Number>,
-    duration_ms: Option<Number>,
+    page_size: Option<JsonNumber>,
+    input_tokens: Option<JsonNumber>,
+    output_tokens: Option<JsonNumber>,
+    duration_ms: Option<JsonNumber>,
     scope: Option<Cow<'a, str>>,
     request_id: Option<Cow<'a, str>>,
     ids_chained: Option<bool>,
@@ -130,7 +130,7 @@ struct ScalarFields<'a> {
 
 /// A JSON number, distinguished from other types so that a wrong number gets its own error code.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Number {
+enum JsonNumber {
     /// Not negative.
     Unsigned(u64),
     /// Negative.
@@ -139,7 +139,7 @@ enum Number {
     Other,
 }
 
-impl Number {
+impl JsonNumber {
     fn whole(self, field: &'static str) -> Result<i64, DecodeError> {
         let whole = match self {
             Self::Unsigned(value) => i64::try_from(value).ok(),
@@ -161,26 +161,26 @@ impl Number {
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
+impl<'de> Deserialize<'de> for JsonNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NumberVisitor;
         impl Visitor<'_> for NumberVisitor {
-            type Value = Number;
+            type Value = JsonNumber;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number")
             }
 
-            fn visit_i64<E>(self, value: i64) -> Result<Number, E> {
-                Ok(Number::Signed(value))
+            fn visit_i64<E>(self, value: i64) -> Result<JsonNumber, E> {
+                Ok(JsonNumber::Signed(value))
             }
 
-            fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
-                Ok(Number::Unsigned(value))
+            fn visit_u64<E>(self, value: u64) -> Result<JsonNumber, E> {
+                Ok(JsonNumber::Unsigned(value))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
-                Ok(Number::Other)
+            fn visit_f64<E>(self, _: f64) -> Result<JsonNumber, E> {
+                Ok(JsonNumber::Other)
             }
         }
         deserializer.deserialize_any(NumberVisitor)
@@ -189,7 +189,7 @@ impl<'de> Deserialize<'de> for Number {
 
 /// A number, or anything else, which is then no integer: so that what is no number gets the field's own code.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Lenient(Number);
+struct Lenient(JsonNumber);
 
 impl<'de> Deserialize<'de> for Lenient {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -200,40 +200,40 @@ impl<'de> Deserialize<'de> for Lenient {
 struct LenientVisitor;
 
 impl<'de> Visitor<'de> for LenientVisitor {
-    type Value = Number;
+    type Value = JsonNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Number, E> {
-        Ok(Number::Signed(value))
+    fn visit_i64<E>(self, value: i64) -> Result<JsonNumber, E> {
+        Ok(JsonNumber::Signed(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
-        Ok(Number::Unsigned(value))
+    fn visit_u64<E>(self, value: u64) -> Result<JsonNumber, E> {
+        Ok(JsonNumber::Unsigned(value))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<JsonNumber, E> {
+        Ok(JsonNumber::Other)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<JsonNumber, E> {
+        Ok(JsonNumber::Other)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_str<E>(self, _: &str) -> Result<JsonNumber, E> {
+        Ok(JsonNumber::Other)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Number, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonNumber, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Number::Other)
+        Ok(JsonNumber::Other)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Number, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonNumber, A::Error> {
         while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Number::Other)
+        Ok(JsonNumber::Other)
     }
 }
 
@@ -260,24 +260,26 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 return Err(A::Error::custom("a field is given twice"));
             }
             match member {
-                Member::EventTime => found.event_time = map.next_value()?,
-                Member::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
-                Member::Pool => found.pool = map.next_value()?,
-                Member::PageSize => found.page_size = map.next_value()?,
-                Member::OutputPageIds => {
+                KnownMember::EventTime => found.event_time = map.next_value()?,
+                KnownMember::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
+                KnownMember::Pool => found.pool = map.next_value()?,
+                KnownMember::PageSize => found.page_size = map.next_value()?,
+                KnownMember::OutputPageIds => {
                     map.next_value_seed(self.output_ids())?;
                 }
-                Member::InputTokens => found.input_tokens = map.next_value()?,
-                Member::OutputTokens => found.output_tokens = map.next_value()?,
-                Member::DurationMs => found.duration_ms = map.next_value()?,
-                Member::Scope => found.scope = map.next_value()?,
-                Member::RequestId => found.request_id = map.next_value()?,
-                Member::IdsChained => found.ids_chained = map.next_value()?,
-                Member::CachedTokens => found.cached_tokens = map.next_value()?,
-                Member::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
-                Member::Reserved => found.names_prefix |= map.next_value::<Option<IgnoredAny>>()?.is_some(),
-                Member::Label(label) => found.labels.set(label, map.next_value()?),
-                Member::Unknown => {
+                KnownMember::InputTokens => found.input_tokens = map.next_value()?,
+                KnownMember::OutputTokens => found.output_tokens = map.next_value()?,
+                KnownMember::DurationMs => found.duration_ms = map.next_value()?,
+                KnownMember::Scope => found.scope = map.next_value()?,
+                KnownMember::RequestId => found.request_id = map.next_value()?,
+                KnownMember::IdsChained => found.ids_chained = map.next_value()?,
+                KnownMember::CachedTokens => found.cached_tokens = map.next_value()?,
+                KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
+                KnownMember::Reserved => {
+                    found.names_prefix |= map.next_value::<Option<IgnoredAny>>()?.is_some()
+                }
+                KnownMember::Label(label) => found.labels.set(label, map.next_value()?),
+                KnownMember::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
@@ -334,7 +336,7 @@ impl<'de> Visitor<'de> for IdReader<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
-        while let Some(number) = items.next_element::<Number>()? {
+        while let Some(number) = items.next_element::<JsonNumber>()? {
             let index = self.buffer.len();
             if let Err(refusal) = self.limits.check_pages(index + 1) {
                 return Err(self.refuse(refusal));
@@ -392,7 +394,7 @@ pub(super) fn read<'a>(
     if !found.page_ids {
         return Err(missing("page_ids"));
     }
-    let whole = |field, number: Option<Number>| number.map(|n| n.whole(field)).transpose();
+    let whole = |field, number: Option<JsonNumber>| number.map(|n| n.whole(field)).transpose();
     let page_size = whole("page_size", found.page_size)?
         .map(i32::try_from)
         .transpose()

@@ -7,7 +7,7 @@
 use super::super::avro::IdBuffers;
 use super::super::integers::{leading_signed_array, skip_space};
 use super::super::limits::DecodeLimits;
-use super::{Member, ScalarFields, read_base64};
+use super::{KnownMember, ScalarFields, read_base64};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -24,31 +24,31 @@ pub(super) fn read<'a>(
     let mut seen = 0u32;
     loop {
         let (name, behind) = plain_string(skip_space(rest))?;
-        let member = Member::named(name);
+        let member = KnownMember::named(name);
         if !member.is_first(&mut seen) {
             return None;
         }
         rest = skip_space(skip_space(behind).strip_prefix(b":")?);
         match member {
-            Member::EventTime => found.event_time = value(&mut rest)?,
-            Member::PageIds => {
+            KnownMember::EventTime => found.event_time = value(&mut rest)?,
+            KnownMember::PageIds => {
                 rest = ids("page_ids", rest, limits, &mut buffers.prompt)?;
                 found.page_ids = true;
             }
-            Member::Pool => found.pool = value(&mut rest)?,
-            Member::PageSize => found.page_size = value(&mut rest)?,
-            Member::OutputPageIds => rest = ids("output_page_ids", rest, limits, &mut buffers.output)?,
-            Member::InputTokens => found.input_tokens = value(&mut rest)?,
-            Member::OutputTokens => found.output_tokens = value(&mut rest)?,
-            Member::DurationMs => found.duration_ms = value(&mut rest)?,
-            Member::Scope => found.scope = value(&mut rest)?,
-            Member::RequestId => found.request_id = value(&mut rest)?,
-            Member::IdsChained => found.ids_chained = value(&mut rest)?,
-            Member::CachedTokens => found.cached_tokens = value(&mut rest)?,
-            Member::CachedTokensLeftOut => found.cached_tokens_left_out = value(&mut rest)?,
-            Member::Reserved => found.names_prefix |= value::<Option<IgnoredAny>>(&mut rest)?.is_some(),
-            Member::Label(label) => found.labels.set(label, value(&mut rest)?),
-            Member::Unknown => {
+            KnownMember::Pool => found.pool = value(&mut rest)?,
+            KnownMember::PageSize => found.page_size = value(&mut rest)?,
+            KnownMember::OutputPageIds => rest = ids("output_page_ids", rest, limits, &mut buffers.output)?,
+            KnownMember::InputTokens => found.input_tokens = value(&mut rest)?,
+            KnownMember::OutputTokens => found.output_tokens = value(&mut rest)?,
+            KnownMember::DurationMs => found.duration_ms = value(&mut rest)?,
+            KnownMember::Scope => found.scope = value(&mut rest)?,
+            KnownMember::RequestId => found.request_id = value(&mut rest)?,
+            KnownMember::IdsChained => found.ids_chained = value(&mut rest)?,
+            KnownMember::CachedTokens => found.cached_tokens = value(&mut rest)?,
+            KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = value(&mut rest)?,
+            KnownMember::Reserved => found.names_prefix |= value::<Option<IgnoredAny>>(&mut rest)?.is_some(),
+            KnownMember::Label(label) => found.labels.set(label, value(&mut rest)?),
+            KnownMember::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;
             }
         }

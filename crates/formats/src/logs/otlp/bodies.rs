@@ -29,7 +29,7 @@ pub(super) fn body(key: &str, text: &str) -> Result<String, DecodeError> {
 }
 
 #[derive(Deserialize)]
-struct Outline<'a> {
+struct BodyOutline<'a> {
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,7 +43,7 @@ struct Outline<'a> {
 /// The text, where it is a body of one of the APIs.
 pub(super) fn request(text: &str) -> Option<&str> {
     let text = text.trim();
-    let outline: Outline<'_> = serde_json::from_str(text).ok()?;
+    let outline: BodyOutline<'_> = serde_json::from_str(text).ok()?;
     let is_text_or_list = |value: &&RawValue| value.get().starts_with(['"', '[']);
     let is_body = match outline.messages {
         Some(list) => messages(list.get()).is_some(),
@@ -55,19 +55,19 @@ pub(super) fn request(text: &str) -> Option<&str> {
 /// The messages of a list, where each has a role.
 pub(super) fn messages(text: &str) -> Option<Vec<String>> {
     #[derive(Deserialize)]
-    struct Role {
+    struct BodyRole {
         #[serde(rename = "role")]
         _role: String,
     }
     let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-    let is_message = |message: &&RawValue| serde_json::from_str::<Role>(message.get()).is_ok();
+    let is_message = |message: &&RawValue| serde_json::from_str::<BodyRole>(message.get()).is_ok();
     let all = !list.is_empty() && list.iter().all(is_message);
     all.then(|| list.iter().map(|message| message.get().to_owned()).collect())
 }
 
 /// A body with tools that stand apart from it; its own hold.
 pub(super) fn with_tools(body: &str, tools: Option<&str>) -> String {
-    let own = serde_json::from_str::<Outline<'_>>(body).ok().and_then(|outline| outline.tools);
+    let own = serde_json::from_str::<BodyOutline<'_>>(body).ok().and_then(|outline| outline.tools);
     match (tools, own.filter(|own| !matches!(own.get(), "null" | "[]"))) {
         (Some(tools), None) => {
             let rest = body.trim_start().strip_prefix('{').unwrap_or_default();

@@ -47,7 +47,7 @@ fn add_event(event: &MessageEvent, chat: &mut Vec<String>) -> Result<(), DecodeE
     let role = text("role").unwrap_or_else(|| role_of(&event.name));
     let Some(content) = event.get(CONTENT) else { return Err(without_content(&event.name)) };
     let json = content.json();
-    if let Ok(blocks) = serde_json::from_str::<Vec<Block<'_>>>(&json) {
+    if let Ok(blocks) = serde_json::from_str::<Vec<BedrockBlock<'_>>>(&json) {
         return add_blocks(role, &blocks, chat);
     }
     let mut fields = vec![("content", quoted(content.text().unwrap_or(&json)))];
@@ -59,14 +59,14 @@ fn add_event(event: &MessageEvent, chat: &mut Vec<String>) -> Result<(), DecodeE
 /// A message of OpenAI's, whose role may be that of the event.
 fn whole(event: &str, text: &str, place: &str) -> Result<String, DecodeError> {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct EventMessage<'a> {
         role: Option<String>,
         #[serde(borrow)]
         content: Option<&'a RawValue>,
         #[serde(borrow)]
         tool_calls: Option<&'a RawValue>,
     }
-    let read: Message<'_> = serde_json::from_str(text).map_err(|error| malformed(place, &error))?;
+    let read: EventMessage<'_> = serde_json::from_str(text).map_err(|error| malformed(place, &error))?;
     if read.content.is_none() && read.tool_calls.is_none() {
         let detail = format!("`{place}` is a message without its content: have contents recorded");
         return Err(DecodeError::new(ErrorCode::MissingField, detail));
@@ -117,7 +117,7 @@ fn without_content(event: &str) -> DecodeError {
 /// A block of Amazon Bedrock's: one of its fields is there.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Block<'a> {
+struct BedrockBlock<'a> {
     text: Option<String>,
     #[serde(borrow)]
     tool_use: Option<ToolUse<'a>>,
@@ -146,18 +146,18 @@ struct ToolUse<'a> {
 struct ToolResult<'a> {
     tool_use_id: String,
     #[serde(borrow)]
-    content: Vec<Answer<'a>>,
+    content: Vec<EventReply<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct EventReply<'a> {
     text: Option<String>,
     #[serde(borrow)]
     json: Option<&'a RawValue>,
 }
 
 /// Adds a message of blocks; each result of a tool is one by itself.
-fn add_blocks(role: &str, blocks: &[Block<'_>], chat: &mut Vec<String>) -> Result<(), DecodeError> {
+fn add_blocks(role: &str, blocks: &[BedrockBlock<'_>], chat: &mut Vec<String>) -> Result<(), DecodeError> {
     let (mut texts, mut thoughts, mut calls) = (Vec::new(), String::new(), Vec::new());
     for block in blocks {
         if block.image.is_some() || block.document.is_some() || block.video.is_some() {

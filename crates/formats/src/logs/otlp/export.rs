@@ -2,7 +2,7 @@
 
 use super::item::{LoggedItem, no_requests, shared};
 use super::json;
-use super::messages::{Logs, ScopeLogs, Span, Traces};
+use super::messages::{Logs, ScopeLogs, TelemetrySpan, Traces};
 use crate::codec::DecodeError;
 use prost::Message;
 
@@ -27,7 +27,7 @@ pub(super) fn items(record: &[u8]) -> Result<Vec<Result<LoggedItem, DecodeError>
     }
 }
 
-fn spans(traces: &Traces) -> impl Iterator<Item = &Span> {
+fn spans(traces: &Traces) -> impl Iterator<Item = &TelemetrySpan> {
     traces.resource_spans.iter().flat_map(|spans| &spans.scope_spans).flat_map(|scope| &scope.spans)
 }
 

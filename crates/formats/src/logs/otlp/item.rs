@@ -1,6 +1,6 @@
 //! A span or a log record that may be a request.
 
-use super::messages::{AnyValue, KeyValue, LogRecord, Resource, Span, Value};
+use super::messages::{AnyValue, KeyValue, LogRecord, OtlpValue, Resource, TelemetrySpan};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::numbers::count;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ pub(super) fn is_details(event: &str) -> bool {
 }
 
 impl LoggedItem {
-    pub(super) fn of_span(span: Span, process: &Rc<Vec<KeyValue>>) -> Self {
+    pub(super) fn of_span(span: TelemetrySpan, process: &Rc<Vec<KeyValue>>) -> Self {
         let (mut attributes, mut messages) = (span.attributes, Vec::new());
         let mut dropped = span.dropped_attributes_count;
         for event in span.events {
@@ -97,7 +97,7 @@ impl LoggedItem {
 
     pub(super) fn of_log_record(log: LogRecord, process: &Rc<Vec<KeyValue>>) -> Self {
         let mut attributes = log.attributes;
-        if let Some(Value::Object(body)) = log.body.and_then(|body| body.value) {
+        if let Some(OtlpValue::Object(body)) = log.body.and_then(|body| body.value) {
             attributes.extend(body.values);
         }
         let start = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };

@@ -3,7 +3,7 @@
 
 use super::super::layouts::has;
 use super::item::{LoggedItem, no_requests, shared};
-use super::messages::{KeyValue, LogRecord, Resource, Span, or_default};
+use super::messages::{KeyValue, LogRecord, Resource, TelemetrySpan, or_default};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,14 +23,14 @@ struct Export<'a> {
 struct Process<'a> {
     resource: Option<Resource>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    scope_spans: Vec<Scope<'a>>,
+    scope_spans: Vec<TelemetryScope<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    scope_logs: Vec<Scope<'a>>,
+    scope_logs: Vec<TelemetryScope<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Scope<'a> {
+struct TelemetryScope<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     spans: Vec<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "or_default")]
@@ -56,7 +56,7 @@ pub(super) fn items(record: &[u8]) -> Result<Vec<Result<LoggedItem, DecodeError>
 }
 
 fn of_span(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<LoggedItem, DecodeError> {
-    let span: Span = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("span"))?;
+    let span: TelemetrySpan = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("span"))?;
     Ok(LoggedItem::of_span(span, process))
 }
 

@@ -36,7 +36,7 @@ pub struct ResourceSpans {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeSpans {
     #[prost(message, repeated, tag = "2")]
-    pub spans: Vec<Span>,
+    pub spans: Vec<TelemetrySpan>,
 }
 
 /// Log records of one process.
@@ -67,7 +67,7 @@ pub struct Resource {
 /// Something that took time.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Span {
+pub struct TelemetrySpan {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     #[serde(skip)]
@@ -99,7 +99,7 @@ pub struct Span {
     #[serde(deserialize_with = "or_default")]
     pub dropped_events_count: u32,
     #[prost(message, optional, tag = "15")]
-    pub status: Option<Status>,
+    pub status: Option<SpanStatus>,
 }
 
 /// Something that happened meanwhile.
@@ -120,7 +120,7 @@ pub struct SpanEvent {
 /// How it ended.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct SpanStatus {
     /// 2 for an error.
     #[prost(int32, tag = "3")]
     #[serde(deserialize_with = "or_default")]
@@ -164,13 +164,13 @@ pub struct KeyValue {
 /// A value of any type.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AnyValue {
-    #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
-    pub value: Option<Value>,
+    #[prost(oneof = "OtlpValue", tags = "1, 2, 3, 4, 5, 6, 7")]
+    pub value: Option<OtlpValue>,
 }
 
 /// What it is.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Value {
+pub enum OtlpValue {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(bool, tag = "2")]
@@ -206,9 +206,9 @@ pub struct KeyValueList {
 }
 
 /// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not there.
-struct Number<N>(Option<N>);
+struct TextNumber<N>(Option<N>);
 
-impl<'de, N: std::str::FromStr> Deserialize<'de> for Number<N> {
+impl<'de, N: std::str::FromStr> Deserialize<'de> for TextNumber<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -235,7 +235,7 @@ impl<'de, N: std::str::FromStr> Deserialize<'de> for Number<N> {
 }
 
 fn number<'de, D: Deserializer<'de>, N: std::str::FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
-    Ok(Number::deserialize(deserializer)?.0.unwrap_or_default())
+    Ok(TextNumber::deserialize(deserializer)?.0.unwrap_or_default())
 }
 
 /// A value of JSON is an object of one field, whose name tells the type. One of another type is broken: left out, the
@@ -259,13 +259,13 @@ impl<'de> Visitor<'de> for OneOf {
         let mut value = None;
         while let Some(Key(kind)) = map.next_key()? {
             let read = match &*kind {
-                "stringValue" => map.next_value::<Option<String>>()?.map(Value::Text),
-                "boolValue" => map.next_value::<Option<bool>>()?.map(Value::Flag),
-                "intValue" => map.next_value::<Number<i64>>()?.0.map(Value::Whole),
-                "doubleValue" => map.next_value::<Number<f64>>()?.0.map(Value::Fraction),
-                "arrayValue" => map.next_value::<Option<ArrayValue>>()?.map(Value::List),
-                "kvlistValue" => map.next_value::<Option<KeyValueList>>()?.map(Value::Object),
-                "bytesValue" => map.next_value::<Option<IgnoredAny>>()?.map(|_| Value::Bytes(Vec::new())),
+                "stringValue" => map.next_value::<Option<String>>()?.map(OtlpValue::Text),
+                "boolValue" => map.next_value::<Option<bool>>()?.map(OtlpValue::Flag),
+                "intValue" => map.next_value::<TextNumber<i64>>()?.0.map(OtlpValue::Whole),
+                "doubleValue" => map.next_value::<TextNumber<f64>>()?.0.map(OtlpValue::Fraction),
+                "arrayValue" => map.next_value::<Option<ArrayValue>>()?.map(OtlpValue::List),
+                "kvlistValue" => map.next_value::<Option<KeyValueList>>()?.map(OtlpValue::Object),
+                "bytesValue" => map.next_value::<Option<IgnoredAny>>()?.map(|_| OtlpValue::Bytes(Vec::new())),
                 _ => map.next_value::<IgnoredAny>().map(|_| None)?,
             };
             value = read.or(value);
@@ -285,7 +285,7 @@ impl AnyValue {
     /// The text, where it is one.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
-            Some(Value::Text(text)) => Some(text),
+            Some(OtlpValue::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -293,10 +293,10 @@ impl AnyValue {
     /// The value as templates take it: a text, a number or a flag.
     pub fn scalar(&self) -> Option<String> {
         match &self.value {
-            Some(Value::Text(text)) => Some(text.clone()),
-            Some(Value::Flag(flag)) => Some(flag.to_string()),
-            Some(Value::Whole(number)) => Some(number.to_string()),
-            Some(Value::Fraction(number)) => Some(number.to_string()),
+            Some(OtlpValue::Text(text)) => Some(text.clone()),
+            Some(OtlpValue::Flag(flag)) => Some(flag.to_string()),
+            Some(OtlpValue::Whole(number)) => Some(number.to_string()),
+            Some(OtlpValue::Fraction(number)) => Some(number.to_string()),
             _ => None,
         }
     }
@@ -304,7 +304,7 @@ impl AnyValue {
     /// The value as JSON, its fields in their order; a text that holds a list or an object is taken for it.
     pub fn json(&self) -> String {
         match &self.value {
-            Some(Value::Text(text)) if text.trim_start().starts_with(['[', '{']) => text.clone(),
+            Some(OtlpValue::Text(text)) if text.trim_start().starts_with(['[', '{']) => text.clone(),
             _ => {
                 let mut out = String::new();
                 self.write(&mut out);
@@ -316,12 +316,12 @@ impl AnyValue {
     fn write(&self, out: &mut String) {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match &self.value {
-            Some(Value::Text(text)) => *out += &quoted(text),
-            Some(Value::Flag(flag)) => *out += &flag.to_string(),
-            Some(Value::Whole(number)) => *out += &number.to_string(),
-            Some(Value::Fraction(number)) => *out += &serde_json::Value::from(*number).to_string(),
-            Some(Value::List(array)) => list(out, "[]", &array.values, |out, value| value.write(out)),
-            Some(Value::Object(object)) => list(out, "{}", &object.values, |out, field| {
+            Some(OtlpValue::Text(text)) => *out += &quoted(text),
+            Some(OtlpValue::Flag(flag)) => *out += &flag.to_string(),
+            Some(OtlpValue::Whole(number)) => *out += &number.to_string(),
+            Some(OtlpValue::Fraction(number)) => *out += &serde_json::Value::from(*number).to_string(),
+            Some(OtlpValue::List(array)) => list(out, "[]", &array.values, |out, value| value.write(out)),
+            Some(OtlpValue::Object(object)) => list(out, "{}", &object.values, |out, field| {
                 *out += &quoted(&field.key);
                 out.push(':');
                 match &field.value {
@@ -329,7 +329,7 @@ impl AnyValue {
                     None => *out += "null",
                 }
             }),
-            Some(Value::Bytes(_)) | None => *out += "null",
+            Some(OtlpValue::Bytes(_)) | None => *out += "null",
         }
     }
 }

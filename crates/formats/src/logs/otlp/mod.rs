@@ -25,7 +25,7 @@ use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::answer::CacheWrites;
 use crate::record::generated::Generated;
-use crate::time::{Number, Numbers, Unit, WrittenTime};
+use crate::time::{NumberUnit, Numbers, TimeNumber, WrittenTime};
 use export::items;
 use item::{LoggedItem, is_details, is_message};
 use kvset_core::request::event::CachedTokens;
@@ -112,7 +112,8 @@ fn request<'r>(item: &LoggedItem, place: Option<&FieldPath>) -> Result<LoggedReq
         return Err(DecodeError::new(ErrorCode::ScatteredPrompt, detail));
     }
     let prompt = prompt::body(item, place)?;
-    let started = WrittenTime::Number(Number::Whole(item.start)).time(Numbers::In(Unit::Nanoseconds)).ok();
+    let started =
+        WrittenTime::Number(TimeNumber::Whole(item.start)).time(Numbers::In(NumberUnit::Nanoseconds)).ok();
     let duration = item.end.and_then(|end| end.checked_sub(item.start)).map(Duration::from_nanos);
     let input_tokens = item.count(&[
         "gen_ai.usage.input_tokens",

@@ -65,24 +65,24 @@ fn whole(item: &LoggedItem, prompt: &AnyValue) -> Result<String, DecodeError> {
 
 fn is_message(message: &RawValue) -> bool {
     #[derive(Deserialize)]
-    struct Role {
+    struct OlderRole {
         #[serde(rename = "role")]
         _role: String,
     }
-    serde_json::from_str::<Role>(message.get()).is_ok()
+    serde_json::from_str::<OlderRole>(message.get()).is_ok()
 }
 
 /// What attributes say of one message.
 #[derive(Default)]
-struct Parts<'a> {
+struct OlderParts<'a> {
     role: Option<&'a str>,
     content: Option<&'a str>,
     tool_call_id: Option<&'a str>,
-    calls: BTreeMap<usize, Call<'a>>,
+    calls: BTreeMap<usize, OlderToolCall<'a>>,
 }
 
 #[derive(Default)]
-struct Call<'a> {
+struct OlderToolCall<'a> {
     id: Option<&'a str>,
     name: Option<&'a str>,
     arguments: Option<&'a str>,
@@ -90,7 +90,7 @@ struct Call<'a> {
 
 /// The messages whose fields are attributes of their own.
 fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, Parts<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<usize, OlderParts<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, prefix) {
         let Some(number) = number else {
             // What OpenLLMetry keeps alongside the messages.
@@ -122,7 +122,7 @@ fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String
     Ok(Some(messages))
 }
 
-impl<'a> Parts<'a> {
+impl<'a> OlderParts<'a> {
     /// Keeps a field; false where no message has it.
     fn set(&mut self, field: &str, text: &'a str) -> bool {
         let kept = match field {
@@ -150,7 +150,7 @@ impl<'a> Parts<'a> {
         }
         if !self.calls.is_empty() {
             check_numbers(prefix, self.calls.keys())?;
-            let calls: Option<Vec<String>> = self.calls.values().map(Call::json).collect();
+            let calls: Option<Vec<String>> = self.calls.values().map(OlderToolCall::json).collect();
             let calls = calls.ok_or_else(|| not_logged(prefix, "the name of a tool that was called"))?;
             fields.push(("tool_calls", format!("[{}]", calls.join(","))));
         }
@@ -159,7 +159,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> OlderToolCall<'a> {
     fn set(&mut self, field: &str, text: &'a str) -> bool {
         let kept = match field {
             "id" => &mut self.id,

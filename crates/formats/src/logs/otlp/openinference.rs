@@ -49,20 +49,20 @@ pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
 
 /// What attributes say of one message.
 #[derive(Default)]
-struct Message<'a> {
+struct InferenceMessage<'a> {
     role: Option<&'a str>,
     content: Option<&'a str>,
-    parts: BTreeMap<usize, Part<'a>>,
-    calls: BTreeMap<usize, Call<'a>>,
+    parts: BTreeMap<usize, InferencePart<'a>>,
+    calls: BTreeMap<usize, ToolCall<'a>>,
     call_id: Option<&'a str>,
     name: Option<&'a str>,
 }
 
 /// A part of a content, by the fields that it has.
-type Part<'a> = BTreeMap<&'a str, &'a str>;
+type InferencePart<'a> = BTreeMap<&'a str, &'a str>;
 
 #[derive(Default)]
-struct Call<'a> {
+struct ToolCall<'a> {
     id: Option<&'a str>,
     name: Option<&'a str>,
     arguments: Option<&'a str>,
@@ -70,7 +70,7 @@ struct Call<'a> {
 
 /// The messages whose fields are attributes of their own.
 fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, Message<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<usize, InferenceMessage<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, MESSAGES) {
         let number = number.ok_or_else(|| unknown(MESSAGES))?;
         let field = field.strip_prefix("message.").ok_or_else(|| unknown(MESSAGES))?;
@@ -88,10 +88,10 @@ fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
         return Ok(None);
     }
     check_numbers(MESSAGES, all.keys())?;
-    all.values().map(Message::json).collect::<Result<Vec<_>, _>>().map(Some)
+    all.values().map(InferenceMessage::json).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
-impl<'a> Message<'a> {
+impl<'a> InferenceMessage<'a> {
     fn set(&mut self, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
         match field {
             "role" => self.role = Some(text),
@@ -155,7 +155,7 @@ impl<'a> Message<'a> {
 }
 
 /// A part that is text; of an image the attributes say where it was, not what it showed.
-fn part(part: &Part<'_>) -> Result<String, DecodeError> {
+fn part(part: &InferencePart<'_>) -> Result<String, DecodeError> {
     let text = part.get("text").filter(|_| part.get("type").is_none_or(|kind| *kind == "text"));
     let text = text.ok_or_else(|| {
         let detail = format!("`{MESSAGES}` holds a part that is no text");

@@ -78,7 +78,7 @@ fn not_captured(what: &str) -> DecodeError {
 
 /// A message as the conventions write it, or as OpenAI does.
 #[derive(Deserialize)]
-struct Message<'a> {
+struct PromptMessage<'a> {
     role: String,
     name: Option<String>,
     #[serde(borrow)]
@@ -111,7 +111,7 @@ fn chat_of(item: &LoggedItem, messages: &str) -> Result<String, DecodeError> {
     let messages: Vec<&RawValue> =
         serde_json::from_str(messages).map_err(|error| malformed(MESSAGES, &error))?;
     for raw in messages {
-        let read: Message<'_> =
+        let read: PromptMessage<'_> =
             serde_json::from_str(raw.get()).map_err(|error| malformed(MESSAGES, &error))?;
         match read.parts {
             Some(parts) => add_message(&mut out, &read.role, read.name.as_deref(), &parts)?,
@@ -197,10 +197,10 @@ fn instructions_text(json: &str) -> Result<Option<String>, DecodeError> {
 
 /// The body of a completion, whose prompt is the text of its only message.
 fn completion(messages: &str) -> Result<String, DecodeError> {
-    let messages: Vec<Message<'_>> =
+    let messages: Vec<PromptMessage<'_>> =
         serde_json::from_str(messages).map_err(|error| malformed(MESSAGES, &error))?;
     let texts: Option<String> = match &messages[..] {
-        [Message { parts: Some(parts), .. }] if parts.iter().all(|part| part.kind == "text") => {
+        [PromptMessage { parts: Some(parts), .. }] if parts.iter().all(|part| part.kind == "text") => {
             parts.iter().map(|part| text_of(part.content)).collect()
         }
         _ => None,

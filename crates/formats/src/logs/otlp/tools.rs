@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 const TOOLS: &str = "gen_ai.tool.definitions";
 
 #[derive(serde::Deserialize)]
-struct Tool<'a> {
+struct ToolDefinition<'a> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
@@ -33,7 +33,8 @@ pub(super) fn of_definitions(json: &str) -> Result<String, DecodeError> {
 }
 
 fn tool(raw: &RawValue) -> Result<String, DecodeError> {
-    let tool: Tool<'_> = serde_json::from_str(raw.get()).map_err(|error| malformed(TOOLS, &error))?;
+    let tool: ToolDefinition<'_> =
+        serde_json::from_str(raw.get()).map_err(|error| malformed(TOOLS, &error))?;
     let Some(name) = tool.name.filter(|_| tool.function.is_none()) else { return Ok(raw.get().to_owned()) };
     if tool.kind != "function" {
         let detail = format!("`{TOOLS}` has a tool that is no function, which no chat template renders");

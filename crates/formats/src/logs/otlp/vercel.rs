@@ -3,7 +3,7 @@
 
 use super::chat::{self, malformed, message, of_another_form, quoted};
 use super::item::LoggedItem;
-use super::messages::{AnyValue, Value as Any};
+use super::messages::{AnyValue, OtlpValue as Any};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ const TOOLS: &str = "ai.prompt.tools";
 pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     let Some(messages) = item.get(MESSAGES) else { return Ok(None) };
     let json = messages.json();
-    let messages: Vec<Message<'_>> =
+    let messages: Vec<VercelMessage<'_>> =
         serde_json::from_str(&json).map_err(|error| malformed(MESSAGES, &error))?;
     let mut chat = Vec::new();
     for said in &messages {
@@ -26,7 +26,7 @@ pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct VercelMessage<'a> {
     role: String,
     #[serde(borrow)]
     content: &'a RawValue,
@@ -51,7 +51,7 @@ struct VercelPart<'a> {
 }
 
 /// Adds a message; each result of a tool is one by itself.
-fn add(said: &Message<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
+fn add(said: &VercelMessage<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
     if said.content.get().starts_with('"') {
         chat.push(message(&said.role, &[("content", said.content.get().to_owned())]));
         return Ok(());
@@ -85,12 +85,12 @@ fn call(part: &VercelPart<'_>) -> Result<String, DecodeError> {
 /// What a tool answered: a text, or the JSON of what is none.
 fn result(part: &VercelPart<'_>) -> Result<String, DecodeError> {
     #[derive(Deserialize)]
-    struct Output<'a> {
+    struct VercelOutput<'a> {
         #[serde(borrow)]
         value: &'a RawValue,
     }
-    let output = part.output.map(|output| match serde_json::from_str::<Output<'_>>(output.get()) {
-        Ok(Output { value }) => value,
+    let output = part.output.map(|output| match serde_json::from_str::<VercelOutput<'_>>(output.get()) {
+        Ok(VercelOutput { value }) => value,
         Err(_) => output,
     });
     let said = output.or(part.result).ok_or_else(|| of_another_form(MESSAGES))?.get();
@@ -115,7 +115,7 @@ fn tools(value: &AnyValue) -> Result<String, DecodeError> {
 fn tool(text: &str) -> Result<String, DecodeError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Tool<'a> {
+    struct VercelTool<'a> {
         #[serde(rename = "type")]
         kind: Option<String>,
         name: String,
@@ -125,7 +125,7 @@ fn tool(text: &str) -> Result<String, DecodeError> {
         #[serde(borrow)]
         input_schema: Option<&'a RawValue>,
     }
-    let tool: Tool<'_> = serde_json::from_str(text).map_err(|error| malformed(TOOLS, &error))?;
+    let tool: VercelTool<'_> = serde_json::from_str(text).map_err(|error| malformed(TOOLS, &error))?;
     if tool.kind.as_deref().is_some_and(|kind| kind != "function") {
         let detail = format!("`{TOOLS}` has a tool that is no function, which no chat template renders");
         return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));

@@ -4,7 +4,7 @@ use super::super::{call, content_of, field, kind, message, text, text_part, unre
 use super::Conversion;
 use super::{not_text, results};
 use crate::error::TokenizeError;
-use crate::fields::Fields;
+use crate::fields::ObjectFields;
 use minijinja::Value;
 
 /// What the blocks of one message come to.
@@ -19,11 +19,11 @@ impl Conversion<'_> {
     /// Adds a message of blocks, whose results of tools are messages of their own.
     pub(super) fn add_blocks(
         &mut self,
-        said: Fields,
+        said: ObjectFields,
         role: &str,
         blocks: &[Value],
         index: usize,
-        chat: &mut Vec<Fields>,
+        chat: &mut Vec<ObjectFields>,
     ) -> Result<(), TokenizeError> {
         let mut found = MessageBlocks::default();
         for (number, block) in blocks.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Conversion<'_> {
     }
 
     /// Adds what is left of a message. A user's that says nothing is none; an assistant's takes its turn all the same.
-    fn push(&self, mut said: Fields, role: &str, found: MessageBlocks, chat: &mut Vec<Fields>) {
+    fn push(&self, mut said: ObjectFields, role: &str, found: MessageBlocks, chat: &mut Vec<ObjectFields>) {
         let MessageBlocks { parts, calls, thoughts } = found;
         if role != "assistant" && parts.is_empty() {
             return;

@@ -5,7 +5,7 @@ mod results;
 
 use super::{items, kind, message, text, unrendered};
 use crate::error::{TokenizeCode, TokenizeError};
-use crate::fields::Fields;
+use crate::fields::ObjectFields;
 use crate::remarks::ChatRemarks;
 use crate::rules::{BILLING_HEADER, ChatRules};
 use crate::unrendered::shown_role;
@@ -45,7 +45,7 @@ pub(in super::super) struct Conversion<'a> {
 }
 
 /// Whether a message is this API's.
-pub(in super::super) fn is_message(message: &Fields) -> bool {
+pub(in super::super) fn is_message(message: &ObjectFields) -> bool {
     let content = message.get("content").map(items).unwrap_or_default();
     content.iter().any(|block| BLOCKS.contains(&kind(block).as_str()))
 }
@@ -58,11 +58,11 @@ impl Conversion<'_> {
     pub(in super::super) fn chat(
         &mut self,
         system: Option<&Value>,
-        messages: Vec<Fields>,
-    ) -> Result<Vec<Fields>, TokenizeError> {
+        messages: Vec<ObjectFields>,
+    ) -> Result<Vec<ObjectFields>, TokenizeError> {
         let mut head =
             system.map(|system| self.system_texts(system, "system")).transpose()?.unwrap_or_default();
-        let is_system = |message: &Fields| role(message) == Some("system");
+        let is_system = |message: &ObjectFields| role(message) == Some("system");
         // Of a chat without another head the first one is that.
         let first = usize::from(head.is_empty());
         let is_late = messages.iter().enumerate().any(|(at, message)| at >= first && is_system(message));
@@ -107,7 +107,7 @@ impl Conversion<'_> {
     }
 
     /// The text of a system message among the others.
-    fn late_text(&mut self, message: &Fields, index: usize) -> Result<Option<String>, TokenizeError> {
+    fn late_text(&mut self, message: &ObjectFields, index: usize) -> Result<Option<String>, TokenizeError> {
         let Some(content) = message.get("content") else { return Ok(None) };
         let mut texts = texts(content, &format!("messages[{index}].content"))?;
         if self.rules.drops_billing_header {
@@ -124,9 +124,9 @@ impl Conversion<'_> {
     /// Adds a message of a user or an assistant.
     fn add(
         &mut self,
-        mut message: Fields,
+        mut message: ObjectFields,
         index: usize,
-        chat: &mut Vec<Fields>,
+        chat: &mut Vec<ObjectFields>,
     ) -> Result<(), TokenizeError> {
         let said = role(&message).unwrap_or_default();
         let role = match said {
@@ -143,7 +143,7 @@ impl Conversion<'_> {
         Ok(())
     }
 
-    fn unknown_role(&self, message: &Fields, index: usize) -> TokenizeError {
+    fn unknown_role(&self, message: &ObjectFields, index: usize) -> TokenizeError {
         let (rules, role) = (self.rules, shown_role(role(message)));
         let detail = format!(
             "`messages[{index}].role` is {role}, which {} {} does not take in Anthropic's API",
@@ -153,7 +153,7 @@ impl Conversion<'_> {
     }
 }
 
-fn role(message: &Fields) -> Option<&str> {
+fn role(message: &ObjectFields) -> Option<&str> {
     message.get("role")?.as_str()
 }
 

@@ -3,13 +3,13 @@
 use super::super::{content_of, field, items, kind, message, text, text_part, unrendered};
 use super::{Conversion, not_text};
 use crate::error::TokenizeError;
-use crate::fields::Fields;
+use crate::fields::ObjectFields;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
 impl Conversion<'_> {
     /// The messages of a result: one, but where it refers to tools alongside what it says.
-    pub(super) fn results(&self, block: &Value, place: &str) -> Result<Vec<Fields>, TokenizeError> {
+    pub(super) fn results(&self, block: &Value, place: &str) -> Result<Vec<ObjectFields>, TokenizeError> {
         let answer = |content: Value| {
             let mut answer = message("tool", Some(content));
             if let Some(id) = field(block, "tool_use_id") {

@@ -22,7 +22,7 @@ fn name(pool: u8) -> String {
 }
 
 /// What was taken: each record, the offset at which it was, and whether early or out of order.
-type Taken = Vec<(Entry, i64, Option<Turn>, bool)>;
+type Taken = Vec<(Entry, i64, Option<RecordTurn>, bool)>;
 
 /// Takes a record in as the service does; pool 3 holds nothing back.
 fn step(queue: &mut ArrivalQueue<Entry>, pool: u8, event_time: i64, offset: i64, taken: &mut Taken) {
@@ -30,7 +30,7 @@ fn step(queue: &mut ArrivalQueue<Entry>, pool: u8, event_time: i64, offset: i64,
     let entry = Entry { pool, place };
     let turn = queue.observe(&name(pool), place, true, (pool != 3).then_some(BOUND));
     match turn {
-        Turn::Later => queue.push(place, entry),
+        RecordTurn::Later => queue.push(place, entry),
         now => taken.push((entry, offset, Some(now), false)),
     }
     while let Some(DueRecord { record, is_early }) = queue.pop_due() {
@@ -62,21 +62,21 @@ fn a_record_waits_until_no_earlier_arrival_within_the_bound_can_follow() {
 fn what_took_longer_than_the_bound_is_taken_as_it_comes_and_named() {
     let (_, taken) = run(LIMITS, &[(0, 1000), (0, 2500), (0, 700), (0, 1400)]);
     assert_eq!(times(&taken), [1000, 700, 1400], "the last one is in order still");
-    assert_eq!(taken[1].2, Some(Turn::OutOfOrder { by_ms: 300 }));
+    assert_eq!(taken[1].2, Some(RecordTurn::OutOfOrder { by_ms: 300 }));
     assert_eq!(taken[2].2, None);
 }
 
 #[test]
 fn a_pool_without_a_bound_or_without_durations_takes_records_as_they_come() {
     let (queue, taken) = run(LIMITS, &[(3, 500), (3, 100)]);
-    assert!(queue.is_empty() && taken.iter().all(|taken| taken.2 == Some(Turn::AsItComes)));
+    assert!(queue.is_empty() && taken.iter().all(|taken| taken.2 == Some(RecordTurn::AsItComes)));
     let mut queue = ArrivalQueue::<Entry>::new(LIMITS);
     let place =
         |event_time, offset| ArrivalPlace { event_time: EventTime(event_time), offset: Offset(offset) };
     let mut turn = |time, offset, states| queue.observe("a", place(time, offset), states, Some(BOUND));
-    assert_eq!(turn(500, 0, false), Turn::AsItComes);
-    assert_eq!(turn(400, 1, true), Turn::Later, "from the first duration on");
-    assert_eq!(turn(300, 2, false), Turn::Later, "those without one, too");
+    assert_eq!(turn(500, 0, false), RecordTurn::AsItComes);
+    assert_eq!(turn(400, 1, true), RecordTurn::Later, "from the first duration on");
+    assert_eq!(turn(300, 2, false), RecordTurn::Later, "those without one, too");
 }
 
 #[test]

@@ -43,7 +43,7 @@ proptest! {
                 ..Questions::default()
             }, publish_every_ms: HOUR_MS as u64, ..config(None, Ratio::ONE) };
         let lives = PoolSetConfig { idle_timeout_ms: None, put_aside_after_ms: None, ..set_config(&config) };
-        let mut set = PoolSet::new(lives, History::Whole);
+        let mut set = PoolSet::new(lives, PoolHistory::Whole);
         let times = gaps.iter().scan(1_000_000_000_000_i64, |now, gap| { *now += gap; Some(*now) });
         let log: Vec<(i64, Vec<u64>)> = times.zip(requests).collect();
         let cut = cut.index(log.len());

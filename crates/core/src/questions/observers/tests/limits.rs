@@ -67,7 +67,7 @@ fn requests_of_too_many_replicas_are_left_out_and_counted() {
         questions: enabled(&["logged"], true),
         ..config(None, Ratio::ONE)
     };
-    let mut set = PoolSet::new(set_config(&config), History::Whole);
+    let mut set = PoolSet::new(set_config(&config), PoolHistory::Whole);
     for index in 0..1100_usize {
         let (name, ids) = (format!("pod-{index}"), [1, 2]);
         let event = RequestEvent {
@@ -102,7 +102,7 @@ fn restored_caches_of_answers_take_no_word_that_they_had_ceased_to_take() {
         let event = RequestEvent { page_ids, ids_chained, cached_tokens, ..RequestEvent::default() };
         observe(set, index, &event);
     };
-    let mut set = PoolSet::new(set_config(&config), History::Whole);
+    let mut set = PoolSet::new(set_config(&config), PoolHistory::Whole);
     request(&mut set, 0, [1, watched, 2, 5], false);
     request(&mut set, 3, [3, watched, 2, 5], false);
     let restored = restore(&config, &bytes(&set)).expect("the same configuration");
