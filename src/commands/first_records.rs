@@ -29,9 +29,17 @@ impl WriterSchemas for OneTry {
     }
 }
 
+/// What names of log files end in, and those of topics do not: such a name is a file's though there is none, so that nobody
+/// waits for a broker because of a typing error.
+const FILE_ENDINGS: [&str; 6] = ["jsonl", "ndjson", "csv", "gz", "zst", "parquet"];
+
 /// The topic that is meant, where it is none but a file.
 pub(crate) fn topic_of(log: &Path) -> Option<&str> {
-    let is_file = log == Path::new("-") || log.exists() || log.components().count() > 1;
+    let ending = log.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let is_file = log == Path::new("-")
+        || log.exists()
+        || log.components().count() > 1
+        || FILE_ENDINGS.contains(&ending.to_ascii_lowercase().as_str());
     log.to_str().filter(|_| !is_file)
 }
 
@@ -107,4 +115,19 @@ pub(crate) fn of_topic(
         number += 1;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_no_topic_where_its_name_ends_as_a_files() {
+        for file in ["-", "folder/log", "requests.jsonl", "a.b.JSONL", "log.json.zst", "log.gz", "log.csv"] {
+            assert_eq!(topic_of(Path::new(file)), None, "{file}");
+        }
+        for topic in ["kvset.requests", "requests", "raw.json", "requests.log"] {
+            assert_eq!(topic_of(Path::new(topic)), Some(topic));
+        }
+    }
 }

@@ -10,8 +10,8 @@ use kvset_core::engines::profile::Profile;
 /// Arguments of `kvset doctor`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A single TRACE that names no file here is taken for a topic, of which the oldest --records are read outside of any
-group, with the [kafka], [input] and [schema_registry] settings of the configuration.
+A single TRACE that names no file here, nor ends as one does (.jsonl, .gz), is taken for a topic, of which the oldest
+--records are read outside of any group, with the [kafka], [input] and [schema_registry] settings of the configuration.
 
 Exit codes: 0 where a replay of the log gives an answer, 1 where it does not, 2 wrong usage.
 
