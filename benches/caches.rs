@@ -22,7 +22,7 @@ use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTi
 use kvset::core::request::event::RequestEvent;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::pages::PageIds;
-use kvset::core::units::ratio::Ratio;
+use kvset::core::units::ratio::{Proportion, Ratio};
 use kvset::core::units::{EventTime, PageCount, PageSize};
 use page_tree::{Other, PageRules, PageTree};
 use shared::{TraceRow, mooncake_trace};
@@ -155,7 +155,7 @@ fn sglang_pools(trace: &[TraceRow]) {
         }
         let rules = StateRules {
             attention: "full+3*mamba".parse().expect("groups"),
-            mamba_full_memory_ratio: Ratio::per_mille(900),
+            mamba_full_memory_ratio: Proportion::of(Ratio::per_mille(900)),
             state_tokens: 544,
             prefill_chunk,
             page_size,

@@ -14,7 +14,7 @@ use kvset_core::engines::vllm_offload::OffloadPolicy;
 use kvset_core::questions::retention::Ttl;
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
 use kvset_core::units::PageSize;
-use kvset_core::units::ratio::Ratio;
+use kvset_core::units::ratio::{Proportion, Ratio};
 
 /// One thing that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,10 +144,11 @@ fn engine_rules(base: &Setup) -> Vec<Change> {
         }
     }
     if rules.has_state_pool(profile) {
-        let shares = [100, 200, 400, 600, 900, 1000].map(Ratio::per_mille);
-        for share in shares.into_iter().filter(|share| *share != rules.mamba_full_memory_ratio) {
-            let set = move |rules: &mut EngineRules| rules.mamba_full_memory_ratio = share;
-            all.push(Change::rule(Topic::StatePool, format!("--mamba-full-memory-ratio {share}"), set));
+        let shares = [100, 200, 400, 600, 900].map(|share| Proportion::of(Ratio::per_mille(share)));
+        let ratios = shares.into_iter().chain([1, 2, 4].map(Proportion::whole));
+        for ratio in ratios.filter(|ratio| *ratio != rules.mamba_full_memory_ratio) {
+            let set = move |rules: &mut EngineRules| rules.mamba_full_memory_ratio = ratio;
+            all.push(Change::rule(Topic::StatePool, format!("--mamba-full-memory-ratio {ratio}"), set));
         }
     }
     if rules.draft_tokens > 0 {

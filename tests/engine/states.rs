@@ -49,7 +49,7 @@ proptest! {
         tokens in 3_000u64..12_000,
         page in prop::sample::select(vec![16u32, 32, 64, 128]),
         state_tokens in prop::sample::select(vec![40u32, 100, 250]),
-        ratio in prop::sample::select(vec!["0.3", "0.9"]),
+        ratio in prop::sample::select(vec!["0.3", "0.9", "2.5"]),
         chunk in prop::sample::select(vec![128u32, 384, 8192]),
         cached in any::<bool>(),
         requests in prop::collection::vec(asked(16), 1..50),
@@ -101,6 +101,11 @@ fn memory_is_split_as_sglang_splits_it() {
     // Of 48,000 tokens 22,736 are for states of 1,632; 13 fit, one of which is never used.
     assert_eq!(pools("full+3*mamba", "0.9", 3000), (1674, 12));
     assert_eq!(pools("2*full+mamba", "1", 3000), (752, 43));
+    assert_eq!(
+        pools("full+3*mamba", "2.5", 3000),
+        (858, 20),
+        "more memory for states than for full attention"
+    );
     assert_eq!(pools("full+3*mamba", "0.9", 0), (0, 0));
 }
 

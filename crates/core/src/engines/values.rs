@@ -4,7 +4,7 @@ use super::hybrid::{Attention, AttentionError, BlockRetention};
 use super::profile::OverlapMode;
 use super::sglang::WritePolicy;
 use crate::units::capacity::CapacitySpec;
-use crate::units::ratio::Ratio;
+use crate::units::ratio::{Proportion, Ratio};
 use crate::units::window::{format_duration_ms, parse_duration_ms};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,6 +16,8 @@ pub enum OptionValues {
     Count(RangeInclusive<u32>),
     /// Shares of one.
     Share(RangeInclusive<Ratio>),
+    /// How much of one thing there is for one of another.
+    Proportion(RangeInclusive<Proportion>),
     /// Spans of time up to so many milliseconds, zero among them.
     Time(u64),
     /// A few names.
@@ -33,6 +35,7 @@ impl OptionValues {
         match self {
             Self::Count(range) => text.parse().is_ok_and(|count| range.contains(&count)),
             Self::Share(range) => text.parse().is_ok_and(|share| range.contains(&share)),
+            Self::Proportion(range) => text.parse().is_ok_and(|proportion| range.contains(&proportion)),
             Self::Time(most) => duration_ms(text).is_some_and(|ms| ms <= *most),
             Self::Names(names) => names.contains(&text),
             Self::Text(_) => true,
@@ -41,7 +44,7 @@ impl OptionValues {
 
     /// Whether a configuration writes them as numbers.
     pub fn are_numbers(&self) -> bool {
-        matches!(self, Self::Count(_) | Self::Share(_))
+        matches!(self, Self::Count(_) | Self::Share(_) | Self::Proportion(_))
     }
 }
 
@@ -50,6 +53,9 @@ impl fmt::Display for OptionValues {
         match self {
             Self::Count(range) => write!(f, "a whole number from {} to {}", range.start(), range.end()),
             Self::Share(range) => {
+                write!(f, "a decimal with at most 9 places from {} to {}", range.start(), range.end())
+            }
+            Self::Proportion(range) => {
                 write!(f, "a decimal with at most 9 places from {} to {}", range.start(), range.end())
             }
             Self::Time(most) => {
@@ -99,7 +105,7 @@ macro_rules! written_as_shown {
     )+};
 }
 
-written_as_shown!(u32 Ratio BlockRetention CapacitySpec);
+written_as_shown!(u32 Ratio Proportion BlockRetention CapacitySpec);
 
 /// Types with a few named values.
 macro_rules! written_by_name {

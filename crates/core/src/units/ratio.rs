@@ -4,6 +4,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
+/// Most decimal places of a share or a proportion.
+const MAX_PLACES: usize = 9;
+
+/// Most digits before them.
+const MAX_DIGITS: usize = 9;
+
 /// A share between 0 and 1, kept as the decimal fraction it was written as (`0.99` is 99/100).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ratio {
@@ -39,9 +45,6 @@ impl Ratio {
         Self { numerator, denominator }
     }
 
-    /// Most decimal places a share may have.
-    const MAX_PLACES: u32 = 9;
-
     /// `ceil(count * self)`, exactly.
     pub fn ceil_of(self, count: u64) -> u64 {
         let product = u128::from(count) * u128::from(self.numerator);
@@ -63,12 +66,6 @@ impl Ratio {
         let (numerator, denominator) = (u128::from(self.numerator), u128::from(self.denominator));
         let parts = u128::from(whole) * denominator + u128::from(shared) * numerator;
         (u128::from(count) * denominator / parts) as u64
-    }
-
-    /// The part of `count` that is this share of the rest: `floor(count * self / (1 + self))`, exactly.
-    pub fn part_against_one(self, count: u64) -> u64 {
-        let product = u128::from(count) * u128::from(self.numerator);
-        (product / (u128::from(self.denominator) + u128::from(self.numerator))) as u64
     }
 
     /// Takes this share of `count` in whole units over many calls: what a call cannot take whole is
@@ -179,24 +176,84 @@ impl FromStr for Ratio {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || RatioError { text: text.chars().take(40).collect() };
-        let trimmed = text.trim();
-        let (whole, places) = trimmed.split_once('.').unwrap_or((trimmed, ""));
-        let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-        if (whole.is_empty() && places.is_empty()) || !digits(whole) || !digits(places) {
-            return Err(error());
-        }
-        let places = places.trim_end_matches('0');
-        if places.len() > Self::MAX_PLACES as usize || whole.len() > 9 {
-            return Err(error());
-        }
-        let denominator = 10u64.pow(places.len() as u32);
-        let parse = |part: &str| if part.is_empty() { Ok(0) } else { part.parse::<u64>() };
-        let numerator =
-            parse(whole).map_err(|_| error())? * denominator + parse(places).map_err(|_| error())?;
+        let (numerator, denominator) = decimal(text.trim()).ok_or_else(error)?;
         if numerator > denominator {
             return Err(error());
         }
         Ok(Self { numerator, denominator })
+    }
+}
+
+/// A decimal of at most nine digits and nine places, reduced; `None` for anything else.
+fn decimal(text: &str) -> Option<(u64, u64)> {
+    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if (whole.is_empty() && places.is_empty()) || !digits(whole) || !digits(places) {
+        return None;
+    }
+    let places = places.trim_end_matches('0');
+    if places.len() > MAX_PLACES || whole.len() > MAX_DIGITS {
+        return None;
+    }
+    let denominator = 10u64.pow(places.len() as u32);
+    let parse = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<u64>().ok() };
+    Some((parse(whole)? * denominator + parse(places)?, denominator))
+}
+
+/// How much of one thing there is for one of another, kept as the decimal it was written as (`1.5`): a share that may
+/// exceed the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Proportion(Ratio);
+
+/// Why a text is not a proportion.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a decimal from 0 on with at most 9 digits and 9 places")]
+pub struct ProportionError(String);
+
+impl Proportion {
+    /// That of a share to its whole.
+    pub const fn of(share: Ratio) -> Self {
+        Self(share)
+    }
+
+    /// So many for one.
+    pub const fn whole(count: u32) -> Self {
+        Self(Ratio { numerator: count as u64, denominator: 1 })
+    }
+
+    /// The part of `count` that is this much for one of the rest: `floor(count * self / (1 + self))`, exactly.
+    pub fn part_of(self, count: u64) -> u64 {
+        let (numerator, denominator) = (u128::from(self.0.numerator), u128::from(self.0.denominator));
+        (u128::from(count) * numerator / (denominator + numerator)) as u64
+    }
+}
+
+impl FromStr for Proportion {
+    type Err = ProportionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (numerator, denominator) =
+            decimal(text.trim()).ok_or_else(|| ProportionError(text.chars().take(40).collect()))?;
+        Ok(Self(Ratio { numerator, denominator }))
+    }
+}
+
+impl fmt::Display for Proportion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Serialize for Proportion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Proportion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The shortest decimal that reads back as this number.
+        f64::deserialize(deserializer)?.to_string().parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -257,6 +314,23 @@ mod tests {
 
     fn ratio(text: &str) -> Ratio {
         text.parse().expect("a valid share")
+    }
+
+    #[test]
+    fn proportions_may_exceed_the_whole() {
+        let of = |text: &str| text.parse::<Proportion>().expect("a proportion");
+        assert_eq!((of("0.9").part_of(48_000), of("2.5").part_of(7), of("1").part_of(9)), (22_736, 5, 4));
+        assert_eq!((of("1.0"), of("0.9")), (Proportion::whole(1), Proportion::of(ratio("0.9"))));
+        for text in ["0", "0.9", "2.5", "1000"] {
+            let json = serde_json::to_string(&of(text)).expect("a number");
+            assert_eq!(
+                (of(text).to_string(), serde_json::from_str(&json).ok()),
+                (text.to_owned(), Some(of(text)))
+            );
+        }
+        for text in ["", "-1", "1e3", "1.0000000001", "1234567890"] {
+            assert!(text.parse::<Proportion>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::profile::{OverlapMode, Profile};
 use super::sglang::WritePolicy;
 use super::values::{OptionType, OptionValues};
 use crate::units::capacity::CapacitySpec;
-use crate::units::ratio::Ratio;
+use crate::units::ratio::{Proportion, Ratio};
 use option::{RulesField, engine_options};
 use serde::{Deserialize, Serialize};
 
@@ -87,11 +87,11 @@ engine_options! {
         }
         /// Memory of SGLang's pool of states for that of its pool of full attention; 0.9 where it is left out.
         #[serde(skip_serializing_if = "is_mamba_full_memory_ratio")]
-        mamba_full_memory_ratio: Ratio = Self::MAMBA_FULL_MEMORY_RATIO => {
+        mamba_full_memory_ratio: Proportion = Self::MAMBA_FULL_MEMORY_RATIO => {
             key: "mamba_full_memory_ratio",
             flag: Some("mamba-full-memory-ratio"),
-            value_name: "SHARE",
-            values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
+            value_name: "RATIO",
+            values: OptionValues::Proportion(Proportion::of(LEAST_SHARE)..=Self::MOST_MEMORY_RATIO),
             alone: None,
             example: "0.9",
             engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
@@ -259,8 +259,8 @@ fn is_swa_full_tokens_ratio(share: &Ratio) -> bool {
     *share == EngineRules::SWA_FULL_TOKENS_RATIO
 }
 
-fn is_mamba_full_memory_ratio(share: &Ratio) -> bool {
-    *share == EngineRules::MAMBA_FULL_MEMORY_RATIO
+fn is_mamba_full_memory_ratio(ratio: &Proportion) -> bool {
+    *ratio == EngineRules::MAMBA_FULL_MEMORY_RATIO
 }
 
 fn is_mp_watermark(share: &Ratio) -> bool {
@@ -277,7 +277,9 @@ impl EngineRules {
     /// SGLang's `swa_full_tokens_ratio`.
     pub const SWA_FULL_TOKENS_RATIO: Ratio = Ratio::per_mille(800);
     /// SGLang's `mamba_full_memory_ratio`.
-    pub const MAMBA_FULL_MEMORY_RATIO: Ratio = Ratio::per_mille(900);
+    pub const MAMBA_FULL_MEMORY_RATIO: Proportion = Proportion::of(Ratio::per_mille(900));
+    /// Most memory of states for that of full attention.
+    const MOST_MEMORY_RATIO: Proportion = Proportion::whole(1000);
     /// LMCache's `chunk_size`.
     pub const CHUNK_TOKENS: u32 = 256;
     /// Mooncake's `default_kv_lease_ttl`.

@@ -8,7 +8,7 @@ use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
-use crate::units::ratio::Ratio;
+use crate::units::ratio::Proportion;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct StateRules {
     /// The groups of layers: full ones, and states.
     pub attention: Attention,
     /// Memory of states for that of full attention (`mamba_full_memory_ratio`).
-    pub mamba_full_memory_ratio: Ratio,
+    pub mamba_full_memory_ratio: Proportion,
     /// Tokens of one full group that take as much memory as one state of one group.
     pub state_tokens: u32,
     /// Most tokens of a prompt that one step computes (`chunked_prefill_size`).
@@ -67,7 +67,7 @@ impl StateRules {
         if slot == 0 {
             return (PageCount(0), 0);
         }
-        let slots = self.mamba_full_memory_ratio.part_against_one(tokens) / slot;
+        let slots = self.mamba_full_memory_ratio.part_of(tokens) / slot;
         let full = tokens - slots * slot;
         (PageCount(full / full_groups / self.page()), slots.saturating_sub(1))
     }
