@@ -325,15 +325,19 @@ impl WindowCache {
 
     /// Inserts the first `pages` of the request; gives the node they end at. The pool of windows takes what it lacks of those
     /// beyond the protected ones, from where the window has not passed them.
+    ///
+    /// The protected pages are those of the locked path, which nobody else touches meanwhile: the walk goes on from its end.
+    /// SGLang walks from the root and stamps these nodes again, which leaves them in the same order, each before its children
+    /// and all behind the nodes of other requests.
     fn insert(&mut self, pages: u64, progress: &PageProgress) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
         let private = (pages - known as u64) as u32;
-        let (mut tip, mut end) = (ROOT, 0);
+        let (mut tip, mut end) = (self.anchor, progress.protected);
         while let Some(index) = self.tree.step(tip, &self.ids[end as usize..known], Touching::Yes) {
             let start = end;
             end += self.tree.node(index).pages();
-            if end > progress.protected && !self.tree.auxiliary.holds(index) {
+            if !self.tree.auxiliary.holds(index) {
                 self.hold_from(index, start, end, progress.passed, u64::MAX);
             }
             tip = index;
