@@ -11,7 +11,7 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: the version of results, the engine's revision and that of what is asked alongside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// What enters: the version of results, the engine's revision and that of the questions alongside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
     /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds

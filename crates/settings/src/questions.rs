@@ -1,4 +1,4 @@
-//! What is asked alongside the curve: the settings of [estimate] and [[pools]], each declared once, and what of them holds for
+//! The questions alongside the curve: the settings of [estimate] and [[pools]], each declared once, and what of them holds for
 //! one pool.
 
 use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, SettingsSection, TableReader};
@@ -20,7 +20,7 @@ macro_rules! questions {
         $field:ident: $Type:ty $(, in $range:expr)?, like $example:expr;
     )+) => {
         sections! {
-            /// What is asked alongside the curve.
+            /// The questions alongside the curve.
             pub struct PoolQuestions {
                 $(
                     $(#[doc = $doc])+
@@ -110,7 +110,7 @@ fn example<T: std::str::FromStr>(texts: &[&str]) -> Vec<T> {
 }
 
 impl Settings {
-    /// What a pool with these settings of its own is asked alongside its estimates.
+    /// What a pool with these settings of its own answers alongside its estimates.
     pub(super) fn questions(&self, own: Option<&PoolSettings>) -> Questions {
         let general = &self.estimate.questions;
         let set = own.map_or_else(|| general.clone(), |own| own.questions.over(general));

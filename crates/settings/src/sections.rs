@@ -216,7 +216,7 @@ sections! {
         /// request so believed costs its runs, not its pages; one in 64 is checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
-        /// What is asked alongside the curve.
+        /// The questions alongside the curve.
         [results]
         questions: PoolQuestions = PoolQuestions::default();
         /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
@@ -457,7 +457,7 @@ sections! {
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
-        /// What is asked alongside the curve.
+        /// The questions alongside the curve.
         [results]
         questions: PoolQuestions = PoolQuestions::default();
         /// Share of the pages that are followed.

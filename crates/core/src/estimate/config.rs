@@ -52,7 +52,7 @@ pub struct PoolConfig {
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked alongside estimates does,
+/// engine; where only one engine's do, [`Profile::revision`] is, and where only the questions alongside estimates do,
 /// [`Questions::revision`].
 pub const RESULT_VERSION: u32 = 3;
 
@@ -105,24 +105,24 @@ pub enum PoolConfigError {
     #[error("tier `{tier}`: {reason}")]
     Tier { tier: String, reason: String },
     /// Each capacity of such a profile costs a cache of its own.
-    #[error("`capacities` has {count} entries and `profile` {profile} models each on its own: at most {max}")]
+    #[error("`capacities` has {count} entries and `engine` {profile} models each on its own: at most {max}")]
     TooManyPoints { profile: Profile, count: usize, max: usize },
     /// Single nodes cannot be followed by a sample of their pages.
     #[error(
-        "`sample_rate` is {rate} and `profile` {profile} is modelled by its own rules at each capacity, which a \
+        "`sample_rate` is {rate} and `engine` {profile} is modelled by its own rules at each capacity, which a \
          sample of pages cannot show: leave it at 1"
     )]
     SampledPointwise { profile: Profile, rate: Ratio },
     /// Without a requirement there is nothing to plan, and another cost would be other caches.
     #[error(
-        "`profile` {0} has no required capacity and no curve between the capacities requested, so there is \
+        "`engine` {0} has no required capacity and no curve between the capacities requested, so there is \
          nothing to plan from: leave tiers out, and give one cost per token"
     )]
     PlannedPointwise(Profile),
     /// The engine cannot be run with one of its options.
     #[error(transparent)]
     Rules(#[from] EngineRulesError),
-    /// What is asked alongside the estimates cannot be answered.
+    /// The questions alongside the estimates cannot be answered.
     #[error(transparent)]
     Questions(#[from] QuestionsError),
     /// It cannot be written down.
@@ -499,12 +499,12 @@ mod tests {
             cache: CacheConfig { capacities: grid.collect(), ..config.cache.clone() },
             ..config.clone()
         };
-        refused(points, "`capacities` has 65 entries and `profile` sglang");
+        refused(points, "`capacities` has 65 entries and `engine` sglang");
         let sampled = PoolConfig {
             cache: CacheConfig { sample_rate: Ratio::per_mille(500), ..config.cache.clone() },
             ..config.clone()
         };
-        refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
+        refused(sampled, "`sample_rate` is 0.5 and `engine` sglang");
         let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
         refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
         refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost per token");

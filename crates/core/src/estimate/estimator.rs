@@ -68,11 +68,11 @@ pub struct PoolFigures<'a> {
     pub output_reuse_unseen: bool,
     /// Requests were followed while they were in flight.
     pub models_overlap: bool,
-    /// What is asked alongside the estimates.
+    /// What is followed for the questions alongside the estimates.
     pub observers: Option<&'a Observers>,
 }
 
-/// What is asked alongside an estimate.
+/// What is answered alongside an estimate.
 #[derive(Debug, Default)]
 struct ObserverAnswers {
     measured: Option<MeasuredEstimate>,
@@ -183,7 +183,7 @@ impl PoolFigures<'_> {
         }
     }
 
-    /// What the questions that have a section of their own say, where they are asked.
+    /// What the questions that have a section of their own say, where they are enabled.
     fn listed_answers(
         &self,
         tally: &Tally,
@@ -264,7 +264,7 @@ impl PoolFigures<'_> {
         self.curve.points(hits, self.accesses(tally), told)
     }
 
-    /// What is asked alongside the estimate, where anything is.
+    /// What is answered alongside the estimate, where anything is.
     fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> ObserverAnswers {
         let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
         let Some((observers, tally)) = self.observers.zip(tally) else { return ObserverAnswers::default() };

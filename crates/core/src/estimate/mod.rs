@@ -128,29 +128,29 @@ pub struct Estimate {
     /// What to buy; absent where no tiers are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
-    /// How the cache in use compares with the modelled one; absent where that is not asked.
+    /// How the cache in use compares with the modelled one; absent where that is not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredEstimate>,
-    /// What routers would give, in the order requested; empty where none is asked about.
+    /// What routers would give, in the order requested; empty where none is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RouterEstimate>,
-    /// What keeping pages for a time would give, one entry a time and kind; empty where none is asked about.
+    /// What keeping pages for a time would give, one entry a time and kind; empty where none is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
-    /// How long pages must be kept, one entry per target ratio; empty where no time to live is asked about.
+    /// How long pages must be kept, one entry per target ratio; empty where no time to live is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
-    /// What passes between the planned tiers; absent where that is not asked, in `all`, which has no end, and in
+    /// What passes between the planned tiers; absent where that is not enabled, in `all`, which has no end, and in
     /// windows with more runs than are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficEstimate>,
-    /// The tenants that hold the most, and all others as one; empty where that is not asked.
+    /// The tenants that hold the most, and all others as one; empty where that is not enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
     /// What the cache is worth; absent where it is not known how fast prompts are computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worth: Option<WorthEstimate>,
-    /// What an emptied cache costs, by hour of the day; absent where that is not asked.
+    /// What an emptied cache costs, by hour of the day; absent where that is not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<RestartsEstimate>,
 }
@@ -165,7 +165,7 @@ pub const FEWEST_FOLLOWED: f64 = 10.0;
 macro_rules! answers {
     ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
         impl Estimate {
-            /// What is said of each question, where it is asked.
+            /// What is said of each question, where it is enabled.
             pub fn answers(&self) -> QuestionAnswers {
                 QuestionAnswers { $($question: self.$question.clone(),)+ }
             }

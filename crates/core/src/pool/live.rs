@@ -51,7 +51,7 @@ pub(super) struct ModelledCache {
     pub(super) first_seen: EventTime,
     pub(super) chain_violations: u64,
     pub(super) output_reuse_unseen: bool,
-    /// What is asked alongside the estimates; a snapshot keeps it apart.
+    /// What is followed for the questions; a snapshot keeps it apart.
     #[serde(skip)]
     pub(super) observers: Option<Box<Observers>>,
     /// The last request's result.
@@ -214,7 +214,7 @@ impl LivePool {
         })
     }
 
-    /// What is asked alongside the estimates, to be serialised into a snapshot.
+    /// What is followed for the questions, to be serialised into a snapshot.
     pub(super) fn observers_image(&self) -> Option<ObserversImage<'_>> {
         let mut image = ObserversImage::of(self.cache.observers.as_deref()?);
         self.windows.save_observations(&mut image);

@@ -93,7 +93,7 @@ pub struct PoolImage<'a> {
 }
 
 impl<'a> PoolImage<'a> {
-    /// What is asked alongside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
+    /// What is followed for the questions, which a snapshot keeps behind all pools; `None` where there are none.
     pub fn take_observers(&mut self) -> Option<ObserversImage<'a>> {
         self.observers.take()
     }
@@ -539,7 +539,7 @@ impl Pool {
         self.live.as_ref()?.cache.observers.as_ref()?.refusal()
     }
 
-    /// What the latest request found behind each router asked about, in their order; `None` of one that could not route it.
+    /// What the latest request found behind each router requested, in their order; `None` of one that could not route it.
     pub fn last_routed(&self) -> &[Option<RoutingShare>] {
         let observers = self.live.as_ref().and_then(|live| live.cache.observers.as_ref());
         observers.map(|observers| observers.last_routed()).unwrap_or_default()

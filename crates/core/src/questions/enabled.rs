@@ -1,4 +1,4 @@
-//! What a pool is asked alongside its estimates.
+//! What a pool answers alongside its estimates.
 
 use crate::engines::config::CacheConfig;
 use crate::questions::provisioned::ProvisionedCache;
@@ -10,16 +10,16 @@ use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
-/// Most routers a pool is asked about: each costs as much as the pool's own cache.
+/// Most routers of a pool: each costs as much as the pool's own cache.
 pub const MAX_ROUTERS: usize = 8;
 
-/// Most tenants told one by one.
+/// Most tenants reported one by one.
 pub const MAX_TOLD_TENANTS: u32 = 100;
 
-/// Most capacities alongside what is asked of each of them: times, tenants and the optimum.
+/// Most capacities where a question is answered at each of them: times, tenants and the optimum.
 pub const MAX_ASKED_CAPACITIES: usize = 64;
 
-/// Most requests that `last:N` keeps what is asked of.
+/// Most requests of `last:N` where something is kept for each of them.
 pub const MAX_LAST_ASKED: u32 = 1 << 16;
 
 /// Whether a log ends, which decides what can be answered of it.
@@ -36,7 +36,7 @@ pub enum Horizon {
 /// Declares the settings of all questions, and what follows from those of the list.
 macro_rules! enabled {
     ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
-        /// The questions. What is not asked leaves no trace in a fingerprint, so that a new question changes none.
+        /// The questions. What is not enabled leaves no trace in a fingerprint, so that a new question changes none.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Questions {
@@ -64,7 +64,7 @@ macro_rules! enabled {
             /// What passes between the planned tiers in windows that end.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             pub traffic: bool,
-            /// Tokens that one worker prefills a second, to hold loading against.
+            /// Tokens that one worker prefills a second, to compare loading with.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub prefill_rate: Option<f64>,
             $(
@@ -105,7 +105,7 @@ fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
 pub struct ObservedPool<'a> {
     /// The cache that is modelled.
     pub cache: &'a CacheConfig,
-    /// What is asked alongside the estimates.
+    /// The questions alongside the estimates.
     pub questions: &'a Questions,
     /// The windows that are published.
     pub windows: &'a [WindowKind],
@@ -147,12 +147,12 @@ impl Questions {
         self.horizon == Horizon::Finite
     }
 
-    /// Whether nothing is asked.
+    /// Whether no question is enabled.
     pub fn is_nothing(&self) -> bool {
         self.first().is_none()
     }
 
-    /// The name of something that is asked.
+    /// The name of a question that is enabled.
     fn first(&self) -> Option<&'static str> {
         match self {
             _ if self.compares_measured() => Some("measured"),
@@ -166,14 +166,14 @@ impl Questions {
         self.first_reuse().or_else(|| self.needs().next().map(|needs| needs.setting))
     }
 
-    /// The name of something that is asked of an engine with one stack for all capacities.
+    /// The name of an enabled question for an engine with one stack for all capacities.
     pub fn first_of_a_stack(&self) -> Option<&'static str> {
         let listed = || self.needs().find(|needs| needs.one_stack).map(|needs| needs.setting);
         let routers = (!self.routers.is_empty()).then_some("routers");
         routers.or_else(|| self.first_reuse()).or_else(listed)
     }
 
-    /// The name of something that is asked about time, tenants, tiers or the optimum.
+    /// The name of an enabled question about time, tenants, tiers or the optimum.
     fn first_reuse(&self) -> Option<&'static str> {
         match self {
             _ if !self.ttls.is_empty() => Some("ttls"),
@@ -189,7 +189,7 @@ impl Questions {
         self.first_of_few_capacities().is_some_and(|_| !self.is_of_finite_log())
     }
 
-    /// The name of something that is asked of every capacity.
+    /// The name of an enabled question that every capacity answers.
     fn first_of_few_capacities(&self) -> Option<&'static str> {
         let listed = || self.needs().find(|needs| needs.few_capacities).map(|needs| needs.setting);
         self.first_reuse().filter(|asked| *asked != "traffic").or_else(listed)

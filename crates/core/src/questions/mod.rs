@@ -1,4 +1,4 @@
-//! What is asked of a pool alongside its curve: whether its cache does as it should, routers, tenants, what passes between
+//! What a pool answers alongside its curve: whether its cache does as it should, routers, tenants, what passes between
 //! tiers, how long pages live, what perfect foresight would find, what the cache is worth, and what an emptied one costs.
 
 /// Gives the questions that have a section of their own to a macro. An entry is what the setting means, the byte that begins

@@ -99,9 +99,9 @@ pub struct QuestionPool<'a> {
 pub struct QuestionFigures<'a> {
     /// The pool's configuration.
     pub config: ProvisionedCache<'a>,
-    /// Tokens a page.
+    /// Tokens per page.
     pub page_size: PageSize,
-    /// Bytes a page, where a cost per token is configured.
+    /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// The curve.
     pub capacities: &'a [CapacityPoint],
@@ -153,7 +153,7 @@ pub enum QuestionsError {
     },
     /// It needs one stack for all capacities.
     #[error(
-        "`{asked}` needs an engine with one curve, which `profile` {profile} has not: choose another engine, or \
+        "`{asked}` needs an engine with one curve, which `engine` {profile} has not: choose another engine, or \
          leave it out"
     )]
     NoStack {

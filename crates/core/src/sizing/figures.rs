@@ -135,11 +135,11 @@ pub struct CapacityPoint {
     /// The capacity is larger than the tracked bound, so its hits cannot be known.
     #[serde(default, skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
-    /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not asked,
+    /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not enabled,
     /// in `all`, and where requests of other windows came between.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<u64>,
-    /// How long a page lives unused in a cache of this size; absent where no time to live is asked about.
+    /// How long a page lives unused in a cache of this size; absent where no time to live is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_age_ms: Option<EvictionAge>,
 }

@@ -121,6 +121,6 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     says(lmcache, &["pools[0].page_size: a chunk of 256 tokens is not made of whole pages of 512"]);
     let tiers = "[estimate]\nengine = \"vllm\"\n[[tiers]]\nname = \"a\"\nunit = \"9p\"\n[[pools]]\nname = \"a\"\n\
                  attention = \"full+mamba\"\n";
-    says(tiers, &["pools[0].attention: `profile` vllm has no required capacity"]);
+    says(tiers, &["pools[0].attention: `engine` vllm has no required capacity"]);
     assert!(load(&format!("{tiers}tiers = []\n"), &[]).is_ok());
 }

@@ -18,7 +18,7 @@ macro_rules! followed {
             $($question: Option<Box<$Observer>>,)+
         }
 
-        /// What a window says, where it is asked.
+        /// What a window says, where it is enabled.
         #[derive(Debug, Clone, PartialEq, Default, Serialize)]
         pub struct QuestionAnswers {
             $(

@@ -1,6 +1,6 @@
-//! The state of what is asked alongside the estimates, as a snapshot keeps it.
+//! The state of the questions alongside the estimates, as a snapshot keeps it.
 //!
-//! It lies behind the state of all pools, so the layout of these does not depend on what is asked. What is asked about
+//! It lies behind the state of all pools, so the layout of these does not depend on the questions. What is answered about
 //! time, tenants and tiers lies behind that in turn, and the [sections](super::sections) of single questions behind all else.
 
 use super::followed::FollowedQuestions;
@@ -28,7 +28,7 @@ pub struct ObserversImage<'a> {
     sections: PoolSections<'a>,
 }
 
-/// What a pool is asked about time, tenants and tiers, to be serialised; in the same order.
+/// What a pool answers about time, tenants and tiers, to be serialised; in the same order.
 pub type ReuseImage<'a> = SnapshotSection<
     &'a ReuseObserver,
     ReuseParts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>,
@@ -98,7 +98,7 @@ impl<'a> ObserversImage<'a> {
         }
     }
 
-    /// What is asked about time, tenants and tiers, which a snapshot keeps behind all else; `None` where nothing is.
+    /// What is answered about time, tenants and tiers, which a snapshot keeps behind all else; `None` where nothing is.
     pub fn take_reuse(&mut self) -> Option<ReuseImage<'a>> {
         self.reuse.take()
     }

@@ -4,7 +4,7 @@
 //! [`questions`](crate::questions), and a field of the [`Estimate`](crate::estimate::Estimate). From the entry follow its
 //! setting, what is followed ([`followed`]), what one request adds and windows count ([`observation`]), and its section of a
 //! snapshot ([`sections`]). The questions from before sections stand here one by one. Snapshots keep [`ObserversImage`] behind
-//! everything else, so that a pool that is asked nothing is kept as it always was.
+//! everything else, so that a pool without questions is kept as it always was.
 
 mod followed;
 mod image;
@@ -44,9 +44,9 @@ use std::sync::Arc;
 /// What is followed alongside the pool's own cache.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Observers {
-    /// The caches that the log names, where the measured hits are asked about.
+    /// The caches that the log names, where measured hits are compared.
     measured: Modelled<MeasuredCaches, PointCaches>,
-    /// One per router asked about.
+    /// One per router requested.
     routers: Vec<RoutedCaches>,
     /// Requests left out of what the log's replicas tell, because it names too many of them.
     left_out: u64,
@@ -62,7 +62,7 @@ pub struct Observers {
     /// What the latest request added: its room is taken again where no window holds on to it.
     #[serde(skip)]
     latest: Option<Arc<Observation>>,
-    /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
+    /// Time, tenants, tiers and the optimum, where these are enabled; a snapshot keeps it apart.
     #[serde(skip)]
     reuse: Option<Box<ReuseObserver>>,
     /// The questions that have a section of their own in a snapshot.
@@ -84,9 +84,9 @@ pub enum QuestionError {
 /// The window that an estimate is made of.
 #[derive(Debug, Clone)]
 pub struct ObservationFigures<'a> {
-    /// What measured requests are held against.
+    /// What measured requests are compared with.
     pub measured: MeasuredFigures<'a>,
-    /// What is asked.
+    /// The questions.
     pub questions: &'a Questions,
     /// Total capacities that routers are reported at.
     pub totals: &'a [PageCount],
@@ -162,12 +162,12 @@ impl Observers {
         self.refusal.as_ref()
     }
 
-    /// What the latest request found behind each router asked about, in their order.
+    /// What the latest request found behind each router requested, in their order.
     pub fn last_routed(&self) -> &[Option<RoutingShare>] {
         self.latest.as_ref().map(|latest| latest.routers.as_slice()).unwrap_or_default()
     }
 
-    /// What the measured requests of a window say; `None` where that is not asked, or only where requests state
+    /// What the measured requests of a window say; `None` where that is not enabled, or only where requests state
     /// something and none does.
     pub fn measured(
         &self,
@@ -190,13 +190,13 @@ impl Observers {
         }
     }
 
-    /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
+    /// What a window says of time, tenants, tiers and the optimum; nothing where that is not enabled.
     pub fn reuse(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> ReuseEstimates {
         let estimates = |reuse: &ReuseObserver| reuse.estimates(figures, tally);
         self.reuse.as_deref().map(estimates).unwrap_or_default()
     }
 
-    /// What a window says of the questions that have a section; nothing of those that are not asked.
+    /// What a window says of the questions that have a section; nothing of those that are not enabled.
     pub fn answers(&self, tally: &ObservationTally, figures: &QuestionFigures<'_>) -> QuestionAnswers {
         self.questions.answers(tally, figures)
     }
@@ -206,7 +206,7 @@ impl Observers {
         self.reuse.as_ref()?.least_capacity(hits)
     }
 
-    /// What each router asked about would give in a window.
+    /// What each router requested would give in a window.
     pub fn routing(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> Vec<RouterEstimate> {
         let MeasuredFigures { config, page_size, page_bytes, .. } = figures.measured;
         let estimate = |(caches, tally): (&RoutedCaches, &RoutingTally)| {
@@ -288,7 +288,7 @@ impl Observers {
     }
 }
 
-/// Caches to compare measured hits with, of capacities in followed pages, where that is asked.
+/// Caches to compare measured hits with, of capacities in followed pages, where that is enabled.
 fn measured_caches(config: ObservedPool<'_>, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
     match config.questions.compares_measured() {
         false => Modelled::Nothing,
@@ -299,7 +299,7 @@ fn measured_caches(config: ObservedPool<'_>, capacities: &[u64]) -> Modelled<Mea
 }
 
 /// The total capacity a ledger is drawn up at, where one is known: what is provisioned, else the only
-/// capacity that is asked about.
+/// capacity that is requested.
 pub fn provisioned(config: ObservedPool<'_>, page_bytes: Option<PageBytes>) -> Option<PageCount> {
     let only = || config.cache.capacities.first().filter(|_| config.cache.capacities.len() == 1);
     config.questions.provisioned.as_ref().or_else(only)?.pages(page_bytes)

@@ -111,7 +111,7 @@ impl ObservationShape {
 }
 
 impl ObservationTally {
-    /// What the requests that say what they found add up to, where that is asked.
+    /// What the requests that say what they found add up to, where that is enabled.
     pub fn measured_counts(&self) -> Option<&Counts> {
         match &self.measured {
             Modelled::Nothing => None,

@@ -1,6 +1,6 @@
 //! Sections of a snapshot: what each question keeps by itself, behind the state of all pools.
 //!
-//! A section is written only where a pool is asked its question, behind a byte that says whose it is. So a further question is
+//! A section is written only where its question is enabled, behind a byte that says whose it is. So a further question is
 //! one more entry of the list in [`questions`](crate::questions), and changes neither the format nor what was kept of the others.
 
 use super::{Observation, ObservationShape, ObservationTally};
