@@ -145,6 +145,11 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
     let bare = RequestMessage { cached_tokens: None, labels: Labels::default(), ..message() };
     let mut record = Vec::new();
     encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    assert_eq!(record.pop(), Some(0), "what version 7 added is null");
+    let mut sixth = expected();
+    sixth["measured"] = json!([null, null, null]);
+    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V6)]));
+    assert_eq!(facts(&mut reader, &record), Ok(sixth));
     assert_eq!(record.pop(), Some(0), "what version 6 added is null");
     let mut fifth = expected();
     fifth["measured"] = json!([null, null, null]);
@@ -179,9 +184,9 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
 fn a_framed_event_that_names_a_prefix_is_refused() {
     let mut record = Vec::new();
     encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
-    // The reserved fields, and the flag and the scheme behind them: a last id and a length in place of two nulls.
-    assert_eq!(record.split_off(record.len() - 4), [0, 0, 0, 0]);
-    record.extend([2, 1, 2, 4, 0, 0]);
+    // The reserved fields, and the flag and two names behind them: a last id and a length in place of two nulls.
+    assert_eq!(record.split_off(record.len() - 5), [0, 0, 0, 0, 0]);
+    record.extend([2, 1, 2, 4, 0, 0, 0]);
     let of_another =
         schema::REQUEST_EVENT.replace(r#""fields": ["#, r#""fields": [{"name": "x", "type": "null"},"#);
     for text in [schema::REQUEST_EVENT, &of_another] {

@@ -22,7 +22,8 @@ fn fixture(name: &str) -> Vec<u8> {
 fn every_version_of_the_request_event_stays_readable() {
     let v1 = ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"];
     let since_v2 = ["packed.avro", "longs.avro", "json"];
-    let later = ["v2", "v3", "v5", "v6"].into_iter().flat_map(|version| since_v2.map(|name| (version, name)));
+    let later =
+        ["v2", "v3", "v5", "v6", "v7"].into_iter().flat_map(|version| since_v2.map(|name| (version, name)));
     for (version, name) in v1.map(|name| ("v1", name)).into_iter().chain(later) {
         let expected = fixture(&format!("request_event.{version}.expected.json"));
         let mut expected: Json = serde_json::from_slice(&expected).expect("json");
@@ -32,11 +33,14 @@ fn every_version_of_the_request_event_stays_readable() {
         if ["v1", "v2"].contains(&version) {
             ["cached_tokens", "replica", "tenant"].iter().for_each(|name| expected[*name] = Json::Null);
         }
-        if !["v5", "v6"].contains(&version) {
+        if !["v5", "v6", "v7"].contains(&version) {
             expected["cached_tokens_left_out"] = json!(false);
         }
-        if version != "v6" {
+        if !["v6", "v7"].contains(&version) {
             expected["id_scheme"] = Json::Null;
+        }
+        if version != "v7" {
+            expected["retention_class"] = Json::Null;
         }
         let record = fixture(&format!("request_event.{version}.{name}"));
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
@@ -53,6 +57,7 @@ fn every_version_of_the_request_event_stays_readable() {
             "cached_tokens_left_out": event.cached_tokens == CachedTokens::LeftOut,
             "replica": event.labels.get(Label::Replica).copied(), "tenant": event.labels.get(Label::Tenant).copied(),
             "id_scheme": event.labels.get(Label::IdScheme).copied(),
+            "retention_class": event.labels.get(Label::RetentionClass).copied(),
         });
         assert_eq!(read, expected, "{version} {name}");
     }

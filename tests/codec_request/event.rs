@@ -21,6 +21,7 @@ pub enum Version {
     V4,
     V5,
     V6,
+    V7,
 }
 
 impl Version {
@@ -30,7 +31,8 @@ impl Version {
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V3));
         static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V4));
         static V5: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V5));
-        static V6: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        static V6: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V6));
+        static V7: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
@@ -38,6 +40,7 @@ impl Version {
             Self::V4 => &V4,
             Self::V5 => &V5,
             Self::V6 => &V6,
+            Self::V7 => &V7,
         }
     }
 
@@ -49,6 +52,7 @@ impl Version {
             Self::V4 => 16,
             Self::V5 => 17,
             Self::V6 => 18,
+            Self::V7 => 19,
         }
     }
 
@@ -60,6 +64,7 @@ impl Version {
             Self::V4 => schema::REQUEST_EVENT_V4,
             Self::V5 => schema::REQUEST_EVENT_V5,
             Self::V6 => schema::REQUEST_EVENT_V6,
+            Self::V7 => schema::REQUEST_EVENT_V7,
         }
     }
 }
@@ -87,6 +92,7 @@ pub struct Event {
     pub replica: Option<String>,
     pub tenant: Option<String>,
     pub id_scheme: Option<String>,
+    pub retention_class: Option<String>,
 }
 
 impl Event {
@@ -95,6 +101,7 @@ impl Event {
             (Label::Replica, self.replica.as_deref()),
             (Label::Tenant, self.tenant.as_deref()),
             (Label::IdScheme, self.id_scheme.as_deref()),
+            (Label::RetentionClass, self.retention_class.as_deref()),
         ];
         named.into_iter().filter_map(|(label, name)| Some((label, name?))).collect()
     }
@@ -130,7 +137,8 @@ impl Event {
         let ids_chained = self.ids_chained && version != Version::V1;
         let cached_tokens_left_out = self.cached_tokens_left_out && version >= Version::V5;
         let id_scheme = self.id_scheme.clone().filter(|_| version >= Version::V6);
-        let event = Self { ids_chained, cached_tokens_left_out, id_scheme, ..self };
+        let retention_class = self.retention_class.clone().filter(|_| version >= Version::V7);
+        let event = Self { ids_chained, cached_tokens_left_out, id_scheme, retention_class, ..self };
         match version {
             Version::V1 | Version::V2 => Self { cached_tokens: None, replica: None, tenant: None, ..event },
             _ => event,
@@ -167,6 +175,7 @@ impl Event {
             field("prefix_pages", long(None)),
             field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
             field("id_scheme", text(&self.id_scheme)),
+            field("retention_class", text(&self.retention_class)),
         ];
         fields.truncate(version.fields());
         Value::Record(fields)
@@ -215,13 +224,15 @@ impl Event {
             tenant: since_v3.then(|| text(next())).flatten(),
             cached_tokens_left_out: false,
             id_scheme: None,
+            retention_class: None,
         };
         // The two reserved fields.
         let names_prefix =
             version >= Version::V4 && [next(), next()].iter().any(|value| *value != Value::Null);
         let cached_tokens_left_out = version >= Version::V5 && next() == Value::Boolean(true);
         let id_scheme = (version >= Version::V6).then(|| text(next())).flatten();
-        (!names_prefix).then_some(Self { cached_tokens_left_out, id_scheme, ..read })
+        let retention_class = (version >= Version::V7).then(|| text(next())).flatten();
+        (!names_prefix).then_some(Self { cached_tokens_left_out, id_scheme, retention_class, ..read })
     }
 
     pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
@@ -284,12 +295,12 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (prop::option::of(0i64..=100), names(), names(), any::<bool>(), names()),
+        (prop::option::of(0i64..=100), names(), names(), any::<bool>(), names(), names()),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant, left_out, id_scheme) = beside;
+        let (cached_percent, replica, tenant, left_out, id_scheme, retention_class) = beside;
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -316,6 +327,7 @@ pub fn events() -> impl Strategy<Value = Event> {
             replica,
             tenant,
             id_scheme,
+            retention_class,
         }
     })
 }

@@ -70,6 +70,7 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
         id_scheme: event.labels.get(Label::IdScheme).map(|name| name.to_string()),
+        retention_class: event.labels.get(Label::RetentionClass).map(|name| name.to_string()),
     })
 }
 
@@ -91,7 +92,8 @@ fn line_with(member: &str) -> String {
 }
 
 fn versions() -> impl Strategy<Value = Version> {
-    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4, Version::V5, Version::V6])
+    use Version::{V1, V2, V3, V4, V5, V6, V7};
+    prop::sample::select(vec![V1, V2, V3, V4, V5, V6, V7])
 }
 
 proptest! {
@@ -114,10 +116,11 @@ proptest! {
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
         // The oldest version that has all of it is read by the most readers.
-        let version = match (&event.id_scheme, event.cached_tokens_left_out) {
-            (Some(_), _) => Version::V6,
-            (None, true) => Version::V5,
-            (None, false) => Version::V3,
+        let version = match &event {
+            event if event.retention_class.is_some() => Version::V7,
+            event if event.id_scheme.is_some() => Version::V6,
+            event if event.cached_tokens_left_out => Version::V5,
+            _ => Version::V3,
         };
         prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
     }
@@ -198,7 +201,7 @@ proptest! {
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V6].concat())),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V7].concat())),
             4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
@@ -223,6 +226,7 @@ proptest! {
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
             "replica": event.replica, "tenant": event.tenant, "id_scheme": event.id_scheme,
+            "retention_class": event.retention_class,
             "prefix_last_id": null, "prefix_pages": null,
             "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
@@ -252,6 +256,7 @@ fn sample() -> Event {
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
         id_scheme: Some("vllm:sha256_cbor:64".to_owned()),
+        retention_class: Some("1h".to_owned()),
     }
 }
 
@@ -290,6 +295,7 @@ fn the_header_of_apache_avro_for_rust_is_read_too() {
         (Version::V4, schema::REQUEST_EVENT_V4_RUST),
         (Version::V5, schema::REQUEST_EVENT_V5_RUST),
         (Version::V6, schema::REQUEST_EVENT_V6_RUST),
+        (Version::V7, schema::REQUEST_EVENT_V7_RUST),
     ] {
         let mut record = by_apache_avro(&sample(), version, true, None);
         record[2..10].copy_from_slice(&of_rust);
@@ -513,7 +519,8 @@ fn whether_ids_are_chained_is_a_boolean_or_not_said() {
         assert_eq!(decode(line.as_bytes()).expect(member).ids_chained, expected, "{member}");
     }
     assert!(!decode(line_with(r#""pool": "p""#).as_bytes()).expect("not said").ids_chained);
-    let bare = Event { cached_tokens: None, replica: None, tenant: None, id_scheme: None, ..sample() };
+    let bare = Event { cached_tokens: None, replica: None, tenant: None, ..sample() };
+    let bare = Event { id_scheme: None, retention_class: None, ..bare };
     let mut record = bare.encode(RequestEncoding::Avro);
     // Three nulls follow it.
     let boolean = record.len() - 4;

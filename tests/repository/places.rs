@@ -94,6 +94,12 @@ fn the_newest_additions_stand_in_few_files() {
         "restarts: bool",
     ];
     assert_at_most(8, "a question", &question, "crates/core/src/questions/restarts");
+    assert_at_most(
+        8,
+        "a field of the request event",
+        &["Label::RetentionClass", "\"retention_class\"", "REQUEST_EVENT_V7"],
+        "crates/core/src/questions/retention_classes",
+    );
     assert_at_most(3, "an option of engines", &["hicache_write"], "crates/core/src/engines/sglang");
     assert_at_most(3, "a metric", &["kvset_stalled_partitions", "STALLED_PARTITIONS"], "tests");
     assert_at_most(4, "a setting of the service", &["forget_after"], "crates/core");

@@ -1,4 +1,5 @@
-//! Names that a log gives a request alongside its pages: which cache served it, on whose behalf, how its page ids were made.
+//! Names that a log gives a request alongside its pages: which cache served it, on whose behalf, how its page ids were made, how
+//! long they are to be kept.
 //!
 //! Every layer carries them as one value, so that another name is a variant here, a field of the request event's
 //! schema, and whatever reads it.
@@ -12,11 +13,13 @@ pub enum Label {
     Tenant,
     /// How its page ids were made ([`IdScheme`](crate::request::id_scheme::IdScheme)).
     IdScheme,
+    /// How long, or how preferably, it asks its cache to keep its pages: `5m`, `1h`, `priority-80`, `pinned`.
+    RetentionClass,
 }
 
 impl Label {
     /// Every label, in the order of the request event's schema.
-    pub const ALL: [Self; 3] = [Self::Replica, Self::Tenant, Self::IdScheme];
+    pub const ALL: [Self; 4] = [Self::Replica, Self::Tenant, Self::IdScheme, Self::RetentionClass];
 
     /// The field's name in events and traces.
     pub const fn name(self) -> &'static str {
@@ -24,6 +27,7 @@ impl Label {
             Self::Replica => "replica",
             Self::Tenant => "tenant",
             Self::IdScheme => "id_scheme",
+            Self::RetentionClass => "retention_class",
         }
     }
 

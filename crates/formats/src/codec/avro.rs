@@ -98,7 +98,7 @@ fn read_fields<'a>(
         names_prefix: names_prefix(version, &mut cursor)?,
         cached_tokens_left_out: version >= EventVersion::V5 && cursor.boolean()?,
     };
-    let message = with_id_scheme(message, version, &mut cursor)?;
+    let message = with_later_labels(message, version, &mut cursor)?;
     match cursor.remaining() {
         0 => Ok(message),
         _ => Err(cursor.undecodable("bytes behind the end of the record")),
@@ -116,14 +116,18 @@ fn labels<'a>(version: EventVersion, cursor: &mut Cursor<'a>) -> Result<Labels<&
     Ok(labels)
 }
 
-/// The same with the label that version 6 added.
-fn with_id_scheme<'a>(
+/// The labels that later versions added, each with its version.
+const ADDED: [(Label, EventVersion); 2] =
+    [(Label::IdScheme, EventVersion::V6), (Label::RetentionClass, EventVersion::V7)];
+
+/// The same with the labels that later versions added.
+fn with_later_labels<'a>(
     mut message: RequestMessage<'a>,
     version: EventVersion,
     cursor: &mut Cursor<'a>,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    if version >= EventVersion::V6 {
-        message.labels.set(Label::IdScheme, cursor.nullable(Cursor::string)?);
+    for (label, _) in ADDED.into_iter().filter(|(_, since)| version >= *since) {
+        message.labels.set(label, cursor.nullable(Cursor::string)?);
     }
     Ok(message)
 }
@@ -193,23 +197,25 @@ pub(super) enum IdForm {
 
 /// Appends a message in single-object encoding: of version 3, which the most readers know, where that has all it says.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    let names_scheme = message.labels.get(Label::IdScheme).is_some();
-    let (fingerprint, version) = match (names_scheme, message.cached_tokens_left_out) {
-        (true, _) => (schema::REQUEST_EVENT_V6, EventVersion::V6),
-        (false, true) => (schema::REQUEST_EVENT_V5, EventVersion::V5),
-        (false, false) => (schema::REQUEST_EVENT_V3, EventVersion::V3),
-    };
+    let version = oldest_version(message);
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-    out.extend_from_slice(&fingerprint);
+    out.extend_from_slice(&version.fingerprint());
     write_fields(version, message, form, out);
+}
+
+/// The oldest version from 3 on that has all that a message says.
+fn oldest_version(message: &RequestMessage<'_>) -> EventVersion {
+    let named = ADDED.into_iter().filter(|(label, _)| message.labels.get(*label).is_some());
+    let left_out = message.cached_tokens_left_out.then_some(EventVersion::V5);
+    named.map(|(_, since)| since).chain(left_out).fold(EventVersion::V3, EventVersion::max)
 }
 
 /// Appends a message as a bare datum of the newest version.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    write_fields(EventVersion::V6, message, form, out);
+    write_fields(EventVersion::V7, message, form, out);
 }
 
-/// Appends the fields of version 3, 5 or 6.
+/// Appends the fields of version 3, or of 5 or a later one.
 fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
@@ -231,8 +237,8 @@ fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdFor
         (0..2).for_each(|_| put_nullable(out, None, put_long));
         out.push(u8::from(message.cached_tokens_left_out));
     }
-    if version >= EventVersion::V6 {
-        put_nullable(out, message.labels.get(Label::IdScheme).copied(), put_text);
+    for (label, _) in ADDED.into_iter().filter(|(_, since)| version >= *since) {
+        put_nullable(out, message.labels.get(label).copied(), put_text);
     }
 }
 

@@ -17,6 +17,8 @@ pub const REQUEST_EVENT_OF_V3: &str = include_str!("../../schemas/history/reques
 pub const REQUEST_EVENT_OF_V4: &str = include_str!("../../schemas/history/request_event.v4.avsc");
 /// `schemas/history/request_event.v5.avsc`: read, and written where an event says no more than this version can.
 pub const REQUEST_EVENT_OF_V5: &str = include_str!("../../schemas/history/request_event.v5.avsc");
+/// `schemas/history/request_event.v6.avsc`: read, and written where an event says no more than this version can.
+pub const REQUEST_EVENT_OF_V6: &str = include_str!("../../schemas/history/request_event.v6.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -70,6 +72,12 @@ pub const REQUEST_EVENT_V6: [u8; 8] = [0xc2, 0x4a, 0x0b, 0x02, 0x1a, 0x76, 0xa6,
 /// Version 6 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V6_RUST: [u8; 8] = [0xe6, 0x35, 0x29, 0x6f, 0x17, 0x6c, 0xb2, 0x7d];
 
+/// The fingerprint of version 7 of the request event, which adds how long its pages are to be kept.
+pub const REQUEST_EVENT_V7: [u8; 8] = [0xa3, 0x8b, 0x14, 0xa6, 0xb8, 0x39, 0x99, 0xfc];
+
+/// Version 7 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V7_RUST: [u8; 8] = [0x35, 0x1c, 0xf5, 0xad, 0x97, 0x8b, 0x55, 0xa8];
+
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
 pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
 
@@ -89,10 +97,11 @@ pub(super) enum EventVersion {
     V4,
     V5,
     V6,
+    V7,
 }
 
 impl EventVersion {
-    pub(super) const ALL: [Self; 6] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5, Self::V6];
+    pub(super) const ALL: [Self; 7] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5, Self::V6, Self::V7];
 
     /// The version that a record in single-object encoding names.
     #[inline]
@@ -104,7 +113,21 @@ impl EventVersion {
             REQUEST_EVENT_V4 | REQUEST_EVENT_V4_RUST => Some(Self::V4),
             REQUEST_EVENT_V5 | REQUEST_EVENT_V5_RUST => Some(Self::V5),
             REQUEST_EVENT_V6 | REQUEST_EVENT_V6_RUST => Some(Self::V6),
+            REQUEST_EVENT_V7 | REQUEST_EVENT_V7_RUST => Some(Self::V7),
             _ => None,
+        }
+    }
+
+    /// The fingerprint that it is written under.
+    pub(super) const fn fingerprint(self) -> [u8; 8] {
+        match self {
+            Self::V1 => REQUEST_EVENT_V1,
+            Self::V2 => REQUEST_EVENT_V2,
+            Self::V3 => REQUEST_EVENT_V3,
+            Self::V4 => REQUEST_EVENT_V4,
+            Self::V5 => REQUEST_EVENT_V5,
+            Self::V6 => REQUEST_EVENT_V6,
+            Self::V7 => REQUEST_EVENT_V7,
         }
     }
 
@@ -115,13 +138,15 @@ impl EventVersion {
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V3));
         static V4: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V4));
         static V5: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V5));
+        static V6: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V6));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
             Self::V4 => &V4,
             Self::V5 => &V5,
-            Self::V6 => request_event(),
+            Self::V6 => &V6,
+            Self::V7 => request_event(),
         }
     }
 }
@@ -254,11 +279,13 @@ mod tests {
             (REQUEST_EVENT_V4, REQUEST_EVENT_V4_RUST),
             (REQUEST_EVENT_V5, REQUEST_EVENT_V5_RUST),
             (REQUEST_EVENT_V6, REQUEST_EVENT_V6_RUST),
+            (REQUEST_EVENT_V7, REQUEST_EVENT_V7_RUST),
         ];
         for ((fingerprint, of_rust), version) in events.into_iter().zip(EventVersion::ALL) {
             assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
             assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);
+            assert_eq!(version.fingerprint(), fingerprint);
         }
         for (version, _) in CAPACITY_ESTIMATES {
             let schema = capacity_estimate_of(version).expect("published");

@@ -157,6 +157,7 @@ pub(super) static REQUESTS: LogLayout = LogLayout {
         ("session_id", "session_id"),
         (Label::Replica.name(), Label::Replica.name()),
         (Label::Tenant.name(), Label::Tenant.name()),
+        (Label::RetentionClass.name(), Label::RetentionClass.name()),
     ],
     ..LogLayout::of(
         // Where no place is named, the record is its request.

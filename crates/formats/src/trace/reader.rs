@@ -37,6 +37,7 @@ const LOOKED_AT_BYTES: usize = 4 << 20;
 
 /// What a step through a trace found.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one item at a time is read, and most are requests")]
 pub enum TraceItem<'a> {
     /// A request.
     Request(TraceRow<'a>),
