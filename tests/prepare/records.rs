@@ -16,6 +16,7 @@ use kvset::core::request::sample::Sample;
 use kvset::core::units::PageSize;
 use kvset::core::units::hashing::PageHasher;
 use kvset::core::units::pages::{PageIds, Scope};
+use kvset::logs::Preset;
 use kvset::output::Destination;
 use kvset::prepare::{NumberUnit, TimeUnit};
 use kvset::prepare::{PreparedRecord, Preparer, Tokenizers};
@@ -461,6 +462,48 @@ fn measured(prepared: &PreparedRecord) -> Vec<(Option<u64>, Option<String>, Opti
         found.push((event.cached_tokens.stated(), name(Label::Replica), name(Label::Tenant)));
     }
     found
+}
+
+/// What each event asks of its cache.
+fn retention_classes(prepared: &PreparedRecord) -> Vec<Option<String>> {
+    assert_eq!(prepared.refused, None);
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let mut found = Vec::new();
+    for output in &prepared.outputs {
+        let value = output.value.as_deref().expect("an event");
+        let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
+        found.push(event.labels.get(Label::RetentionClass).map(|name| name.to_string()));
+    }
+    found
+}
+
+#[test]
+fn what_a_body_asks_of_its_cache_goes_with_the_pages() {
+    let settings = settings();
+    let control = r#""cache_control": {"type": "ephemeral", "ttl": "1h"}"#;
+    let chat = format!(
+        r#"{{"model": "chat", "messages": [{{"role": "user", "content": [{{"type": "text", "text": "x", {control}}}]}}]}}"#
+    );
+    let plain =
+        r#"{"model": "chat", "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}"#;
+    let class = |value: &str| retention_classes(&prepare(&settings, value));
+    assert_eq!(class(&chat), [Some("1h".to_owned())]);
+    assert_eq!(class(plain), [None]);
+    assert_eq!(
+        events(&prepare(&settings, &chat)),
+        events(&prepare(&settings, plain)),
+        "it is no part of a prompt"
+    );
+    let wrapped = format!(r#"{{"body": {chat}, "retention_class": "pinned"}}"#);
+    assert_eq!(class(&wrapped), [Some("pinned".to_owned())], "what the record says goes first");
+    assert_eq!(class(&format!(r#"{{"body": {chat}}}"#)), [Some("1h".to_owned())]);
+    let tokens = r#"{"model": "m", "tokens": [1, 2, 3, 4], "retention_class": "priority-80"}"#;
+    assert_eq!(class(tokens), [Some("priority-80".to_owned())]);
+    let mut of_a_log = settings.clone();
+    of_a_log.prepare.preset = Some(Preset::OpenaiBatch);
+    let line =
+        format!(r#"{{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {chat}}}"#);
+    assert_eq!(retention_classes(&prepare(&of_a_log, &line)), [Some("1h".to_owned())]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Chat and completion requests as traces.
 
+use kvset::core::request::labels::Label;
 use kvset::core::units::PageSize;
 use kvset::core::units::hashing::PageHasher;
 use kvset::core::units::pages::Scope;
+use kvset::logs::Preset;
 use kvset::tokenize::Model;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader};
 use std::io::Cursor;
@@ -73,6 +75,35 @@ fn requests_become_pages_as_their_token_ids_do() {
         row(4, 30, &[7]),
     ];
     assert_eq!(rows(reader), expected);
+}
+
+#[test]
+fn a_body_says_how_long_its_pages_are_to_be_kept() {
+    let block = r#"[{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]"#;
+    let body = format!(r#"{{"messages": [{{"role": "user", "content": {block}}}]}}"#);
+    let text = [
+        body.clone(),
+        format!(r#"{{"body": {body}, "retention_class": "1h"}}"#),
+        r#"{"prompt": [1, 2], "nvext": {"agent_hints": {"priority": 3}}}"#.to_owned(),
+        r#"{"prompt": [1, 2]}"#.to_owned(),
+    ];
+    let batch = text.iter().filter(|line| !line.contains("1h"));
+    let batch: Vec<_> = batch.map(|line| format!(r#"{{"url": "/v1/x", "body": {line}}}"#)).collect();
+    let log = ReadOptions { format: Format::of_preset(Preset::OpenaiBatch), ..options() };
+    for (text, options, expected) in [
+        (text.join("\n"), options(), vec![Some("5m"), Some("1h"), Some("priority-3"), None]),
+        (batch.join("\n"), log, vec![Some("5m"), Some("priority-3"), None]),
+    ] {
+        let mut reader = open(&text, &options).expect("opens");
+        let mut found = Vec::new();
+        while let Some(item) = reader.next_item().expect("readable") {
+            if let TraceItem::Request(row) = item {
+                found.push(row.event.labels.get(Label::RetentionClass).map(|class| class.to_string()));
+            }
+        }
+        let found: Vec<_> = found.iter().map(Option::as_deref).collect();
+        assert_eq!(found, expected);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod placeholders;
 pub mod position;
 pub mod python;
 pub mod record;
+pub mod retention_class;
 mod spelling;
 pub mod stated;
 pub mod time;

@@ -12,6 +12,7 @@ use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::retention_class;
 use kvset_formats::time::TimeForm;
 use kvset_formats::trace::Generated;
 
@@ -42,6 +43,17 @@ impl Common {
         self.output_tokens.is_some()
             || self.answer != Generated::Unknown
             || self.cached_tokens != CachedTokens::Unstated
+    }
+
+    /// The same with how long its body asks for its pages to be kept; `None` where that adds nothing.
+    pub(super) fn with_retention_class_of(&self, body: &[u8]) -> Option<Self> {
+        if self.labels.get(Label::RetentionClass).is_some() {
+            return None;
+        }
+        let class = retention_class::of_body(body)?;
+        let mut labelled = self.clone();
+        labelled.labels.set(Label::RetentionClass, Some(class));
+        Some(labelled)
     }
 
     /// The same for a record of several prompts: their sum tells of none.

@@ -334,6 +334,8 @@ impl Preparer {
         out: &mut PreparedRecord,
     ) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
+        let labelled = common.with_retention_class_of(body);
+        let common = labelled.as_ref().unwrap_or(common);
         // A model for every name needs none.
         let model = match lookup.fill(&self.names.model) {
             Err(error) if error.code() == ErrorCode::MissingField => None,

@@ -15,6 +15,7 @@ use crate::record::id_scope::IdScope;
 use crate::record::json::TOKEN_FIELDS;
 use crate::record::members::members;
 use crate::record::row::{DeclaredScope, Draft, RefusedRow, RowBatch};
+use crate::retention_class;
 use crate::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use crate::stated::form_of;
@@ -242,12 +243,15 @@ impl LogDecoder {
             Some(start..batch.text.len())
         };
         let session = keep("session_id");
-        let labels: Labels<_> =
+        let mut labels: Labels<_> =
             Label::ALL.into_iter().filter_map(|label| Some((label, keep(label.name())?))).collect();
         let scope_name = match &self.id_scope {
             IdScope::Field(name) => keep(name),
             _ => None,
         };
+        if let LoggedPrompt::Body(body) = &request.prompt {
+            retention_class::complete(&mut labels, body.as_bytes(), &mut batch.text);
+        }
         let alone = batch.drafts.len() == first + 1;
         for draft in &mut batch.drafts[first..] {
             draft.at(request.arrival);

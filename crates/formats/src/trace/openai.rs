@@ -15,6 +15,7 @@ use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Name, Object, ParseTrouble, ignore, read_line, row_name};
 use crate::record::row::{DeclaredScope, Draft, RowBatch};
 use crate::record::stated_time::StatedTime;
+use crate::retention_class;
 use crate::stated::form_of;
 use crate::time::{NumberUnit, Numbers, ms_of};
 use kvset_core::request::labels::{Label, Labels};
@@ -62,11 +63,12 @@ impl Decode for Requests {
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let LineExtras { time, session, scope_name, labels, answer, parts, .. } = beside;
+        let LineExtras { time, session, scope_name, mut labels, answer, parts, .. } = beside;
         if let Some(why) = answer.passed_over() {
             carried.pass_over(why);
             return Ok(());
         }
+        retention_class::complete(&mut labels, line, &mut batch.text);
         let kept = batch.kept_apart(&parts);
         let duration = answer.duration().or_else(|| time.duration());
         let arrival = time.arrival(duration);
