@@ -7,7 +7,8 @@ use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::question::{QuestionFigures, QuestionPool};
-use kvset_core::questions::restarts::{RestartsObserver, RestartsRequest, RestartsSize};
+use kvset_core::questions::restarts::{RestartsObserver, RestartsRequest};
+use kvset_core::questions::sizes::ReportedSize;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
@@ -89,7 +90,7 @@ impl ReplayRestarts {
             }
             None => return Err(ReplayError::NoHours("no row says when its request came")),
         };
-        let sizes = RestartsSize::all(&QuestionFigures {
+        let sizes = ReportedSize::all(&QuestionFigures {
             config: pool.config().observed().provisioned(),
             page_size,
             page_bytes: pool.page_bytes(),

@@ -2,9 +2,10 @@
 
 use kvset_core::questions::counters::Counter;
 use kvset_core::questions::restarts::{
-    HOUR_MS, HOURS_A_DAY, Lost, RestartCosts, RestartsObserver, RestartsRequest, RestartsShape, RestartsSize,
+    HOUR_MS, HOURS_A_DAY, Lost, RestartCosts, RestartsObserver, RestartsRequest, RestartsShape,
     RestartsTally, WARM_PERCENT,
 };
+use kvset_core::questions::sizes::ReportedSize;
 use serde::Serialize;
 
 /// Most hours from the first to the last request: ten years.
@@ -139,11 +140,11 @@ impl RestartsLog {
     }
 
     /// What it came to at these sizes.
-    pub fn result(&self, sizes: &[RestartsSize], clock: HourClock) -> RestartsResult {
+    pub fn result(&self, sizes: &[ReportedSize], clock: HourClock) -> RestartsResult {
         let costs = RestartCosts::of(self.observer.worth());
         let (first, last) = self.hours().unwrap_or_default();
         let hours = first + 1..=last;
-        let at = |size: &RestartsSize| {
+        let at = |size: &ReportedSize| {
             let place = self.observer.place(size.pages)?;
             let of_hour = |hour: i64| hours.clone().filter(move |at| at.rem_euclid(HOURS_A_DAY) == hour);
             let row = |hour: i64| {

@@ -18,6 +18,7 @@ macro_rules! with_questions {
 }
 pub(crate) use with_questions;
 
+pub mod accounts;
 pub mod answer_reuse;
 pub mod costs;
 pub mod counters;
@@ -33,6 +34,7 @@ pub mod request_runs;
 pub mod restarts;
 pub mod retention;
 pub mod routing;
+pub mod sizes;
 pub mod tenants;
 pub mod traffic;
 pub mod worth;

@@ -17,6 +17,6 @@ impl ProvisionedCache<'_> {
     /// What is provisioned, in pages; `None` where that is not known, or beyond the tracked bound.
     pub fn pages(self, page_size: PageSize) -> Option<u64> {
         let PageCount(pages) = self.provisioned?.pages(self.cache.page_bytes(page_size))?;
-        (pages <= self.cache.max_tracked_pages.0).then_some(pages)
+        (self.cache.followed_pages(PageCount(pages)) <= self.cache.max_tracked_pages.0).then_some(pages)
     }
 }

@@ -58,6 +58,11 @@ pub trait Question: Sized {
     /// Goes on from what a snapshot kept; `None` where that is not sound.
     fn resumed(self, kept: Self::Kept) -> Option<Self>;
 
+    /// Bytes of memory held, nearly, where that grows with the log.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
     /// What a window says; `None` where it says nothing.
     fn estimate(&self, tally: &Self::Tally, figures: &QuestionFigures<'_>) -> Option<Self::Estimate>;
 }

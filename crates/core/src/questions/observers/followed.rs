@@ -53,6 +53,11 @@ macro_rules! followed {
                     self.$question.as_mut().map(|observer| Box::new(observer.follow(request, cache, own)));)+
             }
 
+            /// Bytes of memory held, nearly.
+            pub(super) fn memory_bytes(&self) -> usize {
+                0 $(+ self.$question.as_ref().map_or(0, |observer| observer.memory_bytes()))+
+            }
+
             /// What a window says.
             pub(super) fn answers(
                 &self,

@@ -7,10 +7,10 @@ use super::followed::FollowedQuestions;
 use super::sections::{PoolSections, RestoredSections, SnapshotSection, Unread, UnreadSections};
 use super::{Observation, ObservationShape, ObservationTally, Observers, ReuseObserver, ReuseRules};
 use crate::engines::one_pass::Engine;
+use crate::questions::accounts::{AccountShare, AccountsTally};
 use crate::questions::enabled::ObservedPool;
 use crate::questions::request_runs::{RequestRuns, RunLog};
 use crate::questions::retention::{RetentionShare, RetentionTally};
-use crate::questions::tenants::{TenantShare, TenantsTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,8 @@ pub struct ObserversImage<'a> {
 /// What a pool answers about time, tenants and tiers, to be serialised; in the same order.
 pub type ReuseImage<'a> = SnapshotSection<
     &'a ReuseObserver,
-    ReuseParts<&'a RetentionTally, &'a TenantsTally, &'a RunLog>,
-    ReuseParts<&'a RetentionShare, &'a TenantShare, &'a RequestRuns>,
+    ReuseParts<&'a RetentionTally, &'a AccountsTally, &'a RunLog>,
+    ReuseParts<&'a RetentionShare, &'a AccountShare, &'a RequestRuns>,
 >;
 
 /// The same, read back.
@@ -41,9 +41,9 @@ pub type RestoredReuse = SnapshotSection<Box<ReuseObserver>, ReuseTally, ReuseSh
 /// Of retention, of tenants and of runs.
 type ReuseParts<R, T, L> = (Option<R>, Option<T>, Option<L>);
 
-type ReuseTally = ReuseParts<RetentionTally, TenantsTally, RunLog>;
+type ReuseTally = ReuseParts<RetentionTally, AccountsTally, RunLog>;
 
-type ReuseShare = ReuseParts<RetentionShare, TenantShare, RequestRuns>;
+type ReuseShare = ReuseParts<RetentionShare, AccountShare, RequestRuns>;
 
 /// The same as [`ObserversImage`], read back.
 #[derive(Debug, Deserialize)]

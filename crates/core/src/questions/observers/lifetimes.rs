@@ -1,11 +1,10 @@
 //! What follows how long pages live, and on whose behalf: times to live, tenants, and which pages are used again.
 
 use crate::engines::config::CacheConfig;
+use crate::questions::accounts::{AccountId, AccountShare, Accounts, AccountsConfig, AccountsTally};
 use crate::questions::lifetimes::{HandedPages, Holders};
 use crate::questions::retention::{Retention, RetentionConfig, RetentionShare};
-use crate::questions::tenants::{
-    TenantEstimate, TenantId, TenantShare, Tenants, TenantsConfig, TenantsTally,
-};
+use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::Sights;
 use crate::request::outcome::Outcome;
 use crate::units::{EventTime, PageBytes, PageCount};
@@ -16,9 +15,12 @@ use serde::{Deserialize, Serialize};
 pub struct Lifetimes {
     holders: Holders,
     retention: Option<Retention>,
-    tenants: Option<Tenants>,
+    tenants: Option<Accounts>,
     /// Where it is asked which pages are used again.
     sights: Option<Sights>,
+    /// What the latest request adds to its tenant's account, where it counts.
+    #[serde(skip)]
+    tenant_share: Option<AccountShare>,
 }
 
 /// A request as lifetimes see it.
@@ -34,8 +36,8 @@ pub struct TimedArrival<'a> {
 
 impl Lifetimes {
     /// Nothing seen yet, of a stack that remembers `bound` (followed) pages.
-    pub fn new(bound: PageCount, retention: Option<Retention>, tenants: Option<Tenants>) -> Self {
-        Self { holders: Holders::new(bound), retention, tenants, sights: None }
+    pub fn new(bound: PageCount, retention: Option<Retention>, tenants: Option<Accounts>) -> Self {
+        Self { holders: Holders::new(bound), retention, tenants, sights: None, tenant_share: None }
     }
 
     /// The same, of which it is asked which pages are used again.
@@ -46,14 +48,16 @@ impl Lifetimes {
     /// Follows a request; every one of the stack's must come, in order.
     pub fn observe(&mut self, arrival: &TimedArrival<'_>, outcome: &Outcome) {
         self.pack_if_crowded();
-        let Self { holders, retention, tenants, sights } = self;
+        let Self { holders, retention, tenants, sights, tenant_share } = self;
         holders.advance(arrival.event_time);
         retention.iter_mut().for_each(|retention| retention.advance(holders));
         let tenant = tenants.as_mut().map(|tenants| tenants.id_of(arrival.tenant));
-        let pages = holders.take(outcome, tenant.map_or(0, TenantId::account));
-        if let Some((tenants, tenant)) = tenants.as_mut().zip(tenant) {
-            tenants.follow(holders, outcome, (tenant, pages), arrival.counted);
-        }
+        let pages = holders.take(outcome, tenant.map_or(0, AccountId::account));
+        *tenant_share = tenants
+            .as_mut()
+            .zip(tenant)
+            .map(|(tenants, tenant)| tenants.follow(holders, outcome, (tenant, pages), arrival.counted));
+        tenant_share.take_if(|_| !arrival.counted);
         retention.iter_mut().for_each(|retention| retention.follow(holders, outcome, pages));
         if let Some(sights) = sights {
             let place = |taken: &HandedPages| taken.from.map(|place| place as usize);
@@ -70,12 +74,12 @@ impl Lifetimes {
     pub(crate) fn hand_over(
         &mut self,
         retention: &mut Option<Box<RetentionShare>>,
-        tenant: &mut Option<Box<TenantShare>>,
+        tenant: &mut Option<Box<AccountShare>>,
     ) {
         if let Some(own) = &mut self.retention {
             own.exchange(retention.get_or_insert_default());
         }
-        *tenant = self.tenants.as_mut().and_then(Tenants::take_share).map(Box::new);
+        *tenant = self.tenant_share.take().map(Box::new);
     }
 
     /// Which pages are used again, where that is followed.
@@ -92,13 +96,12 @@ impl Lifetimes {
     /// was held since the first request that counts. Empty where tenants are not followed.
     pub fn by_tenant(
         &self,
-        tally: &TenantsTally,
+        tally: &AccountsTally,
         most: usize,
         (config, page_bytes): (&CacheConfig, Option<PageBytes>),
     ) -> Vec<TenantEstimate> {
-        let by_tenant =
-            |tenants: &Tenants| tenants.estimates(&self.holders, tally, most, (config, page_bytes));
-        self.tenants.as_ref().map(by_tenant).unwrap_or_default()
+        let ranked = self.tenants.iter().flat_map(|tenants| tenants.ranked(&self.holders, tally, most));
+        ranked.map(|account| TenantEstimate::of(&account, config, page_bytes)).collect()
     }
 
     /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
@@ -106,9 +109,9 @@ impl Lifetimes {
         &mut self,
         bound: PageCount,
         retention: Option<RetentionConfig>,
-        tenants: Option<TenantsConfig>,
+        tenants: Option<AccountsConfig>,
     ) -> bool {
-        let Self { holders, retention: own_retention, tenants: own_tenants, sights } = self;
+        let Self { holders, retention: own_retention, tenants: own_tenants, sights, .. } = self;
         holders.resume(bound)
             && sights.as_ref().is_none_or(|sights| sights.requests() == holders.entries().len())
             && match (own_retention, retention) {
@@ -125,7 +128,7 @@ impl Lifetimes {
     pub fn memory_bytes(&self) -> usize {
         self.holders.memory_bytes()
             + self.retention.as_ref().map_or(0, Retention::memory_bytes)
-            + self.tenants.as_ref().map_or(0, Tenants::memory_bytes)
+            + self.tenants.as_ref().map_or(0, Accounts::memory_bytes)
             + self.sights.as_ref().map_or(0, Sights::memory_bytes)
     }
 

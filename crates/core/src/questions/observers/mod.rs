@@ -255,7 +255,7 @@ impl Observers {
             Modelled::Curve(caches) => caches.memory_bytes(),
             Modelled::Points(caches) => caches.memory_bytes(),
         };
-        measured + routers + reuse
+        measured + routers + reuse + self.questions.memory_bytes() as u64
     }
 
     /// What the request says of the cache in use.

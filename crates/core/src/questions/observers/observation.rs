@@ -1,6 +1,7 @@
 //! What one request adds to windows alongside its own counts, and what windows make of it: one entry a question.
 
 use super::ReuseRules;
+use crate::questions::accounts::AccountsTally;
 use crate::questions::counters::{Counter, Share, counted};
 use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::{Counts, MeasuredTally, Modelled, PointTally};
@@ -8,7 +9,6 @@ use crate::questions::question::Question;
 use crate::questions::request_runs::RunLog;
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
-use crate::questions::tenants::TenantsTally;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ macro_rules! observation {
             retention: Option<Box<RetentionTally>>,
             /// Who holds the cache.
             #[serde(skip)]
-            tenants: Option<Box<TenantsTally>>,
+            tenants: Option<Box<AccountsTally>>,
             /// The runs of requests: for the optimum, and for what passes between tiers.
             #[serde(skip)]
             runs: Option<Box<RunLog>>,

@@ -4,6 +4,7 @@
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
 use super::{Lifetimes, Observation, ObservationFigures, ObservationTally, TimedArrival};
+use crate::questions::accounts::{Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::Accepted;
@@ -13,7 +14,7 @@ use crate::questions::retention::{
     MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig, RetentionEstimate,
     RetentionFigures, RetentionShape,
 };
-use crate::questions::tenants::{TenantEstimate, Tenants, TenantsConfig, TenantsShape, TenantsTally};
+use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
 use crate::sizing::figures::CapacityPoint;
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReuseRules {
     retention: Option<RetentionConfig>,
-    tenants: Option<TenantsConfig>,
+    tenants: Option<AccountsConfig>,
     runs: RunsRules,
 }
 
@@ -70,7 +71,7 @@ impl ReuseRules {
                 targets: targets(),
                 most_ages: if asked.is_of_finite_log() { MOST_AGES } else { MOST_WINDOW_AGES },
             }),
-            tenants: asked.tenants.map(|_| TenantsConfig {
+            tenants: asked.tenants.map(|_| AccountsConfig {
                 order: config.cache.profile.order(),
                 capacities: capacities.to_vec(),
                 targets: targets(),
@@ -85,10 +86,10 @@ impl ReuseRules {
     }
 
     /// How many of everything windows count: of retention, of tenants, and of runs at most.
-    pub(super) fn shape(&self) -> (Option<RetentionShape>, Option<TenantsShape>, Option<usize>) {
+    pub(super) fn shape(&self) -> (Option<RetentionShape>, Option<AccountsShape>, Option<usize>) {
         (
             self.retention.as_ref().map(RetentionConfig::shape),
-            self.tenants.as_ref().map(TenantsConfig::shape),
+            self.tenants.as_ref().map(AccountsConfig::shape),
             Some(self.runs.most_of_window).filter(|most| *most > 0),
         )
     }
@@ -139,7 +140,7 @@ impl ReuseObserver {
     /// What the configuration asks for; `None` where that is nothing.
     pub fn new(rules: ReuseRules, config: ObservedPool<'_>) -> Option<Self> {
         let retention = rules.retention.clone().map(Retention::new);
-        let tenants = rules.tenants.clone().map(Tenants::new);
+        let tenants = rules.tenants.clone().map(Accounts::new);
         let lifetimes = Lifetimes::new(config.cache.max_tracked_pages, retention, tenants);
         let lifetimes = if rules.runs.keeps_some() { lifetimes.with_sights() } else { lifetimes };
         let log = rules.runs.of_log.then(|| (RunLog::new(MAX_LOG_RUNS), 0));
@@ -216,7 +217,11 @@ impl ReuseObserver {
         traffic.estimate(log, uncounted as usize, self.lifetimes.sights().and_then(Sights::touched_once))
     }
 
-    fn tenants(&self, figures: &ObservationFigures<'_>, tally: Option<&TenantsTally>) -> Vec<TenantEstimate> {
+    fn tenants(
+        &self,
+        figures: &ObservationFigures<'_>,
+        tally: Option<&AccountsTally>,
+    ) -> Vec<TenantEstimate> {
         let config = figures.measured.config;
         let (Some(most), Some(tally)) = (figures.questions.tenants, tally) else { return Vec::new() };
         self.lifetimes.by_tenant(tally, most as usize, (config, figures.measured.page_bytes))

@@ -4,7 +4,7 @@ use super::tally::{Lost, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::question::QuestionFigures;
-use crate::sizing::recommendation::chosen;
+use crate::questions::sizes::ReportedSize;
 use serde::{Deserialize, Serialize};
 
 const NANOSECONDS_A_SECOND: f64 = 1e9;
@@ -36,19 +36,6 @@ pub struct RestartsAt {
     pub recommended: bool,
     /// By the hour of the day; hours at which nothing is lost are left out.
     pub hours: Vec<RestartHour>,
-}
-
-/// A size whose restarts are of interest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestartsSize {
-    /// In pages; one of those that are counted at.
-    pub pages: u64,
-    /// The same in bytes, where a cost per token is known.
-    pub bytes: Option<u64>,
-    /// Whether that is what the cache holds today.
-    pub provisioned: bool,
-    /// Whether that is the smallest capacity of the curve as large as what is recommended.
-    pub recommended: bool,
 }
 
 /// What is lost where the cache is emptied every day at this hour.
@@ -93,29 +80,6 @@ impl RestartCosts {
     }
 }
 
-impl RestartsSize {
-    /// The sizes that an estimate says restarts of, as described in [`RestartsEstimate::sizes`].
-    pub fn all(figures: &QuestionFigures<'_>) -> Vec<Self> {
-        let QuestionFigures { config, page_size, page_bytes, capacities, recommended, .. } = *figures;
-        let provisioned = config.pages(page_size);
-        let curve = || capacities.iter().filter(|point| !point.beyond_bound).map(|point| point.pages);
-        let enough = chosen(recommended).and_then(|found| found.pages);
-        let recommended = enough.and_then(|enough| curve().find(|pages| *pages >= enough));
-        let mut all: Vec<u64> = provisioned.into_iter().chain(recommended).collect();
-        all.dedup();
-        if all.is_empty() {
-            all.extend(curve().next_back());
-        }
-        let size = |pages: u64| Self {
-            pages,
-            bytes: page_bytes.map(|bytes| bytes.0 * pages),
-            provisioned: provisioned == Some(pages),
-            recommended: recommended == Some(pages),
-        };
-        all.into_iter().map(size).collect()
-    }
-}
-
 /// What a window says of sizes in these places, by what computing costs; `None` of no requests.
 pub(super) fn estimate(
     worth: Option<&PrefillCosts>,
@@ -131,14 +95,14 @@ pub(super) fn estimate(
         let (prefill_seconds, money) = (costs.seconds(nanoseconds), costs.money(nanoseconds));
         (tokens > 0).then_some(RestartHour { hour, tokens, prefill_seconds, money, warm_minutes })
     };
-    let at = |size: RestartsSize| {
+    let at = |size: ReportedSize| {
         let place = place(size.pages)?;
-        let RestartsSize { pages, bytes, provisioned, recommended } = size;
+        let ReportedSize { pages, bytes, provisioned, recommended } = size;
         let hours = (0..HOURS_A_DAY).filter_map(|at| hour(place, at)).collect();
         Some(RestartsAt { pages, bytes, provisioned, recommended, hours })
     };
     Some(RestartsEstimate {
         days: last.abs_diff(first) as f64 / MS_A_DAY,
-        sizes: RestartsSize::all(figures).into_iter().filter_map(at).collect(),
+        sizes: ReportedSize::all(figures).into_iter().filter_map(at).collect(),
     })
 }

@@ -13,7 +13,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{RestartCosts, RestartHour, RestartsAt, RestartsEstimate, RestartsSize};
+pub use estimate::{RestartCosts, RestartHour, RestartsAt, RestartsEstimate};
 pub use observer::{RestartsObserver, RestartsRequest};
 pub use tally::{Lost, RestartsShape, RestartsShare, RestartsTally};
 

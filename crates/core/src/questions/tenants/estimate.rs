@@ -1,10 +1,13 @@
 //! What each tenant holds and gets, as it is published.
 
+use crate::engines::config::CacheConfig;
+use crate::questions::accounts::RankedAccount;
+use crate::request::outcome::BEYOND;
+use crate::sizing::coverage::Distribution;
+use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
+use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
-
-/// What all tenants are called that are not reported one by one.
-pub const OTHER: &str = "other";
 
 /// One tenant, or all that are not reported one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,4 +54,51 @@ pub struct TenantCoverage {
     pub pages: Option<u64>,
     /// In bytes, where a cost per token is known.
     pub bytes: Option<u64>,
+}
+
+impl TenantEstimate {
+    /// What is published of an account, by the pool's configuration and, where a cost per token is known, bytes per page.
+    pub(in crate::questions) fn of(
+        account: &RankedAccount,
+        config: &CacheConfig,
+        page_bytes: Option<PageBytes>,
+    ) -> Self {
+        let (tally, rate) = (account.tally(), config.sample_rate);
+        let whole = |pages: u64| rate.whole_of(pages);
+        let cold_pages = whole(tally.page_accesses - tally.reusable);
+        let required = tally.needs.iter().zip(&config.target_ratios);
+        let required = required
+            .map(|(needs, target)| TenantRequired::of(needs, *target, tally.requests, config, page_bytes));
+        Self {
+            tenant: account.name.clone(),
+            tenants: account.others,
+            requests: tally.requests,
+            page_accesses: whole(tally.page_accesses),
+            page_hits: whole(tally.reusable),
+            cold_pages,
+            cold_bytes: page_bytes.map(|page| PageCount(cold_pages).bytes(page).0),
+            capacity_page_hits: tally.hits.iter().map(|hits| whole(*hits)).collect(),
+            page_milliseconds: account.page_milliseconds(rate).collect(),
+            required: required.collect(),
+        }
+    }
+}
+
+impl TenantRequired {
+    fn of(
+        needs: &Needs,
+        target_ratio: Ratio,
+        requests: u64,
+        config: &CacheConfig,
+        page_bytes: Option<PageBytes>,
+    ) -> Self {
+        let distribution = Distribution::new(needs, requests);
+        let coverage = |coverage: &Ratio| {
+            let need = distribution.quantile(*coverage).filter(|need| *need != BEYOND);
+            let pages = need.map(|need| config.nominal_pages(need));
+            let bytes = pages.zip(page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0);
+            TenantCoverage { coverage: *coverage, pages, bytes }
+        };
+        Self { target_ratio, coverage: config.coverages.iter().map(coverage).collect() }
+    }
 }

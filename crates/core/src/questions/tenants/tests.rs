@@ -4,6 +4,7 @@ use super::*;
 use crate::engines::config::CacheConfig;
 use crate::engines::profile::Profile;
 use crate::estimate::config::PoolConfig;
+use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally, MAX_NAMES};
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{StackModel, TimedRequest, profiles, timed_requests};
 use crate::questions::observers::{Lifetimes, TimedArrival};
@@ -60,8 +61,8 @@ fn config(profile: Profile) -> PoolConfig {
     }
 }
 
-fn rules(config: &PoolConfig) -> TenantsConfig {
-    TenantsConfig {
+fn rules(config: &PoolConfig) -> AccountsConfig {
+    AccountsConfig {
         order: config.cache.profile.order(),
         capacities: CAPACITIES.into(),
         targets: config.cache.target_ratios.clone(),
@@ -81,11 +82,11 @@ fn follow(
     requests: &[TimedRequest],
     config: &PoolConfig,
     warm_up: usize,
-) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
+) -> (Lifetimes, AccountsTally, BTreeMap<Name, Counts>) {
     let mut model = StackModel::new(config.cache.profile, 1 << 20);
-    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(config))));
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Accounts::new(rules(config))));
     let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
-    let mut tally = TenantsTally::new(rules(config).shape());
+    let mut tally = AccountsTally::new(rules(config).shape());
     for (number, request) in requests.iter().enumerate() {
         let (before, list) = (model.now, std::mem::take(&mut model.list));
         model.list = list.clone();
@@ -119,7 +120,7 @@ fn follow(
 }
 
 /// Counts the latest request, if it counts.
-fn count(lifetimes: &mut Lifetimes, tally: &mut TenantsTally) {
+fn count(lifetimes: &mut Lifetimes, tally: &mut AccountsTally) {
     let (mut retention, mut share) = (None, None);
     lifetimes.hand_over(&mut retention, &mut share);
     share.iter().for_each(|share| tally.add(share));
@@ -222,9 +223,9 @@ proptest! {
 #[test]
 fn tenants_beyond_the_limit_are_accounted_together() {
     let config = config(Profile::Paper);
-    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Tenants::new(rules(&config))));
-    let mut tally = TenantsTally::new(rules(&config).shape());
-    for number in 0..MAX_TENANTS + 9 {
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(Accounts::new(rules(&config))));
+    let mut tally = AccountsTally::new(rules(&config).shape());
+    for number in 0..MAX_NAMES + 9 {
         let name = format!("t{number}");
         let arrival = TimedArrival {
             event_time: crate::units::EventTime(number as i64),
@@ -236,7 +237,7 @@ fn tenants_beyond_the_limit_are_accounted_together() {
         count(&mut lifetimes, &mut tally);
     }
     let results = lifetimes.by_tenant(&tally, usize::MAX, (&config.cache, None));
-    assert_eq!(results.len(), MAX_TENANTS + 1);
+    assert_eq!(results.len(), MAX_NAMES + 1);
     let last = results.last().expect("the others");
     assert_eq!((last.tenants, last.requests, last.cold_pages), (Some(0), 9, 18));
 }

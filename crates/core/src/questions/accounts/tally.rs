@@ -1,6 +1,6 @@
-//! What tenants' requests find, counted.
+//! What the requests of accounts find, counted.
 
-use super::names::TenantId;
+use super::names::AccountId;
 use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::Order;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// What is followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TenantsConfig {
+pub struct AccountsConfig {
     /// The order of pages within a request.
     pub order: Order,
     /// Capacities in followed pages, ascending.
@@ -21,10 +21,10 @@ pub struct TenantsConfig {
     pub targets: Vec<Ratio>,
 }
 
-impl TenantsConfig {
+impl AccountsConfig {
     /// How many of everything are counted.
-    pub fn shape(&self) -> TenantsShape {
-        TenantsShape { capacities: self.capacities.len(), targets: self.targets.len() }
+    pub fn shape(&self) -> AccountsShape {
+        AccountsShape { capacities: self.capacities.len(), targets: self.targets.len() }
     }
 
     /// What stands there until a snapshot that was read back is completed.
@@ -35,7 +35,7 @@ impl TenantsConfig {
 
 /// How many of everything are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TenantsShape {
+pub struct AccountsShape {
     /// Capacities.
     pub capacities: usize,
     /// Target ratios.
@@ -44,8 +44,8 @@ pub struct TenantsShape {
 
 /// One request as every window counts it, in followed pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TenantShare {
-    tenant: TenantId,
+pub struct AccountShare {
+    account: AccountId,
     page_accesses: u64,
     reusable: u64,
     /// Hits, one per capacity.
@@ -54,13 +54,13 @@ pub struct TenantShare {
     needs: Vec<Need>,
 }
 
-impl TenantShare {
-    /// What a request found for a tenant.
-    pub(super) fn of(outcome: &Outcome, tenant: TenantId, config: &TenantsConfig) -> Self {
+impl AccountShare {
+    /// What a request found for an account.
+    pub(super) fn of(outcome: &Outcome, account: AccountId, config: &AccountsConfig) -> Self {
         let reusable = outcome.reusable_prefix();
         let need = |target: &Ratio| outcome.need_of_prefix(target.ceil_of(reusable));
         Self {
-            tenant,
+            account,
             page_accesses: outcome.page_accesses,
             reusable,
             hits: config.capacities.iter().map(|capacity| outcome.hits_at(*capacity)).collect(),
@@ -69,21 +69,21 @@ impl TenantShare {
     }
 }
 
-/// The counts of one tenant, in followed pages.
+/// The counts of one account, in followed pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TenantTally {
-    pub(super) requests: u64,
-    pub(super) with_reuse: u64,
-    pub(super) page_accesses: u64,
-    pub(super) reusable: u64,
+pub(in crate::questions) struct AccountTally {
+    pub(in crate::questions) requests: u64,
+    pub(in crate::questions) with_reuse: u64,
+    pub(in crate::questions) page_accesses: u64,
+    pub(in crate::questions) reusable: u64,
     /// Hits, one per capacity.
-    pub(super) hits: Vec<u64>,
+    pub(in crate::questions) hits: Vec<u64>,
     /// One a target.
-    pub(super) needs: Vec<Needs>,
+    pub(in crate::questions) needs: Vec<Needs>,
 }
 
-impl TenantTally {
-    pub(super) fn new(shape: TenantsShape) -> Self {
+impl AccountTally {
+    pub(super) fn new(shape: AccountsShape) -> Self {
         Self {
             hits: vec![0; shape.capacities],
             needs: vec![Needs::default(); shape.targets],
@@ -91,7 +91,7 @@ impl TenantTally {
         }
     }
 
-    fn add(&mut self, share: &TenantShare) {
+    fn add(&mut self, share: &AccountShare) {
         self.requests += 1;
         self.with_reuse += u64::from(share.reusable > 0);
         self.page_accesses += share.page_accesses;
@@ -100,7 +100,7 @@ impl TenantTally {
         self.needs.iter_mut().zip(&share.needs).for_each(|(needs, need)| needs.insert(*need));
     }
 
-    /// Takes in another tenant's.
+    /// Takes in another account's.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.with_reuse += other.with_reuse;
@@ -112,7 +112,7 @@ impl TenantTally {
         }
     }
 
-    fn is_sound(&self, shape: TenantsShape) -> bool {
+    fn is_sound(&self, shape: AccountsShape) -> bool {
         let counts = [self.requests, self.page_accesses];
         (self.hits.len(), self.needs.len()) == (shape.capacities, shape.targets)
             && counts.iter().chain(&self.hits).all(|count| is_countable(*count))
@@ -122,25 +122,25 @@ impl TenantTally {
     }
 }
 
-/// The counts of every tenant over a set of requests.
+/// The counts of every account over a set of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TenantsTally {
-    shape: TenantsShape,
-    tenants: BTreeMap<TenantId, TenantTally>,
+pub struct AccountsTally {
+    shape: AccountsShape,
+    accounts: BTreeMap<AccountId, AccountTally>,
 }
 
-impl TenantsTally {
-    /// The counts of a tenant.
-    pub(super) fn of(&self, tenant: TenantId) -> Option<&TenantTally> {
-        self.tenants.get(&tenant)
+impl AccountsTally {
+    /// The counts of an account.
+    pub(super) fn of(&self, account: AccountId) -> Option<&AccountTally> {
+        self.accounts.get(&account)
     }
 }
 
-impl Share for TenantShare {
-    type Shape = TenantsShape;
+impl Share for AccountShare {
+    type Shape = AccountsShape;
 
-    fn is_sound(&self, shape: TenantsShape) -> bool {
-        self.tenant.is_possible()
+    fn is_sound(&self, shape: AccountsShape) -> bool {
+        self.account.is_possible()
             && self.hits.len() == shape.capacities
             && self.needs.len() == if self.reusable == 0 { 0 } else { shape.targets }
             && self.hits.iter().chain([&self.page_accesses]).all(|count| is_countable(*count))
@@ -152,46 +152,46 @@ impl Share for TenantShare {
     }
 }
 
-impl Counter for TenantsTally {
-    type Share = TenantShare;
+impl Counter for AccountsTally {
+    type Share = AccountShare;
 
-    fn new(shape: TenantsShape) -> Self {
-        Self { shape, tenants: BTreeMap::new() }
+    fn new(shape: AccountsShape) -> Self {
+        Self { shape, accounts: BTreeMap::new() }
     }
 
-    fn add(&mut self, share: &TenantShare) {
-        let fresh = || TenantTally::new(self.shape);
-        self.tenants.entry(share.tenant).or_insert_with(fresh).add(share);
+    fn add(&mut self, share: &AccountShare) {
+        let fresh = || AccountTally::new(self.shape);
+        self.accounts.entry(share.account).or_insert_with(fresh).add(share);
     }
 
     fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
         parts.fold(None, |sum, part| {
             let mut sum = sum.unwrap_or_else(|| Self::new(part.shape));
-            for (tenant, tally) in &part.tenants {
-                let fresh = || TenantTally::new(part.shape);
-                sum.tenants.entry(*tenant).or_insert_with(fresh).merge(tally);
+            for (account, tally) in &part.accounts {
+                let fresh = || AccountTally::new(part.shape);
+                sum.accounts.entry(*account).or_insert_with(fresh).merge(tally);
             }
             Some(sum)
         })
     }
 
-    fn is_sound(&self, shape: TenantsShape) -> bool {
+    fn is_sound(&self, shape: AccountsShape) -> bool {
         self.shape == shape
-            && self.tenants.iter().all(|(tenant, tally)| tenant.is_possible() && tally.is_sound(shape))
+            && self.accounts.iter().all(|(account, tally)| account.is_possible() && tally.is_sound(shape))
     }
 
     fn consolidate(&mut self) {
-        self.tenants.values_mut().flat_map(|tally| &mut tally.needs).for_each(Needs::consolidate);
+        self.accounts.values_mut().flat_map(|tally| &mut tally.needs).for_each(Needs::consolidate);
     }
 
     fn is_consolidated(&self) -> bool {
-        self.tenants.values().flat_map(|tally| &tally.needs).all(Needs::is_consolidated)
+        self.accounts.values().flat_map(|tally| &tally.needs).all(Needs::is_consolidated)
     }
 
     fn memory_bytes(&self) -> usize {
-        let held = self.tenants.values().map(|tally| {
+        let held = self.accounts.values().map(|tally| {
             let needs = tally.needs.iter().map(|needs| size_of::<Needs>() + needs.memory_bytes());
-            size_of::<TenantTally>() + tally.hits.len() * size_of::<u64>() + needs.sum::<usize>()
+            size_of::<AccountTally>() + tally.hits.len() * size_of::<u64>() + needs.sum::<usize>()
         });
         held.sum()
     }

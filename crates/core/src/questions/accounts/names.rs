@@ -1,20 +1,20 @@
-//! The tenants that a log names, up to a limit.
+//! The names that a log has, up to a limit.
 
-use super::MAX_TENANTS;
+use super::MAX_NAMES;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Places that are nobody's: later ones, and requests without a tenant.
+/// Places that are nobody's: later ones, and requests without a name.
 const NOBODY: usize = 2;
 
-/// A tenant by its place in order of appearance.
+/// An account: its name's place in order of appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TenantId(u32);
+pub struct AccountId(u32);
 
-impl TenantId {
-    /// Those who came after as many tenants as are distinguished.
+impl AccountId {
+    /// Names that came after as many as are distinguished.
     pub(super) const LATER: Self = Self(0);
-    /// Requests without a tenant.
+    /// Requests without a name.
     pub(super) const UNNAMED: Self = Self(1);
 
     /// What pages are accounted to.
@@ -22,14 +22,14 @@ impl TenantId {
         self.0
     }
 
-    /// The tenant that pages of this account are accounted to.
+    /// The account of this number.
     pub(super) fn at(account: usize) -> Self {
         Self(account as u32)
     }
 
     /// Whether any log can have so many.
     pub(super) fn is_possible(self) -> bool {
-        self.index() < MAX_TENANTS + NOBODY
+        self.index() < MAX_NAMES + NOBODY
     }
 
     fn index(self) -> usize {
@@ -42,28 +42,28 @@ impl TenantId {
 #[serde(from = "Vec<Box<str>>")]
 pub(super) struct NameIndex {
     #[serde(skip)]
-    ids: HashMap<Box<str>, TenantId>,
+    ids: HashMap<Box<str>, AccountId>,
     names: Vec<Box<str>>,
 }
 
 impl NameIndex {
     /// The place of a name, a new one where it was never seen and there is room.
-    pub(super) fn id_of(&mut self, name: Option<&str>) -> TenantId {
-        let Some(name) = name else { return TenantId::UNNAMED };
+    pub(super) fn id_of(&mut self, name: Option<&str>) -> AccountId {
+        let Some(name) = name else { return AccountId::UNNAMED };
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        if self.names.len() >= MAX_TENANTS {
-            return TenantId::LATER;
+        if self.names.len() >= MAX_NAMES {
+            return AccountId::LATER;
         }
         self.names.push(name.into());
-        let id = TenantId((self.names.len() + NOBODY - 1) as u32);
+        let id = AccountId((self.names.len() + NOBODY - 1) as u32);
         self.ids.insert(name.into(), id);
         id
     }
 
     /// The name at a place; none of the two that are nobody's.
-    pub(super) fn name(&self, id: TenantId) -> Option<&str> {
+    pub(super) fn name(&self, id: AccountId) -> Option<&str> {
         self.names.get(id.index().checked_sub(NOBODY)?).map(Box::as_ref)
     }
 
@@ -74,12 +74,12 @@ impl NameIndex {
 
     /// Whether these, read back from a snapshot, are as many different names as are distinguished.
     pub(super) fn are_sound(&self) -> bool {
-        self.names.len() <= MAX_TENANTS && self.ids.len() == self.names.len()
+        self.names.len() <= MAX_NAMES && self.ids.len() == self.names.len()
     }
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        let each = size_of::<(Box<str>, TenantId)>() + size_of::<Box<str>>();
+        let each = size_of::<(Box<str>, AccountId)>() + size_of::<Box<str>>();
         self.names.iter().map(|name| each + 2 * name.len()).sum()
     }
 }
@@ -87,7 +87,7 @@ impl NameIndex {
 impl From<Vec<Box<str>>> for NameIndex {
     fn from(names: Vec<Box<str>>) -> Self {
         let ids =
-            names.iter().enumerate().map(|(at, name)| (name.clone(), TenantId::at(at + NOBODY))).collect();
+            names.iter().enumerate().map(|(at, name)| (name.clone(), AccountId::at(at + NOBODY))).collect();
         Self { ids, names }
     }
 }

@@ -1,68 +1,57 @@
-//! Every tenant's requests: what they find, and what is held for them.
+//! The requests of every name: what they find, and what is held for them.
 
-use super::accounts::{Account, TenantFigures, ranked};
-use super::estimate::TenantEstimate;
-use super::names::{NameIndex, TenantId};
+use super::names::{AccountId, NameIndex};
 use super::occupancy::Occupancy;
-use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsTally};
-use crate::engines::config::CacheConfig;
+use super::ranked::{Account, RankedAccount, ranked};
+use super::tally::{AccountShare, AccountTally, AccountsConfig, AccountsTally};
 use crate::questions::lifetimes::{Holders, Packed};
 use crate::request::outcome::Outcome;
-use crate::units::PageBytes;
 use serde::{Deserialize, Serialize};
 
-/// The tenants of a pool.
+/// The accounts of a pool.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Tenants {
+pub struct Accounts {
     /// By the pool's configuration.
-    #[serde(skip, default = "TenantsConfig::unknown")]
-    config: TenantsConfig,
+    #[serde(skip, default = "AccountsConfig::unknown")]
+    config: AccountsConfig,
     names: NameIndex,
     /// One per capacity.
     occupancies: Vec<Occupancy>,
     /// What each capacity had held as the first counted request had arrived.
     before: Option<Vec<Vec<u128>>>,
-    /// The latest request, where it counts.
-    #[serde(skip)]
-    share: Option<TenantShare>,
 }
 
-impl Tenants {
+impl Accounts {
     /// Nobody seen yet.
-    pub fn new(config: TenantsConfig) -> Self {
+    pub fn new(config: AccountsConfig) -> Self {
         Self {
             names: NameIndex::default(),
             occupancies: config.capacities.iter().map(|capacity| Occupancy::at(*capacity)).collect(),
             before: None,
-            share: None,
             config,
         }
     }
 
-    /// The place of a tenant.
-    pub fn id_of(&mut self, name: Option<&str>) -> TenantId {
+    /// The account of a name.
+    pub fn id_of(&mut self, name: Option<&str>) -> AccountId {
         self.names.id_of(name)
     }
 
-    /// Takes the latest request; none where it does not count.
-    pub(crate) fn take_share(&mut self) -> Option<TenantShare> {
-        self.share.take()
-    }
-
-    /// Follows the latest request, a tenant's, that has taken its `pages` over.
+    /// Follows the latest request, of an account, that has taken its `pages` over. Returns what it adds to windows that count
+    /// it.
     pub(crate) fn follow(
         &mut self,
         holders: &Holders,
         outcome: &Outcome,
-        (tenant, pages): (TenantId, u32),
+        (id, pages): (AccountId, u32),
         counted: bool,
-    ) {
+    ) -> AccountShare {
         let order = self.config.order;
         self.occupancies.iter_mut().for_each(|occupancy| occupancy.follow(holders, pages, order));
         if counted && self.before.is_none() {
             self.before = Some(self.so_far(holders));
         }
-        self.share = counted.then(|| TenantShare::of(outcome, tenant, &self.config));
+        AccountShare::of(outcome, id, &self.config)
     }
 
     pub(crate) fn renumber(&mut self, packed: &Packed) {
@@ -70,7 +59,7 @@ impl Tenants {
     }
 
     /// Completes what was read back from a snapshot; whether it is what is requested and follows the list.
-    pub(crate) fn resume(&mut self, config: TenantsConfig, holders: &Holders) -> bool {
+    pub(crate) fn resume(&mut self, config: AccountsConfig, holders: &Holders) -> bool {
         let is_known = |account: u32| (account as usize) < self.names.len();
         let sums = |sums: &Vec<u128>| sums.len() <= self.names.len();
         let sound = self.names.are_sound()
@@ -97,15 +86,9 @@ impl Tenants {
         self.occupancies.iter().map(|occupancy| occupancy.so_far(holders)).collect()
     }
 
-    /// The `most` tenants that hold the most, then all others together: what the requests of `tally` found, and
+    /// The `most` accounts that hold the most, then all others together: what the requests of `tally` found, and
     /// what was held since the first request that counts.
-    pub(crate) fn estimates(
-        &self,
-        holders: &Holders,
-        tally: &TenantsTally,
-        most: usize,
-        (config, page_bytes): (&CacheConfig, Option<PageBytes>),
-    ) -> Vec<TenantEstimate> {
+    pub(crate) fn ranked(&self, holders: &Holders, tally: &AccountsTally, most: usize) -> Vec<RankedAccount> {
         let Some(before) = &self.before else { return Vec::new() };
         let now = self.so_far(holders);
         let of = |at: usize| {
@@ -113,13 +96,10 @@ impl Tenants {
                 let sum = |sums: Option<&Vec<u128>>| sums.and_then(|sums| sums.get(at)).copied().unwrap_or(0);
                 sum(Some(sums)).saturating_sub(sum(before.get(capacity)))
             });
-            let id = TenantId::at(at);
-            let tally = tally.of(id).cloned().unwrap_or_else(|| TenantTally::new(self.config.shape()));
+            let id = AccountId::at(at);
+            let tally = tally.of(id).cloned().unwrap_or_else(|| AccountTally::new(self.config.shape()));
             Account { id, tally, page_milliseconds: held.collect() }
         };
-        let figures = TenantFigures { config, page_bytes };
-        ranked((0..self.names.len()).map(of).collect(), most, figures, |id| {
-            self.names.name(id).map(str::to_owned)
-        })
+        ranked((0..self.names.len()).map(of).collect(), most, |id| self.names.name(id).map(str::to_owned))
     }
 }

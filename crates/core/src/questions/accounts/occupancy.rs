@@ -1,10 +1,10 @@
-//! What one capacity holds of every tenant's, over time.
+//! What one capacity holds of every account's, over time.
 
 use crate::questions::lifetimes::{Boundary, Holders, Packed};
 use crate::stack::Order;
 use serde::{Deserialize, Serialize};
 
-/// Page-milliseconds by tenant.
+/// Page-milliseconds by account.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Occupancy {
     boundary: Boundary,
