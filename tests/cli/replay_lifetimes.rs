@@ -213,6 +213,31 @@ fn the_report_has_a_section_for_each_thing_asked() {
     std::fs::remove_file(&page).expect("the page");
 }
 
+/// Bodies, token ids and page ids alike name a class by the row; the report shows it.
+#[test]
+fn retention_classes_add_up_to_the_pool() {
+    let mut rows = tenants_rows();
+    for row in &mut rows {
+        row["retention_class"] = row["tenant"].take();
+    }
+    let result =
+        replay(&rows, &["--capacities", "2p,5p,9p,100p", "--retention-classes", "--provisioned", "7p"]);
+    let classes = result["retention_classes"].as_array().expect("classes");
+    let names: Vec<_> = classes.iter().map(|class| class["class"].as_str()).collect();
+    assert_eq!(names.len(), 3);
+    assert!(names.contains(&None) && names.contains(&Some("t1")) && names.contains(&Some("t2")), "{names:?}");
+    let sum = |field: &str| classes.iter().map(|class| class[field].as_u64().expect("a count")).sum::<u64>();
+    assert_eq!(sum("requests"), 60);
+    assert_eq!(json!(sum("page_hits")), result["theoretical"]["page_hits"]);
+    assert_eq!(json!(sum("page_accesses")), result["trace"]["page_accesses"]);
+    assert_eq!(
+        (&classes[0]["sizes"][0]["pages"], &classes[0]["sizes"][0]["provisioned"]),
+        (&json!(7), &json!(true))
+    );
+    let alone = replay(&rows, &["--capacities", "2p", "--provisioned", "7p"]);
+    assert!(alone.get("retention_classes").is_none(), "nothing was asked for");
+}
+
 /// A window is what a replay up to its end says that only warmed up before its start.
 #[test]
 fn retention_in_windows_is_that_of_a_replay_that_counts_their_requests_only() {

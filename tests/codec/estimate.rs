@@ -23,6 +23,7 @@ use kvset::core::questions::restarts::{RestartHour, RestartsAt, RestartsEstimate
 use kvset::core::questions::retention::{
     RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
 };
+use kvset::core::questions::retention_classes::{RetentionClassAt, RetentionClassEstimate};
 use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
 use kvset::core::questions::traffic::{LoadSizes, PeakTraffic, TierTraffic, TrafficEstimate};
@@ -118,6 +119,20 @@ prop_compose! {
             RestartsAt { pages, bytes, provisioned, recommended, hours }
         });
         RestartsEstimate { days, sizes: sizes.collect() }
+    }
+}
+
+prop_compose! {
+    fn retention_class()(
+        class in maybe("[a-z0-9-]{1,12}"), classes in maybe(count()), counts in prop::array::uniform3(count()),
+        sizes in prop::collection::vec((count(), maybe(count()), any::<(bool, bool)>(), count(), count()), 0..3),
+    ) -> RetentionClassEstimate {
+        let at = |(pages, bytes, (provisioned, recommended), page_hits, page_milliseconds)| {
+            RetentionClassAt { pages, bytes, provisioned, recommended, page_hits, page_milliseconds }
+        };
+        let [requests, page_accesses, page_hits] = counts;
+        let sizes = sizes.into_iter().map(at).collect();
+        RetentionClassEstimate { class, classes, requests, page_accesses, page_hits, sizes }
     }
 }
 
@@ -387,7 +402,7 @@ prop_compose! {
         lived in (
             prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
             maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3), maybe(worth().boxed()),
-            maybe(restarts().boxed()),
+            maybe(restarts().boxed()), maybe(prop::collection::vec(retention_class().boxed(), 0..3)),
         ).boxed(),
     ) -> Estimate {
         Estimate {
@@ -407,6 +422,7 @@ prop_compose! {
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
             measured: beside.0, routing: beside.1,
             retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3, worth: lived.4, restarts: lived.5,
+            retention_classes: lived.6,
         }
     }
 }
@@ -423,7 +439,7 @@ fn encode(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<u8> {
 
 #[test]
 fn json_with_a_number_that_avro_cannot_hold_is_refused() {
-    let text = include_str!("../fixtures/codec/capacity_estimate.v7.json");
+    let text = include_str!("../fixtures/codec/capacity_estimate.v8.json");
     let of = |requests: u64| {
         let mut json: serde_json::Value = serde_json::from_str(text).expect("a fixture");
         json["requests"] = requests.into();
@@ -467,12 +483,12 @@ proptest! {
             1 => bytes.insert(at, byte),
             _ => {
                 bytes.truncate(at);
-                // Avro's reader takes optional fields that are missing at the very end, of which there are two, for such that
+                // Avro's reader takes optional fields that are missing at the very end, of which there are three, for such that
                 // are null.
                 if let Ok(read) = decode_estimate(&bytes) {
                     prop_assert!(ENCODINGS[encoding] != EstimateEncoding::Json, "cut off at {at}");
                     let missing = encode(&read, ENCODINGS[encoding]).len() - bytes.len();
-                    prop_assert!([1, 2].contains(&missing), "{} bytes of an estimate were not there", missing);
+                    prop_assert!((1..=3).contains(&missing), "{} bytes of an estimate were not there", missing);
                 }
             }
         }

@@ -155,15 +155,26 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let read = decode_estimate(&fixture("capacity_estimate.v6.summary.json")).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&sixth.recommended, 0));
 
-    let avro = fixture("capacity_estimate.v7.avro");
-    let estimate = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
-    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let bare = Estimate { schema_version: 6, restarts: None, ..estimate.clone() };
+    let seventh = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v7.avro")).expect("avro"), seventh);
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v7.short.json")).expect("json"), seventh);
+    let bare = Estimate { schema_version: 6, restarts: None, ..seventh.clone() };
     assert_eq!(bare, sixth, "version 7 adds what restarts cost");
-    let restarts = estimate.restarts.as_ref().expect("version 7 says it");
+    let restarts = seventh.restarts.as_ref().expect("version 7 says it");
     assert_eq!(restarts.sizes[0].hours[1].tokens, 4096);
-    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v7.json");
-    let short = fixture("capacity_estimate.v7.short.json");
+    assert_written_as_far_as_it_says_something(&seventh, "capacity_estimate.v7.json");
+    let read = decode_estimate(&fixture("capacity_estimate.v7.summary.json")).expect("json");
+    assert_eq!((&read.recommended, read.required.len()), (&seventh.recommended, 0));
+
+    let avro = fixture("capacity_estimate.v8.avro");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v8.json")).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    let bare = Estimate { schema_version: 7, retention_classes: None, ..estimate.clone() };
+    assert_eq!(bare, seventh, "version 8 adds retention classes");
+    let classes = estimate.retention_classes.as_ref().expect("version 8 says them");
+    assert_eq!(classes[0].sizes[1].page_hits, 70_000);
+    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v8.json");
+    let short = fixture("capacity_estimate.v8.short.json");
     assert_eq!(decode_estimate(&short).expect("json"), estimate);
     for (encoding, bytes) in [(EstimateEncoding::Json, short), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
@@ -174,7 +185,7 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let mut summary = Vec::new();
     encode_estimate(&EstimateDetail::Summary.of(&estimate), EstimateEncoding::Json, &mut summary)
         .expect("within the schema");
-    let frozen = fixture("capacity_estimate.v7.summary.json");
+    let frozen = fixture("capacity_estimate.v8.summary.json");
     assert_eq!(String::from_utf8_lossy(&summary), String::from_utf8_lossy(&frozen));
     let read = decode_estimate(&frozen).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&estimate.recommended, 0));
@@ -326,7 +337,7 @@ fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, St
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v8.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"

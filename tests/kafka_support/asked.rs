@@ -10,7 +10,7 @@ const TENANTS: [&str; 4] = ["acme", "beta", "gamma", "delta"];
 
 /// Of the section `[estimate]`.
 const QUESTIONS: &str = "ttls = [\"5s\", \"1m\", \"10m\"]\ntenants = 2\noptimal = true\ntraffic = true\n\
-    prefill_rate = \"10000@0,5000@20000\"\ngpu_price = 2.5\nrestarts = true\nmeasured = true\nprovisioned = \"2000p\"\n\
+    prefill_rate = \"10000@0,5000@20000\"\ngpu_price = 2.5\nrestarts = true\nretention_classes = true\nmeasured = true\nprovisioned = \"2000p\"\n\
     routers = [\"logged\", \"round-robin:3\", \"least-in-flight:2\", \"prefix:2\"]\n\
     capacities = [\"200p\", \"2000p\", \"20000p\"]\n";
 
@@ -43,6 +43,7 @@ pub fn asking_everything(mut settings: Settings) -> Settings {
 pub fn tell(row: &mut TraceRow<'_>, number: usize) {
     let session = row.session.unwrap_or_default().bytes().map(usize::from).sum::<usize>();
     row.event.labels.set(Label::Tenant, Some(TENANTS[session % TENANTS.len()]));
+    row.event.labels.set(Label::RetentionClass, ["5m", "1h"].get(session % 3).copied());
     row.event.labels.set(Label::Replica, Some(CACHES[number % CACHES.len()]));
     row.event.cached_tokens = row.event.input_tokens.map(|tokens| tokens / 2).into();
 }

@@ -378,5 +378,6 @@ pub fn estimate(requests: u64) -> Estimate {
         tenants: Vec::new(),
         worth: None,
         restarts: None,
+        retention_classes: None,
     })
 }

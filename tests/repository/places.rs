@@ -86,14 +86,12 @@ fn assert_at_most(most: usize, what: &str, names: &[&str], own: &str) {
 fn the_newest_additions_stand_in_few_files() {
     let offload = ["vllm_offload", "VllmOffload", "vllm-offload"];
     assert_at_most(8, "a tier (vLLM's own)", &offload, "crates/core/src/engines/vllm_offload");
-    // Counted by what an estimate says; a log that ends counts restarts once more, day by day (`src/worth`, `src/replay`).
-    let question = [
-        "restarts::RestartsObserver",
-        "RestartsEstimate",
-        "restarts: Option<RestartsEstimate>",
-        "restarts: bool",
-    ];
-    assert_at_most(8, "a question", &question, "crates/core/src/questions/restarts");
+    assert_at_most(
+        8,
+        "a question",
+        &["retention_classes", "RetentionClassEstimate"],
+        "crates/core/src/questions/retention_classes",
+    );
     assert_at_most(
         8,
         "a field of the request event",

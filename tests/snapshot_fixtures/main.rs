@@ -8,6 +8,7 @@ mod asked;
 mod overlap;
 mod parts;
 mod restarts;
+mod retention_classes;
 mod schemes;
 mod task;
 mod worth;

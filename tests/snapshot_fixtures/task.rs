@@ -399,6 +399,13 @@ fn a_muted_rebuild_comes_to_the_same_state() {
     assert!(file(&snapshot(&rebuilt)) == file(&snapshot(&task())));
 }
 
+/// A state holds estimates, those of the schema before retention classes here.
+#[test]
+fn a_task_with_estimates_of_a_former_schema_goes_on_as_if_it_had_never_stopped() {
+    let published = rest(&mut restored(7, old(7, "estimates_v7/task.kvs")));
+    assert_eq!(published, rest(&mut task()));
+}
+
 /// A change to the layout of a task's state must raise the version of the format, a change to what equal
 /// records make of it that of results; either freezes a new file.
 #[test]

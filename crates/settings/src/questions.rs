@@ -41,7 +41,7 @@ macro_rules! questions {
 
 questions! {
     /// What the cache holds today, all replicas together, shown as a metric alongside what it needs. It changes no
-    /// estimate but what `measured`, `prefill_rate` and `restarts` say.
+    /// estimate but what `measured`, `prefill_rate`, `restarts` and `retention_classes` say.
     provisioned: CapacitySpec, like "500GiB".parse().ok();
     /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
     /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
@@ -85,6 +85,11 @@ questions! {
     /// pool with a `sample_rate` of its own it is not said.
     [results]
     restarts: bool, like Some(false);
+    /// Whether every estimate says what each retention class (`retention_class` of the events: `5m`, `1h`, `priority-80`)
+    /// finds and holds, at what is `provisioned` and recommended; 16 classes one by one, all others as one. At most 64 of
+    /// `capacities`.
+    [results]
+    retention_classes: bool, like Some(false);
 }
 
 /// They stand among the settings of a section.
@@ -122,10 +127,12 @@ impl Settings {
         let is_sampled = own_sample.is_some_and(is_sample);
         let says_restarts = own.and_then(|pool| pool.questions.restarts);
         let restarts = says_restarts.or(general.restarts.filter(|_| !is_sampled)).unwrap_or_default();
+        let retention_classes = set.retention_classes.unwrap_or_default();
+        let says_provisioned = measured || worth.is_some() || restarts || retention_classes;
         Questions {
             measured,
             // Without these it is no part of any result.
-            provisioned: set.provisioned.clone().filter(|_| measured || worth.is_some() || restarts),
+            provisioned: set.provisioned.clone().filter(|_| says_provisioned),
             routers: set.routers.clone().unwrap_or_default(),
             ttls: set.ttls.clone().unwrap_or_default(),
             tenants: set.tenants.filter(|most| *most > 0),
@@ -135,6 +142,7 @@ impl Settings {
             prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
             worth,
             restarts,
+            retention_classes,
             ..Questions::default()
         }
     }

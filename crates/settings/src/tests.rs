@@ -84,6 +84,7 @@ fn every_example_in_the_default_file_is_valid() {
                 "optimal = ",
                 "traffic = ",
                 "restarts = ",
+                "retention_classes = ",
             ])
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));

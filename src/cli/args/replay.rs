@@ -274,6 +274,10 @@ pub struct ReplayArgs {
     /// Whose pages the cache holds: the K tenants that hold the most (10 where K is left out), and all others together.
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub tenants: Option<u16>,
+    /// What each retention class of the trace finds and holds: how long, or how preferably, requests ask their cache to keep
+    /// their pages (cache_control, a retention priority, retention_class of a row).
+    #[arg(long)]
+    pub retention_classes: bool,
     /// A split of the cache by quota to price (repeatable): TENANT=SHARE,..., such as acme=0.5,beta=0.25; who is not
     /// named shares what is left.
     #[arg(long = "quota", value_name = "SPLIT")]
@@ -345,6 +349,7 @@ impl ReplayArgs {
             ttls,
             optimal: self.optimal,
             tenants: self.tenants.map(u32::from),
+            retention_classes: self.retention_classes,
             ..Questions::default()
         })
     }

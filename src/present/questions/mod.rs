@@ -5,6 +5,7 @@ pub mod measured;
 mod optimum;
 pub(crate) mod restarts;
 mod retention;
+mod retention_classes;
 mod routing;
 mod sizes;
 mod tenants;
@@ -50,6 +51,7 @@ impl QuestionSections {
             retention::retention(estimate),
             tiers::traffic(estimate),
             tenants::tenants(estimate),
+            estimate.retention_classes.as_deref().and_then(retention_classes::section),
             measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
             routing::routing(estimate, cost),
             estimate.restarts.as_ref().and_then(restarts::section),

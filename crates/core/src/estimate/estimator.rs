@@ -132,7 +132,8 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let QuestionAnswers { worth, restarts } = self.listed_answers(tally, &recommended, &capacities);
+        let QuestionAnswers { worth, restarts, retention_classes } =
+            self.listed_answers(tally, &recommended, &capacities);
         Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -180,6 +181,7 @@ impl PoolFigures<'_> {
             tenants: reuse.tenants,
             worth,
             restarts,
+            retention_classes,
         }
     }
 

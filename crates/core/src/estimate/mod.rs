@@ -9,6 +9,7 @@ use crate::questions::measured::MeasuredEstimate;
 use crate::questions::observers::QuestionAnswers;
 use crate::questions::restarts::RestartsEstimate;
 use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
+use crate::questions::retention_classes::RetentionClassEstimate;
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::TrafficEstimate;
@@ -153,10 +154,13 @@ pub struct Estimate {
     /// What an emptied cache costs, by hour of the day; absent where that is not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<RestartsEstimate>,
+    /// What each retention class holds and finds; absent where that is not enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_classes: Option<Vec<RetentionClassEstimate>>,
 }
 
 /// The version of the record that this program writes.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 8;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;

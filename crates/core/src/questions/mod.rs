@@ -13,6 +13,8 @@ macro_rules! with_questions {
             3 worth: $crate::questions::worth::WorthObserver;
             /// What an emptied cache costs, by hour of the day.
             4 restarts: $crate::questions::restarts::RestartsObserver;
+            /// What each retention class holds and finds.
+            5 retention_classes: $crate::questions::retention_classes::RetentionClassesObserver;
         }
     };
 }
@@ -33,6 +35,7 @@ pub mod question;
 pub mod request_runs;
 pub mod restarts;
 pub mod retention;
+pub mod retention_classes;
 pub mod routing;
 pub mod sizes;
 pub mod tenants;

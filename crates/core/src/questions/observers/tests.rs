@@ -1,6 +1,7 @@
 //! What windows say alongside their estimates, against the same counted request by request, and what a
 //! snapshot keeps of it.
 
+mod classes;
 mod emptied;
 mod limits;
 
@@ -88,6 +89,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
             prefill_rate: Some(100.0),
             worth: (sample_rate == Ratio::ONE).then(worth),
             restarts: sample_rate == Ratio::ONE,
+            retention_classes: true,
             ..all
         },
         ..PoolConfig::default()
@@ -173,6 +175,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &RequestEvent<'_>)) 
                 .map(|replica| (Label::Replica, NAMES[usize::from(replica)]))
                 .into_iter()
                 .chain(NAMES.get(ids.len() % 4).map(|name| (Label::Tenant, *name)))
+                .chain(NAMES.get(ids.len() % 3).map(|name| (Label::RetentionClass, *name)))
                 .collect(),
             ..RequestEvent::default()
         };
@@ -487,6 +490,7 @@ fn a_snapshot_of_other_questions_is_refused() {
     };
     assert!(only(|questions| questions.restarts = false), "restarts are asked");
     assert!(only(|questions| questions.worth = None), "worth is asked");
+    assert!(only(|questions| questions.retention_classes = false), "retention classes are asked");
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
         let other = kept(&PoolConfig { questions, ..config.clone() });
         let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone());

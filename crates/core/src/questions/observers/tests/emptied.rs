@@ -4,7 +4,11 @@ use super::*;
 
 /// A cache of so many pages kept page by page, and emptied every day at an hour, where one is given: tokens that each request
 /// finds, by its time and ids.
-fn found_page_by_page(requests: &[(i64, Vec<u64>)], capacity: usize, emptied_at: Option<i64>) -> Vec<u64> {
+pub(super) fn found_page_by_page(
+    requests: &[(i64, Vec<u64>)],
+    capacity: usize,
+    emptied_at: Option<i64>,
+) -> Vec<u64> {
     let (mut held, mut emptied): (Vec<u64>, _) = (Vec::new(), i64::MIN);
     let find = |(time, ids): &(i64, Vec<u64>)| {
         let day = emptied_at.map_or(i64::MIN, |hour| (time - hour * HOUR_MS).div_euclid(24 * HOUR_MS));

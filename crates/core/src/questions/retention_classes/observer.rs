@@ -1,0 +1,99 @@
+//! The requests of a pool by their retention class, and what a window of them says.
+
+use super::MAX_CLASSES;
+use super::estimate::RetentionClassEstimate;
+use crate::engines::bank::CacheBank;
+use crate::questions::accounts::{
+    AccountShare, AccountsConfig, AccountsShape, AccountsTally, AttributedPages,
+};
+use crate::questions::measured::Accepted;
+use crate::questions::provisioned::ProvisionedCache;
+use crate::questions::question::{
+    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+};
+use crate::questions::sizes::ReportedSize;
+use crate::request::labels::Label;
+use crate::units::PageCount;
+
+/// Follows the requests of a pool: whose pages are of which class.
+#[derive(Debug)]
+pub struct RetentionClassesObserver {
+    /// Pages that the pool's stack remembers.
+    bound: PageCount,
+    config: AccountsConfig,
+    pages: AttributedPages,
+}
+
+impl RetentionClassesObserver {
+    /// Nothing seen yet, at what is provisioned, where that is said, and at capacities that can be known.
+    fn at(pool: QuestionPool<'_>) -> Self {
+        let QuestionPool { cache, capacities, page_size, .. } = pool;
+        // What is provisioned and cannot be told is counted as nothing, and is not reported.
+        let own = cache.provisioned.map(|_| cache.pages(page_size).unwrap_or(0));
+        let own = own.map(|pages| cache.cache.followed_pages(PageCount(pages)));
+        let config = AccountsConfig {
+            order: cache.cache.profile.order(),
+            capacities: own.into_iter().chain(capacities.iter().copied()).collect(),
+            targets: Vec::new(),
+        };
+        let bound = cache.cache.max_tracked_pages;
+        Self { bound, pages: AttributedPages::new(bound, config.clone()), config }
+    }
+}
+
+impl Question for RetentionClassesObserver {
+    type Setting = bool;
+    type Kept = AttributedPages;
+    type Tally = AccountsTally;
+    type Estimate = Vec<RetentionClassEstimate>;
+
+    const NEEDS: QuestionNeeds =
+        QuestionNeeds { setting: "retention_classes", revision: 0, one_stack: true, few_capacities: true };
+
+    fn check(_: &bool, _: &Answerable<'_>) -> Result<(), QuestionsError> {
+        Ok(())
+    }
+
+    fn new(is_enabled: &bool, pool: QuestionPool<'_>) -> Option<Self> {
+        is_enabled.then(|| Self::at(pool))
+    }
+
+    fn shape(is_enabled: &bool, cache: ProvisionedCache<'_>, capacities: &[u64]) -> Option<AccountsShape> {
+        let capacities = capacities.len() + usize::from(cache.provisioned.is_some());
+        is_enabled.then_some(AccountsShape { capacities, targets: 0 })
+    }
+
+    fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> AccountShare {
+        self.pages.observe(request, Label::RetentionClass)
+    }
+
+    fn kept(&self) -> &AttributedPages {
+        &self.pages
+    }
+
+    fn resumed(self, mut kept: AttributedPages) -> Option<Self> {
+        let is_sound = kept.resume(self.bound, self.config.clone());
+        is_sound.then_some(Self { pages: kept, ..self })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.pages.memory_bytes()
+    }
+
+    fn estimate(
+        &self,
+        tally: &AccountsTally,
+        figures: &QuestionFigures<'_>,
+    ) -> Option<Vec<RetentionClassEstimate>> {
+        let cache = figures.config.cache;
+        let place = |size: &ReportedSize| {
+            let followed = cache.followed_pages(PageCount(size.pages));
+            self.config.capacities.iter().position(|capacity| *capacity == followed)
+        };
+        let sizes = ReportedSize::all(figures).into_iter();
+        let sizes: Vec<_> = sizes.filter_map(|size| Some((size, place(&size)?))).collect();
+        let ranked = self.pages.ranked(tally, MAX_CLASSES);
+        let estimate = |account| RetentionClassEstimate::of(account, &sizes, cache.sample_rate);
+        Some(ranked.iter().map(estimate).collect()).filter(|all: &Vec<_>| !all.is_empty())
+    }
+}
