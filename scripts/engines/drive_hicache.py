@@ -7,14 +7,12 @@ starts the load, then pages are taken and given as in `drive_sglang`, and `flush
 tensors of keys and values do not exist on either side: copies between them are done as soon as they are asked for.
 """
 
-from array import array
+from types import SimpleNamespace
 
 import torch
-from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req
-from sglang.srt.managers.schedule_policy import AddReqResult, PrefillAdder
+from sglang.srt.managers.schedule_policy import PrefillAdder
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
 from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.hybrid_cache import hybrid_pool_assembler as assembler
 from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
@@ -25,9 +23,8 @@ from sglang.srt.mem_cache.pool_host.base import HostKVCache
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_memory
-from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
-from sglang_steps import MAX_CONTEXT, decode, prefill, serve_together
+from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill, serve_together
 
 
 class Done:
@@ -60,18 +57,18 @@ class DevicePool:
 
 
 class HostPool(HostKVCache):
-    """The engine's host pool, its slots and no tensors behind them."""
+    """The engine's host pool, its slots and no tensors behind them: so many pages, or those that so many GB hold."""
 
-    def __init__(self, page_size, pages):
+    def __init__(self, page_size, pages=1, gigabytes=0, bytes_per_token=1):
         super().__init__(
             dtype=torch.float16,
             # The engine adds a page to what it is asked for.
             device_capacity_tokens=(pages - 1) * page_size,
-            size_per_token=1,
+            size_per_token=bytes_per_token,
             start_layer=0,
             end_layer=0,
             host_to_device_ratio=1.0,
-            host_size=0,
+            host_size=gigabytes,
             page_size=page_size,
             layout="layer_first",
             pin_memory=False,
@@ -80,7 +77,7 @@ class HostPool(HostKVCache):
         )
 
     def get_size_per_token(self):
-        return 1
+        return self.size_per_token
 
     def init_kv_buffer(self):
         return None
@@ -111,24 +108,48 @@ class Copies:
         return TransferCompletion(Done(), Done(), False)
 
 
-class Stack(assembler.StackStrategy):
-    """The engine's controller over a host pool of so many pages; registered as the engine lets forks do it."""
+def split(blocks, page_size, pools):
+    """The host pools of so many blocks of one group's layers, by the engine's own rule. Each is named, with its page, the bytes of
+    a token of it and those of the device's pool; a byte holds a token of one group's layers."""
+    # The engine counts in GB.
+    gigabytes = blocks * page_size / 1e9
+    sizes = [SimpleNamespace(get_kv_size_bytes=lambda size=size: size) for _, _, _, size in pools]
+    shares = assembler._split_hicache_size(gigabytes, tuple(sizes))
+    return {name: HostPool(page, gigabytes=share, bytes_per_token=each) for (name, page, each, _), share in zip(pools, shares)}
 
-    host_pages = 0
+
+class Stack(assembler.StackStrategy):
+    """The engine's controller over these host pools; registered as the engine lets forks do it."""
+
+    host_pools = {}
 
     def matches(self, kvcache, components):
         return isinstance(kvcache, DevicePool)
 
+    def entries(self, cache, kvcache, params):
+        """Each host pool with the device's, and how both make room, as the engine's own strategies have it."""
+        mamba = getattr(params.req_to_token_pool, "mamba_allocator", None)
+        windows = getattr(params.token_to_kv_pool_allocator, "swa_attn_allocator", None)
+        ways = {
+            PoolName.MAMBA: (ComponentType.MAMBA, mamba, assembler._evict_mamba_for_device_alloc),
+            PoolName.SWA: (ComponentType.SWA, windows, assembler._evict_swa_for_device_alloc),
+        }
+        for name, host_pool in self.host_pools.items():
+            told = {"is_anchor": name == PoolName.KV}
+            if name in ways:
+                component, allocator, evict = ways[name]
+                told |= {
+                    "host_evict_fn": lambda n, component=component: cache.evict_host(n, component),
+                    "device_evict_fn": lambda n, evict=evict: evict(cache, n),
+                    "device_alloc_fn": allocator.alloc,
+                    "device_free_fn": allocator.free,
+                }
+            yield assembler.build_pool_entry(
+                name=name, host_pool=host_pool, device_pool=kvcache, layer_mapping={0: 0}, transfer_layer_id_max=1, **told
+            )
+
     def build(self, *, cache, kvcache, params, load_cache_event, **_):
-        entry = assembler.build_pool_entry(
-            name=PoolName.KV,
-            host_pool=HostPool(params.page_size, self.host_pages),
-            device_pool=kvcache,
-            layer_mapping={0: 0},
-            transfer_layer_id_max=1,
-            is_anchor=True,
-        )
-        group = HostPoolGroup([entry])
+        group = HostPoolGroup(list(self.entries(cache, kvcache, params)))
         controller = HybridCacheController(
             params.token_to_kv_pool_allocator,
             group,
@@ -140,16 +161,27 @@ class Stack(assembler.StackStrategy):
             transfer_layer_id_max=1,
         )
         controller.l2_transfer_engine = Copies()
+        components = {PoolName.KV: ComponentType.FULL, PoolName.MAMBA: ComponentType.MAMBA, PoolName.SWA: ComponentType.SWA}
         return assembler.StackBuildResult(
             host_pool_group=group,
             cache_controller=controller,
-            component_host_pools={ComponentType.FULL: group.get_pool(PoolName.KV)},
-            pools_desc="KV",
+            component_host_pools={components[name]: group.get_pool(name) for name in self.host_pools},
+            pools_desc=" + ".join(self.host_pools),
         )
 
 
 STACK = Stack()
 assembler.register_stack_strategy(STACK)
+
+# What else a step of the scheduler begins and ends with.
+STEP = (UnifiedRadixCache.check_hicache_events, UnifiedRadixCache.flush_pending_backups)
+
+
+def attach(tree, params, server_args, host_pools):
+    """Puts host pools under a tree."""
+    STACK.host_pools = host_pools
+    tree.init_hicache(server_args, params)
+    return tree
 
 
 def cache(server_args, page_size, device_pages, host_pages, requests=1):
@@ -170,10 +202,7 @@ def cache(server_args, page_size, device_pages, host_pages, requests=1):
         page_size=page_size,
         tree_components=(ComponentType.FULL,),
     )
-    tree = UnifiedRadixCache(params)
-    STACK.host_pages = host_pages
-    tree.init_hicache(server_args, params)
-    return tree
+    return attach(UnifiedRadixCache(params), params, server_args, {PoolName.KV: HostPool(page_size, host_pages)})
 
 
 def admit(tree, req):
@@ -205,24 +234,10 @@ def load_and_prefill(tree, req):
 
 def serve(tree, request, outputs_cached, name):
     """Serves one request to its end; pages found on the device, and pages loaded back from the host."""
-    wanted = request.output_length if outputs_cached else 1
-    params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
-    params.normalize(None)
-    req = Req(name, "", array("q", request.prompt()), params)
+    req, wanted = begin(request, outputs_cached, name)
     tree.check_hicache_events()
     found, loaded = load_and_prefill(tree, req)
-    req.output_ids.append(request.unique_token)
-    if wanted > 1:
-        checkpoint_kv_cache(req, tree)
-        tree.flush_pending_backups()
-        while len(req.output_ids) < wanted:
-            tree.check_hicache_events()
-            decode(tree, req)
-            req.output_ids.append(request.unique_token)
-    req.finished_reason = FINISH_LENGTH(length=wanted)
-    req.finished_len = wanted
-    release_kv_cache(req, tree, checkpoint=True)
-    tree.flush_pending_backups()
+    answer(tree, req, wanted, request.unique_token, decode, *STEP)
     return found // request.page_size, loaded // request.page_size
 
 
@@ -236,7 +251,6 @@ def drive(requests, settings, capacity):
     cached = settings["outputs"] == "cached"
     with torch.inference_mode():
         if step_ms:
-            begins, ends = UnifiedRadixCache.check_hicache_events, UnifiedRadixCache.flush_pending_backups
-            found = serve_together(tree, requests, cached, step_ms, load_and_prefill, begins, ends)
+            found = serve_together(tree, requests, cached, step_ms, load_and_prefill, *STEP)
             return [(device // page_size, host // page_size) for device, host in found]
         return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

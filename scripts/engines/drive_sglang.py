@@ -56,10 +56,6 @@ def serve(tree, request, outputs_cached, name):
 
 def drive(requests, settings, capacity):
     """Pages each request found in the cache, in order; with HiCache, those on the device and those on the host."""
-    if "write" in settings:
-        import drive_hicache
-
-        return drive_hicache.drive(requests, settings, capacity)
     if "mamba" in settings.get("groups", []):
         import drive_sglang_states
 
@@ -68,6 +64,10 @@ def drive(requests, settings, capacity):
         import drive_sglang_pools
 
         return drive_sglang_pools.drive(requests, settings, capacity)
+    if "write" in settings:
+        import drive_hicache
+
+        return drive_hicache.drive(requests, settings, capacity)
     set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
     together = "step_ms" in settings
     tree = cache(requests[0].page_size, capacity, "draft_tokens" in settings, len(requests) if together else 1)

@@ -7,22 +7,25 @@ window has passed before each token, `release_kv_cache` at the end. The tensors 
 """
 
 import torch
+from drive_hicache import STEP, DevicePool, attach
+from drive_hicache import split as host_split
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.schedule_policy import PrefillAdder
 from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.common import checkpoint_kv_cache
+from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.model_executor.pool_configurator import HybridSWAPoolConfigurator
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
-from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill
+from sglang_steps import MAX_CONTEXT, answer, begin, decode, nothing, prefill
 
 
-class WindowPool(BaseSWAKVPool):
+class WindowPool(DevicePool, BaseSWAKVPool):
     """Stands for the tensors of both pools: the indices that lead from one to the other, and nothing behind them."""
 
     def __init__(self):
@@ -57,8 +60,8 @@ def split(blocks, page_size, groups, window, ratio):
     return sizes.full_max_total_num_tokens, sizes.swa_max_total_num_tokens
 
 
-def cache(page_size, blocks, settings):
-    """A tree over a full pool and a window's in the memory of so many blocks."""
+def cache(page_size, blocks, settings, server_args, host_blocks=None):
+    """A tree over a full pool and a window's in the memory of so many blocks, and with HiCache in that of the host."""
     [kind] = {group for group in settings["groups"] if group != "full"}
     # Models give the tokens before the one that looks.
     window = int(kind.removeprefix("window:")) - 1
@@ -73,17 +76,26 @@ def cache(page_size, blocks, settings):
         kvcache=WindowPool(),
         need_sort=False,
     )
-    return UnifiedRadixCache(
-        CacheInitParams(
-            disable=False,
-            req_to_token_pool=rows,
-            token_to_kv_pool_allocator=allocator,
-            page_size=page_size,
-            sliding_window_size=window,
-            chunked_prefill_size=settings["prefill_chunk_tokens"],
-            tree_components=(ComponentType.FULL, ComponentType.SWA),
-        )
+    params = CacheInitParams(
+        disable=False,
+        req_to_token_pool=rows,
+        token_to_kv_pool_allocator=allocator,
+        page_size=page_size,
+        sliding_window_size=window,
+        chunked_prefill_size=settings["prefill_chunk_tokens"],
+        tree_components=(ComponentType.FULL, ComponentType.SWA),
     )
+    tree = UnifiedRadixCache(params)
+    if host_blocks is None:
+        return tree
+    layers = {PoolName.KV: settings["groups"].count("full"), PoolName.SWA: settings["groups"].count(kind)}
+    # Both pools have a page more than they use.
+    sizes = {PoolName.KV: full + page_size, PoolName.SWA: own + page_size}
+    pools = [(name, page_size, layers[name], layers[name] * sizes[name]) for name in sizes]
+    host_pools = host_split(host_blocks, page_size, pools)
+    told = [full // page_size, own // page_size] + [pool.page_num for pool in host_pools.values()]
+    print("{} and {} pages, on the host {} and {}".format(*told), flush=True)
+    return attach(tree, params, server_args, host_pools)
 
 
 def adder(tree, chunk):
@@ -98,21 +110,25 @@ def adder(tree, chunk):
     )
 
 
-def prefill_in_chunks(tree, req, chunk):
-    """Admits a request, and computes its prompt a chunk at a time."""
+def prefill_in_chunks(tree, req, chunk, run, begins=nothing, ends=nothing):
+    """Admits a request, and computes its prompt a chunk at a time, each in a step that `run` takes pages in; what else a step
+    begins and ends with is given."""
     first = adder(tree, chunk)
     first.add_one_req(req, has_chunked_req=False, truncation_align_size=None)
     if first.can_run_list != [req]:
         raise SystemExit("a request does not fit: give it a larger capacity")
-    prefill(tree, req)
+    tree.ready_to_load_host_cache()
+    run(tree, req)
     while req.extend_end < len(req.full_untruncated_fill_ids):
+        ends(tree)
+        begins(tree)
         checkpoint_kv_cache(req, tree)
         req.init_next_round_input()
         again = adder(tree, chunk)
         again.add_chunked_req(req)
         if again.can_run_list != [req]:
             raise SystemExit("a chunk does not fit: give it a larger capacity")
-        prefill(tree, req)
+        run(tree, req)
 
 
 def step(tree, req):
@@ -126,19 +142,33 @@ def step(tree, req):
     req.decode_batch_idx += 1
 
 
-def serve(tree, request, settings, name):
-    """Serves one request to its end; pages found in the cache."""
+def serve(tree, request, settings, name, run=prefill, step=step):
+    """Serves one request to its end; pages found in the cache, and with HiCache those that came from the host."""
     req, wanted = begin(request, settings["outputs"] == "cached", name)
+    around = STEP if "write" in settings else (nothing, nothing)
+    around[0](tree)
     req.init_next_round_input(tree)
-    hits = req.prefix_len
-    prefill_in_chunks(tree, req, settings["prefill_chunk_tokens"])
-    answer(tree, req, wanted, request.unique_token, step)
-    return hits // request.page_size
+    found, is_wanted = req.prefix_len, req.needs_host_load_back()
+    prefill_in_chunks(tree, req, settings["prefill_chunk_tokens"], run, *around)
+    if is_wanted and not req.host_loaded_length:
+        raise SystemExit("nothing was loaded back of what the host has: the model leaves that out")
+    loaded = req.host_loaded_length
+    answer(tree, req, wanted, request.unique_token, step, *around)
+    pages = request.page_size
+    return (found // pages, loaded // pages) if "write" in settings else found // pages
 
 
-def drive(requests, settings, blocks):
-    """Pages each request found in the cache, in order."""
-    set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
-    tree = cache(requests[0].page_size, blocks, settings)
+def policy(settings):
+    """What the engine is told of its host tier, where it has one."""
+    return {"hicache_write_policy": settings["write"]} if "write" in settings else {}
+
+
+def drive(requests, settings, capacity):
+    """Pages each request found in the cache, in order; with HiCache, whose capacity comes along, pairs of those on the device
+    and those from the host."""
+    blocks, *host = capacity if isinstance(capacity, tuple) else (capacity,)
+    told = ServerArgs(model_path="none", device="cpu", **policy(settings))
+    set_global_server_args_for_scheduler(told)
+    tree = cache(requests[0].page_size, blocks, settings, told, *host)
     with torch.inference_mode():
         return [serve(tree, request, settings, str(at)) for at, request in enumerate(requests)]

@@ -10,12 +10,14 @@ says which state a step keeps, `checkpoint_kv_cache` inserts after it, `_mamba_p
 from types import SimpleNamespace
 
 import torch
-from drive_sglang_pools import adder
+from drive_hicache import DevicePool, attach
+from drive_hicache import split as host_split
+from drive_sglang_pools import policy, serve
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.common import checkpoint_kv_cache
+from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.kv_cache_configurator import KVCacheConfigurator
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
@@ -23,7 +25,7 @@ from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_schedule
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill
+from sglang_steps import MAX_CONTEXT, decode, prefill
 
 
 class States:
@@ -60,9 +62,20 @@ def split(blocks, page_size, settings):
     return round(rest) // full // page_size, get_schedule().max_mamba_cache_size
 
 
-def cache(page_size, blocks, settings):
-    """A tree over a full pool and one of states in the memory of so many blocks."""
+def cache(page_size, blocks, settings, server_args, host_blocks=None):
+    """A tree over a full pool and one of states in the memory of so many blocks, and with HiCache in that of the host."""
     pages, states = split(blocks, page_size, settings)
+    told = f"{pages} pages, {states} states"
+    device_pool, host_pools = None, {}
+    if host_blocks is not None:
+        groups = settings["groups"]
+        full = groups.count("full")
+        state = settings["state_tokens"] * (len(groups) - full)
+        # Both pools have a row more than they use.
+        pools = [(PoolName.KV, page_size, full, full * (pages + 1) * page_size), (PoolName.MAMBA, 1, state, state * (states + 1))]
+        device_pool, host_pools = DevicePool(), host_split(host_blocks, page_size, pools)
+        told += f", on the host {host_pools[PoolName.KV].page_num} pages, {host_pools[PoolName.MAMBA].page_num} states"
+    print(told, flush=True)
     rows = Rows(
         size=1,
         mamba_size=states,
@@ -79,20 +92,20 @@ def cache(page_size, blocks, settings):
         page_size=page_size,
         dtype=torch.float16,
         device="cpu",
-        kvcache=None,
+        kvcache=device_pool,
         need_sort=False,
     )
-    return UnifiedRadixCache(
-        CacheInitParams(
-            disable=False,
-            req_to_token_pool=rows,
-            token_to_kv_pool_allocator=allocator,
-            page_size=page_size,
-            enable_mamba_extra_buffer=True,
-            chunked_prefill_size=settings["prefill_chunk_tokens"],
-            tree_components=(ComponentType.FULL, ComponentType.MAMBA),
-        )
+    params = CacheInitParams(
+        disable=False,
+        req_to_token_pool=rows,
+        token_to_kv_pool_allocator=allocator,
+        page_size=page_size,
+        enable_mamba_extra_buffer=True,
+        chunked_prefill_size=settings["prefill_chunk_tokens"],
+        tree_components=(ComponentType.FULL, ComponentType.MAMBA),
     )
+    tree = UnifiedRadixCache(params)
+    return attach(tree, params, server_args, host_pools) if host_pools else tree
 
 
 def batch_of(tree, req):
@@ -110,23 +123,6 @@ def run(tree, req):
     batch_of(tree, req)._mamba_radix_cache_v2_req_prepare_for_extend(req)
 
 
-def prefill_in_chunks(tree, req, chunk):
-    """Admits a request, and computes its prompt a chunk at a time."""
-    first = adder(tree, chunk)
-    first.add_one_req(req, has_chunked_req=False, truncation_align_size=None)
-    if first.can_run_list != [req]:
-        raise SystemExit("a request does not fit: give it a larger capacity")
-    run(tree, req)
-    while req.extend_end < len(req.full_untruncated_fill_ids):
-        checkpoint_kv_cache(req, tree)
-        req.init_next_round_input()
-        again = adder(tree, chunk)
-        again.add_chunked_req(req)
-        if again.can_run_list != [req]:
-            raise SystemExit("a chunk does not fit: give it a larger capacity")
-        run(tree, req)
-
-
 def step(tree, req):
     """One token more, whose state is kept where it is the engine's turn."""
     decode(tree, req)
@@ -139,19 +135,11 @@ def step(tree, req):
     results._mamba_prefix_cache_update(req, batch, None, 0)
 
 
-def serve(tree, request, settings, name):
-    """Serves one request to its end; pages found in the cache."""
-    req, wanted = begin(request, settings["outputs"] == "cached", name)
-    req.init_next_round_input(tree)
-    hits = req.prefix_len
-    prefill_in_chunks(tree, req, settings["prefill_chunk_tokens"])
-    answer(tree, req, wanted, request.unique_token, step)
-    return hits // request.page_size
-
-
-def drive(requests, settings, blocks):
-    """Pages each request found in the cache, in order."""
+def drive(requests, settings, capacity):
+    """Pages each request found in the cache, in order; with HiCache, whose capacity comes along, pairs of those on the device
+    and those from the host."""
     page_size = requests[0].page_size
+    blocks, *host = capacity if isinstance(capacity, tuple) else (capacity,)
     told = ServerArgs(
         model_path="none",
         device="cpu",
@@ -160,11 +148,11 @@ def drive(requests, settings, blocks):
         mamba_full_memory_ratio=settings["mamba_full_memory_ratio"],
         # Each capacity is split anew.
         max_mamba_cache_size=None,
+        **policy(settings),
     )
     # The grid of a model that says nothing of its own.
     told._mamba_cache_chunk_size = max(64, page_size)
     set_global_server_args_for_scheduler(told)
-    tree = cache(page_size, blocks, settings)
-    print(f"{tree.token_to_kv_pool_allocator.size // page_size} pages, {tree.req_to_token_pool.mamba_pool.size} states", flush=True)
+    tree = cache(page_size, blocks, settings, told, *host)
     with torch.inference_mode():
-        return [serve(tree, request, settings, str(at)) for at, request in enumerate(requests)]
+        return [serve(tree, request, settings, str(at), run, step) for at, request in enumerate(requests)]

@@ -156,6 +156,25 @@ SGLANG_STATES = [
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "outputs": "ignored", "prefill_chunk_tokens": 512}, [1200, 2000, 3000, 4500, 7000, 14000]),
 ]
 
+# HiCache under these pools: pairs of blocks of the device and of the host, each split by the engine's rule.
+HICACHE_STATES = [
+    ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_through", [(2500, 2500), (2500, 10000), (4000, 2000), (4000, 8000), (6000, 24000), (9000, 9000)]),
+    ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_through_selective", [(2500, 2500), (2500, 10000), (4000, 2000), (4000, 8000), (6000, 24000), (9000, 9000)]),
+    ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_back", [(2500, 2500), (2500, 10000), (4000, 2000), (4000, 8000), (6000, 24000), (9000, 9000)]),
+    ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, "write_through", [(2200, 1100), (2200, 4400), (3000, 6000), (4500, 2000), (4500, 9000), (7000, 14000)]),
+    ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, "write_back", [(2200, 1100), (2200, 4400), (3000, 6000), (4500, 2000), (4500, 9000), (7000, 14000)]),
+    ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "prefill_chunk_tokens": 512}, "write_through_selective", [(1200, 600), (1200, 2400), (1200, 6000), (2000, 2000), (3000, 3000), (3000, 12000)]),
+]
+
+HICACHE_WINDOWS = [
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_through", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_through_selective", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_back", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_through", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
+    ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_back", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
+    ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, "write_through_selective", [(1301, 1300), (1301, 5200), (2500, 1250), (2500, 10000), (4000, 8000), (7001, 7001)]),
+]
+
 
 class Recording:
     def __init__(self, engine, workload, name, settings, capacities=None):
@@ -236,6 +255,13 @@ def states(workload, name, groups, options, capacities):
     return Recording("sglang", workload, f"sglang_states_{workload}_{name}", settings, capacities)
 
 
+def over_host(make, workload, name, groups, options, write, capacities):
+    """The same over a host tier."""
+    recording = make(workload, f"{name}_{write.replace('_', '-')}", groups, options | {"write": write}, capacities)
+    recording.name = recording.name.replace("sglang_", "sglang_hicache_", 1)
+    return recording
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
@@ -262,6 +288,7 @@ def recordings(engine):
         loads = [sglang_load(*each) for each in SGLANG_LOADS]
         loads += [hicache(*each[:2], each[3], write, each[2]) for each in HICACHE_LOADS for write in WRITES]
         pools = [windows(*each) for each in SGLANG_WINDOWS] + [states(*each) for each in SGLANG_STATES]
+        pools += [over_host(states, *each) for each in HICACHE_STATES] + [over_host(windows, *each) for each in HICACHE_WINDOWS]
         return plain + drafts + hicaches + pools + loads
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

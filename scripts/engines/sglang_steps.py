@@ -127,14 +127,18 @@ def begin(request, outputs_cached, name):
     return Req(name, "", array("q", request.prompt()), params), wanted
 
 
-def answer(tree, req, wanted, token, step):
-    """Generates so many tokens, each but the first in a `step` of the scheduler, and ends the request."""
+def answer(tree, req, wanted, token, step, begins=nothing, ends=nothing):
+    """Generates so many tokens, each but the first in a `step` of the scheduler, and ends the request; what else a step begins
+    and ends with is given."""
     req.output_ids.append(token)
     if wanted > 1:
         checkpoint_kv_cache(req, tree)
         while len(req.output_ids) < wanted:
+            ends(tree)
+            begins(tree)
             step(tree, req)
             req.output_ids.append(token)
     req.finished_reason = FINISH_LENGTH(length=wanted)
     req.finished_len = wanted
     release_kv_cache(req, tree, checkpoint=True)
+    ends(tree)

@@ -12,6 +12,7 @@ mod hybrid;
 mod hybrid_load;
 mod live;
 mod offload;
+mod over_host;
 mod paper;
 mod recorded;
 mod replayed_ranges;

@@ -2,6 +2,7 @@
 //! by request, in every clone. The workloads are made anew from the options in each file.
 
 use crate::support::program::kvset;
+use assert_cmd::Command;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -125,8 +126,14 @@ impl Recorded {
         let host = format!("hicache:{}p", result.host_pages.expect("a host"));
         let policy = self.settings.write.as_deref().unwrap_or_default().replace('_', "-");
         let (device, page_size) = (format!("{}p", result.capacity_pages), self.page_size.to_string());
-        let overlap = if self.settings.step_ms.is_some() { "on" } else { "off" };
-        kvset(&["replay", "--engine", "sglang", "--overlap", overlap, "--outputs", &self.settings.outputs])
+        let mut command = kvset(&["replay", "--engine", "sglang", "--outputs", &self.settings.outputs]);
+        match self.is_hybrid() {
+            true => self.add_pools(&mut command),
+            false => {
+                _ = command.args(["--overlap", if self.settings.step_ms.is_some() { "on" } else { "off" }])
+            }
+        }
+        command
             .args(["--page-size", &page_size, "--capacities", &device, "--below", &host])
             .args(["--hicache-write", &policy, "--per-request"])
             .arg(rows)
@@ -140,6 +147,28 @@ impl Recorded {
             (hits(&row["prefix_hits"][0]), hits(&row["below_hits"][0][0]))
         };
         text.lines().map(both).collect()
+    }
+
+    /// Says what the engine was told of its pools.
+    fn add_pools(&self, command: &mut Command) {
+        let shares = [
+            ("--swa-full-tokens-ratio", self.settings.swa_full_tokens_ratio),
+            ("--mamba-full-memory-ratio", self.settings.mamba_full_memory_ratio),
+        ];
+        for (option, share) in shares.into_iter().filter_map(|(option, share)| Some((option, share?))) {
+            command.args([option, &share.to_string()]);
+        }
+        if let Some(tokens) = self.settings.state_tokens {
+            command.args(["--state-tokens", &tokens.to_string()]);
+        }
+        if let Some(groups) = &self.settings.groups {
+            command.args(["--attention", &groups.join("+")]);
+        }
+        // Others do not ask in which steps a prompt was computed.
+        let reads_chunk = self.is_hybrid() || self.settings.policy.is_some();
+        if let Some(chunk) = self.settings.prefill_chunk_tokens.filter(|_| reads_chunk) {
+            command.args(["--prefill-chunk", &chunk.to_string()]);
+        }
     }
 
     /// Writes the workload's trace below `folder`.
@@ -179,17 +208,10 @@ impl Recorded {
         if let Some(chunk) = self.settings.chunk_tokens {
             command.args(["--chunk-tokens", &chunk.to_string()]);
         }
-        let shares = [
-            ("--watermark", self.settings.watermark),
-            ("--eviction-ratio", self.settings.eviction_ratio),
-            ("--swa-full-tokens-ratio", self.settings.swa_full_tokens_ratio),
-            ("--mamba-full-memory-ratio", self.settings.mamba_full_memory_ratio),
-        ];
+        let shares =
+            [("--watermark", self.settings.watermark), ("--eviction-ratio", self.settings.eviction_ratio)];
         for (option, share) in shares.into_iter().filter_map(|(option, share)| Some((option, share?))) {
             command.args([option, &share.to_string()]);
-        }
-        if let Some(tokens) = self.settings.state_tokens {
-            command.args(["--state-tokens", &tokens.to_string()]);
         }
         if let Some(lease) = self.settings.lease_ms {
             command.args(["--lease", &format!("{lease}ms")]);
@@ -197,19 +219,12 @@ impl Recorded {
         if let Some(tier) = self.below() {
             command.args(["--below", &tier]);
         }
-        if let Some(groups) = &self.settings.groups {
-            command.args(["--attention", &groups.join("+")]);
-            if groups.len() > 1 && self.engine == "vllm" {
-                let retention =
-                    self.settings.retention.map_or("none".to_owned(), |tokens| tokens.to_string());
-                command.args(["--retention-interval", &retention]);
-            }
+        let has_groups = self.settings.groups.as_ref().is_some_and(|groups| groups.len() > 1);
+        if has_groups && self.engine == "vllm" {
+            let retention = self.settings.retention.map_or("none".to_owned(), |tokens| tokens.to_string());
+            command.args(["--retention-interval", &retention]);
         }
-        // Others do not ask in which steps a prompt was computed.
-        let reads_chunk = self.is_hybrid() || self.settings.policy.is_some();
-        if let Some(chunk) = self.settings.prefill_chunk_tokens.filter(|_| reads_chunk) {
-            command.args(["--prefill-chunk", &chunk.to_string()]);
-        }
+        self.add_pools(&mut command);
         if let Some(drafted) = self.settings.draft_tokens {
             command.arg(format!("--draft-head={drafted}"));
         }
@@ -427,7 +442,7 @@ fn requests_equal_sglang_with_a_pool_of_states() {
 fn requests_equal_sglang_with_hicache_on_device_and_host_where_they_overlap_too() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
-    assert_eq!(recordings.len(), 12);
+    assert_eq!(recordings.len(), 18);
     for (name, recorded) in recordings {
         let folder = tempfile::tempdir().expect("a folder");
         let (trace, rows) = (recorded.generate(folder.path()), folder.path().join("rows.jsonl"));
@@ -481,7 +496,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 104);
+    assert_eq!(recordings.len(), 110);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -504,11 +519,12 @@ fn every_recording_is_whole() {
         assert_eq!(recorded.settings.process, is_process, "{name}");
         let shares = [recorded.settings.watermark, recorded.settings.eviction_ratio];
         assert!(shares.iter().all(|share| share.is_some() == (is_process || is_store)), "{name}");
-        let has_window_pool = name.starts_with("sglang_pools_");
+        let has_pool = |kind| name.starts_with("sglang_") && name.contains(kind);
+        let has_window_pool = has_pool("_pools_");
         assert_eq!(recorded.settings.swa_full_tokens_ratio.is_some(), has_window_pool, "{name}");
         let told =
             [recorded.settings.mamba_full_memory_ratio.is_some(), recorded.settings.state_tokens.is_some()];
-        assert_eq!(told, [name.starts_with("sglang_states_"); 2], "{name}");
+        assert_eq!(told, [has_pool("_states_"); 2], "{name}");
         assert_eq!(recorded.settings.lease_ms.is_some(), is_store, "{name}");
         assert_eq!(recorded.settings.below_pages.is_some(), recorded.settings.below.is_some(), "{name}");
         assert_eq!(

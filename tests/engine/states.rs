@@ -7,7 +7,14 @@ use kvset::core::engines::sglang::{SavedPools, StateCache, StateRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
-fn rules(attention: &str, ratio: &str, state_tokens: u32, chunk: u32, page: u32, cached: bool) -> StateRules {
+pub fn rules(
+    attention: &str,
+    ratio: &str,
+    state_tokens: u32,
+    chunk: u32,
+    page: u32,
+    cached: bool,
+) -> StateRules {
     StateRules {
         attention: attention.parse().expect("groups"),
         mamba_full_memory_ratio: ratio.parse().expect("a share"),
@@ -23,7 +30,7 @@ fn cache(capacity: u64, rules: &StateRules) -> StateCache {
 }
 
 /// Prompts of several places where a state can be kept, that share prefixes and leave them anywhere.
-fn asked(page: u64) -> impl Strategy<Value = Asked> {
+pub fn asked(page: u64) -> impl Strategy<Value = Asked> {
     let steps = prop::collection::vec((0u64..3, 1u64..260), 0..5);
     (steps, 0..page, 0u64..600, 0usize..3).prop_map(move |(steps, tail, output, known)| {
         let (mut chain, mut ids) = (17u64, Vec::new());

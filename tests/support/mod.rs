@@ -8,6 +8,7 @@ pub mod slow_hicache;
 pub mod slow_hybrid;
 pub mod slow_load;
 pub mod slow_offload;
+pub mod slow_over_host;
 pub mod slow_sglang;
 pub mod slow_states;
 pub mod slow_stores;

@@ -101,7 +101,8 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     let sglang = "[estimate]\nengine = \"sglang\"\n";
     says(&format!("{sglang}attention = \"full+mamba\"\n"), &["estimate.attention: how large a state"]);
     let states = format!("{sglang}attention = \"full+mamba\"\nstate_tokens = 544\n");
-    says(&format!("{states}hicache = \"9p\"\n"), &["estimate.attention: "]);
+    assert!(load(&format!("{states}hicache = \"9p\"\nhicache_write = \"write-back\"\n"), &[]).is_ok());
+    says(&format!("{states}hicache = \"9p\"\noverlap = \"on\"\n"), &["estimate.overlap: "]);
     says(
         &format!("{states}page_size = 48\n"),
         &["estimate.page_size: a page of 48 tokens does not divide 256"],

@@ -13,7 +13,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
+use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
@@ -59,23 +59,19 @@ enum Caches {
     Hicache(Vec<HicacheCache>),
     DraftHybrids(DraftHybrids),
     DraftSglang(DraftSglang),
-    Windows(WindowCaches),
+    Windows(Ceiled<WindowCache>),
     HybridLoads(HybridLoads),
     SglangLoads(SglangLoads),
     LmcacheMpLoads(Vec<CacheLoad<LmcacheMpCache>>),
     MooncakeLoads(Vec<CacheLoad<MooncakeCache>>),
     LmcacheLoads(Vec<CacheLoad<LmcacheCache>>),
-    States(States),
+    States(Ceiled<StateCache>),
     HicacheLoads(Vec<CacheLoad<HicacheCache>>),
+    HostStates(Ceiled<OverHost<StateCache>, StateCache>),
 }
 
-/// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
-/// is lost at any size.
-#[derive(Debug, Serialize, Deserialize)]
-struct Hybrids {
-    caches: Vec<HybridCache>,
-    ceiling: Box<HybridCache>,
-}
+/// Those of a hybrid model.
+type Hybrids = Ceiled<HybridCache>;
 
 /// The same of a model with a draft head, saved with what that drafts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,10 +89,10 @@ struct SavedDraftHybrids {
 
 impl From<SavedDraftHybrids> for DraftHybrids {
     fn from(SavedDraftHybrids { draft_tokens, hybrids }: SavedDraftHybrids) -> Self {
-        let Hybrids { caches, ceiling } = hybrids;
+        let Ceiled { caches, ceiling } = hybrids;
         let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
         let ceiling = Box::new(ceiling.drafting(draft_tokens));
-        Self { draft_tokens, hybrids: Hybrids { caches, ceiling } }
+        Self { draft_tokens, hybrids: Ceiled { caches, ceiling } }
     }
 }
 
@@ -122,19 +118,12 @@ impl From<SavedDraftSglang> for DraftSglang {
     }
 }
 
-/// SGLang's caches with a pool of windows, and one that never evicts within the tracked bound: what their rules lose there
-/// is lost at any size.
+/// Caches, and one that never evicts within the tracked bound: what their rules lose there is lost at any size. It has no
+/// host.
 #[derive(Debug, Serialize, Deserialize)]
-struct WindowCaches {
-    caches: Vec<WindowCache>,
-    ceiling: Box<WindowCache>,
-}
-
-/// The same with a pool of states.
-#[derive(Debug, Serialize, Deserialize)]
-struct States {
-    caches: Vec<StateCache>,
-    ceiling: Box<StateCache>,
+struct Ceiled<C, Never = C> {
+    caches: Vec<C>,
+    ceiling: Box<Never>,
 }
 
 impl Caches {
@@ -149,11 +138,15 @@ impl Caches {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
-            Self::Windows(WindowCaches { caches, ceiling }) => {
+            Self::Windows(Ceiled { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
-            Self::States(States { caches, ceiling }) => {
+            Self::HostStates(Ceiled { caches, ceiling }) => {
+                caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut **ceiling);
+            }
+            Self::States(Ceiled { caches, ceiling }) => {
                 caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
@@ -224,7 +217,10 @@ impl CacheBank {
         let pages = || capacities.iter().copied().map(PageCount);
         let rules = &config.rules;
         let caches = match config.profile {
-            Profile::Sglang if let Some(rules) = config.hicache(page_size) => {
+            Profile::Sglang
+                if !rules.has_other_pool(config.profile)
+                    && let Some(rules) = config.hicache(page_size) =>
+            {
                 Caches::Hicache(pages().map(|p| HicacheCache::new(p, rules)).collect::<Result<_, _>>()?)
             }
             Profile::Sglang if rules.draft_tokens > 0 => {
@@ -239,15 +235,24 @@ impl CacheBank {
                 let cache = |p| WindowCache::new(p, rules.clone());
                 let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
-                Caches::Windows(WindowCaches { caches, ceiling })
+                Caches::Windows(Ceiled { caches, ceiling })
             }
             Profile::Sglang if rules.has_state_pool(config.profile) => {
                 let rules = rules.states(page_size, config.outputs);
                 rules.check()?;
-                let cache = |p| StateCache::new(p, rules.clone());
-                let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(StateCache::never_evicting(config.max_tracked_pages, rules.clone())?);
-                Caches::States(States { caches, ceiling })
+                match config.hicache(page_size) {
+                    Some(host) => {
+                        let cache = |p| OverHost::<StateCache>::new(p, rules.clone(), host);
+                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                        Caches::HostStates(Ceiled { caches, ceiling })
+                    }
+                    None => {
+                        let cache = |p| StateCache::new(p, rules.clone());
+                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                        Caches::States(Ceiled { caches, ceiling })
+                    }
+                }
             }
             // Cannot fail: capacities lie within the tracked bound.
             Profile::Sglang => Caches::Sglang(
@@ -270,7 +275,7 @@ impl CacheBank {
                 let rules = rules.hybrid(page_size, config.outputs);
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 let caches = pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
-                let hybrids = Hybrids { caches, ceiling };
+                let hybrids = Ceiled { caches, ceiling };
                 match config.rules.draft_tokens {
                     0 => Caches::Hybrid(hybrids),
                     draft_tokens => Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }),
@@ -312,14 +317,22 @@ impl CacheBank {
                     && ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
-            (Caches::Windows(WindowCaches { caches, ceiling }), Profile::Sglang) => {
+            (Caches::Windows(Ceiled { caches, ceiling }), Profile::Sglang) => {
                 config.rules.has_window_pool(config.profile)
                     && all(caches, capacities, config, page_size)
                     && ceiling.never_evicts()
                     && ceiling.capacity() == config.max_tracked_pages
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
-            (Caches::States(States { caches, ceiling }), Profile::Sglang) => {
+            (Caches::States(Ceiled { caches, ceiling }), Profile::Sglang) => {
+                config.rules.has_state_pool(config.profile)
+                    && config.rules.hicache.is_none()
+                    && all(caches, capacities, config, page_size)
+                    && ceiling.never_evicts()
+                    && ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&**ceiling, config, page_size)
+            }
+            (Caches::HostStates(Ceiled { caches, ceiling }), Profile::Sglang) => {
                 config.rules.has_state_pool(config.profile)
                     && all(caches, capacities, config, page_size)
                     && ceiling.never_evicts()
@@ -327,7 +340,8 @@ impl CacheBank {
                     && PointCache::is_sound(&**ceiling, config, page_size)
             }
             (Caches::Hicache(caches), Profile::Sglang) => {
-                config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
+                let is_one_pool = !config.rules.has_other_pool(config.profile);
+                is_one_pool && config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
             }
             (Caches::HicacheLoads(loads), Profile::Sglang) => {
                 config.models_overlap()
@@ -413,7 +427,12 @@ impl CacheBank {
             | Caches::SglangLoads(_)
             | Caches::DraftSglang(_)
             | Caches::Windows(_)
-            | Caches::States(_) => self.last_hits.pop(),
+            | Caches::States(_)
+            | Caches::HostStates(_) => {
+                self.last_host_hits.pop();
+                self.last_host_writes.pop();
+                self.last_hits.pop()
+            }
         };
     }
 
@@ -512,8 +531,9 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
-            Caches::Windows(WindowCaches { caches, .. }) => all(caches),
-            Caches::States(States { caches, .. }) => all(caches),
+            Caches::Windows(Ceiled { caches, .. }) => all(caches),
+            Caches::States(Ceiled { caches, .. }) => all(caches),
+            Caches::HostStates(Ceiled { caches, .. }) => all(caches),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches)
             }
@@ -539,8 +559,9 @@ impl CacheBank {
             Caches::Hicache(caches) => all(caches),
             Caches::HicacheLoads(loads) => all(loads),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::Windows(WindowCaches { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::States(States { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::Windows(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::States(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
+            Caches::HostStates(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }

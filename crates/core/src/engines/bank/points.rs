@@ -5,7 +5,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
-use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache};
+use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
@@ -69,6 +69,22 @@ impl PointCache for StateCache {
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.states(page_size, config.outputs) && self.is_countable()
+    }
+}
+
+impl PointCache for OverHost<StateCache> {
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        let written = self.written().0;
+        let found = self.request(event);
+        BankHits { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
+    }
+
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.states(page_size, config.outputs)
+            && Some(*self.host()) == config.hicache(page_size)
+            && self.is_countable()
     }
 }
 

@@ -313,7 +313,6 @@ impl EngineRules {
     pub fn has_state_pool(&self, engine: Profile) -> bool {
         engine == Profile::Sglang
             && self.attention.other() == Some(GroupKind::Mamba)
-            && self.hicache.is_none()
             && self.draft_tokens == 0
     }
 

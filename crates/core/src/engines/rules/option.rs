@@ -136,8 +136,8 @@ impl OptionNeeds {
             Self::SeveralGroups => "several groups of layers",
             Self::BlockPool => "several groups of layers or a draft head",
             Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
-            Self::StatePool => "states alongside full attention, no host tier and no draft head",
-            Self::OtherPool => "windows or states alongside full attention, no host tier and no draft head",
+            Self::StatePool => "states alongside full attention and no draft head",
+            Self::OtherPool => "windows or states alongside full attention and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
             Self::NoOtherPool => "no windows and no states",
@@ -155,9 +155,7 @@ impl OptionNeeds {
             Self::WindowPool | Self::OtherPool => {
                 Some("give --attention such as full+window:128, without --draft-head and --below hicache")
             }
-            Self::StatePool => {
-                Some("give --attention such as full+3*mamba, without --draft-head and --below hicache")
-            }
+            Self::StatePool => Some("give --attention such as full+3*mamba, without --draft-head"),
             Self::HostTier => Some("give --below hicache:SIZE"),
             Self::NoHostTier => Some("leave --below hicache out"),
             Self::NoOtherPool => Some("leave --attention out"),

@@ -1,6 +1,7 @@
 //! SGLang with HiCache: one tree over the device and the host, at one capacity of each (ENGINES 2).
 
 use super::flight::FlyingTree;
+use super::host::WritePolicy;
 use super::node::{NodeIndex, ROOT, SglangNode};
 use super::shape::PagedRequest;
 use super::tree::{SglangTree, Touching};
@@ -9,42 +10,6 @@ use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
-
-/// When a node is written to the host: SGLang's `--hicache-write-policy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WritePolicy {
-    /// As it enters the device.
-    #[default]
-    WriteThrough,
-    /// As a second insertion passes it.
-    WriteThroughSelective,
-    /// As the device evicts it.
-    WriteBack,
-}
-
-impl WritePolicy {
-    /// Every policy with the name users write.
-    pub const NAMES: [(&'static str, Self); 3] = [
-        ("write-through", Self::WriteThrough),
-        ("write-through-selective", Self::WriteThroughSelective),
-        ("write-back", Self::WriteBack),
-    ];
-
-    /// The name users write.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, policy)| *policy == self).map_or("write-through", |(name, _)| name)
-    }
-
-    /// Insertions that must pass a node before it is written; `None` where they do not count.
-    pub(super) fn insertions(self) -> Option<u8> {
-        match self {
-            Self::WriteThrough => Some(1),
-            Self::WriteThroughSelective => Some(2),
-            Self::WriteBack => None,
-        }
-    }
-}
 
 /// What the model keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,8 +55,6 @@ pub struct HicacheCache {
     ids: Vec<u64>,
     /// The nodes from the root to where the request's pages end so far; kept for its memory.
     path: Vec<NodeIndex>,
-    /// Nodes that are written together; kept for its memory.
-    chain: Vec<NodeIndex>,
 }
 
 impl HicacheCache {
@@ -104,17 +67,16 @@ impl HicacheCache {
         if together > MAX_CAPACITY {
             return Err(CapacityTooLarge { asked: together });
         }
-        let (ids, path, chain) = (Vec::new(), Vec::new(), Vec::new());
+        let tree = SglangTree::new().over_host(rules.write, rules.host.0, 0);
         Ok(Self {
             capacity: capacity.0,
             rules,
             refused: 0,
-            tree: SglangTree::new(),
+            tree,
             held: 0,
             loaded: 0,
-            ids,
-            path,
-            chain,
+            ids: Vec::new(),
+            path: Vec::new(),
         })
     }
 
@@ -155,8 +117,7 @@ impl HicacheCache {
 
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
-        let nodes = self.path.capacity() + self.chain.capacity();
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + nodes * size_of::<NodeIndex>()
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
     /// Requests turned away since the start because the device cannot hold them even alone.
@@ -179,7 +140,7 @@ impl HicacheCache {
         let (device, host) = self.look_up(&ids[..shape.hit_limit]);
         let host = self.load_back(host);
         self.prefill(&ids, &shape, device + host);
-        self.end_load();
+        self.tree.next_step();
         if self.rules.outputs == Outputs::Cached {
             self.decode(&shape);
             // Fits: `least_capacity` was checked against a capacity of 32 bits.
@@ -196,7 +157,6 @@ impl HicacheCache {
         self.path.clear();
         self.path.push(ROOT);
         let matched = self.tree.descend(&mut self.path, ids, 0, Touching::No);
-        self.note_duplicate(self.tip());
         self.tree.touch_all(&self.path);
         let on_device = self.path.iter().map(|index| self.tree.node(*index)).filter(|node| node.on_device);
         let device = on_device.map(SglangNode::pages).sum();
@@ -215,7 +175,7 @@ impl HicacheCache {
         self.tree.pin_on_host(self.tip());
         self.make_room(wanted, 0);
         self.tree.unpin_on_host();
-        self.promote_from(own);
+        self.tree.load(&self.path[own..]);
         self.tree.pin(self.tip());
         wanted
     }
@@ -230,30 +190,11 @@ impl HicacheCache {
         pages * u64::from(self.rules.page_size.get()) >= LEAST_LOADED_TOKENS
     }
 
-    /// Loads the nodes of the path from this one on.
-    fn promote_from(&mut self, own: usize) {
-        for at in own..self.path.len() {
-            self.tree.promote(self.path[at]);
-            self.tree.set_loading(self.path[at], true);
-        }
-    }
-
     /// Makes room for the rest of the prompt and inserts it.
     fn prefill(&mut self, ids: &[u64], shape: &PagedRequest, hits: u64) {
         self.make_room(shape.prompt_slots - hits + 1, 0);
         self.insert(&ids[..shape.prompt_pages], 0, 0);
         self.tree.pin(self.tip());
-    }
-
-    /// The load is done by the next step of the scheduler: from then on the host's copies may go.
-    fn end_load(&mut self) {
-        for at in (0..self.path.len()).rev() {
-            let index = self.path[at];
-            if self.tree.node(index).loading {
-                self.tree.set_loading(index, false);
-                self.note_duplicate(index);
-            }
-        }
     }
 
     /// Makes room for the output, as without a host.
@@ -275,66 +216,19 @@ impl HicacheCache {
             let index = self.path[at];
             self.tree.touch(index);
             end += self.tree.node(index).pages();
-            self.pass(index, end, inserted);
+            self.tree.pass(index, end, inserted as u64);
         }
         while let Some(index) = self.tree.step(self.tip(), &ids[end as usize..], Touching::Yes) {
-            self.note_duplicate(index);
-            if !self.tree.node(index).on_device {
-                self.tree.promote(index);
-                self.note_duplicate(index);
-            }
+            self.tree.enter(index);
             self.path.push(index);
             end += self.tree.node(index).pages();
-            self.pass(index, end, inserted);
+            self.tree.pass(index, end, inserted as u64);
         }
         if (end as usize) < ids.len() || private > 0 {
             let leaf = self.tree.add_leaf(self.tip(), &ids[end as usize..], private);
             self.path.push(leaf);
-            self.pass(leaf, u64::MAX, inserted);
+            self.tree.pass(leaf, u64::MAX, inserted as u64);
         }
-    }
-
-    /// An insertion passes a node that ends after `end` pages.
-    fn pass(&mut self, index: NodeIndex, end: u64, inserted: usize) {
-        let Some(enough) = self.rules.write.insertions().filter(|_| index != ROOT && end > inserted as u64)
-        else {
-            return;
-        };
-        if self.tree.count_insertion(index, enough) && !self.tree.node(index).on_host {
-            self.write_through(index);
-        }
-    }
-
-    /// Writes a node to the host, and before it the nodes above that are not there, as far as there is room.
-    fn write_through(&mut self, index: NodeIndex) {
-        let mut chain = std::mem::take(&mut self.chain);
-        let mut next = index;
-        while next != ROOT && !self.tree.node(next).on_host {
-            chain.push(next);
-            next = self.tree.node(next).parent;
-        }
-        for index in chain.drain(..).rev() {
-            if !self.make_room_on_host(self.tree.node(index).pages()) {
-                break;
-            }
-            self.tree.back_up(index);
-        }
-        self.chain = chain;
-    }
-
-    /// Evicts from the host until so many pages are free; `false` where it cannot hold them, and what could be
-    /// evicted is gone all the same.
-    fn make_room_on_host(&mut self, pages: u64) -> bool {
-        let short = (self.tree.host_pages() + pages).saturating_sub(self.rules.host.0);
-        if short == 0 {
-            return true;
-        }
-        let mut freed = 0;
-        if self.rules.write == WritePolicy::WriteBack {
-            freed += self.tree.drop_duplicates(short);
-        }
-        freed += self.tree.evict_from_host(short.saturating_sub(freed));
-        freed >= short
     }
 
     /// Evicts until `wanted` pages of the device are free alongside the `held` ones, which belong to the request but
@@ -343,38 +237,11 @@ impl HicacheCache {
         while self.capacity - self.tree.pages() < wanted + held {
             // Only this request's own path is locked, and `least_capacity` leaves room alongside it,
             // so there is a leaf to evict for as long as room is short.
-            let Some(leaf) = self.tree.oldest_leaf() else {
-                debug_assert!(false, "the request fits the device, so something is left to evict");
+            let evicted = self.tree.evict_oldest_leaf();
+            debug_assert!(evicted, "the request fits the device, so something is left to evict");
+            if !evicted {
                 return;
-            };
-            self.evict(leaf);
-        }
-    }
-
-    /// Evicts a leaf of the device: what the host holds stays there, and with write-back the host gets it now where it
-    /// has room.
-    fn evict(&mut self, leaf: NodeIndex) {
-        let writes_back = self.rules.write == WritePolicy::WriteBack;
-        if !self.tree.node(leaf).on_host
-            && writes_back
-            && self.make_room_on_host(self.tree.node(leaf).pages())
-        {
-            self.tree.back_up(leaf);
-            self.tree.note_duplicate(leaf);
-        }
-        if self.tree.node(leaf).on_host {
-            self.tree.demote(leaf);
-        } else {
-            // Nothing below it is left: with write-through the host holds no node without those above, and a host that
-            // found no room has evicted all that could go.
-            self.tree.remove(leaf);
-        }
-    }
-
-    /// Write-back counts nodes that are on both sides.
-    fn note_duplicate(&mut self, index: NodeIndex) {
-        if self.rules.write == WritePolicy::WriteBack {
-            self.tree.note_duplicate(index);
+            }
         }
     }
 
@@ -439,7 +306,7 @@ impl FlyingTree for HicacheCache {
             self.tree.pin_on_host(self.tip());
             self.evict_until_free(host);
             self.tree.unpin_on_host();
-            self.promote_from(own);
+            self.tree.load(&self.path[own..]);
         } else {
             self.path.truncate(own);
         }
@@ -451,7 +318,7 @@ impl FlyingTree for HicacheCache {
         self.tree.lock(tail);
         self.tree.unlock(found);
         self.tree.unlock(last_own);
-        self.end_load();
+        self.tree.next_step();
         Some((device, tail))
     }
 
@@ -466,8 +333,6 @@ impl FlyingTree for HicacheCache {
     }
 
     fn evict_leaf(&mut self) -> bool {
-        let leaf = self.tree.oldest_leaf();
-        leaf.into_iter().for_each(|leaf| self.evict(leaf));
-        leaf.is_some()
+        self.tree.evict_oldest_leaf()
     }
 }

@@ -1,13 +1,59 @@
 //! The host's part of a tree, which is empty without HiCache.
 
+use super::auxiliary::Auxiliary;
 use super::node::{NONE, NodeIndex};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// When a node is written to the host: SGLang's `--hicache-write-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritePolicy {
+    /// As it enters the device.
+    #[default]
+    WriteThrough,
+    /// As a second insertion passes it.
+    WriteThroughSelective,
+    /// As the device evicts it.
+    WriteBack,
+}
+
+impl WritePolicy {
+    /// Every policy with the name users write.
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("write-through", Self::WriteThrough),
+        ("write-through-selective", Self::WriteThroughSelective),
+        ("write-back", Self::WriteBack),
+    ];
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, policy)| *policy == self).map_or("write-through", |(name, _)| name)
+    }
+
+    /// Insertions that must pass a node before it is written; `None` where they do not count.
+    pub(super) fn insertions(self) -> Option<u8> {
+        match self {
+            Self::WriteThrough => Some(1),
+            Self::WriteThroughSelective => Some(2),
+            Self::WriteBack => None,
+        }
+    }
+}
 
 /// The host's part of a tree.
 #[derive(Debug, Clone)]
 pub(super) struct HostSide {
+    /// When nodes are written to it; none where there is no host.
+    pub(super) write: Option<WritePolicy>,
+    /// Usable pages.
+    pub(super) room: u64,
+    /// Those of the pool alongside.
+    pub(super) other_room: u64,
     /// Nodes without children that only the host holds and that may be evicted from it, by stamp.
     pub(super) leaves: BTreeMap<u64, NodeIndex>,
+    /// What its pool alongside holds.
+    pub(super) auxiliary: Auxiliary,
     /// The node that is matched, while room is made to load it back.
     pub(super) pinned: NodeIndex,
     /// Pages on the host.
@@ -19,16 +65,52 @@ pub(super) struct HostSide {
     pub(super) duplicates: BTreeMap<u64, NodeIndex>,
     /// The last place given.
     pub(super) sequence: u64,
+    /// The step of the scheduler.
+    pub(super) step: u64,
+    /// Nodes that are being loaded back until it ends, and those whose windows or states are locked for being written.
+    pub(super) loading: Vec<NodeIndex>,
+    pub(super) locked: Vec<NodeIndex>,
+    /// Nodes that are written together, and those of a window; kept for their memory.
+    pub(super) chain: Vec<NodeIndex>,
+    pub(super) window: Vec<NodeIndex>,
 }
 
 impl HostSide {
-    pub(super) fn new() -> Self {
-        let (leaves, duplicates) = (BTreeMap::new(), BTreeMap::new());
-        Self { leaves, pinned: NONE, pages: 0, written: 0, duplicates, sequence: 0 }
+    pub(super) fn new(auxiliary: Auxiliary) -> Self {
+        Self {
+            write: None,
+            room: 0,
+            other_room: 0,
+            leaves: BTreeMap::new(),
+            auxiliary,
+            pinned: NONE,
+            pages: 0,
+            written: 0,
+            duplicates: BTreeMap::new(),
+            sequence: 0,
+            step: 1,
+            loading: Vec::new(),
+            locked: Vec::new(),
+            chain: Vec::new(),
+            window: Vec::new(),
+        }
     }
 
-    /// Entries of its maps.
-    pub(super) fn entries(&self) -> usize {
-        self.leaves.len() + self.duplicates.len()
+    /// Bytes of memory taken.
+    pub(super) fn memory_bytes(&self) -> usize {
+        const ENTRY: usize = size_of::<(u64, NodeIndex)>() * 3 / 2;
+        let nodes =
+            self.loading.capacity() + self.locked.capacity() + self.chain.capacity() + self.window.capacity();
+        (self.leaves.len() + self.duplicates.len()) * ENTRY
+            + nodes * size_of::<NodeIndex>()
+            + self.auxiliary.memory_bytes()
     }
+}
+
+/// Rows of so many bytes that a pool of a host gets of its memory, split as that of the device's pools is: this one's bytes and
+/// the other's. The engine has one more than the bytes hold.
+pub(super) fn host_rows(host: u64, [own, other]: [u64; 2], row: u64) -> u64 {
+    let wide = u128::from;
+    let rows = wide(host) * wide(own) / (wide(own) + wide(other)).max(1) / wide(row).max(1);
+    if host == 0 { 0 } else { u64::try_from(rows).unwrap_or(u64::MAX).saturating_add(1) }
 }

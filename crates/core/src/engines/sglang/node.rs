@@ -36,6 +36,8 @@ pub(super) struct SglangNode {
     pub loading: bool,
     /// Its place in the order of nodes on both sides; 0 where it has none.
     pub duplicate: u64,
+    /// The step of the scheduler in which it was written to the host last.
+    pub written: u64,
 }
 
 impl SglangNode {
@@ -60,6 +62,7 @@ impl SglangNode {
             insertions: 0,
             loading: false,
             duplicate: 0,
+            written: 0,
         }
     }
 }

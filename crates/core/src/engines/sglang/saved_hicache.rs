@@ -1,7 +1,9 @@
 //! The state of a cache over device and host as plain data, for snapshots.
 
 use super::hicache::{HicacheCache, HicacheRules};
+use super::node::NodeIndex;
 use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
+use super::tree::SglangTree;
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -38,26 +40,50 @@ pub struct SavedHicacheNode {
     pub duplicate: u64,
 }
 
+/// The nodes with their sides.
+pub(super) fn saved_sides(tree: &SglangTree) -> Vec<SavedHicacheNode> {
+    let saved = |(parent, index)| {
+        let node = tree.node(index);
+        SavedHicacheNode {
+            node: saved_node(tree, parent, index),
+            on_device: node.on_device,
+            on_host: node.on_host,
+            insertions: node.insertions,
+            duplicate: node.duplicate,
+        }
+    };
+    in_order(tree).into_iter().map(saved).collect()
+}
+
+/// Gives an empty tree its nodes back on both sides; each of them is shown with its position and its place in the tree.
+pub(super) fn restore_sides(
+    tree: &mut SglangTree,
+    saved: &SavedHicache,
+    mut added: impl FnMut(usize, NodeIndex),
+) -> Result<(), SglangRestoreError> {
+    check_sides(saved)?;
+    let most = PageCount(saved.capacity.0.saturating_add(saved.rules.host.0));
+    let nodes = saved.nodes.iter().map(|own| &own.node);
+    restore_nodes(tree, nodes, saved.clock, most, |tree, position, index| {
+        let own = &saved.nodes[position];
+        tree.restore_node(index, own.on_device, own.on_host, own.duplicate);
+        tree.set_insertions(index, own.insertions);
+        added(position, index);
+    })?;
+    tree.set_sequence(saved.sequence);
+    Ok(())
+}
+
 impl HicacheCache {
     /// The state as plain data.
     pub fn save(&self) -> SavedHicache {
-        let saved = |(parent, index)| {
-            let node = self.tree.node(index);
-            SavedHicacheNode {
-                node: saved_node(&self.tree, parent, index),
-                on_device: node.on_device,
-                on_host: node.on_host,
-                insertions: node.insertions,
-                duplicate: node.duplicate,
-            }
-        };
         SavedHicache {
             capacity: self.capacity(),
             rules: *self.rules(),
             refused: self.refused,
             clock: self.tree.clock(),
             sequence: self.tree.sequence(),
-            nodes: in_order(&self.tree).into_iter().map(saved).collect(),
+            nodes: saved_sides(&self.tree),
         }
     }
 
@@ -69,15 +95,7 @@ impl HicacheCache {
     pub fn restore(saved: &SavedHicache) -> Result<Self, SglangRestoreError> {
         let mut cache = Self::new(saved.capacity, saved.rules)?;
         cache.refused = saved.refused;
-        check_sides(saved)?;
-        let most = PageCount(saved.capacity.0 + saved.rules.host.0);
-        let nodes = saved.nodes.iter().map(|own| &own.node);
-        restore_nodes(&mut cache.tree, nodes, saved.clock, most, |tree, position, index| {
-            let own = &saved.nodes[position];
-            tree.restore_node(index, own.on_device, own.on_host, own.duplicate);
-            tree.set_insertions(index, own.insertions);
-        })?;
-        cache.tree.set_sequence(saved.sequence);
+        restore_sides(&mut cache.tree, saved, |_, _| {})?;
         let sides = [(saved.capacity, cache.resident()), (saved.rules.host, cache.resident_on_host())];
         match sides.into_iter().find(|(capacity, pages)| pages > capacity) {
             Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),

@@ -1,5 +1,6 @@
 //! What HiCache adds to the tree: nodes that the host holds, alone or alongside the device.
 
+use super::host::WritePolicy;
 use super::node::{NONE, NodeIndex};
 use super::tree::SglangTree;
 
@@ -9,36 +10,27 @@ impl SglangTree {
         self.host.pages
     }
 
-    /// Keeps a node that only the host holds from being evicted.
+    /// Keeps the node that is matched from being evicted from the host, while room is made to load back what the host has of it
+    /// and above.
     pub(super) fn pin_on_host(&mut self, index: NodeIndex) {
         self.host.pinned = index;
-        let stamp = self.node(index).stamp;
-        self.host.leaves.remove(&stamp);
+        let node = &mut self.nodes[index as usize];
+        node.loading = true;
+        self.host.leaves.remove(&node.stamp);
     }
 
     /// Unlocks the node kept on the host.
     pub(super) fn unpin_on_host(&mut self) {
         let pinned = std::mem::replace(&mut self.host.pinned, NONE);
         if pinned != NONE {
+            self.nodes[pinned as usize].loading = false;
             self.offer(pinned);
         }
-    }
-
-    /// Counts an insertion that passes a node; whether those are `enough`.
-    pub(super) fn count_insertion(&mut self, index: NodeIndex, enough: u8) -> bool {
-        let node = &mut self.nodes[index as usize];
-        node.insertions = node.insertions.saturating_add(1).min(enough);
-        node.insertions >= enough
     }
 
     /// Says how many insertions have passed a node.
     pub(super) fn set_insertions(&mut self, index: NodeIndex, insertions: u8) {
         self.nodes[index as usize].insertions = insertions;
-    }
-
-    /// Says whether a node is being loaded back.
-    pub(super) fn set_loading(&mut self, index: NodeIndex, loading: bool) {
-        self.nodes[index as usize].loading = loading;
     }
 
     /// Copies a node to the host, which has room for it.
@@ -56,6 +48,7 @@ impl SglangTree {
         node.on_device = false;
         let parent = node.parent;
         self.pages -= node.pages();
+        self.drop_other(index);
         self.nodes[parent as usize].device_children -= 1;
         self.offer(index);
         self.offer(parent);
@@ -73,6 +66,53 @@ impl SglangTree {
         self.offer(index);
     }
 
+    /// The pool alongside gives up what it has of a node on the device; what the host has of it may go from now on.
+    pub(super) fn drop_other(&mut self, index: NodeIndex) {
+        self.auxiliary.drop(index);
+        self.host.auxiliary.list(index);
+    }
+
+    /// The pool alongside holds so many pages of a node on the device, so that the host keeps what it has of it.
+    pub(super) fn hold_other(&mut self, index: NodeIndex, pages: u64) {
+        self.host.auxiliary.unlist(index);
+        self.auxiliary.hold(index, pages);
+    }
+
+    /// Brings those nodes of a path to the device that only the host holds. Copies take until the next step, so the host's stay
+    /// so long, and what it has of the path's last node.
+    pub(super) fn load(&mut self, path: &[NodeIndex]) {
+        for (at, &index) in path.iter().enumerate() {
+            let is_missing = !self.node(index).on_device;
+            if is_missing {
+                self.promote(index);
+            }
+            if is_missing || at + 1 == path.len() {
+                self.nodes[index as usize].loading = true;
+                self.host.loading.push(index);
+            }
+        }
+    }
+
+    /// The next step of the scheduler: copies to either side are done, so what they read and wrote may go.
+    pub(super) fn next_step(&mut self) {
+        self.host.step += 1;
+        while let Some(index) = self.host.loading.pop() {
+            self.nodes[index as usize].loading = false;
+            self.note_duplicate(index);
+        }
+        while let Some(index) = self.host.locked.pop() {
+            self.unlock_last_window(index);
+        }
+    }
+
+    /// An insertion enters a node: where only the host holds it, the device does as well then, with the request's own pages.
+    pub(super) fn enter(&mut self, index: NodeIndex) {
+        if !self.node(index).on_device {
+            self.promote(index);
+            self.note_duplicate(index);
+        }
+    }
+
     /// Evicts leaves from the host, the oldest first and each whole, until so many pages are free alongside those that
     /// were; gives how many.
     pub(super) fn evict_from_host(&mut self, pages: u64) -> u64 {
@@ -86,10 +126,11 @@ impl SglangTree {
         freed
     }
 
-    /// Gives a node on both sides a place in the order of those, unless it has one.
+    /// Write-back counts nodes that are on both sides: gives such a one a place in their order, unless it has one.
     pub(super) fn note_duplicate(&mut self, index: NodeIndex) {
         let node = &mut self.nodes[index as usize];
-        if !node.on_device || !node.on_host || node.duplicate > 0 {
+        let is_counted = self.host.write == Some(WritePolicy::WriteBack) && node.on_device && node.on_host;
+        if !is_counted || node.duplicate > 0 {
             return;
         }
         self.host.sequence += 1;

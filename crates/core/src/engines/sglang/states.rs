@@ -1,7 +1,10 @@
 //! SGLang with a pool of its own for states of linear attention: one radix tree over that pool and the one of full
 //! attention, at one capacity of both together (ENGINES 2, SGLang's pool of states).
 
-use super::node::{NONE, NodeIndex, ROOT};
+use super::auxiliary::Auxiliary;
+use super::hicache::HicacheRules;
+use super::host::host_rows;
+use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::shape::PagedRequest;
 use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
@@ -72,6 +75,19 @@ impl StateRules {
         (PageCount(full / full_groups / self.page()), slots.saturating_sub(1))
     }
 
+    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
+    /// their ratio.
+    pub(super) fn host_pools(&self, (full, states): (u64, u64), host: PageCount) -> (u64, u64) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let (row, state) =
+            (full_groups * self.page(), (groups.len() as u64 - full_groups) * u64::from(self.state_tokens));
+        // Each pool of the device has a row more than it uses.
+        let (pages, states) = ((full + 1) * row, (states + 1) * state);
+        let tokens = host.0 * self.page();
+        (host_rows(tokens, [pages, states], row), host_rows(tokens, [states, pages], state))
+    }
+
     /// Tokens between places where a state can be kept.
     fn grid(&self) -> u64 {
         CHUNK.max(self.page())
@@ -87,8 +103,9 @@ impl StateRules {
 struct TokenProgress {
     /// Tokens found or computed.
     done: u64,
-    /// Pages that the tree has.
+    /// Pages that the tree has, and those that the request inserted.
     protected: u64,
+    inserted: u64,
     /// Up to where a state is kept that is in no node.
     kept: Option<u64>,
     /// States that it holds.
@@ -118,6 +135,8 @@ pub struct StateCache {
     /// Requests turned away since the start.
     pub(super) refused: u64,
     pub(super) tree: SglangTree,
+    /// Pages that were loaded back for the last request; not saved.
+    loaded: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes that a lookup passes; kept for its memory.
@@ -152,8 +171,15 @@ impl StateCache {
     }
 
     fn of_pools(capacity: PageCount, rules: StateRules, full: u64, states: u64) -> Self {
-        let (tree, ids, path) = (SglangTree::with_states(), Vec::new(), Vec::new());
-        Self { capacity, rules, full, states, refused: 0, tree, ids, path, anchor: ROOT }
+        let (tree, ids, path) = (SglangTree::alongside(Auxiliary::of_states()), Vec::new(), Vec::new());
+        Self { capacity, rules, full, states, refused: 0, tree, loaded: 0, ids, path, anchor: ROOT }
+    }
+
+    /// The same over an empty host.
+    pub(super) fn over_host(mut self, host: &HicacheRules) -> Self {
+        let (pages, states) = self.rules.host_pools((self.full, self.states), host.host);
+        self.tree = self.tree.over_host(host.write, pages, states);
+        self
     }
 
     /// The modelled capacity.
@@ -186,6 +212,16 @@ impl StateCache {
         (PageCount(self.tree.pages()), self.tree.auxiliary.pages())
     }
 
+    /// States of the other pool.
+    pub(super) fn other_room(&self) -> PageCount {
+        PageCount(self.states)
+    }
+
+    /// Pages that were loaded back for the last request from a host, where there is one.
+    pub(super) fn loaded(&self) -> u64 {
+        self.loaded
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
@@ -203,6 +239,7 @@ impl StateCache {
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
         let (page, shape) =
             (self.rules.page(), PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false));
+        self.loaded = 0;
         if shape.prompt == 0 {
             return SglangHits::default();
         }
@@ -214,50 +251,78 @@ impl StateCache {
         }
         shape.take_ids(event, &mut self.ids);
         let mut progress = self.look_up(shape.hit_limit);
-        let hits = progress.protected;
+        let hits = progress.protected - self.loaded;
         self.prefill(&shape, &mut progress);
         if sampled > 1 {
             self.checkpoint(&mut progress);
+            self.tree.next_step();
             self.decode(&shape, &mut progress);
         }
         self.finish(&progress);
         self.unlock();
         self.tree.unpin();
+        self.tree.next_step();
         self.tree.compact();
         SglangHits { hits, refused: false }
     }
 
-    /// Matches, stamps what can be gone on from, locks it, and takes the states that a request holds.
+    /// Matches, stamps what can be gone on from, locks it, loads back what only the host has of it, and takes the states that a
+    /// request holds.
     fn look_up(&mut self, limit: usize) -> TokenProgress {
         let (page, grid) = (self.rules.page(), self.rules.grid());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
-        let (mut anchor, mut hits) = (0, 0);
+        // Pages up to the last state on the device, and on either side, and nodes up to that.
+        let (mut own, mut hits, mut anchor) = (0, 0, 0);
         while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
             full += self.tree.node(index).pages() as usize;
             self.path.push(index);
             if self.tree.auxiliary.holds(index) {
+                own = full as u64;
+            }
+            if own == full as u64 || self.tree.host.auxiliary.holds(index) {
                 (anchor, hits) = (self.path.len(), full as u64);
             }
             tip = index;
         }
         self.path.truncate(anchor);
         let anchor = self.path.last().copied().unwrap_or(ROOT);
-        if anchor != ROOT {
+        if anchor != ROOT && own == hits {
             self.tree.auxiliary.move_behind(NONE, anchor);
         }
         self.tree.touch_all(&self.path);
         self.lock(anchor);
         // A copy of what is found first, then the other two: all of them before any page is taken.
-        self.make_room_for_states(OWN_STATES, 0);
+        let held = u64::from(anchor != ROOT);
+        self.make_room_for_states(held, 0);
+        if own < hits {
+            self.load_back(anchor);
+        }
+        self.loaded = hits - own;
+        self.make_room_for_states(OWN_STATES - held, held);
         let junction = full as u64 * page / grid * grid;
         TokenProgress {
             done: hits * page,
             protected: hits,
+            inserted: 0,
             kept: None,
             states: OWN_STATES,
             junction: Some(junction).filter(|junction| *junction > hits * page),
         }
+    }
+
+    /// Loads the state back that only the host has at the end of the path, which is locked, and the pages before it that only
+    /// the host has. A request that fits has room for all of them.
+    fn load_back(&mut self, anchor: NodeIndex) {
+        self.tree.pin_on_host(anchor);
+        self.tree.host.auxiliary.unlist(anchor);
+        let nodes = self.path.iter().map(|index| self.tree.node(*index));
+        let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
+        while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
+        self.make_room_for_states(1, 1);
+        self.tree.unpin_on_host();
+        self.tree.load(&self.path);
+        self.tree.hold_other(anchor, 1);
     }
 
     /// Computes the prompt, in steps of a chunk.
@@ -272,6 +337,7 @@ impl StateCache {
             self.keep_state(step, progress);
             progress.done += step;
             if progress.done < shape.prompt {
+                self.tree.next_step();
                 self.checkpoint(progress);
                 counted = shape.prompt - progress.done;
             }
@@ -295,10 +361,11 @@ impl StateCache {
     fn checkpoint(&mut self, progress: &mut TokenProgress) {
         let Some(kept) = progress.kept.take() else { return };
         self.make_room_for_states(1, progress.states);
-        let tip = self.insert(kept / self.rules.page());
+        let pages = kept / self.rules.page();
+        let tip = self.insert(pages, progress.inserted);
         self.unlock();
         self.lock(tip);
-        progress.protected = kept / self.rules.page();
+        (progress.protected, progress.inserted) = (pages, pages);
     }
 
     /// Makes the answer, a token at a time. Before each the engine wants a free page, whether it takes one or not, so nothing
@@ -321,29 +388,36 @@ impl StateCache {
     /// Inserts up to the state that was kept last, which the tree takes, and gives the others back.
     fn finish(&mut self, progress: &TokenProgress) {
         if let Some(kept) = progress.kept {
-            self.insert(kept / self.rules.page());
+            self.insert(kept / self.rules.page(), progress.inserted);
         }
     }
 
     /// Inserts the first `pages` of the request, with a state at their end where there is none; gives the node they end at,
-    /// which becomes the newest.
-    fn insert(&mut self, pages: u64) -> NodeIndex {
+    /// which becomes the newest. So many of them the request inserted before.
+    fn insert(&mut self, pages: u64, inserted: u64) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
         let private = (pages - known as u64) as u32;
         let (mut tip, mut end) = (ROOT, 0);
         while let Some(index) = self.tree.step(tip, &self.ids[end..known], Touching::Yes) {
             end += self.tree.node(index).pages() as usize;
+            self.tree.enter(index);
+            self.tree.pass(index, end as u64, inserted);
             tip = index;
         }
-        if (end as u64) < pages {
+        let is_new = (end as u64) < pages;
+        if is_new {
             tip = self.tree.add_leaf(tip, &self.ids[end..known], private);
         } else {
             self.tree.touch(tip);
         }
         match self.tree.auxiliary.holds(tip) {
             true => self.tree.auxiliary.move_behind(NONE, tip),
-            false => self.tree.auxiliary.hold(tip, 1),
+            false => self.tree.hold_other(tip, 1),
+        }
+        match is_new {
+            true => self.tree.pass(tip, pages, inserted),
+            false => self.tree.write_what_is_new(tip),
         }
         tip
     }
@@ -352,17 +426,13 @@ impl StateCache {
     fn lock(&mut self, tip: NodeIndex) {
         self.tree.pin(tip);
         self.anchor = tip;
-        if tip != ROOT {
-            self.tree.auxiliary.set_locked(tip, true);
-        }
+        self.tree.lock_last_window(tip);
     }
 
     /// Unlocks the state that was locked.
     fn unlock(&mut self) {
-        let tip = std::mem::replace(&mut self.anchor, ROOT);
-        if tip != ROOT {
-            self.tree.auxiliary.set_locked(tip, false);
-        }
+        let anchor = std::mem::replace(&mut self.anchor, ROOT);
+        self.tree.unlock_last_window(anchor);
     }
 
     /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole, its
@@ -377,10 +447,7 @@ impl StateCache {
     fn make_room_for_states(&mut self, wanted: u64, held: u64) {
         while self.tree.auxiliary.pages() + held + wanted > self.states {
             let Some(index) = self.tree.auxiliary.oldest_unlocked(None) else { return };
-            match self.tree.is_evictable(index) {
-                true => self.tree.remove(index),
-                false => self.tree.auxiliary.drop(index),
-            }
+            self.tree.evict_other(index);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
 //!
-//! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device. A pool
-//! alongside that of full attention has an order of its own, in `auxiliary`.
+//! With HiCache the host holds nodes too; what that adds is in `sides`, and when it is written to in `writes`. Without it
+//! every node is on the device. A pool alongside that of full attention has an order of its own, in `auxiliary`.
 
 use super::auxiliary::Auxiliary;
-use super::host::HostSide;
+use super::host::{HostSide, WritePolicy};
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
@@ -42,6 +42,11 @@ pub(super) struct SglangTree {
 
 impl SglangTree {
     pub(super) fn new() -> Self {
+        Self::alongside(Auxiliary::of_states())
+    }
+
+    /// The same alongside another pool, which holds nothing yet.
+    pub(super) fn alongside(auxiliary: Auxiliary) -> Self {
         let root = SglangNode::on_device(0, NONE);
         Self {
             nodes: vec![root],
@@ -54,14 +59,15 @@ impl SglangTree {
             locked_pages: 0,
             clock: 0,
             pages: 0,
-            host: HostSide::new(),
-            auxiliary: Auxiliary::new(),
+            host: HostSide::new(auxiliary.emptied()),
+            auxiliary,
         }
     }
 
-    /// The same alongside a pool of states.
-    pub(super) fn with_states() -> Self {
-        Self { auxiliary: Auxiliary::of_states(), ..Self::new() }
+    /// The same over a host, written to by a policy, of so many usable pages and so many of its pool alongside.
+    pub(super) fn over_host(mut self, write: WritePolicy, room: u64, other_room: u64) -> Self {
+        (self.host.write, self.host.room, self.host.other_room) = (Some(write), room, other_room);
+        self
     }
 
     /// Pages of the nodes on the device.
@@ -88,7 +94,7 @@ impl SglangTree {
             + self.labels.capacity() * size_of::<u64>()
             + self.children.capacity() * MAP_ENTRY
             + self.evictable.len() * LEAF_ENTRY
-            + self.host.entries() * LEAF_ENTRY
+            + self.host.memory_bytes()
             + self.auxiliary.memory_bytes()
     }
 
@@ -243,10 +249,10 @@ impl SglangTree {
         path.reverse();
     }
 
-    /// Evicts the unlocked leaf with the oldest stamp, whole; `false` when there is none.
+    /// Evicts the unlocked leaf of the device with the oldest stamp, whole; `false` when there is none.
     pub(super) fn evict_oldest_leaf(&mut self) -> bool {
         let Some(index) = self.oldest_leaf() else { return false };
-        self.remove(index);
+        self.evict_leaf(index);
         true
     }
 
@@ -265,6 +271,7 @@ impl SglangTree {
         self.withhold(index);
         self.forget_duplicate(index);
         self.auxiliary.forget(index);
+        self.host.auxiliary.forget(index);
         let node = self.node(index).clone();
         debug_assert_eq!(node.children, 0, "a node with children stays");
         if let Some(&first) = self.label(index).first() {
@@ -325,6 +332,8 @@ impl SglangTree {
         part.stamp = lower_stamp;
         self.move_leaf(node.stamp, lower);
         self.auxiliary.split(lower, upper, at as u64);
+        self.host.auxiliary.split(lower, upper, at as u64);
+        self.note_duplicate(upper);
         upper
     }
 

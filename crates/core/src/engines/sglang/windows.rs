@@ -1,6 +1,7 @@
 //! SGLang with a pool of its own for windows: one radix tree over that pool and the one of full attention, at one
 //! capacity of both together (ENGINES 2, SGLang's pool of windows).
 
+use super::auxiliary::Auxiliary;
 use super::node::{NONE, NodeIndex, ROOT};
 use super::progress::PageProgress;
 use super::shape::PagedRequest;
@@ -96,9 +97,8 @@ pub struct WindowCache {
     ids: Vec<u64>,
     /// The nodes that a lookup passes; kept for its memory.
     path: Vec<NodeIndex>,
-    /// The node whose path is locked, and the pages of windows locked with it.
+    /// The node whose path, and whose window, is locked.
     anchor: NodeIndex,
-    locked: u64,
 }
 
 impl WindowCache {
@@ -127,8 +127,9 @@ impl WindowCache {
     }
 
     fn of_pools(capacity: PageCount, rules: WindowPoolRules, full: u64, windows: u64) -> Self {
-        let (tree, ids, path) = (SglangTree::new(), Vec::new(), Vec::new());
-        Self { capacity, rules, full, windows, refused: 0, tree, ids, path, anchor: ROOT, locked: 0 }
+        let tree = SglangTree::alongside(Auxiliary::of_windows(rules.window_pages()));
+        let (ids, path) = (Vec::new(), Vec::new());
+        Self { capacity, rules, full, windows, refused: 0, tree, ids, path, anchor: ROOT }
     }
 
     /// The modelled capacity.
@@ -267,7 +268,7 @@ impl WindowCache {
         let chunk = u64::from(self.rules.prefill_chunk);
         let sampled = sampled.min(MOST_RESERVED);
         let needed = |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page;
-        let free = (self.windows.saturating_sub(self.locked)) * page;
+        let free = (self.windows.saturating_sub(self.tree.auxiliary.locked_pages())) * page;
         let whole = needed(rest.next_multiple_of(page));
         if whole < free {
             return Some(chunk);
@@ -385,24 +386,14 @@ impl WindowCache {
     /// Locks the path to `tip`, and its last window in the pool of windows.
     fn lock(&mut self, tip: NodeIndex) {
         self.tree.pin(tip);
-        (self.anchor, self.locked) = (tip, 0);
-        let (mut index, mut covered) = (tip, 0);
-        while index != ROOT && covered < self.rules.window() {
-            self.tree.auxiliary.set_locked(index, true);
-            self.locked += self.tree.auxiliary.pages_of(index);
-            covered += self.tree.node(index).pages() * self.rules.page();
-            index = self.tree.node(index).parent;
-        }
+        self.anchor = tip;
+        self.tree.lock_last_window(tip);
     }
 
     /// Unlocks what was locked in the pool of windows.
     fn unlock(&mut self) {
-        let mut index = std::mem::replace(&mut self.anchor, ROOT);
-        while index != ROOT && self.tree.auxiliary.is_locked(index) {
-            self.tree.auxiliary.set_locked(index, false);
-            index = self.tree.node(index).parent;
-        }
-        self.locked = 0;
+        let anchor = std::mem::replace(&mut self.anchor, ROOT);
+        self.tree.unlock_last_window(anchor);
     }
 
     /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
@@ -416,10 +407,7 @@ impl WindowCache {
             let next = candidate.or_else(|| self.tree.auxiliary.oldest_unlocked(None));
             let Some(index) = next else { return };
             candidate = self.tree.auxiliary.oldest_unlocked(Some(index));
-            match self.tree.is_evictable(index) {
-                true => self.tree.remove(index),
-                false => self.tree.auxiliary.drop(index),
-            }
+            self.tree.evict_other(index);
             if candidate.is_none() {
                 return;
             }
@@ -432,6 +420,6 @@ impl WindowCache {
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
     fn free_windows(&self, progress: &PageProgress) -> u64 {
-        self.windows.saturating_sub(self.locked + progress.own_pages().windows)
+        self.windows.saturating_sub(self.tree.auxiliary.locked_pages() + progress.own_pages().windows)
     }
 }

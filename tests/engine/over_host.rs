@@ -1,0 +1,161 @@
+//! SGLang's HiCache under pools of windows and of states against a slow transcription of its steps; `recorded` has SGLang's own
+//! answers.
+
+use crate::asked::{event, to_event};
+use crate::states;
+use crate::support::slow_over_host::{SlowHostRules, SlowOverHost, request_with_states};
+use kvset::core::engines::profile::Outputs;
+use kvset::core::engines::sglang::{
+    HicacheRules, OverHost, SavedOverHost, StateCache, StateRules, WritePolicy,
+};
+use kvset::core::units::{PageCount, PageSize};
+use proptest::prelude::*;
+
+const POLICIES: [WritePolicy; 3] =
+    [WritePolicy::WriteThrough, WritePolicy::WriteThroughSelective, WritePolicy::WriteBack];
+
+fn host(pages: u64, write: WritePolicy, page_size: PageSize, outputs: Outputs) -> HicacheRules {
+    HicacheRules { host: PageCount(pages), write, page_size, outputs }
+}
+
+fn states_over_host(
+    capacity: u64,
+    rules: &StateRules,
+    pages: u64,
+    write: WritePolicy,
+) -> OverHost<StateCache> {
+    let host = host(pages, write, rules.page_size, rules.outputs);
+    OverHost::<StateCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn states_over_a_host_equal_the_slow_transcription_and_go_on_from_a_snapshot(
+        tokens in 3_000u64..12_000,
+        host_tokens in 0u64..20_000,
+        policy in 0usize..3,
+        page in prop::sample::select(vec![16u32, 32, 64, 128]),
+        state_tokens in prop::sample::select(vec![40u32, 100, 250]),
+        ratio in prop::sample::select(vec!["0.3", "0.9", "2.5"]),
+        chunk in prop::sample::select(vec![128u32, 384, 8192]),
+        cached in any::<bool>(),
+        requests in prop::collection::vec(states::asked(16), 1..50),
+        cut in 0usize..50,
+    ) {
+        let rules = states::rules("full+2*mamba", ratio, state_tokens, chunk, page, cached);
+        let page = u64::from(page);
+        let mut fast = states_over_host(tokens / page, &rules, host_tokens / page, POLICIES[policy]);
+        let (pools, host_pools) = (fast.pools(), fast.host_pools());
+        let mut slow = SlowOverHost::new(SlowHostRules {
+            full: pools.0.0,
+            other: pools.1,
+            host_full: host_pools.0.0,
+            host_other: host_pools.1,
+            page,
+            window: None,
+            chunk: u64::from(chunk),
+            outputs_cached: cached,
+            threshold: [Some(1), Some(2), None][policy],
+        });
+        for (index, asked) in requests.iter().enumerate() {
+            if index == cut {
+                let text = serde_json::to_string(&fast).expect("plain data");
+                let restored: OverHost<StateCache> = serde_json::from_str(&text).expect("sound");
+                prop_assert_eq!(restored.save(), fast.save());
+                fast = restored;
+            }
+            let mut asked = asked.clone();
+            asked.ids.truncate((asked.input / page) as usize + 1);
+            asked.input = asked.input.min(asked.ids.len() as u64 * page);
+            let answer = fast.request(&to_event(&asked));
+            let prompt = (&asked.ids[..], asked.input);
+            let expected = request_with_states(&mut slow, prompt, (asked.output, &asked.known_outputs));
+            let found = (!answer.refused).then_some((answer.device, answer.host));
+            prop_assert_eq!(found, expected, "request {}", index);
+            let (device, host) = (fast.resident(), fast.resident_on_host());
+            let resident = [device.0.0, device.1, host.0.0, host.1];
+            prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
+        }
+    }
+
+    #[test]
+    fn states_without_room_on_the_host_are_those_without_one(
+        policy in 0usize..3,
+        requests in prop::collection::vec(states::asked(16), 1..40),
+    ) {
+        let rules = states::rules("full+3*mamba", "0.9", 100, 512, 16, true);
+        let mut with = states_over_host(400, &rules, 0, POLICIES[policy]);
+        let mut without = StateCache::new(PageCount(400), rules).expect("in range");
+        for asked in &requests {
+            let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
+            prop_assert_eq!((found.device, found.host, found.refused), (plain.hits, 0, plain.refused));
+        }
+    }
+}
+
+#[test]
+fn a_host_is_split_as_the_device_is_and_has_a_row_more_of_each_pool() {
+    let rules = states::rules("full+3*mamba", "0.9", 544, 8192, 16, true);
+    let pools = |pages| {
+        let own = states_over_host(3000, &rules, pages, WritePolicy::WriteThrough);
+        (own.pools(), own.host_pools())
+    };
+    // The device has 26,800 tokens of full attention and 21,216 of states, with a row of each that it does not use.
+    assert_eq!(pools(3000), ((PageCount(1674), 12), (PageCount(1675), 13)));
+    assert_eq!(pools(9000), ((PageCount(1674), 12), (PageCount(5024), 39)));
+    assert_eq!(pools(0), ((PageCount(1674), 12), (PageCount(0), 0)));
+}
+
+#[test]
+fn a_prompt_goes_on_from_a_state_that_is_loaded_back() {
+    // Room for 3 states besides those of a request.
+    let rules = states::rules("full+mamba", "0.9", 200, 8192, 16, false);
+    let prompts: Vec<Vec<u64>> = (0..6).map(|own| (own * 100..own * 100 + 9).collect()).collect();
+    for (write, again) in [
+        (WritePolicy::WriteThrough, (0, 8)),
+        // Not written, and so gone.
+        (WritePolicy::WriteThroughSelective, (0, 0)),
+        (WritePolicy::WriteBack, (0, 8)),
+    ] {
+        let mut own = states_over_host(160, &rules, 2000, write);
+        assert_eq!(own.pools().1, 5, "states");
+        let mut ask = |prompt: &Vec<u64>| {
+            let found = own.request(&event(prompt, prompt.len() as u64 * 16, 1));
+            (found.device, found.host)
+        };
+        prompts.iter().for_each(|prompt| assert_eq!(ask(prompt), (0, 0)));
+        assert_eq!(ask(&prompts[0]), again, "{}", write.name());
+    }
+}
+
+#[test]
+fn damaged_states_over_a_host_are_refused() {
+    let rules = states::rules("full+mamba", "0.9", 200, 8192, 16, false);
+    let mut own = states_over_host(160, &rules, 300, WritePolicy::WriteThrough);
+    for at in 0..6u64 {
+        let ids: Vec<u64> = (at * 100..at * 100 + 9).collect();
+        own.request(&event(&ids, 144, 1));
+    }
+    let whole = own.save();
+    assert_eq!(OverHost::<StateCache>::restore(&whole).expect("sound").save(), whole);
+    let held = |of: fn(&(u32, Option<u32>)) -> bool| whole.places.iter().position(of).expect("one");
+    let (both, alone) = (held(|place| place.0 > 0), held(|place| place.1 > Some(0)));
+    let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<StateRules>)| {
+        let mut saved = whole.clone();
+        damage(&mut saved);
+        let said = OverHost::<StateCache>::restore(&saved).expect_err(part).to_string();
+        assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
+    };
+    refused("has no place in the orders", &|saved| saved.places.truncate(1));
+    refused("is held by the other pool where it is not", &|saved| saved.places[alone].0 = 1);
+    refused("an impossible place in the host's order", &|saved| saved.places[alone].1 = Some(0));
+    refused("an impossible place in the host's order", &|saved| saved.places[both].1 = Some(1));
+    refused("has a place of another one", &|saved| {
+        saved.places.iter_mut().for_each(|place| place.0 = place.0.min(1))
+    });
+    refused("impossible stamp", &|saved| saved.tree.clock = 1);
+    refused("pages holds", &|saved| saved.tree.rules.host = PageCount(20));
+    refused("pages holds", &|saved| saved.tree.capacity = PageCount(100));
+}
