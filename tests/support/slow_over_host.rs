@@ -579,15 +579,18 @@ pub fn request_with_states(
     let (anchor, hits) = found.best;
     slow.anchor = anchor;
     slow.lock(anchor);
-    if anchor != 0 {
+    if found.device.1 < hits {
+        slow.lock(found.device.0);
+        let (full, _) = slow.begin_load(anchor);
         slow.make_other_room(1);
         slow.own_other = 1;
-    }
-    if found.device.1 < hits {
-        let (full, _) = slow.begin_load(anchor);
         slow.make_room(full);
         slow.make_other_room(1);
         slow.end_load(anchor);
+        slow.unlock(found.device.0);
+    } else if anchor != 0 {
+        slow.make_other_room(1);
+        slow.own_other = 1;
     }
     slow.make_other_room(3 - slow.own_other);
     slow.own_other = 3;

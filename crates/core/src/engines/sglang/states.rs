@@ -272,33 +272,34 @@ impl StateCache {
         let (page, grid) = (self.rules.page(), self.rules.grid());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
-        // Pages up to the last state on the device, and on either side, and nodes up to that.
-        let (mut own, mut hits, mut anchor) = (0, 0, 0);
+        // Pages up to the last state on the device, and the node; and on either side, with nodes up to that.
+        let (mut own, mut device, mut hits, mut anchor) = (0, ROOT, 0, 0);
         while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
             full += self.tree.node(index).pages() as usize;
             self.path.push(index);
             if self.tree.auxiliary.holds(index) {
-                own = full as u64;
+                (own, device) = (full as u64, index);
             }
-            if own == full as u64 || self.tree.host.auxiliary.holds(index) {
+            if device == index || self.tree.host.auxiliary.holds(index) {
                 (anchor, hits) = (self.path.len(), full as u64);
             }
             tip = index;
         }
         self.path.truncate(anchor);
         let anchor = self.path.last().copied().unwrap_or(ROOT);
-        if anchor != ROOT && own == hits {
+        if anchor != ROOT && device == anchor {
             self.tree.auxiliary.move_behind(NONE, anchor);
         }
         self.tree.touch_all(&self.path);
         self.lock(anchor);
         // A copy of what is found first, then the other two: all of them before any page is taken.
         let held = u64::from(anchor != ROOT);
-        self.make_room_for_states(held, 0);
-        if own < hits {
-            self.load_back(anchor);
-        }
         self.loaded = hits - own;
+        if self.loaded > 0 {
+            self.load_back(anchor, device);
+        } else {
+            self.make_room_for_states(held, 0);
+        }
         self.make_room_for_states(OWN_STATES - held, held);
         let junction = full as u64 * page / grid * grid;
         TokenProgress {
@@ -311,11 +312,14 @@ impl StateCache {
         }
     }
 
-    /// Loads the state back that only the host has at the end of the path, which is locked, and the pages before it that only
-    /// the host has. A request that fits has room for all of them.
-    fn load_back(&mut self, anchor: NodeIndex) {
+    /// Makes room for a copy of the state that only the host has at the end of the path, which is locked, and loads it back with the
+    /// pages before it that only the host has. Meanwhile the device's last state on the path stays. A request that fits has
+    /// room for all of them.
+    fn load_back(&mut self, anchor: NodeIndex, device: NodeIndex) {
+        self.tree.lock_last_window(device);
         self.tree.pin_on_host(anchor);
         self.tree.host.auxiliary.unlist(anchor);
+        self.make_room_for_states(1, 0);
         let nodes = self.path.iter().map(|index| self.tree.node(*index));
         let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
         while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
@@ -323,6 +327,7 @@ impl StateCache {
         self.tree.unpin_on_host();
         self.tree.load(&self.path);
         self.tree.hold_other(anchor, 1);
+        self.tree.unlock_last_window(device);
     }
 
     /// Computes the prompt, in steps of a chunk.
