@@ -349,18 +349,8 @@ impl<C: LoadedCache> CacheLoad<C> {
 }
 
 /// A cache under load as a snapshot keeps it.
-#[derive(Serialize)]
-struct LoadImage<'a, C: LoadedCache> {
-    cache: &'a C,
-    now: Option<EventTime>,
-    number: u64,
-    flights: Vec<LoadedRequest<C::Request>>,
-    preempted: Vec<LoadedRequest<C::Request>>,
-    held_up: Option<EventTime>,
-}
-
-#[derive(Deserialize)]
-struct RestoredLoad<C, R> {
+#[derive(Serialize, Deserialize)]
+struct LoadImage<C, R> {
     cache: C,
     now: Option<EventTime>,
     number: u64,
@@ -389,7 +379,7 @@ impl<C: LoadedCache + Serialize> Serialize for CacheLoad<C> {
 
 impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for CacheLoad<C> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = RestoredLoad::<C, C::Saved>::deserialize(deserializer)?;
+        let saved = LoadImage::<C, C::Saved>::deserialize(deserializer)?;
         let mut load = Self { now: saved.now, held_up: saved.held_up, ..Self::new(saved.cache) };
         let is_preempted = [(saved.flights, false), (saved.preempted, true)];
         for (flights, is_preempted) in is_preempted {

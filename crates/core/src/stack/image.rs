@@ -2,40 +2,20 @@
 //! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
 
 use super::arrays::{Arrays, ArraysV1, ArraysV2};
-use super::flight::{FlightImage, FlightRef, scope_of};
+use super::flight::{FlightImage, scope_of};
 use super::ids::{Place, ROOT};
-use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
 use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
 use crate::units::pages::PageIds;
-use serde::ser::Error as _;
+use serde::ser::{Error as _, SerializeTupleVariant};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is written: the newest of [`StackImage`], and the one before where no requests are followed while they are in flight.
-#[derive(Serialize)]
-enum ImageRef<'a> {
-    #[allow(dead_code, reason = "the number of the variant is what counts")]
-    V1RootFirst,
-    #[allow(dead_code, reason = "the number of the variant is what counts")]
-    V1LeafFirst,
-    #[allow(dead_code, reason = "the number of the variant is what counts")]
-    V2,
-    V3(PartsRef<'a>),
-    V4(PartsRef<'a>, FlightRef<'a>),
-}
+/// Places of the variants of [`StackImage`] that are written: the newest, and the one before where no requests are followed
+/// while they are in flight.
+const V3: u32 = 3;
+const V4: u32 = 4;
 
-/// [`ImageParts`] to be written.
-#[derive(Serialize)]
-struct PartsRef<'a> {
-    config: StackConfig,
-    tree: &'a Tree,
-    slots: &'a Slots,
-    ghosts: &'a Ghosts,
-    requests: u64,
-    accumulated: u64,
-}
-
-/// The owned form; [`Stack`] is made from it only when it is whole.
+/// What is read back; [`Stack`] is made from it only when it is whole.
 ///
 /// A stack of format version 1 began with its order, which was 0 or 1.
 #[derive(Deserialize)]
@@ -59,12 +39,12 @@ pub(super) struct ImageV1 {
     accumulated: u64,
 }
 
-#[derive(Deserialize)]
-pub(super) struct ImageParts<T> {
+#[derive(Serialize, Deserialize)]
+pub(super) struct ImageParts<T, S = Slots, G = Ghosts> {
     config: StackConfig,
     tree: T,
-    slots: Slots,
-    ghosts: Ghosts,
+    slots: S,
+    ghosts: G,
     requests: u64,
     accumulated: u64,
 }
@@ -92,12 +72,14 @@ impl Serialize for Stack {
         }
         let Self { config, tree, slots, ghosts, requests, accumulated, .. } = self;
         let (config, requests, accumulated) = (*config, *requests, *accumulated);
-        let parts = PartsRef { config, tree, slots, ghosts, requests, accumulated };
-        match &self.flight {
-            None => ImageRef::V3(parts),
-            Some(flight) => ImageRef::V4(parts, FlightRef(flight)),
-        }
-        .serialize(serializer)
+        let parts = ImageParts { config, tree, slots, ghosts, requests, accumulated };
+        let Some(flight) = &self.flight else {
+            return serializer.serialize_newtype_variant("StackImage", V3, "V3", &parts);
+        };
+        let mut image = serializer.serialize_tuple_variant("StackImage", V4, "V4", 2)?;
+        image.serialize_field(&parts)?;
+        image.serialize_field(flight)?;
+        image.end()
     }
 }
 

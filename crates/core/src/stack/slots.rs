@@ -106,13 +106,6 @@ impl TryFrom<SlotColumns> for Slots {
     }
 }
 
-/// [`SlotColumns`] to be written.
-#[derive(Serialize)]
-struct ColumnsRef<W, O> {
-    weights: W,
-    owners: O,
-}
-
 impl Serialize for Slots {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let count = self.len();
@@ -121,7 +114,8 @@ impl Serialize for Slots {
             let slot = Slot(index as u32);
             SlotOwner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
         };
-        ColumnsRef { weights, owners: DerivedArray { count, element: owner } }.serialize(serializer)
+        // The fields of `SlotColumns`.
+        (weights, DerivedArray { count, element: owner }).serialize(serializer)
     }
 }
 

@@ -7,8 +7,8 @@
 use super::ahead::AheadRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
-    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, PoolConfigs,
-    PoolRecord, RecordTurn, RestoredArrivals,
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, PoolClock, PoolConfigs,
+    PoolRecord, RecordTurn,
 };
 use kvset_core::units::Offset;
 use kvset_formats::codec::{
@@ -104,20 +104,16 @@ pub(super) struct Arrivals {
 }
 
 /// Records that wait, as a named section behind the rest of a snapshot. Where no pool holds any back there is none.
-#[derive(Debug, Serialize)]
-pub(super) struct ArrivalsSection<'a> {
-    name: &'static str,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ArrivalsSection<N = Box<str>, A = ArrivalsImage<DelayedRecord>> {
+    name: N,
     revision: u32,
-    arrivals: ArrivalsImage<'a, DelayedRecord>,
+    arrivals: A,
 }
 
-/// [`ArrivalsSection`], read back.
-#[derive(Debug, Deserialize)]
-pub(super) struct RestoredSection {
-    name: Box<str>,
-    revision: u32,
-    arrivals: RestoredArrivals<DelayedRecord>,
-}
+/// The same where it is written.
+pub(super) type WrittenArrivals<'a> =
+    ArrivalsSection<&'static str, ArrivalsImage<&'a DelayedRecord, &'a str, &'a PoolClock>>;
 
 const SECTION: &str = "hold_back";
 const REVISION: u32 = 1;
@@ -157,14 +153,14 @@ impl Arrivals {
     }
 
     /// The state as it stands.
-    pub(super) fn image(&self) -> ArrivalsSection<'_> {
+    pub(super) fn image(&self) -> WrittenArrivals<'_> {
         ArrivalsSection { name: SECTION, revision: REVISION, arrivals: self.queue.image() }
     }
 
     /// What goes on from a snapshot's section, which is there exactly where some pool holds records back. `None` where that
     /// is not so, or the section contradicts itself.
-    pub(super) fn restore(config: &TaskConfig, section: Option<RestoredSection>) -> Option<Option<Self>> {
-        let Some(RestoredSection { name, revision, arrivals }) = section else {
+    pub(super) fn restore(config: &TaskConfig, section: Option<ArrivalsSection>) -> Option<Option<Self>> {
+        let Some(ArrivalsSection { name, revision, arrivals }) = section else {
             return (!config.pools.hold_back()).then_some(None);
         };
         if &*name != SECTION || revision != REVISION || !config.pools.hold_back() {

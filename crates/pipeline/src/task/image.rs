@@ -3,7 +3,7 @@
 //! The decoder, the counts for metrics and everything the configuration says are left out: the first
 //! holds nothing between records, the second were reported, the last is compared by fingerprint.
 
-use super::arrivals::{Arrivals, ArrivalsSection, RestoredSection};
+use super::arrivals::{Arrivals, ArrivalsSection, WrittenArrivals};
 use super::latest::{LatestEstimates, NotKept};
 use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
@@ -44,7 +44,7 @@ pub struct TaskImage<'a> {
     reuse: Vec<(&'a str, ReuseImage<'a>)>,
     /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    arrivals: Option<ArrivalsSection<'a>>,
+    arrivals: Option<WrittenArrivals<'a>>,
     /// How pools' page ids are made; nothing is written where none is known.
     #[serde(skip_serializing_if = "SchemesSection::is_empty")]
     id_schemes: SchemesSection<'a>,
@@ -87,7 +87,7 @@ pub struct RestoredTask {
 /// What may stand behind all else of a state: parts that are written only where they are there, in this order.
 #[derive(Debug, Default)]
 struct Trailing {
-    arrivals: Option<RestoredSection>,
+    arrivals: Option<ArrivalsSection>,
     id_schemes: Vec<(Box<str>, String)>,
     sections: SectionsOfPools,
 }

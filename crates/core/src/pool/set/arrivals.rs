@@ -152,37 +152,21 @@ pub struct ArrivalQueue<T> {
     bytes: u64,
 }
 
-/// A queue's state, to be serialised into a snapshot.
-#[derive(Debug, Serialize)]
-pub struct ArrivalsImage<'a, T> {
+/// A queue's state in a snapshot: its parts by reference where it is written, owned where it is read back.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ArrivalsImage<T, N = Box<str>, C = PoolClock> {
     now: LogTime,
     /// In order of name.
-    pools: Vec<PoolArrivalsImage<'a, T>>,
+    pools: Vec<PoolArrivalsImage<T, N, C>>,
 }
 
-#[derive(Debug, Serialize)]
-struct PoolArrivalsImage<'a, T> {
-    name: &'a str,
-    clock: &'a PoolClock,
+#[derive(Debug, Serialize, Deserialize)]
+struct PoolArrivalsImage<T, N, C> {
+    name: N,
+    clock: C,
     has_durations: bool,
     taken: Option<ArrivalPlace>,
     /// In the order of arrivals.
-    waiting: Vec<(ArrivalPlace, &'a T)>,
-}
-
-/// A queue's state, read back from a snapshot.
-#[derive(Debug, Deserialize)]
-pub struct RestoredArrivals<T> {
-    now: LogTime,
-    pools: Vec<RestoredPoolArrivals<T>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RestoredPoolArrivals<T> {
-    name: Box<str>,
-    clock: PoolClock,
-    has_durations: bool,
-    taken: Option<ArrivalPlace>,
     waiting: Vec<(ArrivalPlace, T)>,
 }
 
@@ -351,13 +335,13 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
     }
 
     /// The state as it stands.
-    pub fn image(&self) -> ArrivalsImage<'_, T> {
+    pub fn image(&self) -> ArrivalsImage<&T, &str, &PoolClock> {
         let pools = self.pools.iter().map(|(name, index)| {
             let PoolArrivals { clock, has_durations, taken, waiting, .. } = &self.arrivals[*index];
             let mut waiting: Vec<_> =
                 waiting.iter().map(|Reverse(waiting)| (waiting.place, &waiting.record)).collect();
             waiting.sort_unstable_by_key(|(place, _)| *place);
-            PoolArrivalsImage { name, clock, has_durations: *has_durations, taken: *taken, waiting }
+            PoolArrivalsImage { name: &**name, clock, has_durations: *has_durations, taken: *taken, waiting }
         });
         ArrivalsImage { now: self.now, pools: pools.collect() }
     }
@@ -367,11 +351,11 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
     pub fn restore(
         limits: ArrivalLimits,
         hold_back_ms: impl Fn(&str) -> Option<u64>,
-        image: RestoredArrivals<T>,
+        image: ArrivalsImage<T>,
     ) -> Option<Self> {
         let in_order = image.pools.is_sorted_by(|one, next| one.name < next.name);
         let mut queue = Self { now: image.now, ..Self::new(limits) };
-        for RestoredPoolArrivals { name, clock, has_durations, taken, waiting } in image.pools {
+        for PoolArrivalsImage { name, clock, has_durations, taken, waiting } in image.pools {
             let places = || waiting.iter().map(|(place, _)| *place);
             let first = places().next();
             let is_sound = clock.is_sound(queue.now)

@@ -17,7 +17,6 @@ mod timeline;
 
 pub use arrivals::{
     ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, RecordTurn,
-    RestoredArrivals,
 };
 pub use clock::{ClockRules, LogTime, PoolClock};
 pub use configs::PoolConfigs;

@@ -5,42 +5,23 @@ use crate::units::is_countable;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is written. Both lists are sorted by digest.
-#[derive(Serialize)]
-struct KeptRef<'a> {
+/// What is written and read back. Both lists are sorted by digest.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedGenerated<E = PromptEnd, I = Vec<u64>> {
     naming: bool,
     limit: u64,
     requests: u64,
-    ends: Vec<(u64, &'a PromptEnd)>,
-    returns: Vec<(u64, KeptReturnRef<'a>)>,
+    ends: Vec<(u64, E)>,
+    returns: Vec<(u64, SavedReturn<I>)>,
 }
 
 /// Pages of an answer with the ids that a prompt has for them.
-#[derive(Serialize)]
-struct KeptReturnRef<'a> {
+#[derive(Serialize, Deserialize)]
+struct SavedReturn<I> {
     request: u64,
     from: u32,
     used: u64,
-    ids: &'a [u64],
-}
-
-/// What is read back.
-#[derive(Deserialize)]
-pub(super) struct SavedGenerated {
-    naming: bool,
-    limit: u64,
-    requests: u64,
-    ends: Vec<(u64, PromptEnd)>,
-    returns: Vec<(u64, KeptReturn)>,
-}
-
-/// The same as [`KeptReturnRef`], read back.
-#[derive(Deserialize)]
-struct KeptReturn {
-    request: u64,
-    from: u32,
-    used: u64,
-    ids: Vec<u64>,
+    ids: I,
 }
 
 impl Serialize for GeneratedPages {
@@ -48,7 +29,7 @@ impl Serialize for GeneratedPages {
         let returned = |found: &Return| {
             let AnswerPages { request, from, pages } = found.answer;
             let ids = &self.returned_ids[found.at..found.at + pages as usize];
-            KeptReturnRef { request, from, used: found.used, ids }
+            SavedReturn { request, from, used: found.used, ids }
         };
         let mut ends: Vec<_> = self.ends.iter().map(|(digest, end)| (*digest, end)).collect();
         let returns = self.returns.iter().map(|(digest, found)| (*digest, returned(found)));
@@ -56,7 +37,7 @@ impl Serialize for GeneratedPages {
         ends.sort_unstable_by_key(|(digest, _)| *digest);
         returns.sort_unstable_by_key(|(digest, _)| *digest);
         let Self { naming, limit, requests, .. } = *self;
-        KeptRef { naming, limit, requests, ends, returns }.serialize(to)
+        SavedGenerated { naming, limit, requests, ends, returns }.serialize(to)
     }
 }
 
@@ -65,8 +46,8 @@ impl From<SavedGenerated> for GeneratedPages {
         let SavedGenerated { naming, limit, requests, ends, returns } = kept;
         let answers = ends.iter().map(|(_, end)| end.answers.len() as u64).sum();
         let mut returned_ids = Vec::new();
-        let placed = |(digest, found): (u64, KeptReturn)| {
-            let KeptReturn { request, from, used, ids } = found;
+        let placed = |(digest, found): (u64, SavedReturn<Vec<u64>>)| {
+            let SavedReturn { request, from, used, ids } = found;
             let at = returned_ids.len();
             returned_ids.extend_from_slice(&ids);
             // A request's pages are counted in 32 bits.

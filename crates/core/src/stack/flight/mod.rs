@@ -37,7 +37,7 @@ use holds::{Holds, PathReach, SegmentTouch};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-pub(super) use saved::{FlightImage, FlightRef, is_owner};
+pub(super) use saved::{FlightImage, is_owner};
 
 /// Who owns the pages of requests in flight.
 pub(super) const HELD: Slot = Slot(u32::MAX);

@@ -54,22 +54,6 @@ pub(in crate::stack) struct FlightImage {
     fallen: Vec<u32>,
 }
 
-/// [`FlightImage`] to be written.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::stack) struct FlightRef<'a>(pub(in crate::stack) &'a Flight);
-
-#[derive(Serialize)]
-struct WrittenFlight<'a, F> {
-    now: Option<EventTime>,
-    was_alone: bool,
-    overrun_until: Option<EventTime>,
-    alone: Option<u64>,
-    requests: &'a [SavedRequest],
-    #[serde(with = "packed")]
-    touched: &'a [SavedTouch],
-    fallen: F,
-}
-
 impl From<&FlightRequest> for SavedRequest {
     fn from(request: &FlightRequest) -> Self {
         let FlightRequest { number, scope, tail, stay, unnamed, new_outputs, unshared_outputs } = *request;
@@ -88,10 +72,10 @@ impl From<SavedRequest> for FlightRequest {
     }
 }
 
-impl Serialize for FlightRef<'_> {
+impl Serialize for Flight {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Flight { now, was_alone, overrun_until, alone, heights, held, .. } = self.0;
-        let mut requests: Vec<SavedRequest> = self.0.in_flight().map(SavedRequest::from).collect();
+        let Self { now, was_alone, overrun_until, alone, heights, held, .. } = self;
+        let mut requests: Vec<SavedRequest> = self.in_flight().map(SavedRequest::from).collect();
         requests.sort_by_key(|request| request.number);
         let mut touched: Vec<SavedTouch> = Vec::new();
         for (segment, held) in held {
@@ -101,16 +85,11 @@ impl Serialize for FlightRef<'_> {
         // Stable, so that those of a segment stay in their order.
         touched.sort_by_key(|touch| touch.segment.0);
         let fallen: Vec<u32> = heights.iter().map(|height| height.fallen() as u32).collect();
-        WrittenFlight {
-            now: *now,
-            was_alone: *was_alone,
-            overrun_until: *overrun_until,
-            alone: alone.and_then(|at| self.0.requests[at as usize]).map(|request| request.number),
-            requests: &requests,
-            touched: &touched,
-            fallen: DerivedArray { count: fallen.len(), element: |slot: usize| fallen[slot] },
-        }
-        .serialize(serializer)
+        let alone = alone.and_then(|at| self.requests[at as usize]).map(|request| request.number);
+        let touched = DerivedArray { count: touched.len(), element: |at: usize| touched[at] };
+        let fallen = DerivedArray { count: fallen.len(), element: |slot: usize| fallen[slot] };
+        // The fields of `FlightImage`.
+        (now, was_alone, overrun_until, alone, requests, touched, fallen).serialize(serializer)
     }
 }
 

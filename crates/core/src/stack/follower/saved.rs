@@ -7,7 +7,7 @@ use crate::stack::flight::scope_of;
 use crate::stack::ids::{Place, SegmentId, Slot, TOP};
 use crate::stack::{Access, MAX_REQUEST_PAGES, Stack, StackConfig};
 use crate::units::is_countable;
-use crate::units::packed;
+use crate::units::packed::{self, DerivedArray};
 use crate::units::pages::{PageIds, Scope};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
@@ -23,15 +23,6 @@ pub(super) struct PageOwner {
     pages: u32,
     /// Its pages without ids.
     outputs: u32,
-}
-
-/// What is written.
-#[derive(Serialize)]
-struct SavedRef<'a> {
-    #[serde(with = "packed")]
-    ends: &'a [PageOwner],
-    requests: u64,
-    accumulated: u64,
 }
 
 /// What is read back.
@@ -53,8 +44,10 @@ impl From<Saved> for Follower {
 
 impl Serialize for Follower {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { requests, accumulated, .. } = *self;
-        SavedRef { ends: &self.ends(), requests, accumulated }.serialize(to)
+        let ends = self.ends();
+        let ends = DerivedArray { count: ends.len(), element: |at: usize| ends[at] };
+        // The fields of `Saved`.
+        (ends, self.requests, self.accumulated).serialize(to)
     }
 }
 
