@@ -35,4 +35,3 @@ pub mod program;
 pub mod replay;
 pub mod telemetry;
 pub mod tune;
-pub mod worth;

@@ -105,7 +105,6 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let sections = &mut pool.questions.sections;
     sections.splice(0..0, before);
     sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
-    sections.extend(replay.restarts.as_ref().map(super::restarts::section));
     if let Some((worth, whole)) = replay.worth.as_ref().zip(whole) {
         pool.questions.add_worth(&worth.estimate, &worth.tiers, whole);
     }

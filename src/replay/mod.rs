@@ -17,14 +17,11 @@ mod per_request;
 mod pointwise;
 mod questions;
 mod reading;
-mod restarts;
 mod run;
 mod search;
 mod worth;
 
 use crate::present::pool::HistoryRecorder;
-use crate::worth::WorthResult;
-use crate::worth::restarts::{RestartsResult, TooManyRestarts};
 use channels::Channels;
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::one_pass::EngineRefusal;
@@ -35,6 +32,7 @@ use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::observers::QuestionError;
 use kvset_core::questions::optimum::OptimalCapacity;
+use kvset_core::questions::restarts::TooManyRestarts;
 use kvset_core::questions::routing::SpecError;
 use kvset_core::questions::tenants::{Quota, QuotaResult};
 use kvset_core::units::capacity::CapacitySpec;
@@ -62,7 +60,7 @@ pub use log::{LogEntry, LogFacts, PageSizeError, PromptPath, PromptTree, Request
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
-pub use worth::RoutedWorth;
+pub use worth::{RoutedWorth, WorthResult};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,8 +108,6 @@ pub struct Extras {
     pub below: Vec<BelowOption>,
     /// See `below`.
     pub below_rules: EngineRules,
-    /// Whether it is counted what restarts lose.
-    pub restarts: bool,
 }
 
 impl ReplayOptions {
@@ -298,8 +294,6 @@ pub struct Replay {
     pub worth: Option<WorthResult>,
     /// The same of replicas behind routers, in the order of these.
     pub routed_worth: Vec<RoutedWorth>,
-    /// What restarts cost, where that is counted.
-    pub restarts: Option<RestartsResult>,
     /// When the requests of the trace came.
     pub times: TimeFacts,
     /// What the reader had to assume about the trace.

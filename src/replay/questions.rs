@@ -1,27 +1,33 @@
 //! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
 
 use super::{Extras, ReplayError, ReplayOptions};
+use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
-use kvset_core::questions::costs::PrefillRate;
-use kvset_core::questions::enabled::{Horizon, Questions};
+use kvset_core::questions::costs::{PrefillCosts, PrefillRate};
+use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::measured::Counts;
+use kvset_core::questions::question::Horizon;
+use kvset_core::questions::restarts::HourClock;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
 use kvset_core::request::labels::Label;
-use kvset_formats::trace::TraceRow;
+use kvset_core::units::PageCount;
+use kvset_formats::trace::{TimeFacts, TraceClock, TraceRow};
 
 /// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
 /// tiers is reported where several are planned.
 pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
     let asked = &pool.questions;
     let traffic = pool.tiers.len() > 1 && !pool.cache.is_pointwise();
-    let rate = options.extras.prefill_rate.as_ref().map(PrefillRate::at_start);
+    let Extras { prefill_rate, prices, .. } = &options.extras;
+    let rate = prefill_rate.as_ref().map(PrefillRate::at_start);
     Questions {
         measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
         traffic,
         prefill_rate: rate.filter(|_| traffic),
         horizon: Horizon::Finite,
+        costs_of_log: prefill_rate.clone().map(|prefill_rate| PrefillCosts { prefill_rate, prices: *prices }),
         ..asked.clone()
     }
 }
@@ -32,11 +38,8 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
 /// [`ReplayError`].
 pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayError> {
     let asked = &config.questions;
-    let of_log = [("--quota", !extras.quotas.is_empty()), ("--restarts", extras.restarts)];
-    let option = asked
-        .first_of_a_stack()
-        .map(option_of)
-        .or_else(|| of_log.into_iter().find(|(_, is_asked)| *is_asked).map(|(option, _)| option.to_owned()));
+    let quota = || (!extras.quotas.is_empty()).then(|| "--quota".to_owned());
+    let option = asked.first_of_a_stack().map(option_of).or_else(quota);
     if let Some(asked) = option.filter(|_| config.cache.is_pointwise()) {
         return Err(ReplayError::NoStack { asked, engine: config.cache.profile.name() });
     }
@@ -51,6 +54,40 @@ fn option_of(setting: &'static str) -> String {
         "ttls" => "--ttl".to_owned(),
         other => format!("--{}", other.replace('_', "-")),
     }
+}
+
+/// Refuses restarts that are too many, or not all of whose hits are known.
+///
+/// # Errors
+/// [`ReplayError`].
+pub(super) fn check_restarts(pool: &Pool) -> Result<(), ReplayError> {
+    let counted = pool.counted_since_start().and_then(|tally| tally.observation.as_ref()?.restarts());
+    let Some(counted) = counted else { return Ok(()) };
+    let provisioned = pool.config().questions.provisioned.as_ref();
+    let most = pool.config().cache.max_tracked_pages;
+    match provisioned.and_then(|spec| spec.pages(pool.page_bytes())).filter(|pages| *pages > most) {
+        Some(PageCount(pages)) => Err(ReplayError::RestartsBeyond { pages, most: most.0 }),
+        None => Ok(counted.check_room()?),
+    }
+}
+
+/// Says of an estimate's restarts what their hours count from.
+///
+/// # Errors
+/// The log does not say in which hours requests came.
+pub(super) fn set_clock(estimate: &mut Estimate, times: &TimeFacts) -> Result<(), ReplayError> {
+    let Some(restarts) = &mut estimate.restarts else { return Ok(()) };
+    let clock = match times.clock {
+        Some(TraceClock::Epoch) => HourClock::Utc,
+        Some(TraceClock::Start) => HourClock::Start,
+        Some(TraceClock::Sessions) => {
+            return Err(ReplayError::NoHours("each session has a clock of its own"));
+        }
+        Some(TraceClock::Mixed) => return Err(ReplayError::NoHours("times of several clocks are mixed")),
+        None => return Err(ReplayError::NoHours("no row says when its request came")),
+    };
+    restarts.clock = Some(clock);
+    Ok(())
 }
 
 /// Which names the rows of a trace have.

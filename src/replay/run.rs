@@ -8,7 +8,6 @@ use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
 use super::questions::{self, NamedFields};
-use super::restarts::ReplayRestarts;
 use super::search::Sufficiency;
 use super::worth::{CacheWorth, RoutedTally};
 use super::{CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, TraceFindings};
@@ -63,7 +62,6 @@ pub(super) struct ReplayRun {
     prices: Prices,
     /// The same of the replicas behind each router.
     routed: Vec<RoutedTally>,
-    restarts: Option<ReplayRestarts>,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
@@ -140,7 +138,6 @@ impl ReplayRun {
             worth: CacheWorth::new(options),
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
-            restarts: ReplayRestarts::new(options),
             ceilings,
             below: Tiers::new(&options.extras.below, &options.extras.below_rules),
             sufficiency: None,
@@ -259,9 +256,7 @@ impl ReplayRun {
             routed.for_each(|(place, routed)| routed.observe(place, pool, event));
             self.worth.iter_mut().for_each(|worth| worth.observe(pool, event, self.below.as_ref()));
         }
-        if let Some(restarts) = &mut self.restarts {
-            restarts.observe(pool, event, (self.requests, counted))?;
-        }
+        questions::check_restarts(pool)?;
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
         }
@@ -313,6 +308,7 @@ impl ReplayRun {
             _ => ReplayHistory::default(),
         };
         self.pools.finish(end, &mut self.closed);
+        self.closed.iter_mut().try_for_each(|closed| questions::set_clock(closed, &findings.times))?;
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let with_answers = self.upper.as_ref().zip(self.pool());
         let with_answers = with_answers.and_then(|(upper, pool)| upper.result(pool, end));
@@ -327,7 +323,6 @@ impl ReplayRun {
         let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);
-        let restarts = self.restarts.map(|found| found.result(pool, whole.as_ref(), &findings.times));
         let notes = findings.notes.iter().cloned().chain(never_stated).collect();
         let replay = Replay {
             requests: self.requests,
@@ -354,7 +349,6 @@ impl ReplayRun {
                 let result = |routed: &RoutedTally| routed.result(pool?, self.prices);
                 self.routed.iter().filter_map(result).collect()
             },
-            restarts: restarts.transpose()?.flatten(),
             optimal: pool
                 .zip(whole.as_ref())
                 .and_then(|(pool, whole)| pool.optimal_capacity(whole.recommendation()?.so_far()?)),

@@ -2,7 +2,6 @@
 
 use super::ReplayOptions;
 use super::below::Tiers;
-use crate::worth::WorthResult;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
@@ -71,6 +70,17 @@ impl CacheWorth {
         };
         Some(WorthResult { estimate: observer.estimate(tally, &figures)?, tiers })
     }
+}
+
+/// What a cache with tiers below is worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorthResult {
+    /// The figures.
+    #[serde(flatten)]
+    pub estimate: WorthEstimate,
+    /// Tiers below, from the fastest, as given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierWorth>,
 }
 
 /// What the replicas behind a router are worth.

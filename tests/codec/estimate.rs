@@ -112,13 +112,21 @@ prop_compose! {
         ), 0..3)), 0..3),
     ) -> RestartsEstimate {
         let hour = |(hour, tokens, prefill_seconds, money, warm_minutes)| {
-            RestartHour { hour, tokens, prefill_seconds, money, warm_minutes }
+            RestartHour {
+                hour,
+                restarts: None,
+                tokens,
+                most_tokens: None,
+                prefill_seconds,
+                money,
+                warm_minutes,
+            }
         };
         let sizes = sizes.into_iter().map(|(pages, bytes, (provisioned, recommended), hours)| {
             let hours = hours.into_iter().map(hour).collect();
-            RestartsAt { pages, bytes, provisioned, recommended, hours }
+            RestartsAt { pages, bytes, provisioned, recommended, hours, restarts: Vec::new() }
         });
-        RestartsEstimate { days, sizes: sizes.collect() }
+        RestartsEstimate { clock: None, days, sizes: sizes.collect() }
     }
 }
 

@@ -350,6 +350,7 @@ impl ReplayArgs {
             optimal: self.optimal,
             tenants: self.tenants.map(u32::from),
             retention_classes: self.retention_classes,
+            restarts: self.restarts,
             ..Questions::default()
         })
     }
@@ -362,7 +363,6 @@ impl ReplayArgs {
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),
-            restarts: self.restarts,
         }
     }
 

@@ -344,7 +344,6 @@ impl ReplayResult {
         result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
         result.worth.clone_from(&done.worth);
         result.routed_worth.clone_from(&done.routed_worth);
-        result.restarts.clone_from(&done.restarts);
         let measured = whole.and_then(|all| all.measured.as_ref());
         result.measured = measured.map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;

@@ -11,9 +11,7 @@ use crate::commands::replay::required::{
 use crate::commands::replay::traffic::TrafficOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::pool::{Headline, PoolReport, headline};
-use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult};
-use crate::worth::WorthResult;
-use crate::worth::restarts::RestartsResult;
+use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, WorthResult};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlightFigures, TheoreticalHits};
 use kvset_core::questions::observers::QuestionAnswers;
@@ -81,9 +79,6 @@ pub struct ReplayResult {
     /// The same of the replicas behind each router.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routed_worth: Vec<RoutedWorth>,
-    /// What an emptied cache costs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<RestartsResult>,
     /// The windows requested, in the order in which they closed.
     pub windows: Vec<WindowResult>,
     /// What a reader of the figures should know of how the trace was read.
@@ -116,8 +111,7 @@ pub struct ReplayResult {
     /// What splits by quota give, in the order requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaOutput>,
-    /// What the estimate says of further questions. Worth and restarts are not among these: of a
-    /// log that ends they are above, in more detail.
+    /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.
@@ -251,7 +245,6 @@ impl ReplayResult {
             costs: Vec::new(),
             worth: None,
             routed_worth: Vec::new(),
-            restarts: None,
             windows: windows.iter().map(WindowResult::from).collect(),
             notes: Vec::new(),
             with_answers: None,

@@ -3,7 +3,7 @@
 
 pub mod measured;
 mod optimum;
-pub(crate) mod restarts;
+mod restarts;
 mod retention;
 mod retention_classes;
 mod routing;

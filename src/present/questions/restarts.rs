@@ -1,60 +1,101 @@
 //! What an emptied cache costs, by hour of the day.
 
+use super::sizes::size;
 use crate::present::document::{Cell, Section, Table};
-use crate::present::words::{self, bytes_up, capacity, elapsed, integer, money};
-use kvset_core::questions::restarts::{RestartHour, RestartsAt, RestartsEstimate, WARM_PERCENT};
+use crate::present::words::{self, elapsed, integer, money};
+use kvset_core::questions::restarts::{HourClock, RestartHour, RestartsAt, RestartsEstimate, WARM_PERCENT};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// The section of a window: what its requests lose where the cache is emptied every day at an hour; none where they lose
-/// nothing at any.
+/// The section of a window, or of a log that ends: what its requests lose where the cache is emptied at an hour; none of a
+/// window that loses nothing at any.
 pub(super) fn section(restarts: &RestartsEstimate) -> Option<Section> {
-    let columns = ["emptied at", "tokens lost", "prefill", "cost", "warm after"];
-    let table = |at: &RestartsAt| {
-        let mut table = Table::new(size(at.pages, at.bytes, (at.provisioned, at.recommended)), columns);
-        at.hours.iter().for_each(|hour| table.row(row(hour)));
-        table.unless_empty()
+    let clock = restarts.clock;
+    let tables = restarts.sizes.iter().filter_map(|at| table(at, clock).unless_empty()).collect::<Vec<_>>();
+    let note = match (clock, tables.is_empty()) {
+        (None, true) => return None,
+        (None, false) => format!("{} Sums are those of this window's requests.", what_is_counted()),
+        (Some(_), true) => {
+            "The log has no full hour between its first request that counts and its last one, so no restart is counted."
+                .to_owned()
+        }
+        (Some(_), false) => format!(
+            "{} Rows are the mean over the days. Near the ends of the log a restart loses less: little is cached at first, \
+             and what comes behind the end is not seen.",
+            what_is_counted()
+        ),
     };
-    let tables: Vec<Table> = restarts.sizes.iter().filter_map(table).collect();
-    tables.first()?;
-    let mut sentences: Vec<String> = restarts.sizes.iter().filter_map(answer).collect();
-    sentences.push(format!("{} Sums are those of this window's requests.", what_is_counted()));
-    Some(Section {
-        title: "What an emptied cache costs, by hour of the day (UTC)".to_owned(),
-        sentences,
-        tables,
-    })
+    let answers = restarts.sizes.iter().filter_map(|at| answer(at, clock));
+    let sentences = answers.chain([note]).collect();
+    Some(Section { title: title(clock.unwrap_or(HourClock::Utc)), sentences, tables })
 }
 
-fn row(hour: &RestartHour) -> [Cell; 5] {
-    [
-        clock(hour.hour).into(),
-        Cell::Count(hour.tokens),
-        Cell::known(hour.prefill_seconds, |found| Cell::Figure(seconds(found))),
-        Cell::known(hour.money, |found| Cell::Figure(money(found))),
-        Cell::known(hour.warm_minutes, |found| Cell::Figure(time(found))),
-    ]
+fn title(clock: HourClock) -> String {
+    let hours = match clock {
+        HourClock::Utc => "UTC",
+        HourClock::Start => "days begin with the trace",
+    };
+    format!("What an emptied cache costs, by hour of the day ({hours})")
 }
 
-/// "80 GiB (provisioned): emptied every day at 04:00 it loses the least, ...; at 15:00 the most, ..."
-fn answer(at: &RestartsAt) -> Option<String> {
-    let least = at.hours.iter().min_by_key(|hour| hour.tokens)?;
-    let most = at.hours.iter().rev().max_by_key(|hour| hour.tokens)?;
-    let lost = |hour: &RestartHour| loss((hour.tokens, hour.prefill_seconds, hour.money, hour.warm_minutes));
+/// A row for each hour; columns that only a log that ends fills are left out of others.
+fn table(at: &RestartsAt, clock: Option<HourClock>) -> Table {
+    let first = if clock.is_some() { "restart at" } else { "emptied at" };
+    let columns = [first, "days", "tokens lost", "of the worst day", "prefill", "cost", "warm after"];
+    let mut table = Table::new(size(at.pages, at.bytes, (at.provisioned, at.recommended)), columns)
+        .spare(&["days", "of the worst day"]);
+    for row in &at.hours {
+        table.row([
+            hour(row).into(),
+            Cell::known(row.restarts, Cell::Count),
+            Cell::Count(mean_tokens(row).round() as u64),
+            Cell::known(row.most_tokens, Cell::Count),
+            Cell::known(row.prefill_seconds, |found| Cell::Figure(seconds(found / days(row)))),
+            Cell::known(row.money, |found| Cell::Figure(money(found / days(row)))),
+            Cell::known(row.warm_minutes, |found| Cell::Figure(time(found))),
+        ]);
+    }
+    table
+}
+
+/// Days that a row's figures are the sums of.
+fn days(row: &RestartHour) -> f64 {
+    row.restarts.unwrap_or(1) as f64
+}
+
+fn mean_tokens(row: &RestartHour) -> f64 {
+    row.tokens as f64 / days(row)
+}
+
+/// The hours of the least and of the greatest loss, of equals the first.
+fn extremes(at: &RestartsAt) -> Option<[&RestartHour; 2]> {
+    let by_tokens =
+        |one: &&RestartHour, other: &&RestartHour| mean_tokens(one).total_cmp(&mean_tokens(other));
+    Some([at.hours.iter().min_by(by_tokens)?, at.hours.iter().rev().max_by(by_tokens)?])
+}
+
+/// "80 GiB (provisioned): a restart at 04:00 loses the least, ...; at 15:00 the most, ..."
+fn answer(at: &RestartsAt, clock: Option<HourClock>) -> Option<String> {
+    let [least, most] = extremes(at)?;
     let size = size(at.pages, at.bytes, (at.provisioned, at.recommended));
-    let (first, last) = (clock(least.hour), clock(most.hour));
-    Some(match first == last {
-        true => format!("{size}: emptied every day at {first} it loses {}.", lost(least)),
+    let first = hour(least);
+    let emptied = match clock {
+        Some(_) => format!("a restart at {first}"),
+        None => format!("emptied every day at {first} it"),
+    };
+    Some(match least.hour == most.hour {
+        true => format!("{size}: {emptied} loses {}.", loss(least)),
         false => format!(
-            "{size}: emptied every day at {first} it loses the least, {}; at {last} the most, {}.",
-            lost(least),
-            lost(most)
+            "{size}: {emptied} loses the least, {}; at {} the most, {}.",
+            loss(least),
+            hour(most),
+            loss(most)
         ),
     })
 }
 
 /// What the figures are.
-pub(crate) fn what_is_counted() -> String {
+fn what_is_counted() -> String {
     format!(
         "Counted are tokens that the whole cache would have found and one emptied at the hour computes again within 24 hours. \
          It is warm when {} of that is lost.",
@@ -62,39 +103,25 @@ pub(crate) fn what_is_counted() -> String {
     )
 }
 
-/// `80 GiB (provisioned)`; whether it is that, and whether recommended.
-pub(crate) fn size(pages: u64, bytes: Option<u64>, roles: (bool, bool)) -> String {
-    let size = bytes.map_or_else(|| capacity(pages, None), bytes_up);
-    let role = match roles {
-        (true, true) => " (provisioned and recommended)",
-        (true, false) => " (provisioned)",
-        (false, true) => " (recommended)",
-        (false, false) => "",
-    };
-    format!("{size}{role}")
-}
-
-/// `1,234,567 tokens (103 s of prefill, which cost 0.07), warm after 12 min`, of tokens, seconds, money and minutes.
-pub(crate) fn loss(
-    (tokens, prefill_seconds, paid, warm_minutes): (u64, Option<f64>, Option<f64>, Option<u32>),
-) -> String {
-    let prefill = prefill_seconds.map_or_else(String::new, |found| {
-        let cost = paid.map_or_else(String::new, |cost| format!(", which cost {}", money(cost)));
-        format!(" ({} of prefill{cost})", seconds(found))
+/// `1,234,567 tokens (103 s of prefill, which cost 0.07), warm after 12 min`: the mean of its days.
+fn loss(row: &RestartHour) -> String {
+    let prefill = row.prefill_seconds.map_or_else(String::new, |found| {
+        let paid = row.money.map(|found| format!(", which cost {}", money(found / days(row))));
+        format!(" ({} of prefill{})", seconds(found / days(row)), paid.unwrap_or_default())
     });
-    let warm = warm_minutes.map_or_else(String::new, |minutes| format!(", warm after {}", time(minutes)));
-    format!("{} tokens{prefill}{warm}", integer(tokens))
+    let warm = row.warm_minutes.map_or_else(String::new, |minutes| format!(", warm after {}", time(minutes)));
+    format!("{} tokens{prefill}{warm}", integer(mean_tokens(row).round() as u64))
 }
 
 /// `04:00`.
-pub(crate) fn clock(hour: u32) -> String {
-    format!("{hour:02}:00")
+fn hour(row: &RestartHour) -> String {
+    format!("{:02}:00", row.hour)
 }
 
-pub(crate) fn seconds(seconds: f64) -> String {
+fn seconds(seconds: f64) -> String {
     if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
-pub(crate) fn time(minutes: u32) -> String {
+fn time(minutes: u32) -> String {
     elapsed(i64::from(minutes) * MINUTE_MS)
 }

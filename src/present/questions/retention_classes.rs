@@ -1,6 +1,6 @@
 //! What each retention class holds and finds.
 
-use super::restarts::size;
+use super::sizes::size;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{counted, short_name};
 use kvset_core::questions::retention_classes::{RetentionClassAt, RetentionClassEstimate};

@@ -1,6 +1,7 @@
-//! Which capacities of a curve a table shows.
+//! Which capacities of a curve a table shows, and what a reported size is called.
 
 use crate::present::document::{MOST_SIZES, spread};
+use crate::present::words;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::sizing::recommendation::Recommendation;
 
@@ -32,4 +33,16 @@ pub(crate) fn climbing<T>(points: &[T], gain: impl Fn(&T) -> f64) -> &[T] {
 /// The prefix hits of a capacity; none beyond the tracked bound.
 pub(crate) fn prefix_hits(point: &CapacityPoint) -> f64 {
     point.prefix_hits.unwrap_or(0) as f64
+}
+
+/// `80 GiB (provisioned)`; whether it is that, and whether recommended.
+pub(super) fn size(pages: u64, bytes: Option<u64>, roles: (bool, bool)) -> String {
+    let size = bytes.map_or_else(|| words::capacity(pages, None), words::bytes_up);
+    let role = match roles {
+        (true, true) => " (provisioned and recommended)",
+        (true, false) => " (provisioned)",
+        (false, true) => " (recommended)",
+        (false, false) => "",
+    };
+    format!("{size}{role}")
 }

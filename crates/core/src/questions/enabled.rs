@@ -1,8 +1,11 @@
 //! What a pool answers alongside its estimates.
 
 use crate::engines::config::CacheConfig;
+use crate::questions::costs::PrefillCosts;
 use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::question::{Answerable, Question, QuestionNeeds, QuestionPool, QuestionsError};
+use crate::questions::question::{
+    Answerable, Horizon, Question, QuestionNeeds, QuestionPool, QuestionsError,
+};
 use crate::questions::retention::{MAX_TTLS, Ttl};
 use crate::questions::routing::RouterSpec;
 use crate::units::PageSize;
@@ -21,17 +24,6 @@ pub const MAX_ASKED_CAPACITIES: usize = 64;
 
 /// Most requests of `last:N` where something is kept for each of them.
 pub const MAX_LAST_ASKED: u32 = 1 << 16;
-
-/// Whether a log ends, which decides what can be answered of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Horizon {
-    /// It goes on: what is kept of it is bounded, and outlives a restart.
-    #[default]
-    Endless,
-    /// It ends and is read in one go, which no snapshot interrupts: all of it can be kept for what only the whole log
-    /// answers, at any number of capacities, and its ranges can be merged.
-    Finite,
-}
 
 /// Declares the settings of all questions, and what follows from those of the list.
 macro_rules! enabled {
@@ -75,6 +67,9 @@ macro_rules! enabled {
             /// Whether the log ends. A log that does is read without a snapshot.
             #[serde(skip)]
             pub horizon: Horizon,
+            /// What computing costs, of a log that ends whose worth is counted with tiers that its pool does not know.
+            #[serde(skip)]
+            pub costs_of_log: Option<PrefillCosts>,
         }
 
         impl Questions {
@@ -119,7 +114,7 @@ impl<'a> ObservedPool<'a> {
 
     /// The same as the questions of the list follow it, at capacities that can be known.
     pub fn followed(self, capacities: &'a [u64], page_size: PageSize) -> QuestionPool<'a> {
-        let costs = self.questions.worth.as_ref();
+        let costs = self.questions.worth.as_ref().or(self.questions.costs_of_log.as_ref());
         QuestionPool { cache: self.provisioned(), costs, capacities, page_size }
     }
 }

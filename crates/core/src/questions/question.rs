@@ -13,6 +13,17 @@ use crate::units::capacity::CapacitySpec;
 use crate::units::window::WindowKind;
 use crate::units::{PageBytes, PageSize};
 
+/// Whether a log ends, which decides what can be answered of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Horizon {
+    /// It goes on: what is kept of it is bounded, and outlives a restart.
+    #[default]
+    Endless,
+    /// It ends and is read in one go, which no snapshot interrupts: all of it can be kept for what only the whole log
+    /// answers, at any number of capacities, and its ranges can be merged.
+    Finite,
+}
+
 /// What follows the requests of a pool for one question. The list in [`questions`](super) names all that there are;
 /// settings, windows, sections of snapshots and estimates follow from that list.
 pub trait Question: Sized {
@@ -42,6 +53,7 @@ pub trait Question: Sized {
         setting: &Self::Setting,
         cache: ProvisionedCache<'_>,
         capacities: &[u64],
+        horizon: Horizon,
     ) -> Option<ShapeOf<Self>>;
 
     /// Follows a request; what it adds to windows. `own` are the pool's caches, where its engine has one per capacity.

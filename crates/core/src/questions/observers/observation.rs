@@ -7,6 +7,7 @@ use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::{Counts, MeasuredTally, Modelled, PointTally};
 use crate::questions::question::Question;
 use crate::questions::request_runs::RunLog;
+use crate::questions::restarts::RestartsTally;
 use crate::questions::retention::RetentionTally;
 use crate::questions::routing::RoutingTally;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,7 @@ macro_rules! observation {
                         &asked.$question,
                         config.provisioned(),
                         capacities,
+                        asked.horizon,
                     ),)+
                 }
             }
@@ -118,6 +120,11 @@ impl ObservationTally {
             Modelled::Curve(tally) => Some(tally.counts()),
             Modelled::Points(tally) => Some(tally.counts()),
         }
+    }
+
+    /// What restarts would lose of the requests, where that is enabled.
+    pub fn restarts(&self) -> Option<&RestartsTally> {
+        self.restarts.as_deref()
     }
 
     /// Takes in what is counted when a window is shown ([`ObservationShape::when_shown`]).

@@ -2,7 +2,7 @@
 
 use super::tally::{Lost, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
-use crate::questions::costs::{PrefillCosts, Prices};
+use crate::questions::costs::PrefillCosts;
 use crate::questions::question::QuestionFigures;
 use crate::questions::sizes::ReportedSize;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,22 @@ const SECONDS_AN_HOUR: f64 = 3600.0;
 
 const MS_A_DAY: f64 = (HOURS_A_DAY * HOUR_MS) as f64;
 
+/// What the hours of a log count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HourClock {
+    /// Hours of the day in UTC.
+    Utc,
+    /// Hours since the start of the trace, modulo 24.
+    Start,
+}
+
 /// What requests of a window compute again where the cache is emptied every day at one hour.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestartsEstimate {
+    /// What the hours of a log that ends count from; UTC where it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<HourClock>,
     /// Days from the first to the last request: sums by these are those a day.
     pub days: f64,
     /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest capacity
@@ -34,8 +47,11 @@ pub struct RestartsAt {
     pub provisioned: bool,
     /// Whether that is the smallest capacity of the curve as large as what is recommended.
     pub recommended: bool,
-    /// By the hour of the day; hours at which nothing is lost are left out.
+    /// By the hour of the day; hours at which nothing is lost are left out. Of a log that ends, hours without a restart are.
     pub hours: Vec<RestartHour>,
+    /// Of a log that ends each restart: one at every full hour after its first request, up to the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<RestartLoss>,
 }
 
 /// What is lost where the cache is emptied every day at this hour.
@@ -43,8 +59,14 @@ pub struct RestartsAt {
 pub struct RestartHour {
     /// The hour: 4 is a restart at 04:00.
     pub hour: u32,
+    /// Of a log that ends the days that have it: the other figures are their sums.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u64>,
     /// Tokens that are computed again.
     pub tokens: u64,
+    /// Of a log that ends those of the worst day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_tokens: Option<u64>,
     /// What computing them takes one prefill worker, where the rate is known.
     pub prefill_seconds: Option<f64>,
     /// What that costs, where the price is known.
@@ -53,56 +75,96 @@ pub struct RestartHour {
     pub warm_minutes: Option<u32>,
 }
 
-/// What computing costs, as far as that is known.
-#[derive(Debug, Clone, Copy)]
-pub struct RestartCosts {
-    /// Whether it is known how fast prompts are computed.
-    pub has_rate: bool,
-    /// What is paid.
-    pub prices: Prices,
-}
-
-impl RestartCosts {
-    /// Those of the question what a cache is worth; without it nothing is known.
-    pub fn of(worth: Option<&PrefillCosts>) -> Self {
-        let prices = worth.map(|worth| worth.prices).unwrap_or_default();
-        Self { has_rate: worth.is_some(), prices }
-    }
-
-    /// Seconds of one prefill worker.
-    pub fn seconds(self, nanoseconds: f64) -> Option<f64> {
-        self.has_rate.then_some(nanoseconds / NANOSECONDS_A_SECOND)
-    }
-
-    /// What these cost.
-    pub fn money(self, nanoseconds: f64) -> Option<f64> {
-        Some(self.seconds(nanoseconds)? * self.prices.accelerator_hour? / SECONDS_AN_HOUR)
-    }
+/// One restart.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RestartLoss {
+    /// When, in milliseconds.
+    pub time_ms: i64,
+    /// Tokens that are computed again within 24 hours.
+    pub tokens: u64,
+    /// What computing them takes one prefill worker, where the rate is known.
+    pub prefill_seconds: Option<f64>,
+    /// What that costs, where the price is known.
+    pub money: Option<f64>,
+    /// Whole minutes until the cache is warm; absent where nothing is lost.
+    pub warm_minutes: Option<u32>,
 }
 
 /// What a window says of sizes in these places, by what computing costs; `None` of no requests.
 pub(super) fn estimate(
-    worth: Option<&PrefillCosts>,
+    costs: Option<&PrefillCosts>,
     place: impl Fn(u64) -> Option<usize>,
     tally: &RestartsTally,
     figures: &QuestionFigures<'_>,
 ) -> Option<RestartsEstimate> {
     let (first, last) = tally.span()?;
-    let costs = RestartCosts::of(worth);
-    let hour = |place: usize, hour: i64| {
-        let Lost { tokens, nanoseconds, warm_minutes } = tally.lost(place, std::iter::once(hour));
-        let (hour, nanoseconds) = (hour as u32, nanoseconds as f64);
-        let (prefill_seconds, money) = (costs.seconds(nanoseconds), costs.money(nanoseconds));
-        (tokens > 0).then_some(RestartHour { hour, tokens, prefill_seconds, money, warm_minutes })
-    };
     let at = |size: ReportedSize| {
-        let place = place(size.pages)?;
         let ReportedSize { pages, bytes, provisioned, recommended } = size;
-        let hours = (0..HOURS_A_DAY).filter_map(|at| hour(place, at)).collect();
-        Some(RestartsAt { pages, bytes, provisioned, recommended, hours })
+        let losses = Losses { tally, costs, place: place(pages)? };
+        let (hours, restarts) = match tally.has_single_days() {
+            true => (losses.by_hour(), losses.single().collect()),
+            false => (losses.of_day(), Vec::new()),
+        };
+        Some(RestartsAt { pages, bytes, provisioned, recommended, hours, restarts })
     };
     Some(RestartsEstimate {
+        clock: None,
         days: last.abs_diff(first) as f64 / MS_A_DAY,
         sizes: ReportedSize::all(figures).into_iter().filter_map(at).collect(),
     })
+}
+
+/// What restarts lose at the size in one place.
+#[derive(Clone, Copy)]
+struct Losses<'a> {
+    tally: &'a RestartsTally,
+    /// What computing costs, where that is known.
+    costs: Option<&'a PrefillCosts>,
+    place: usize,
+}
+
+impl Losses<'_> {
+    /// By the hour of a day that stands for all.
+    fn of_day(self) -> Vec<RestartHour> {
+        let hours = (0..HOURS_A_DAY).map(|hour| self.row(hour, std::iter::once(hour)));
+        hours.filter(|row| row.tokens > 0).collect()
+    }
+
+    /// By the hour of the day, over the days of the log.
+    fn by_hour(self) -> Vec<RestartHour> {
+        let of_hour =
+            |hour: i64| self.tally.full_hours().filter(move |at| at.rem_euclid(HOURS_A_DAY) == hour);
+        let row = |hour: i64| {
+            let single = of_hour(hour).map(|at| self.tally.lost(self.place, std::iter::once(at)).tokens);
+            let most_tokens = Some(single.max()?);
+            let restarts = Some(of_hour(hour).count() as u64);
+            Some(RestartHour { restarts, most_tokens, ..self.row(hour, of_hour(hour)) })
+        };
+        (0..HOURS_A_DAY).filter_map(row).collect()
+    }
+
+    /// Each restart of the log.
+    fn single(self) -> impl Iterator<Item = RestartLoss> {
+        self.tally.full_hours().map(move |hour| {
+            let RestartHour { tokens, prefill_seconds, money, warm_minutes, .. } =
+                self.row(hour, std::iter::once(hour));
+            RestartLoss { time_ms: hour * HOUR_MS, tokens, prefill_seconds, money, warm_minutes }
+        })
+    }
+
+    /// The sums of restarts at these full hours.
+    fn row(self, hour: i64, hours: impl Iterator<Item = i64>) -> RestartHour {
+        let Lost { tokens, nanoseconds, warm_minutes } = self.tally.lost(self.place, hours);
+        let prefill_seconds = self.costs.map(|_| nanoseconds as f64 / NANOSECONDS_A_SECOND);
+        let price = self.costs.and_then(|costs| costs.prices.accelerator_hour);
+        RestartHour {
+            hour: hour as u32,
+            restarts: None,
+            tokens,
+            most_tokens: None,
+            prefill_seconds,
+            money: prefill_seconds.zip(price).map(|(seconds, price)| seconds * price / SECONDS_AN_HOUR),
+            warm_minutes,
+        }
+    }
 }

@@ -13,15 +13,15 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{RestartCosts, RestartHour, RestartsAt, RestartsEstimate};
-pub use observer::{RestartsObserver, RestartsRequest};
-pub use tally::{Lost, RestartsShape, RestartsShare, RestartsTally};
+pub use estimate::{HourClock, RestartHour, RestartLoss, RestartsAt, RestartsEstimate};
+pub use observer::RestartsObserver;
+pub use tally::{RestartsShape, RestartsShare, RestartsTally, TooManyRestarts};
 
 /// Minutes of an hour.
-pub const MINUTES_AN_HOUR: i64 = 60;
+pub(crate) const MINUTES_AN_HOUR: i64 = 60;
 
 /// Hours of a day.
-pub const HOURS_A_DAY: i64 = 24;
+pub(crate) const HOURS_A_DAY: i64 = 24;
 
 /// Minutes of a day.
 const MINUTES_A_DAY: i64 = HOURS_A_DAY * MINUTES_AN_HOUR;
@@ -29,7 +29,7 @@ const MINUTES_A_DAY: i64 = HOURS_A_DAY * MINUTES_AN_HOUR;
 const MINUTE_MS: i64 = 60_000;
 
 /// Milliseconds of an hour.
-pub const HOUR_MS: i64 = MINUTES_AN_HOUR * MINUTE_MS;
+pub(crate) const HOUR_MS: i64 = MINUTES_AN_HOUR * MINUTE_MS;
 
 /// A cache is warm again once this many hundredths are lost of all that a restart loses.
 pub const WARM_PERCENT: u64 = 95;

@@ -8,7 +8,7 @@ use crate::questions::costs::PrefillCosts;
 use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
@@ -42,22 +42,22 @@ struct HourStart {
 
 /// A request and what it found in the stack.
 #[derive(Debug, Clone, Copy)]
-pub struct RestartsRequest<'a> {
+pub(super) struct RestartsRequest<'a> {
     /// When it came, in milliseconds.
-    pub arrival_ms: i64,
+    pub(super) arrival_ms: i64,
     /// Its number in its pool: what [`Run::last_touched_by`] refers to.
-    pub number: u64,
+    pub(super) number: u64,
     /// Tokens of its prompt.
-    pub prompt_tokens: u64,
+    pub(super) prompt_tokens: u64,
     /// Tokens per page.
-    pub page_size: PageSize,
+    pub(super) page_size: PageSize,
     /// What it found.
-    pub outcome: &'a Outcome,
+    pub(super) outcome: &'a Outcome,
 }
 
 impl<'a> RestartsRequest<'a> {
     /// What a request with this number found.
-    pub fn of(event: &RequestEvent<'_>, number: u64, page_size: PageSize, outcome: &'a Outcome) -> Self {
+    fn of(event: &RequestEvent<'_>, number: u64, page_size: PageSize, outcome: &'a Outcome) -> Self {
         let of_pages = || outcome.page_accesses * u64::from(page_size.get());
         let prompt_tokens = event.input_tokens.unwrap_or_else(of_pages);
         Self { arrival_ms: event.event_time.0, number, prompt_tokens, page_size, outcome }
@@ -66,7 +66,7 @@ impl<'a> RestartsRequest<'a> {
 
 impl RestartsObserver {
     /// Nothing seen yet, at capacities that can be known, in pages.
-    pub fn at(pool: QuestionPool<'_>) -> Self {
+    pub(super) fn at(pool: QuestionPool<'_>) -> Self {
         let QuestionPool { cache, costs, capacities, page_size } = pool;
         let mut sizes: Vec<u64> = capacities.iter().copied().chain(cache.pages(page_size)).collect();
         sizes.sort_unstable();
@@ -74,18 +74,8 @@ impl RestartsObserver {
         Self { worth: costs.cloned(), sizes, hours: VecDeque::new(), latest_ms: None }
     }
 
-    /// What computing costs, where that is known.
-    pub fn worth(&self) -> Option<&PrefillCosts> {
-        self.worth.as_ref()
-    }
-
-    /// The place of a size among those that are counted at.
-    pub fn place(&self, pages: u64) -> Option<usize> {
-        self.sizes.binary_search(&pages).ok()
-    }
-
     /// What a request adds; one that came before the one before it counts as if it had come with that.
-    pub fn observe(&mut self, request: RestartsRequest<'_>) -> RestartsShare {
+    pub(super) fn observe(&mut self, request: RestartsRequest<'_>) -> RestartsShare {
         let time_ms = self.latest_ms.map_or(request.arrival_ms, |latest| latest.max(request.arrival_ms));
         self.latest_ms = Some(time_ms);
         let now = time_ms.div_euclid(HOUR_MS);
@@ -175,8 +165,13 @@ impl Question for RestartsObserver {
         is_enabled.then(|| Self::at(pool))
     }
 
-    fn shape(is_enabled: &bool, _: ProvisionedCache<'_>, capacities: &[u64]) -> Option<RestartsShape> {
-        is_enabled.then(|| RestartsShape::of_window(capacities.len()))
+    fn shape(
+        is_enabled: &bool,
+        _: ProvisionedCache<'_>,
+        capacities: &[u64],
+        horizon: Horizon,
+    ) -> Option<RestartsShape> {
+        is_enabled.then(|| RestartsShape::new(capacities.len(), horizon))
     }
 
     fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {
@@ -194,7 +189,7 @@ impl Question for RestartsObserver {
     }
 
     fn estimate(&self, tally: &RestartsTally, figures: &QuestionFigures<'_>) -> Option<RestartsEstimate> {
-        estimate(self.worth.as_ref(), |pages| self.place(pages), tally, figures)
+        estimate(self.worth.as_ref(), |pages| self.sizes.binary_search(&pages).ok(), tally, figures)
     }
 }
 

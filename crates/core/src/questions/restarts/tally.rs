@@ -1,10 +1,12 @@
 //! Hits by the minute in which they are found, the full hours since their last use, and the size that they need.
 
-use super::{HOURS_A_DAY, MINUTE_MS, MINUTES_A_DAY, MINUTES_AN_HOUR, WARM_PERCENT};
+use super::{HOUR_MS, HOURS_A_DAY, MINUTE_MS, MINUTES_A_DAY, MINUTES_AN_HOUR, WARM_PERCENT};
 use crate::questions::counters::{Counter, Share};
+use crate::questions::question::Horizon;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// How many sizes are counted at, and whether by the minute of the log or of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,15 +16,33 @@ pub struct RestartsShape {
 }
 
 impl RestartsShape {
-    /// So many capacities, and what is provisioned, of a log that goes on: all its days are one.
-    pub fn of_window(capacities: usize) -> Self {
-        Self { sizes: capacities + 1, is_of_day: true }
+    /// So many capacities, and what is provisioned. All days of a log that goes on are one; those of a log that ends are
+    /// each by itself.
+    pub fn new(capacities: usize, horizon: Horizon) -> Self {
+        Self { sizes: capacities + 1, is_of_day: horizon == Horizon::Endless }
     }
+}
 
-    /// The same of a log that ends: each of its days by itself.
-    pub fn of_log(capacities: usize) -> Self {
-        Self { sizes: capacities + 1, is_of_day: false }
-    }
+/// Most hours from the first to the last request of a log that ends: ten years.
+const MOST_HOURS: i64 = 10 * 366 * HOURS_A_DAY;
+
+/// Most counts that are kept.
+const MOST_COUNTS: usize = 1 << 23;
+
+/// The log is too long, or too large, to count restarts of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyRestarts {
+    /// It has too many hours.
+    #[error(
+        "--restarts counts every full hour from the first to the last request, and these are more than ten years apart: \
+         correct the times that are wrong, or leave --restarts out"
+    )]
+    Hours,
+    /// It has too many counts.
+    #[error(
+        "--restarts keeps more than {MOST_COUNTS} counts of this log: name fewer --capacities, or take a part of it"
+    )]
+    Counts,
 }
 
 /// What one request adds: what it would lose.
@@ -87,29 +107,48 @@ pub struct RestartsTally {
 
 /// What restarts lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lost {
+pub(super) struct Lost {
     /// Tokens that are computed again.
-    pub tokens: u64,
+    pub(super) tokens: u64,
     /// What computing them takes one worker; zero where no rate is known.
-    pub nanoseconds: u64,
+    pub(super) nanoseconds: u64,
     /// Whole minutes until [`WARM_PERCENT`] of the tokens are lost; absent where nothing is.
-    pub warm_minutes: Option<u32>,
+    pub(super) warm_minutes: Option<u32>,
 }
 
 impl RestartsTally {
     /// Milliseconds of the first and the last request; `None` of no requests.
-    pub fn span(&self) -> Option<(i64, i64)> {
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
         self.span
     }
 
-    /// How many counts are kept.
-    pub fn counts(&self) -> usize {
-        self.counts.len()
+    /// The full hours behind the first request, up to the last one; none of no requests.
+    pub(super) fn full_hours(&self) -> RangeInclusive<i64> {
+        let (first, last) = self.span.unwrap_or_default();
+        first.div_euclid(HOUR_MS) + 1..=last.div_euclid(HOUR_MS)
+    }
+
+    /// Whether each day is counted by itself.
+    pub(super) fn has_single_days(&self) -> bool {
+        !self.is_of_day
+    }
+
+    /// Whether there is room for more.
+    ///
+    /// # Errors
+    /// [`TooManyRestarts`].
+    pub fn check_room(&self) -> Result<(), TooManyRestarts> {
+        let hours = self.full_hours();
+        match () {
+            () if hours.end().saturating_sub(*hours.start()) >= MOST_HOURS => Err(TooManyRestarts::Hours),
+            () if self.counts.len() > MOST_COUNTS => Err(TooManyRestarts::Counts),
+            () => Ok(()),
+        }
     }
 
     /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the day,
     /// where days are one: then it is that of every day.
-    pub fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> Lost {
+    pub(super) fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> Lost {
         let mut by_minute = Vec::new();
         let mut sum = Sum::default();
         for hour in hours {

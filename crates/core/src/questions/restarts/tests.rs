@@ -1,11 +1,12 @@
 //! The tally against sums over single runs, restart by restart.
 
+use super::observer::RestartsRequest;
 use super::*;
 use crate::engines::config::CacheConfig;
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::question::{Question, QuestionPool};
+use crate::questions::question::{Horizon, Question, QuestionPool};
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
 use proptest::prelude::*;
@@ -103,7 +104,7 @@ proptest! {
         parts in 1usize..4,
     ) {
         let all = arrived(&drawn);
-        let (of_window, of_log) = (RestartsShape::of_window(2), RestartsShape::of_log(2));
+        let (of_window, of_log) = (RestartsShape::new(2, Horizon::Endless), RestartsShape::new(2, Horizon::Finite));
         prop_assert_eq!(tally(&all, of_window, 1), tally(&all, of_window, parts));
         let (window, log) = (tally(&all, of_window, parts), tally(&all, of_log, parts));
         prop_assert!(!window.is_sound(of_log) && !log.is_sound(of_window));

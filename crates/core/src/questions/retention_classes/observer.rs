@@ -9,7 +9,7 @@ use crate::questions::accounts::{
 use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
 };
 use crate::questions::sizes::ReportedSize;
 use crate::request::labels::Label;
@@ -58,7 +58,12 @@ impl Question for RetentionClassesObserver {
         is_enabled.then(|| Self::at(pool))
     }
 
-    fn shape(is_enabled: &bool, cache: ProvisionedCache<'_>, capacities: &[u64]) -> Option<AccountsShape> {
+    fn shape(
+        is_enabled: &bool,
+        cache: ProvisionedCache<'_>,
+        capacities: &[u64],
+        _: Horizon,
+    ) -> Option<AccountsShape> {
         let capacities = capacities.len() + usize::from(cache.provisioned.is_some());
         is_enabled.then_some(AccountsShape { capacities, targets: 0 })
     }

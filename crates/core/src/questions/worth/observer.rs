@@ -7,7 +7,7 @@ use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
@@ -124,6 +124,7 @@ impl Question for WorthObserver {
         setting: &Option<PrefillCosts>,
         cache: ProvisionedCache<'_>,
         capacities: &[u64],
+        _: Horizon,
     ) -> Option<WorthShape> {
         Some(WorthShape::of_window(Self::at(setting.clone()?, cache, capacities).columns()))
     }
