@@ -96,6 +96,8 @@ def configuration(settings, page_size, capacity, connector=None):
         draft_tokens = settings.get("draft_tokens", 0)
         draft = drafting(folder, model, draft_tokens) if draft_tokens else None
     cache = CacheConfig(block_size=page_size, enable_prefix_caching=True)
+    if "retention" in settings:
+        cache.prefix_cache_retention_interval = settings["retention"]
     if "mamba" in kinds:
         cache.mamba_cache_mode = "align"
     config = VllmConfig(

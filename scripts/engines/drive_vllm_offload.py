@@ -136,10 +136,13 @@ def drive(requests, settings, capacity):
     page_size = requests[0].page_size
     hasher = drive_vllm.block_hasher(page_size)
     config, pool = drive_vllm.configuration(settings, page_size, capacity, transfer(settings))
-    # One tensor stands for the layers: a chunk of the tier holds a block or more of it.
-    layers = [layer for group in pool.kv_cache_groups for layer in group.layer_names]
+    # The layers of every group begin at the same byte, for a block is one group's at a time; a chunk of the tier holds a block
+    # or more.
     block = CHUNK_BYTES // settings["blocks_per_chunk"]
-    pool.kv_cache_tensors = [KVCacheTensor(size=block * pool.num_blocks, layers=layers, layer_stride=0, block_stride=block)]
+    layers = [group.layer_names for group in pool.kv_cache_groups]
+    pool.kv_cache_tensors = [
+        KVCacheTensor(size=block * pool.num_blocks, layers=each, layer_stride=0, block_stride=block) for each in layers
+    ]
     work = worker_of(config, pool)
     engine = drive_vllm.scheduler(config, pool, page_size)
     cached = settings["outputs"] == "cached"

@@ -114,6 +114,25 @@ OFFLOADS = [
     ("agents-64", {"blocks_per_chunk": 4}, 1_600, [230, 400, 800, 1600]),
 ]
 
+# The same over several groups of layers: what the layout is called, its groups, what vLLM and its tier are told, the tier's
+# rows, each of a page of one group, and the device's blocks.
+WINDOW, WINDOWS, STATES = ["full", "window:128"], ["full"] + ["window:1024"] * 5, ["full"] + ["mamba"] * 3
+HYBRID_OFFLOADS = [
+    ("agents-16", "window-128", WINDOW, {}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128", WINDOW, {"policy": "arc", "store_threshold": 2}, 1_200, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128", WINDOW, {"prefill_chunk_tokens": 512}, 260, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128", WINDOW, {"policy": "arc", "prefill_chunk_tokens": 512}, 260, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128-dense", WINDOW, {"retention": None, "policy": "arc"}, 2_500, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128-every-64", WINDOW, {"retention": 64, "blocks_per_chunk": 4}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
+    ("short-turns-16", "window-128", WINDOW, {"store_threshold": 2, "prefill_chunk_tokens": 512}, 1_600, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-16", "windows-1024", WINDOWS, {}, 5_000, [1300, 1700, 2500, 3500, 5000, 9000]),
+    ("agents-64", "windows-1024", WINDOWS, {"policy": "arc", "prefill_chunk_tokens": 2048}, 2_000, [700, 1000, 1500, 2200, 3500, 5000]),
+    ("agents-16", "mamba-3", STATES, {}, 1_500, [260, 400, 600, 1000, 1500, 3000]),
+    ("agents-16", "mamba-3", STATES, {"policy": "arc", "store_threshold": 2}, 1_500, [260, 400, 600, 1000, 1500, 3000]),
+    ("short-turns-16", "mamba-3", STATES, {"policy": "arc", "prefill_chunk_tokens": 512}, 1_200, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-64", "mamba-3", STATES, {"blocks_per_chunk": 4, "prefill_chunk_tokens": 2048}, 1_600, [260, 400, 600, 1000, 1500, 3000]),
+]
+
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
@@ -239,6 +258,13 @@ def offload(workload, options, pages, capacities):
     return Recording("vllm", workload, name, settings, capacities)
 
 
+def hybrid_offload(workload, layout, groups, options, pages, capacities):
+    recording = offload(workload, options, pages, capacities)
+    recording.settings = recording.settings | {"groups": groups, "retention": 0} | options
+    recording.name = recording.name.replace(workload, f"hybrid_{workload}_{layout}").replace("_retention-None", "").replace("_retention-64", "")
+    return recording
+
+
 def hicache(workload, outputs, capacities, write, step_ms=None):
     settings = {"outputs": outputs, "write": write} | ({"step_ms": step_ms} if step_ms else {})
     name = f"sglang_hicache_{'load_' if step_ms else ''}{workload}_{write.replace('_', '-')}_{outputs}"
@@ -271,7 +297,7 @@ def recordings(engine):
     if engine == "vllm_lmcache":
         return [chain(*each) for each in CHAINS + CHAIN_LOADS]
     if engine == "vllm_offload":
-        return [offload(*each) for each in OFFLOADS]
+        return [offload(*each) for each in OFFLOADS] + [hybrid_offload(*each) for each in HYBRID_OFFLOADS]
     if engine == "lmcache":
         return [chunked(*each) for each in CHUNKS + CHUNK_LOADS] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
     plain = [

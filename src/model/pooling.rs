@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct SharedPool {
     /// The groups, as `--attention` takes them.
     pub attention: Attention,
+    /// Layers of all groups, without those added.
+    pub layers: u64,
     /// Layers of one group, those added to make the groups equal among them.
     pub layers_a_group: u64,
     /// Bytes of a block, by the token of its page, over all ranks.

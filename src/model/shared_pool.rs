@@ -88,6 +88,7 @@ pub(super) fn of(
     });
     Ok(Pooling::Shared(SharedPool {
         attention,
+        layers: full + other,
         layers_a_group,
         block_bytes_per_token,
         least_block_tokens: least,

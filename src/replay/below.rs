@@ -1,6 +1,9 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
+use super::Extras;
+use crate::present::words;
 use kvset_core::engines::below::{Chain, Store};
+use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
@@ -140,6 +143,13 @@ impl fmt::Display for BelowOption {
     }
 }
 
+/// vLLM's tier in host memory, where the pool of blocks above it is modelled with it.
+pub(super) fn offload_of(cache: &CacheConfig, below: &[BelowOption]) -> Option<(CapacitySpec, Store)> {
+    let first = below.first().filter(|below| below.tier.is_vllm_offload())?;
+    let is_shared = cache.rules.is_pool_of_blocks(cache.profile) && cache.rules.draft_tokens == 0;
+    is_shared.then_some((first.capacity.clone(), first.tier.store()?))
+}
+
 /// What the tiers found under one capacity of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BelowHits {
@@ -151,9 +161,26 @@ pub struct BelowHits {
     pub page_hits: u64,
     /// Pages that were written to it.
     pub page_writes: u64,
+    /// Under several groups of layers its pages are blocks of one group each: so many pages of all groups it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages_of_all_groups: Option<u64>,
+    /// The same if each block took the bytes of its own group's layers, where a block is as large as the largest group's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_pages_of_all_groups: Option<u64>,
 }
 
 impl BelowHits {
+    /// How many pages of all groups of layers it holds, in words, where there are several.
+    pub(crate) fn of_groups(&self) -> Option<String> {
+        let (pages, all, fair) = (self.pages, self.pages_of_all_groups?, self.fair_pages_of_all_groups?);
+        let [pages, all, fair] = [pages, all, fair].map(words::integer);
+        Some(format!(
+            "{} holds {pages} blocks of one group of layers each: {all} pages of all groups, and {fair} if each block took \
+             its own group's bytes.",
+            self.tier
+        ))
+    }
+
     /// Pages read from it and written to it, each under a name for a column.
     pub(crate) fn traffic(&self) -> [(String, u64); 2] {
         let name = |what| format!("{} {what}", self.tier);
@@ -171,7 +198,11 @@ pub(super) struct Tiers {
     /// Seconds that loading a page from each takes; none where its bandwidth is not given.
     page_seconds: Vec<f64>,
     page_bytes: Option<PageBytes>,
-    /// The stores among them, one chain a capacity of the engine.
+    /// Whether the engine's caches model the first of them.
+    is_first_in_caches: bool,
+    /// Groups of layers whose blocks the first of them holds, the layers in all of them and those of one.
+    groups: Option<(u64, (u64, u64))>,
+    /// The others, one chain a capacity of the engine.
     chains: Vec<Chain>,
     /// What each tier found of the last request, by capacity.
     last: Vec<Vec<u64>>,
@@ -183,8 +214,13 @@ pub(super) struct Tiers {
 
 impl Tiers {
     /// Tiers that have seen nothing; none where none are requested.
-    pub(super) fn new(asked: &[BelowOption], rules: &EngineRules) -> Option<Self> {
-        (!asked.is_empty()).then(|| Self {
+    pub(super) fn new(extras: &Extras, cache: &CacheConfig) -> Option<Self> {
+        let (asked, rules) = (&extras.below, &extras.below_rules);
+        let first = asked.first()?.tier;
+        let groups = cache.rules.attention.groups().len() as u64;
+        Some(Self {
+            groups: cache.offload.is_some().then(|| (groups, extras.layers.unwrap_or((groups, 1)))),
+            is_first_in_caches: first == TierBelow::Hicache || cache.offload.is_some(),
             asked: asked.to_vec(),
             rules: rules.clone(),
             pages: Vec::new(),
@@ -215,7 +251,7 @@ impl Tiers {
             let bytes = page_bytes.map_or(0.0, |bytes| bytes.0 as f64);
             let seconds = |below: &BelowOption| below.bandwidth.map_or(0.0, |rate| bytes / rate.0 as f64);
             self.page_seconds = self.asked.iter().map(seconds).collect();
-            let stores = self.asked.iter().zip(&self.pages);
+            let stores = self.asked.iter().zip(&self.pages).skip(usize::from(self.is_first_in_caches));
             let stores = stores.filter_map(|(below, pages)| Some((below.tier.store()?, PageCount(*pages))));
             let stores: Vec<_> = stores.collect();
             for _ in curve.thresholds() {
@@ -225,7 +261,7 @@ impl Tiers {
                 self.written.push(vec![0; self.asked.len()]);
             }
         }
-        let has_host = self.asked.iter().any(|below| below.tier == TierBelow::Hicache);
+        let has_host = self.is_first_in_caches;
         let capacities = self.chains.iter_mut().zip(&mut self.last).zip(&mut self.found);
         for (at, (threshold, ((chain, last), found))) in curve.thresholds().iter().zip(capacities).enumerate()
         {
@@ -289,6 +325,12 @@ impl Tiers {
                 pages: *pages,
                 page_hits: *hits,
                 page_writes: *writes,
+                pages_of_all_groups: self.groups.map(|(groups, _)| pages / groups),
+                fair_pages_of_all_groups: self.groups.map(|(groups, (layers, a_group))| {
+                    let fair = u128::from(*pages) * u128::from(a_group) / u128::from(layers.max(1));
+                    // Fewer than blocks.
+                    fair.max(u128::from(pages / groups)) as u64
+                }),
             };
             tiers.map(hits).collect()
         };

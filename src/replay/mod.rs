@@ -108,6 +108,8 @@ pub struct Extras {
     pub below: Vec<BelowOption>,
     /// See `below`.
     pub below_rules: EngineRules,
+    /// Layers of the model, and those of one group, where its config says so: how full blocks of groups are.
+    pub layers: Option<(u64, u64)>,
 }
 
 impl ReplayOptions {

@@ -100,9 +100,12 @@ impl Units {
             let rates = hits.map(|hits| self.rate_cell(hits));
             table.row(std::iter::once(self.named(point)).chain(rates));
         }
+        let counted = "A tier counts what it held and no tier before it.".to_owned();
         Some(Section {
             title: "Tiers below".to_owned(),
-            sentences: vec!["A tier counts what it held and no tier before it.".to_owned()],
+            sentences: std::iter::once(counted)
+                .chain(first.iter().filter_map(BelowHits::of_groups))
+                .collect(),
             tables: vec![table, self.traffic(capacities, below, first)],
         })
     }

@@ -2,7 +2,7 @@
 
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
-use super::below::Tiers;
+use super::below::{Tiers, offload_of};
 use super::ceiling::{CeilingRequest, Ceilings, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
@@ -108,6 +108,8 @@ impl ReplayRun {
         config.act_on = Some(WindowKind::All);
         questions::check(&config, &options.extras)?;
         config.questions = questions::of_finite_log(&config, options);
+        config.cache.offload = offload_of(&config.cache, &options.extras.below);
+        let below = Tiers::new(&options.extras, &config.cache);
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
@@ -139,7 +141,7 @@ impl ReplayRun {
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
             ceilings,
-            below: Tiers::new(&options.extras.below, &options.extras.below_rules),
+            below,
             sufficiency: None,
             provisioned: options.provisioned.clone(),
             threads: options.threads,

@@ -69,6 +69,26 @@ fn vllms_own_tier_is_told_its_options_behind_its_size() {
 }
 
 #[test]
+fn vllms_own_tier_under_several_groups_says_how_many_pages_of_all_of_them_it_holds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let with = ["--engine", "vllm", "--attention", "full+window:128", "--overlap", "off"];
+    let with = [&with[..], &["--capacities", "3000p", "--below", "vllm-offload:2001p"]].concat();
+    let below = &json(&trace, &with)["capacities"][0]["below"][0];
+    let count = |field: &str| below[field].as_u64().unwrap_or_else(|| panic!("{field} in {below}"));
+    assert_eq!((count("pages"), count("pages_of_all_groups")), (2001, 1000));
+    assert_eq!(count("fair_pages_of_all_groups"), 1000);
+    assert!(count("page_hits") > 0 && count("page_writes") > 0);
+    let text = printed(&trace, &with);
+    assert!(text.contains("2,001 blocks of one group of layers each: 1,000 pages of all groups"), "{text}");
+    let every = ["--retention-interval", "64", "--below", "vllm-offload:2001p:blocks_per_chunk=8"];
+    let odd = [&with[..with.len() - 2], &every[..]].concat();
+    let output = kvset(&["replay"]).args(&odd).arg(&trace).assert().failure().get_output().stderr.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    assert!(text.contains("no multiple of a chunk of the tier below"), "{text}");
+}
+
+#[test]
 fn what_does_not_go_together_is_refused_with_the_cure() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());
@@ -87,7 +107,7 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
         ),
         (&[&["--engine", "sglang"], &below[..]].concat(), "choose --engine vllm"),
         (&[&["--engine", "vllm", "--draft-head"], &below[..]].concat(), "leave one of them out"),
-        (&[&["--engine", "vllm", "--attention", "full+mamba"], &below[..]].concat(), "--attention full"),
+        (&[&["--engine", "vllm", "--attention", "full+mamba"], &below[..]].concat(), "give --overlap off"),
         (&[&["--engine", "vllm", "--below", "mooncake:9p"], &below[..]].concat(), "name it alone"),
         (
             &["--engine", "vllm", "--capacities", "9p", "--below", "vllm-offload:9p:policy=fifo"],

@@ -1,7 +1,10 @@
 //! vLLM's tier in host memory against the recorded answers of its manager and a slow model of its rules.
 
+use super::hybrid::{asked, input, rules as pool_rules, slow, to_event};
 use crate::support::shared::read_shared;
+use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
+use kvset::core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
@@ -123,6 +126,53 @@ proptest! {
             prop_assert_eq!(found, slow.request_after(ids, *above, *outputs), "request {}", index);
             prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
             prop_assert_eq!(fast.written().0, slow.written, "written after request {}", index);
+        }
+    }
+}
+
+/// Rules of a pool with several groups and without a draft head.
+fn grouped() -> impl Strategy<Value = HybridRules> {
+    pool_rules().prop_map(|rules| HybridRules { draft_tokens: 0, ..rules })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Under several groups of layers: each key by itself, of windows those that can be gone on from, of states as they are
+    /// named.
+    #[test]
+    fn under_several_groups_pool_and_tier_equal_the_slow_transcription(
+        (capacity, blocks) in (60u64..200, 8u64..150),
+        pool in grouped(),
+        chunk in 1u32..4,
+        threshold in 0u32..4,
+        is_arc in any::<bool>(),
+        requests in prop::collection::vec(asked(), 1..50),
+    ) {
+        let page = u64::from(pool.page_size.get());
+        let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
+        let is_odd = matches!(pool.retention, BlockRetention::Every(tokens) if !tokens.is_multiple_of(chunk * pool.page_size.get()));
+        let chunk = if is_odd { 1 } else { chunk };
+        // Which blocks of a chunk that found no room are still there the pool does not know.
+        let blocks = if chunk > 1 { blocks + 300 } else { blocks };
+        let options = OffloadOptions { policy, store_threshold: threshold, blocks_per_chunk: chunk };
+        let mut fast = HybridCache::new(PageCount(capacity), pool.clone()).expect("sound rules");
+        let mut tier = OffloadTier::under(PageCount(blocks), options, &pool).expect("sound rules");
+        let mut slow = slow(capacity, &pool);
+        let mut manager = SlowManager::new(blocks, u64::from(chunk), threshold as usize, is_arc);
+        for (index, asked) in requests.iter().enumerate() {
+            let (found, below) = tier.request_under(&mut fast, &to_event(asked, page));
+            let (mut next, mut below_next) = (slow.clone(), manager.clone());
+            let request = (asked.ids.as_slice(), input(asked, page), asked.output);
+            let expected = next.request_over(request, &asked.known_outputs, &mut below_next);
+            prop_assert_eq!(found.refused, expected.is_none(), "request {}", index);
+            if let Some(expected) = expected {
+                prop_assert_eq!((found.hits, below), expected, "request {}", index);
+                (slow, manager) = (next, below_next);
+            }
+            prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+            prop_assert_eq!(tier.resident().0, manager.resident(), "in the tier after request {}", index);
+            prop_assert_eq!(tier.written().0, manager.written, "written after request {}", index);
         }
     }
 }

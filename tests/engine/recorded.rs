@@ -414,6 +414,11 @@ fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
 }
 
 #[test]
+fn both_tiers_equal_vllm_with_its_own_tier_under_several_groups() {
+    compare_all("vllm-offload_hybrid_", 13, Recorded::is_hybrid);
+}
+
+#[test]
 fn requests_equal_lmcache_in_the_engines_process() {
     compare("lmcache", 5);
 }
@@ -496,7 +501,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 110);
+    assert_eq!(recordings.len(), 123);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

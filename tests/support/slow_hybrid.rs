@@ -25,48 +25,48 @@ type Page = u64;
 
 #[derive(Debug, Clone)]
 pub struct SlowHybrid {
-    groups: Vec<Kind>,
-    page: u64,
-    retain: Retain,
-    chunk: u64,
-    outputs_cached: bool,
+    pub(super) groups: Vec<Kind>,
+    pub(super) page: u64,
+    pub(super) retain: Retain,
+    pub(super) chunk: u64,
+    pub(super) outputs_cached: bool,
     /// Tokens that a head of the model's own drafts at a time; 0 where none does.
-    drafted: u64,
+    pub(super) drafted: u64,
     /// Every page by the one before it and its id.
-    pages: HashMap<(Page, u64), Page>,
-    next_page: Page,
-    names: HashMap<(usize, Page), Vec<Block>>,
-    name_of: Vec<Option<(usize, Page)>>,
-    unnamed: Vec<Block>,
+    pub(super) pages: HashMap<(Page, u64), Page>,
+    pub(super) next_page: Page,
+    pub(super) names: HashMap<(usize, Page), Vec<Block>>,
+    pub(super) name_of: Vec<Option<(usize, Page)>>,
+    pub(super) unnamed: Vec<Block>,
     /// Requests in flight that hold a block.
-    holders: Vec<u32>,
+    pub(super) holders: Vec<u32>,
     /// The named free blocks, freed longest ago first; the place after the last block is the sentinel.
-    before: Vec<Block>,
-    after: Vec<Block>,
+    pub(super) before: Vec<Block>,
+    pub(super) after: Vec<Block>,
     /// How many they are.
-    queued: usize,
+    pub(super) queued: usize,
 }
 
 /// A request in flight.
 #[derive(Debug, Default, Clone)]
 pub struct SlowRequest {
-    tables: Vec<Table>,
-    path: Vec<Page>,
+    pub(super) tables: Vec<Table>,
+    pub(super) path: Vec<Page>,
     /// Tokens looked up and those of the prompt, tokens stored in the end, and tokens stored so far.
-    n: u64,
-    prompt: u64,
-    stored: u64,
-    done: u64,
-    hits: u64,
-    named: u64,
-    is_first: bool,
-    ends: Vec<(u64, u64)>,
+    pub(super) n: u64,
+    pub(super) prompt: u64,
+    pub(super) stored: u64,
+    pub(super) done: u64,
+    pub(super) hits: u64,
+    pub(super) named: u64,
+    pub(super) is_first: bool,
+    pub(super) ends: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Table {
-    blocks: Vec<Option<Block>>,
-    last_state: Option<usize>,
+pub(super) struct Table {
+    pub(super) blocks: Vec<Option<Block>>,
+    pub(super) last_state: Option<usize>,
 }
 
 impl SlowHybrid {
@@ -142,12 +142,12 @@ impl SlowHybrid {
     }
 
     /// Computes one token of the output; `None` where blocks run out, which leaves the pool as it was.
-    fn decode_one(&mut self, request: &mut SlowRequest) -> Option<()> {
+    pub(super) fn decode_one(&mut self, request: &mut SlowRequest) -> Option<()> {
         let next = request.done + 1;
         self.step(request, next)
     }
 
-    fn step(&mut self, request: &mut SlowRequest, next: u64) -> Option<()> {
+    pub(super) fn step(&mut self, request: &mut SlowRequest, next: u64) -> Option<()> {
         if !request.is_first {
             self.free_passed(&mut request.tables, request.done);
         }
@@ -161,7 +161,7 @@ impl SlowHybrid {
     }
 
     /// Gives back all that a request holds.
-    fn finish_request(&mut self, request: SlowRequest) {
+    pub(super) fn finish_request(&mut self, request: SlowRequest) {
         for block in request.tables.iter().flat_map(|table| table.blocks.iter().rev()).flatten() {
             self.free(*block);
         }
@@ -181,7 +181,7 @@ impl SlowHybrid {
         self.name_of.iter().flatten().count() as u64
     }
 
-    fn path(&mut self, ids: &[u64], known: &[u64], stored: usize) -> Vec<Page> {
+    pub(super) fn path(&mut self, ids: &[u64], known: &[u64], stored: usize) -> Vec<Page> {
         let mut path = Vec::new();
         for id in ids.iter().chain(known).take(stored) {
             let key = (path.last().copied().unwrap_or(0), *id);
@@ -213,7 +213,7 @@ impl SlowHybrid {
         (0..self.groups.len()).filter(|group| self.groups[*group] != Kind::Full).collect()
     }
 
-    fn lookup(&self, path: &[Page]) -> (u64, u64) {
+    pub(super) fn lookup(&self, path: &[Page]) -> (u64, u64) {
         let full: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g] == Kind::Full).collect();
         let in_full = |page: &&Page| full.iter().all(|group| self.is_named(*group, **page));
         let mut leading = path.iter().take_while(in_full).count();
@@ -245,7 +245,7 @@ impl SlowHybrid {
 
     /// The pages of windows and states that are kept, as ranges: those before places to go on from, and, with a draft head,
     /// the page behind such a place of a window.
-    fn ends(&self, limit: u64, full: u64, junction: u64) -> Vec<(u64, u64)> {
+    pub(super) fn ends(&self, limit: u64, full: u64, junction: u64) -> Vec<(u64, u64)> {
         let need = self.need();
         if self.drafted == 0 {
             return [limit, junction].map(|end| (end.saturating_sub(need), end)).into();
@@ -258,7 +258,7 @@ impl SlowHybrid {
         ends.into_iter().map(|end| (end.saturating_sub(need), end + behind)).collect()
     }
 
-    fn chunk_end(&self, done: u64, n: u64, limit: u64, junction: u64) -> u64 {
+    pub(super) fn chunk_end(&self, done: u64, n: u64, limit: u64, junction: u64) -> u64 {
         let mut next = (done + self.chunk).min(n);
         if !self.groups.contains(&Kind::Mamba) {
             return next;
@@ -276,7 +276,7 @@ impl SlowHybrid {
         next
     }
 
-    fn pin(&mut self, tables: &mut [Table], path: &[Page], hits: u64) {
+    pub(super) fn pin(&mut self, tables: &mut [Table], path: &[Page], hits: u64) {
         let need = self.need();
         for (group, table) in tables.iter_mut().enumerate() {
             let from = match self.groups[group] {
@@ -296,7 +296,7 @@ impl SlowHybrid {
         }
     }
 
-    fn free_passed(&mut self, tables: &mut [Table], done: u64) {
+    pub(super) fn free_passed(&mut self, tables: &mut [Table], done: u64) {
         for (group, table) in tables.iter_mut().enumerate() {
             let passed = match self.groups[group] {
                 Kind::Full => 0,
@@ -346,7 +346,7 @@ impl SlowHybrid {
         Some(())
     }
 
-    fn take_one(&mut self) -> Option<Block> {
+    pub(super) fn take_one(&mut self) -> Option<Block> {
         if let Some(block) = self.unnamed.pop() {
             self.holders[block] = 1;
             return Some(block);
@@ -364,7 +364,7 @@ impl SlowHybrid {
         Some(block)
     }
 
-    fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[(u64, u64)]) {
+    pub(super) fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[(u64, u64)]) {
         let need = self.need();
         let tail = |(from, to): &(u64, u64)| (*from..*to).contains(&page);
         let behind = u64::from(self.drafted > 0 && !self.groups.contains(&Kind::Mamba));
@@ -409,7 +409,7 @@ impl SlowHybrid {
         self.queued += 1;
     }
 
-    fn unlink(&mut self, block: Block) {
+    pub(super) fn unlink(&mut self, block: Block) {
         self.queued -= 1;
         let (before, after) = (self.before[block], self.after[block]);
         self.after[before] = after;

@@ -96,11 +96,15 @@ pub(super) fn refused_key(error: &EngineRulesError) -> &'static str {
         EngineRulesError::Foreign { key, .. } | EngineRulesError::Range { key, .. } => key,
         EngineRulesError::Page(PageMismatch::Chunk(_)) => "chunk_tokens",
         EngineRulesError::Page(PageMismatch::Host(_)) => "hicache",
-        EngineRulesError::Page(PageMismatch::Hybrid(RulesError::Retention { .. })) => "retention_interval",
+        EngineRulesError::Page(PageMismatch::Hybrid(
+            RulesError::Retention { .. } | RulesError::RetentionChunk { .. },
+        )) => "retention_interval",
         EngineRulesError::Page(PageMismatch::Hybrid(
             RulesError::Chunk { .. } | RulesError::ChunkPages { .. },
         )) => "prefill_chunk",
         EngineRulesError::Page(PageMismatch::Hybrid(RulesError::StatePage { .. })) => "page_size",
-        EngineRulesError::Page(PageMismatch::Hybrid(RulesError::NoStateSize)) => "attention",
+        EngineRulesError::Page(PageMismatch::Hybrid(
+            RulesError::NoStateSize | RulesError::OffloadGroups { .. },
+        )) => "attention",
     }
 }

@@ -363,6 +363,7 @@ impl ReplayArgs {
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),
+            layers: None,
         }
     }
 
@@ -374,6 +375,7 @@ impl ReplayArgs {
             cache: CacheConfig {
                 profile: self.engines.first().copied().unwrap_or_default(),
                 rules,
+                offload: None,
                 outputs: self.outputs,
                 page_size: self.trace.page_size,
                 kv_bytes_per_token: costs.first().copied(),

@@ -32,11 +32,11 @@ use crate::commands::replay::report::{
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::{
-    BelowOption, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow,
+    BelowOption, Extras, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow,
     pool_report, replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
-use kvset_core::engines::profile::Profile;
+use kvset_core::engines::profile::{OverlapMode, Profile};
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
@@ -113,7 +113,7 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
         warm_up: args.warm_up,
         pool_name: args.pool.clone(),
         skip_bad_rows: args.trace.skip_bad_rows,
-        extras: args.extras(),
+        extras: Extras { layers: model.layers, ..args.extras() },
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
@@ -222,6 +222,7 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
     let is_hicache = |below: &BelowOption| below.tier == TierBelow::Hicache;
     let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
+    let has_groups = args.own_rules(model).is_pool_of_blocks(Profile::Vllm);
     let reason = match args.below.len() {
         0 => return Ok(()),
         _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",
@@ -237,9 +238,11 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         _ if offloads && args.options.has("draft_head") => {
             "vllm-offload below a model with a draft head is not modelled: leave one of them out"
         }
-        _ if offloads && args.options.rules(model.attention.as_ref()).is_pool_of_blocks(Profile::Vllm) => {
-            "vllm-offload below several groups of layers is not modelled: --attention full models the layers that keep every \
-             token, each of whose pages takes as many rows of the tier as there are groups"
+        _ if offloads && has_groups && args.own_rules(model).overlap == OverlapMode::On => {
+            "vllm-offload below several groups of layers takes one request after another: give --overlap off"
+        }
+        _ if offloads && has_groups && args.search => {
+            "--search looks for one capacity, and vllm-offload below several groups of layers is a part of it: leave one out"
         }
         2.. if offloads => {
             "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"

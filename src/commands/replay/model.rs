@@ -14,6 +14,8 @@ pub(in crate::commands) struct FromModel {
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
     pub attention: Option<Attention>,
+    /// Layers of the model, and those of one group, where groups are taken from the config.
+    pub layers: Option<(u64, u64)>,
     /// Fewest tokens of a block that holds a state, in vLLM.
     least_block_tokens: Option<u64>,
     /// What was taken, why nothing was, and what to know of the figure.
@@ -79,6 +81,7 @@ impl FromModel {
         }
         self.costs = models.iter().map(|model| of_block(model) as f64).collect();
         self.attention = Some(pool.attention.clone());
+        self.layers = Some((pool.layers, pool.layers_a_group));
         self.notes.push(format!(
             "note: the model's layers are {} in vLLM's shared pool of blocks, modelled at each capacity on its own; \
              --attention full models those that keep every token alone",

@@ -11,7 +11,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::rules::EngineRules;
-use crate::engines::vllm_offload::{OffloadOptions, OffloadTier};
+use crate::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
@@ -101,7 +101,7 @@ impl Chain {
             }
             Store::VllmOffload(options) => Ok(BelowTier::VllmOffload(OffloadTier::new(
                 *capacity,
-                rules.vllm_offload(*options, page_size),
+                OffloadRules { options: *options, page_size, prefill_chunk: rules.prefill_chunk },
             ))),
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;

@@ -1,5 +1,6 @@
 //! How one pool's cache is modelled, and at which sizes it is requested.
 
+use crate::engines::below::Store;
 use crate::engines::one_pass::EngineConfig;
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
@@ -17,6 +18,9 @@ pub struct CacheConfig {
     pub profile: Profile,
     /// The options of the engine.
     pub rules: EngineRules,
+    /// vLLM's tier in host memory under a pool of blocks that several groups of layers share, which is modelled with it; of
+    /// a replay alone.
+    pub offload: Option<(CapacitySpec, Store)>,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
     /// Tokens per page; where absent, the pool's first event decides.
@@ -50,6 +54,7 @@ impl Default for CacheConfig {
         Self {
             profile: Profile::Paper,
             rules: EngineRules::default(),
+            offload: None,
             outputs: Outputs::Cached,
             page_size: None,
             kv_bytes_per_token: None,
@@ -116,6 +121,12 @@ impl CacheConfig {
         // A size in bytes without a cost is refused by `check`.
         let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
         Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
+    }
+
+    /// What of vLLM's tier in host memory lies under its pools of blocks, in their blocks; `None` where there is none.
+    pub(crate) fn offload_pages(&self, page_size: PageSize) -> Option<(PageCount, Store)> {
+        let (size, store) = self.offload.as_ref()?;
+        Some((size.pages(self.page_bytes(page_size))?, *store))
     }
 
     /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate

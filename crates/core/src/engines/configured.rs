@@ -6,7 +6,6 @@ use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
 use super::sglang::{CapacityTooLarge, StateRules, WindowPoolRules};
-use super::vllm_offload::{OffloadOptions, OffloadRules};
 use crate::units::PageSize;
 
 /// An option that its engine cannot be run with.
@@ -149,11 +148,6 @@ impl EngineRules {
             watermark: self.mp_watermark,
             eviction_ratio: self.mp_eviction_ratio,
         }
-    }
-
-    /// What vLLM's tier in host memory keeps to.
-    pub fn vllm_offload(&self, options: OffloadOptions, page_size: PageSize) -> OffloadRules {
-        OffloadRules { options, page_size, prefill_chunk: self.prefill_chunk }
     }
 
     /// What the Mooncake model keeps to.

@@ -2,10 +2,12 @@
 
 mod ahead;
 mod loaded;
+mod offloaded;
 mod points;
 
 pub use ahead::Lane;
 
+use crate::engines::below::Store;
 use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
@@ -18,6 +20,7 @@ use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
 use loaded::{HybridLoads, SglangLoads};
+use offloaded::OffloadedPool;
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -68,6 +71,9 @@ enum Caches {
     States(Ceiled<StateCache>),
     HicacheLoads(Vec<CacheLoad<HicacheCache>>),
     HostStates(Ceiled<OverHost<StateCache>, StateCache>),
+    /// Of a replay alone, which saves nothing.
+    #[serde(skip)]
+    Offloaded(Ceiled<OffloadedPool, HybridCache>),
 }
 
 /// Those of a hybrid model.
@@ -162,6 +168,10 @@ impl Caches {
             }
             Self::HybridLoads(HybridLoads { loads, ceiling, .. }) => {
                 loads.iter_mut().for_each(|load| visit(load));
+                visit(&mut **ceiling);
+            }
+            Self::Offloaded(Ceiled { caches, ceiling }) => {
+                caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut **ceiling);
             }
             Self::SglangLoads(SglangLoads { loads, ceiling }) => {
@@ -274,7 +284,14 @@ impl CacheBank {
             Profile::Vllm if config.is_pointwise() => {
                 let rules = rules.hybrid(page_size, config.outputs);
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
-                let caches = pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
+                let caches: Vec<_> =
+                    pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
+                if let Some((blocks, Store::VllmOffload(options))) = config.offload_pages(page_size) {
+                    let over = |pool| OffloadedPool::new(pool, blocks, options);
+                    let caches = caches.into_iter().map(over).collect::<Result<_, _>>()?;
+                    let caches = Caches::Offloaded(Ceiled { caches, ceiling });
+                    return Ok(Self { caches, ..Self::default() });
+                }
                 let hybrids = Ceiled { caches, ceiling };
                 match config.rules.draft_tokens {
                     0 => Caches::Hybrid(hybrids),
@@ -422,6 +439,7 @@ impl CacheBank {
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
             Caches::Hybrid(_)
+            | Caches::Offloaded(_)
             | Caches::DraftHybrids(_)
             | Caches::HybridLoads(_)
             | Caches::SglangLoads(_)
@@ -538,6 +556,7 @@ impl CacheBank {
                 all(&hybrids.caches)
             }
             Caches::HybridLoads(HybridLoads { loads, .. }) => all(loads),
+            Caches::Offloaded(Ceiled { caches, .. }) => all(caches),
             Caches::SglangLoads(SglangLoads { loads, .. }) => all(loads),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheLoads(loads) => all(loads),
@@ -566,6 +585,7 @@ impl CacheBank {
                 all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
             }
             Caches::HybridLoads(HybridLoads { loads, ceiling, .. }) => all(loads) + ceiling.memory_bytes(),
+            Caches::Offloaded(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
             Caches::SglangLoads(SglangLoads { loads, ceiling }) => {
                 all(loads) + ceiling.as_ref().map_or(0, |ceiling| ceiling.memory_bytes())
             }

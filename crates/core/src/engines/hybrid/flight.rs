@@ -21,21 +21,21 @@ pub(in crate::engines) struct HybridRequest {
     ids: Vec<u64>,
     /// How many they are.
     known: u32,
-    shape: RequestShape,
-    found: HybridLookup,
+    pub(super) shape: RequestShape,
+    pub(super) found: HybridLookup,
     /// Tokens computed before the step that comes next.
-    done: u64,
+    pub(super) done: u64,
     /// Whether that step is the first one.
-    is_first: bool,
+    pub(super) is_first: bool,
     /// Whether nobody else is served before it ends.
-    is_alone: bool,
+    pub(super) is_alone: bool,
     /// What its blocks are named with.
-    order: u64,
-    tables: Tables,
+    pub(super) order: u64,
+    pub(super) tables: Tables,
 }
 
 impl HybridRequest {
-    fn naming(&mut self) -> Naming<'_> {
+    pub(super) fn naming(&mut self) -> Naming<'_> {
         Naming { tables: &mut self.tables, known: self.known, order: &mut self.order }
     }
 }
@@ -58,6 +58,45 @@ impl HybridCache {
             // Alone nobody waits.
             Begun::Refused | Begun::Waits => HybridHits { hits: 0, refused: true },
         }
+    }
+
+    /// Enters the path of a request and looks it up; `None` where it stores more than the pool holds.
+    pub(super) fn looked_up(&mut self, event: &RequestEvent<'_>) -> Option<HybridRequest> {
+        let shape = RequestShape::of(event, &self.rules);
+        if shape.stored.div_ceil(self.rules.page()) > self.capacity {
+            self.refused += 1;
+            return None;
+        }
+        self.take_ids(event, &shape);
+        let mut path = std::mem::take(&mut self.path);
+        self.tree.enter(&self.ids, &mut path);
+        self.path = path;
+        let found = self.lookup(shape.looked_up as u32);
+        Some(HybridRequest {
+            tail: self.path.last().copied().unwrap_or(NONE),
+            ids: Vec::new(),
+            // At most the pages of the pool, which are counted in 32 bits.
+            known: self.ids.len() as u32,
+            shape,
+            found,
+            done: 0,
+            is_first: true,
+            is_alone: false,
+            order: 0,
+            tables: self.spare.pop().unwrap_or_default(),
+        })
+    }
+
+    /// Whether the pool is too small for a request even alone.
+    pub(super) fn is_too_large(&self, steps: &RequestSteps<'_>) -> bool {
+        !self.surely_holds(steps) && steps.peak() > self.capacity
+    }
+
+    /// Lets a request that was looked up go, for good or until there is room.
+    pub(super) fn turn_away(&mut self, request: HybridRequest, for_good: bool) {
+        self.refused += u64::from(for_good);
+        self.tree.release(&self.path);
+        self.spare.push(request.tables);
     }
 
     /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
@@ -113,7 +152,7 @@ impl HybridCache {
     }
 
     /// One step, up to `next` tokens; whether there was room for it.
-    fn step(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest, next: u64) -> bool {
+    pub(super) fn step(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest, next: u64) -> bool {
         if !request.is_first {
             if !request.is_alone && self.has_private_others(&request.tables) {
                 self.name_private(request);
@@ -129,7 +168,7 @@ impl HybridCache {
 
     /// The next token of the output, and those after it that change nothing; whether there was room. The path is the
     /// request's.
-    fn decode(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest) -> bool {
+    pub(super) fn decode(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest) -> bool {
         let done = request.done;
         self.name_up_to(steps, &mut request.naming(), done);
         if !self.step(steps, request, done + 1) {
@@ -141,7 +180,7 @@ impl HybridCache {
     }
 
     /// Gives all blocks back. The path is the request's.
-    fn end(&mut self, steps: &RequestSteps<'_>, mut request: HybridRequest) {
+    pub(super) fn end(&mut self, steps: &RequestSteps<'_>, mut request: HybridRequest) {
         // All that it stores, but where it ends early.
         let done = request.done;
         self.name_up_to(steps, &mut request.naming(), done);
@@ -178,38 +217,14 @@ impl LoadedCache for HybridCache {
     type Saved = HybridRequest;
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<HybridRequest> {
-        let shape = RequestShape::of(event, &self.rules);
-        if shape.stored.div_ceil(self.rules.page()) > self.capacity {
-            self.refused += 1;
-            return Begun::Refused;
-        }
-        self.take_ids(event, &shape);
-        let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&self.ids, &mut path);
-        self.path = path;
-        let found = self.lookup(shape.looked_up as u32);
+        let Some(mut request) = self.looked_up(event) else { return Begun::Refused };
         let rules = Arc::clone(&self.rules);
-        let steps = RequestSteps::of(&rules, shape, found);
-        let is_refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
-        let mut request = HybridRequest {
-            tail: self.path.last().copied().unwrap_or(NONE),
-            ids: Vec::new(),
-            // At most the pages of the pool, which are counted in 32 bits.
-            known: self.ids.len() as u32,
-            shape,
-            found,
-            done: 0,
-            is_first: true,
-            is_alone: false,
-            order: 0,
-            tables: self.spare.pop().unwrap_or_default(),
-        };
+        let is_refused = self.is_too_large(&RequestSteps::of(&rules, request.shape, request.found));
         if !is_refused && self.start(&mut request) {
-            return Begun::Runs(request, found.hits);
+            let hits = request.found.hits;
+            return Begun::Runs(request, hits);
         }
-        self.refused += u64::from(is_refused);
-        self.tree.release(&self.path);
-        self.spare.push(request.tables);
+        self.turn_away(request, is_refused);
         if is_refused { Begun::Refused } else { Begun::Waits }
     }
 

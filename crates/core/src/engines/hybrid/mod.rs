@@ -3,17 +3,21 @@
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
 //! [`HybridCache`] answers for one capacity, one request after another or requests that overlap
-//! ([`load`](super::load)). Not modelled: matches shorter than a page, asynchronous scheduling, connectors.
+//! ([`load`](super::load)), or one after another over a tier that it stores prompts in ([`LowerTier`]). Not modelled: matches
+//! shorter than a page, asynchronous scheduling, other connectors.
 
 mod attention;
+mod below;
 mod ceiling;
 mod flight;
 mod lookup;
+mod offloaded;
 mod rules;
 mod saved;
 mod table;
 
 pub use attention::{Attention, AttentionError, BlockRetention, GroupKind, MAX_GROUPS};
+pub(in crate::engines) use below::{LookedUpPrompt, LowerTier, PromptStep};
 pub use rules::{HybridRules, RulesError};
 pub use saved::SavedHybrid;
 

@@ -38,6 +38,27 @@ pub enum RulesError {
         /// Tokens per page.
         page_size: PageSize,
     },
+    /// vLLM refuses it as well.
+    #[error(
+        "a retention interval of {interval} tokens is no multiple of a chunk of the tier below ({chunk} tokens), which vLLM \
+         requires: choose one that is, 0 or none, or another blocks_per_chunk"
+    )]
+    RetentionChunk {
+        /// The interval requested.
+        interval: u32,
+        /// Tokens per chunk.
+        chunk: u64,
+    },
+    /// There are too many groups.
+    #[error(
+        "{groups} groups over vLLM's tier in host memory, at most {most} are modelled: leave the tier out"
+    )]
+    OffloadGroups {
+        /// The groups requested.
+        groups: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// Nothing would ever be computed.
     #[error(
         "a prefill chunk of {chunk} tokens is smaller than the page ({page_size} tokens): choose a larger one"
@@ -210,13 +231,33 @@ pub(super) struct RequestSteps<'a> {
     pub rules: &'a HybridRules,
     pub shape: RequestShape,
     pub found: HybridLookup,
+    /// Tokens that are there before the first step: what was found, and what a tier below had behind it.
+    pub start: u64,
     /// What the groups alongside the full ones keep.
     pub other: Option<GroupKind>,
 }
 
 impl<'a> RequestSteps<'a> {
     pub(super) fn of(rules: &'a HybridRules, shape: RequestShape, found: HybridLookup) -> Self {
-        Self { rules, shape, found, other: rules.attention.other() }
+        Self { rules, shape, found, start: found.hits * rules.page(), other: rules.attention.other() }
+    }
+
+    /// The same where so many tokens are there before the first step.
+    pub(super) fn from(self, start: u64) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Whether some of them come from a tier below.
+    pub(super) fn loads(&self) -> bool {
+        self.start > self.found.hits * self.rules.page()
+    }
+
+    /// The first page that the groups alongside the full ones hold before the first step.
+    pub(super) fn first_held(&self) -> u64 {
+        match self.other {
+            Some(GroupKind::Window(tokens)) => self.rules.passed(tokens, self.start),
+            _ => self.start.div_ceil(self.rules.page()).saturating_sub(self.rules.need()),
+        }
     }
 
     /// The end of the prompt's step that starts at `done`.
@@ -273,12 +314,12 @@ impl<'a> RequestSteps<'a> {
     /// Most blocks the request holds at once while its prompt is computed, without those that are `shared` with others of
     /// what was found, given the first page that the groups alongside the full ones still hold.
     pub(super) fn prefill_peak(&self, shared: impl Fn(u64) -> u64) -> u64 {
-        let mut done = self.found.hits * self.rules.page();
+        let mut done = self.start;
         let (mut peak, mut first) = (0, true);
         while done < self.shape.prompt {
             let next = self.prefill(done);
             let low = match self.other {
-                _ if first => self.found.hits.saturating_sub(self.rules.need()),
+                _ if first => self.first_held(),
                 Some(GroupKind::Window(tokens)) => self.rules.passed(tokens, done).min(self.found.hits),
                 _ => self.found.hits,
             };
@@ -292,8 +333,7 @@ impl<'a> RequestSteps<'a> {
     pub(super) fn peak(&self) -> u64 {
         let page = self.rules.page();
         let mut peak = self.prefill_peak(|_| 0);
-        let hits = self.found.hits * page;
-        let (done, first) = (hits.max(self.shape.prompt), hits >= self.shape.prompt);
+        let (done, first) = (self.start.max(self.shape.prompt), self.start >= self.shape.prompt);
         if self.shape.stored > self.shape.prompt {
             // While decoding, the full groups only grow, and a window or a state is largest just after it took a page: states
             // at the page itself, the others as many tokens before it as are drafted.
@@ -314,7 +354,7 @@ impl<'a> RequestSteps<'a> {
         let of_group = |kind: &GroupKind| match kind {
             GroupKind::Full => after,
             GroupKind::Mamba => u64::from(states.0 > 0) + u64::from(states.1 > states.0),
-            GroupKind::Window(_) if first => after - self.found.hits.saturating_sub(self.rules.need()),
+            GroupKind::Window(_) if first => after - self.first_held(),
             GroupKind::Window(tokens) => after - self.rules.passed(*tokens, done).min(before),
         };
         self.rules.attention.groups().iter().map(of_group).sum()

@@ -73,6 +73,16 @@ impl Tables {
         self.holds.clear();
     }
 
+    /// Lets the groups alongside the full ones begin at a later page: what they held before it is not needed.
+    pub(super) fn pass_to(&mut self, low: u64) {
+        self.held[OTHERS].low = low;
+    }
+
+    /// The pages before this one are full, and have names where they are kept.
+    pub(super) fn named(&self) -> u64 {
+        self.named
+    }
+
     /// The end of the pages with names that nobody can ask for; `None` where there are none.
     pub(super) fn private_end(&self) -> Option<u32> {
         self.holds.iter().filter(|hold| hold.order == PRIVATE).map(|hold| hold.to).max()
@@ -200,6 +210,37 @@ impl HybridCache {
         }
         tables.held = held;
         true
+    }
+
+    /// Takes blocks for the pages behind those found, up to the first step's: a state takes one.
+    pub(super) fn take_loaded(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables) {
+        let end = steps.start.div_ceil(steps.rules.page());
+        let mut blocks = 0;
+        for (held, groups) in tables.held.iter_mut().zip(self.groups) {
+            blocks += groups * end.saturating_sub(held.len.max(held.low));
+            held.len = end;
+        }
+        self.take(blocks);
+    }
+
+    /// The pages of states that got names since so many pages had.
+    pub(super) fn states_named(
+        &self,
+        steps: &RequestSteps<'_>,
+        tables: &Tables,
+        from: u64,
+    ) -> impl Iterator<Item = u64> + use<> {
+        let KindPages { len, previous, .. } = tables.held[OTHERS];
+        let states = [previous, len.checked_sub(1)].into_iter().flatten();
+        let is_kept = |page: &u64| {
+            let (low, high) = kept_below(steps, OTHERS, page + 1);
+            (from..tables.named).contains(page) && (low..high).contains(page)
+        };
+        let states: Vec<u64> = match steps.other {
+            Some(GroupKind::Mamba) => states.filter(is_kept).collect(),
+            _ => Vec::new(),
+        };
+        states.into_iter()
     }
 
     /// Gives names to the pages that are full with so many tokens, where they are kept.

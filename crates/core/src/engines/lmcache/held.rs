@@ -2,9 +2,6 @@
 
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex, RunTree, SavedRuns, StateFault};
 
-/// The tag of every piece, as a range.
-const CHUNKS: std::ops::Range<u32> = 0..1;
-
 /// Chunks in one order, the ones that leave next first.
 #[derive(Debug, Clone)]
 pub(super) struct HeldChunks {
@@ -65,7 +62,7 @@ impl HeldChunks {
 
     /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
     pub(super) fn refresh(&mut self, first: u32, end: u32) {
-        for piece in self.tree.cut_out(&self.path, CHUNKS, (first, end)).into_iter().rev() {
+        for piece in self.tree.cut_out(&self.path, |_| true, (first, end)).into_iter().rev() {
             self.tree.arena.unlink(piece);
             self.tree.arena.get_mut(piece).ascending = false;
             self.tree.append(self.queue, piece);
@@ -108,7 +105,7 @@ impl HeldChunks {
 
     /// Those of the chunks `from..to` that are not there.
     pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(RunIndex, u32, u32)> {
-        self.tree.gaps(&self.path, CHUNKS, (from, to))
+        self.tree.gaps(&self.path, |_| true, (from, to))
     }
 
     /// The chunks as plain data, oldest first.

@@ -3,11 +3,14 @@
 //!
 //! A request's use counts as it ends: what it only stored stays among those used once, what it found there moves to
 //! those used again. Until then chunks keep their places, so those that a request found may leave before it ends. What is
-//! being written, in the step and in the next one, and what a step offers cannot.
+//! being written, in the step and in the next one, and what is offered cannot.
 
-use super::residents::{ChunkSpan, ResidentPath, Residents, clip, total};
-use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree};
-use std::ops::Range;
+use super::residents::GroupRun;
+use super::residents::{
+    ChunkSpan, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of,
+    tag, total,
+};
+use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
 /// Chunks used once, used again, and the ghosts of those that left either.
 const ONCE: u32 = 0;
@@ -15,30 +18,34 @@ const AGAIN: u32 = 1;
 const ONCE_GHOSTS: u32 = 2;
 const AGAIN_GHOSTS: u32 = 3;
 
-const HELD: Range<u32> = ONCE..AGAIN + 1;
-const GHOSTS: Range<u32> = ONCE_GHOSTS..AGAIN_GHOSTS + 1;
+fn is_held(tag: u32) -> bool {
+    list_of(tag) < ONCE_GHOSTS
+}
 
-/// Marks in a piece's `order`, the rest of which is the last step in which it cannot leave: the request being served
+fn is_ghost(tag: u32) -> bool {
+    !is_held(tag)
+}
+
+/// Marks in a piece's `order`, the rest of which is the last moment at which it cannot leave: the request being served
 /// found it, or stored it.
 const FOUND: u64 = 1;
 const STORED: u64 = 2;
-const STEP: u32 = 2;
+const MARKS: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct ArcChunks {
     path: ResidentPath,
-    /// A list and its chunks, by tag, the oldest first.
+    /// A list and its keys, by number, the oldest first.
     lists: [PieceIndex; 4],
-    chunks: [u64; 4],
-    /// How many chunks used once are wanted: a share of ghosts is added or taken at a time.
+    keys: [u64; 4],
+    /// How many keys used once are wanted: a share of ghosts is added or taken at a time.
     wanted_once: f64,
     capacity: u64,
-    /// Chunks stored since the start.
+    /// Keys stored since the start.
     stored: u64,
-    /// Steps since the start.
-    step: u64,
-    /// What the request being served missed in steps that found no room.
-    missed: Vec<ChunkSpan>,
+    clock: OfferClock,
+    /// What the request being served missed in offers that found no room.
+    missed: Vec<GroupSpan>,
 }
 
 impl ArcChunks {
@@ -49,11 +56,11 @@ impl ArcChunks {
         Self {
             path,
             lists,
-            chunks: [0; 4],
+            keys: [0; 4],
             wanted_once: 0.0,
             capacity,
             stored: 0,
-            step: 0,
+            clock: OfferClock::default(),
             missed: Vec::new(),
         }
     }
@@ -64,124 +71,130 @@ impl ArcChunks {
 
     /// Learns from ghosts of chunks that are missing, the last one first: each moves the wanted number by the ratio of
     /// the two lists of ghosts.
-    fn learn(&mut self, wanted: &[(RunIndex, u32, u32)]) {
-        let [_, _, once, again] = self.chunks.map(|chunks| chunks as f64);
+    fn learn(&mut self, wanted: &[GroupRun]) {
+        let [_, _, once, again] = self.keys.map(|keys| keys as f64);
         let most = self.capacity as f64;
-        for (_, from, to) in wanted.iter().rev() {
-            let ghosts = self.path.tree.cut_out(&self.path.nodes, GHOSTS, (*from, *to));
+        for (group, (_, from, to)) in wanted.iter().rev() {
+            let groups = 1 << group;
+            let ghosts = self.path.cut_out(is_ghost, ((*from, *to), groups));
             for index in ghosts.into_iter().rev() {
-                if self.was_missed(index) {
+                if self.was_missed(*group, index) {
                     continue;
                 }
-                let arena = &mut self.path.tree.arena;
-                let tag = arena.get(index).tag;
-                for _ in 0..arena.get(index).pages() {
-                    self.wanted_once = match tag {
+                let list = list_of(self.path.tree.arena.get(index).tag);
+                let index = self.path.take_out(index, groups);
+                for _ in 0..self.path.tree.arena.get(index).pages() {
+                    self.wanted_once = match list {
                         ONCE_GHOSTS => (self.wanted_once + (again / once).max(1.0)).min(most),
                         _ => (self.wanted_once - (once / again).max(1.0)).max(0.0),
                     };
                 }
-                arena.unlink(index);
-                arena.get_mut(index).ascending = false;
-                self.path.tree.append(self.lists[tag as usize], index);
+                self.path.tree.arena.get_mut(index).ascending = false;
+                self.path.tree.append(self.lists[list as usize], index);
             }
         }
     }
 
-    /// Whether an earlier step of the request has learnt from a ghost; cut at the ends of steps, it lies in one whole.
-    fn was_missed(&self, index: PieceIndex) -> bool {
+    /// Whether an earlier offer of the request has learnt from a ghost; cut at the ends of steps, it lies in one whole.
+    fn was_missed(&self, group: u32, index: PieceIndex) -> bool {
         let ghost = self.path.tree.arena.get(index);
-        self.missed.iter().any(|(from, to)| *from <= ghost.from && ghost.to <= *to)
+        let is_it =
+            |(other, (from, to)): &GroupSpan| *other == group && *from <= ghost.from && ghost.to <= *to;
+        self.missed.iter().any(is_it)
     }
 
-    /// Chunks of a list that cannot leave in this step, all of them the request's own.
-    fn fixed(&self, tag: u32) -> u64 {
+    /// Keys of a list that cannot leave now, all of them the request's own.
+    fn fixed(&self, list: u32) -> u64 {
         let own = self.path.nodes.iter().flat_map(|node| self.path.tree.pieces(*node));
-        let fixed = own.filter(|(_, piece)| piece.tag == tag && self.is_fixed(piece));
-        fixed.map(|(_, piece)| u64::from(piece.pages())).sum()
+        let fixed = own.filter(|(_, piece)| list_of(piece.tag) == list && self.is_fixed(piece));
+        fixed.map(|(_, piece)| keys(piece)).sum()
     }
 
     fn is_fixed(&self, piece: &Piece) -> bool {
-        piece.order >> STEP >= self.step
+        piece.order >> MARKS >= self.clock.now()
     }
 
-    /// Drops so many chunks; none where fewer can leave. Chunks used once go while there are as many as are wanted, then
+    /// Drops so many keys; none where fewer can leave. Those used once go while there are as many as are wanted, then
     /// those used again.
-    fn evict(&mut self, chunks: u64) -> bool {
-        let once = self.chunks[ONCE as usize] - self.fixed(ONCE);
-        let again = self.chunks[AGAIN as usize] - self.fixed(AGAIN);
-        if chunks > once + again {
+    fn evict(&mut self, most: u64) -> bool {
+        let once = self.keys[ONCE as usize] - self.fixed(ONCE);
+        let again = self.keys[AGAIN as usize] - self.fixed(AGAIN);
+        if most > once + again {
             return false;
         }
         // A count, not negative.
-        let surplus = (self.chunks[ONCE as usize] + 1).saturating_sub(self.wanted_once as u64);
-        let first = chunks.min(once).min(surplus);
-        let second = (chunks - first).min(again);
+        let surplus = (self.keys[ONCE as usize] + 1).saturating_sub(self.wanted_once as u64);
+        let first = most.min(once).min(surplus);
+        let second = (most - first).min(again);
         self.leave_list(ONCE, first);
         self.leave_list(AGAIN, second);
-        self.leave_list(ONCE, chunks - first - second);
-        for tag in GHOSTS {
-            self.trim(tag);
+        self.leave_list(ONCE, most - first - second);
+        for list in [ONCE_GHOSTS, AGAIN_GHOSTS] {
+            self.trim(list);
         }
         true
     }
 
-    /// The oldest chunks of a list that can leave become ghosts.
-    fn leave_list(&mut self, tag: u32, chunks: u64) {
-        let (list, mut left) = (self.lists[tag as usize], chunks);
-        let mut next = self.path.tree.arena.first(list);
+    /// The oldest keys of a list that can leave become ghosts.
+    fn leave_list(&mut self, list: u32, most: u64) {
+        let (place, ghosts, mut left) = (self.lists[list as usize], list + ONCE_GHOSTS, most);
+        let mut next = self.path.tree.arena.first(place);
         while left > 0
             && let Some(index) = next
         {
-            next = self.path.tree.arena.next(list, index);
-            let piece = self.path.tree.arena.get(index);
-            if self.is_fixed(piece) {
+            next = self.path.tree.arena.next(place, index);
+            if self.is_fixed(self.path.tree.arena.get(index)) {
                 continue;
             }
-            let gone = u64::from(piece.pages()).min(left) as u32;
-            left -= u64::from(gone);
-            let (whole, ascending) = (gone == piece.pages(), piece.ascending);
-            let edge = if ascending { piece.from + gone } else { piece.to - gone };
-            let leaving = match (whole, ascending) {
-                (true, _) => index,
-                (false, true) => {
-                    self.path.tree.cut(index, edge);
-                    index
-                }
-                (false, false) => self.path.tree.cut(index, edge),
-            };
-            self.path.tree.arena.unlink(leaving);
-            let piece = self.path.tree.arena.get_mut(leaving);
-            (piece.tag, piece.order) = (tag + ONCE_GHOSTS, 0);
-            self.path.tree.append(self.lists[(tag + ONCE_GHOSTS) as usize], leaving);
+            for leaving in self.path.cut_first(index, left) {
+                self.path.tree.arena.unlink(leaving);
+                let piece = self.path.tree.arena.get_mut(leaving);
+                left -= keys(piece);
+                (piece.tag, piece.order) = (tag(ghosts, groups_of(piece.tag)), 0);
+                self.path.tree.append(self.lists[ghosts as usize], leaving);
+            }
         }
-        self.chunks[tag as usize] -= chunks;
-        self.chunks[(tag + ONCE_GHOSTS) as usize] += chunks;
+        self.keys[list as usize] -= most;
+        self.keys[ghosts as usize] += most;
     }
 
     /// Forgets the oldest ghosts that are more than the capacity.
-    fn trim(&mut self, tag: u32) {
-        let (list, count) = (self.lists[tag as usize], &mut self.chunks[tag as usize]);
-        while *count > self.capacity
-            && let Some(oldest) = self.path.tree.arena.first(list)
+    fn trim(&mut self, list: u32) {
+        while self.keys[list as usize] > self.capacity
+            && let Some(oldest) = self.path.tree.arena.first(self.lists[list as usize])
         {
-            let gone = u64::from(self.path.tree.arena.get(oldest).pages()).min(*count - self.capacity);
-            self.path.tree.drop_first(oldest, gone as u32);
-            *count -= gone;
+            for gone in self.path.cut_first(oldest, self.keys[list as usize] - self.capacity) {
+                self.keys[list as usize] -= keys(self.path.tree.arena.get(gone));
+                self.path.tree.remove_piece(gone);
+            }
         }
     }
 
-    /// Stores chunks as used once; their ghosts are forgotten.
-    fn store(&mut self, (node, from, to): (RunIndex, u32, u32)) {
-        for ghost in self.path.tree.cut_out(&self.path.nodes, GHOSTS, (from, to)) {
-            let piece = self.path.tree.arena.get(ghost);
-            self.chunks[piece.tag as usize] -= u64::from(piece.pages());
+    /// Stores keys as used once; their ghosts are forgotten.
+    fn store(&mut self, (group, (node, from, to)): GroupRun) {
+        for ghost in self.path.cut_out(is_ghost, ((from, to), 1 << group)) {
+            let list = list_of(self.path.tree.arena.get(ghost).tag);
+            let ghost = self.path.take_out(ghost, 1 << group);
+            self.keys[list as usize] -= keys(self.path.tree.arena.get(ghost));
             self.path.tree.remove_piece(ghost);
         }
-        let order = ((self.step + 1) << STEP) | STORED;
-        let piece = self.path.tree.add_piece(Piece::new(node, ONCE, (from, to), order).root_first());
+        let order = (self.clock.written() << MARKS) | STORED;
+        let piece = Piece::new(node, tag(ONCE, 1 << group), (from, to), order).root_first();
+        let piece = self.path.tree.add_piece(piece);
         self.path.tree.append(self.lists[ONCE as usize], piece);
-        self.chunks[ONCE as usize] += u64::from(to - from);
+        self.keys[ONCE as usize] += u64::from(to - from);
+    }
+
+    /// The pieces that hold some of these keys, of nothing else.
+    fn held_of(&mut self, spans: &[GroupSpan]) -> Vec<PieceIndex> {
+        let meant: Vec<(ChunkSpan, u32)> = by_groups(spans);
+        let mut held = Vec::new();
+        for (span, groups) in meant {
+            for index in self.path.cut_out(is_held, (span, groups)) {
+                held.extend(self.path.single_out(index, groups));
+            }
+        }
+        held
     }
 }
 
@@ -190,33 +203,44 @@ impl Residents for ArcChunks {
         self.path.enter(ids);
         self.missed.clear();
         // The stores of the request before are done.
-        self.step += 2;
+        self.clock.pass(2);
     }
 
-    fn found(&self, (first, end): ChunkSpan) -> u32 {
-        let gaps = self.path.tree.gaps(&self.path.nodes, HELD, (first, end));
-        gaps.first().map_or(end, |(_, from, _)| *from)
+    fn found(&self, span: GroupSpan) -> u32 {
+        self.path.found(is_held, span)
     }
 
-    fn load(&mut self, span: ChunkSpan) {
-        for index in self.path.tree.cut_out(&self.path.nodes, HELD, span) {
+    fn found_down(&self, span: GroupSpan) -> u32 {
+        self.path.found_down(is_held, span)
+    }
+
+    fn last_found(&self, span: GroupSpan) -> u32 {
+        self.path.last_found(is_held, span)
+    }
+
+    fn load(&mut self, spans: &[GroupSpan]) {
+        for index in self.held_of(spans) {
             self.path.tree.arena.get_mut(index).order |= FOUND;
         }
     }
 
-    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool {
-        self.step += 1;
-        let wanted = clip(self.path.tree.gaps(&self.path.nodes, HELD, span), admitted);
+    fn step(&mut self) {
+        self.clock.pass(1);
+    }
+
+    fn offer(&mut self, spans: &[GroupSpan], admitted: Option<&[GroupSpan]>) -> bool {
+        let now = self.clock.tick();
+        let wanted = clip(self.path.gaps(is_held, spans), admitted);
         self.learn(&wanted);
-        for index in self.path.tree.cut_out(&self.path.nodes, HELD, span) {
+        for index in self.held_of(spans) {
             let piece = self.path.tree.arena.get_mut(index);
-            let (marks, fixed) = (piece.order & (FOUND | STORED), piece.order >> STEP);
+            let (marks, fixed) = (piece.order & (FOUND | STORED), piece.order >> MARKS);
             let marks = if marks & STORED == 0 { FOUND } else { marks };
-            piece.order = (fixed.max(self.step) << STEP) | marks;
+            piece.order = (fixed.max(now) << MARKS) | marks;
         }
         let (chunks, free) = (total(&wanted), self.free());
         if chunks > free && !self.evict(chunks - free) {
-            self.missed.extend(wanted.iter().map(|(_, from, to)| (*from, *to)));
+            self.missed.extend(wanted.iter().map(|(group, (_, from, to))| (*group, (*from, *to))));
             return false;
         }
         self.stored += chunks;
@@ -225,18 +249,23 @@ impl Residents for ArcChunks {
     }
 
     fn leave(&mut self) {
-        for index in self.path.tree.cut_out(&self.path.nodes, HELD, (0, u32::MAX)).into_iter().rev() {
-            let arena = &mut self.path.tree.arena;
-            let piece = arena.get_mut(index);
-            if piece.order == 0 {
-                continue;
+        let own = self.path.cut_out(is_held, ((0, u32::MAX), u32::MAX));
+        let order = |path: &ResidentPath, index: &PieceIndex| path.tree.arena.get(*index).order;
+        let own: Vec<PieceIndex> = own.into_iter().filter(|index| order(&self.path, index) != 0).collect();
+        let goes_to = |piece: &Piece| if piece.order & FOUND != 0 { AGAIN } else { list_of(piece.tag) };
+        for list in [ONCE, AGAIN] {
+            let to_list = |index: &&PieceIndex| goes_to(self.path.tree.arena.get(**index)) == list;
+            let pieces: Vec<PieceIndex> = own.iter().filter(to_list).copied().collect();
+            for (node, span, groups) in self.path.union(&pieces) {
+                let piece = self.path.tree.add_piece(Piece::new(node, tag(list, groups), span, 0));
+                self.keys[list as usize] += keys(self.path.tree.arena.get(piece));
+                self.path.tree.append(self.lists[list as usize], piece);
             }
-            let to = if piece.order & FOUND != 0 { AGAIN } else { piece.tag };
-            self.chunks[piece.tag as usize] -= u64::from(piece.pages());
-            self.chunks[to as usize] += u64::from(piece.pages());
-            (piece.tag, piece.order, piece.ascending) = (to, 0, false);
-            arena.unlink(index);
-            self.path.tree.append(self.lists[to as usize], index);
+        }
+        for index in own {
+            let piece = self.path.tree.arena.get(index);
+            self.keys[list_of(piece.tag) as usize] -= keys(piece);
+            self.path.tree.remove_piece(index);
         }
         self.path.leave();
     }
@@ -246,7 +275,7 @@ impl Residents for ArcChunks {
     }
 
     fn held(&self) -> u64 {
-        self.chunks[ONCE as usize] + self.chunks[AGAIN as usize]
+        self.keys[ONCE as usize] + self.keys[AGAIN as usize]
     }
 
     fn memory_bytes(&self) -> usize {

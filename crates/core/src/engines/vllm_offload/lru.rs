@@ -1,9 +1,14 @@
-//! Chunks in the order of the requests that used them last, a request's last chunk before its first.
+//! Chunks in the order of the requests that used them last, a request's last chunk before its first, and of one chunk the
+//! last group first.
 //!
 //! While a request runs, its chunks are the youngest. Where room is made and nobody else's are left, its own go, the
-//! last ones first, but for those of this step and those that the step before stored: these are still being written.
+//! last ones first, but for those of this offer and those that this step or the one before stored: these are still being
+//! written.
 
-use super::residents::{ChunkSpan, ResidentPath, Residents, clip, total};
+use super::residents::{
+    GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, is_of, keys, list_of, tag,
+    total,
+};
 use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
 /// Chunks that wait in the order of their last use.
@@ -11,73 +16,82 @@ const QUEUED: u32 = 0;
 /// Those that the request being served has used.
 const OWN: u32 = 1;
 
+fn is_own(tag: u32) -> bool {
+    list_of(tag) == OWN
+}
+
 #[derive(Debug)]
 pub(super) struct LruChunks {
     path: ResidentPath,
-    /// The oldest first. A chunk of the request's own stands in no list; its `order` is the last step in which it cannot
+    /// The oldest first. A chunk of the request's own stands in no list; its `order` is the last moment at which it cannot
     /// leave.
     queue: PieceIndex,
     queued: u64,
     held: u64,
     stored: u64,
     capacity: u64,
-    /// Steps since the start.
-    step: u64,
+    clock: OfferClock,
 }
 
 impl LruChunks {
     pub fn new(capacity: u64) -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { path: ResidentPath::new(tree), queue, queued: 0, held: 0, stored: 0, capacity, step: 0 }
+        let clock = OfferClock::default();
+        Self { path: ResidentPath::new(tree), queue, queued: 0, held: 0, stored: 0, capacity, clock }
     }
 
-    /// Moves chunks that are there to the request's own, of which they cannot leave up to this step.
-    fn use_up_to(&mut self, span: ChunkSpan, step: u64) {
-        let tree = &mut self.path.tree;
-        for index in tree.cut_out(&self.path.nodes, QUEUED..OWN + 1, span) {
-            if tree.arena.get(index).tag == QUEUED {
-                tree.arena.unlink(index);
-                self.queued -= u64::from(tree.arena.get(index).pages());
+    /// Moves chunks that are there to the request's own, of which they cannot leave up to this moment.
+    fn use_up_to(&mut self, spans: &[GroupSpan], moment: u64) {
+        for (span, groups) in by_groups(spans) {
+            for index in self.path.cut_out(|_| true, (span, groups)) {
+                let index = self.path.take_out(index, groups);
+                let piece = self.path.tree.arena.get_mut(index);
+                if !is_own(piece.tag) {
+                    self.queued -= keys(piece);
+                }
+                (piece.tag, piece.order) = (tag(OWN, groups_of(piece.tag)), piece.order.max(moment));
             }
-            let piece = tree.arena.get_mut(index);
-            (piece.tag, piece.order) = (OWN, piece.order.max(step));
         }
     }
 
-    /// Drops so many chunks; none where fewer can leave.
-    fn evict(&mut self, chunks: u64) -> bool {
-        let own = if chunks > self.queued { self.own_that_can_leave() } else { Vec::new() };
-        let tree = &mut self.path.tree;
-        let idle: u64 = own.iter().map(|index| u64::from(tree.arena.get(*index).pages())).sum();
-        if chunks > self.queued + idle {
+    /// Drops so many keys; none where fewer can leave.
+    fn evict(&mut self, most: u64) -> bool {
+        let own = if most > self.queued { self.own_that_can_leave() } else { Vec::new() };
+        if most > self.queued + own.len() as u64 {
             return false;
         }
-        self.held -= chunks;
-        let mut left = chunks;
+        self.held -= most;
+        let mut left = most;
         while left > 0
-            && let Some(oldest) = tree.arena.first(self.queue)
+            && let Some(oldest) = self.path.tree.arena.first(self.queue)
         {
-            let gone = u64::from(tree.arena.get(oldest).pages()).min(left);
-            tree.drop_first(oldest, gone as u32);
-            (self.queued, left) = (self.queued - gone, left - gone);
-        }
-        for index in own {
-            let gone = u64::from(tree.arena.get(index).pages()).min(left);
-            if gone > 0 {
-                tree.drop_first(index, gone as u32);
+            for gone in self.path.cut_first(oldest, left) {
+                left -= keys(self.path.tree.arena.get(gone));
+                self.path.tree.remove_piece(gone);
             }
-            left -= gone;
+        }
+        self.queued -= most - left;
+        for (chunk, group) in own.into_iter().take(left as usize) {
+            for index in self.path.cut_out(is_own, ((chunk, chunk + 1), 1 << group)) {
+                let index = self.path.take_out(index, 1 << group);
+                self.path.tree.remove_piece(index);
+            }
         }
         true
     }
 
-    /// The request's own chunks that can leave, the last ones first.
-    fn own_that_can_leave(&mut self) -> Vec<PieceIndex> {
-        let tree = &mut self.path.tree;
-        let mut own = tree.cut_out(&self.path.nodes, OWN..OWN + 1, (0, u32::MAX));
-        own.retain(|index| tree.arena.get(*index).order < self.step);
-        own.reverse();
+    /// The request's own keys that can leave, the last chunk first, and of one chunk the first group.
+    fn own_that_can_leave(&self) -> Vec<(u32, u32)> {
+        let pieces = self.path.nodes.iter().rev().flat_map(|node| self.path.tree.pieces(*node));
+        let idle = pieces.filter(|(_, piece)| is_own(piece.tag) && piece.order < self.clock.now());
+        let of_piece = |(_, piece): (PieceIndex, &Piece)| {
+            let (tag, chunks) = (piece.tag, piece.from..piece.to);
+            let groups = (0..u32::BITS).filter(move |group| is_of(tag, *group));
+            groups.flat_map(move |group| chunks.clone().map(move |chunk| (chunk, group)))
+        };
+        let mut own: Vec<(u32, u32)> = idle.flat_map(of_piece).collect();
+        own.sort_unstable_by_key(|(chunk, group)| (u32::MAX - chunk, *group));
         own
     }
 }
@@ -86,42 +100,58 @@ impl Residents for LruChunks {
     fn enter(&mut self, ids: &[u64]) {
         self.path.enter(ids);
         // The stores of the request before are done.
-        self.step += 2;
+        self.clock.pass(2);
     }
 
-    fn found(&self, (first, end): ChunkSpan) -> u32 {
-        let gaps = self.path.tree.gaps(&self.path.nodes, QUEUED..OWN + 1, (first, end));
-        gaps.first().map_or(end, |(_, from, _)| *from)
+    fn found(&self, span: GroupSpan) -> u32 {
+        self.path.found(|_| true, span)
     }
 
-    fn load(&mut self, span: ChunkSpan) {
-        self.use_up_to(span, 0);
+    fn found_down(&self, span: GroupSpan) -> u32 {
+        self.path.found_down(|_| true, span)
     }
 
-    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool {
-        self.step += 1;
-        self.use_up_to(span, self.step);
-        let wanted = clip(self.path.tree.gaps(&self.path.nodes, OWN..OWN + 1, span), admitted);
+    fn last_found(&self, span: GroupSpan) -> u32 {
+        self.path.last_found(|_| true, span)
+    }
+
+    fn load(&mut self, spans: &[GroupSpan]) {
+        self.use_up_to(spans, 0);
+    }
+
+    fn step(&mut self) {
+        self.clock.pass(1);
+    }
+
+    fn offer(&mut self, spans: &[GroupSpan], admitted: Option<&[GroupSpan]>) -> bool {
+        let now = self.clock.tick();
+        self.use_up_to(spans, now);
+        let wanted = clip(self.path.gaps(is_own, spans), admitted);
         let (chunks, free) = (total(&wanted), self.capacity - self.held);
         if chunks > free && !self.evict(chunks - free) {
             return false;
         }
         self.held += chunks;
         self.stored += chunks;
-        for (node, from, to) in wanted {
-            self.path.tree.add_piece(Piece::new(node, OWN, (from, to), self.step + 1));
+        for (group, (node, from, to)) in wanted {
+            self.path.tree.add_piece(Piece::new(
+                node,
+                tag(OWN, 1 << group),
+                (from, to),
+                self.clock.written(),
+            ));
         }
         true
     }
 
     fn leave(&mut self) {
-        let tree = &mut self.path.tree;
-        for index in tree.cut_out(&self.path.nodes, OWN..OWN + 1, (0, u32::MAX)).into_iter().rev() {
-            let piece = tree.arena.get_mut(index);
-            (piece.tag, piece.order) = (QUEUED, 0);
-            self.queued += u64::from(piece.pages());
-            tree.append(self.queue, index);
+        let own = self.path.cut_out(is_own, ((0, u32::MAX), u32::MAX));
+        for (node, span, groups) in self.path.union(&own) {
+            let piece = self.path.tree.add_piece(Piece::new(node, tag(QUEUED, groups), span, 0));
+            self.queued += keys(self.path.tree.arena.get(piece));
+            self.path.tree.append(self.queue, piece);
         }
+        own.into_iter().for_each(|piece| self.path.tree.remove_piece(piece));
         self.path.leave();
     }
 

@@ -7,6 +7,8 @@
 //! by itself. Prompts only (`offload_prompt_only`), one request at a time, copies done in the step after theirs.
 
 mod arc;
+mod groups;
+mod look_up;
 mod lru;
 mod offers;
 mod options;
@@ -15,15 +17,18 @@ mod residents;
 pub use options::{OffloadOptions, OffloadPolicy};
 
 use crate::engines::chunks::Chunks;
+use crate::engines::hybrid::{
+    Attention, BlockRetention, HybridCache, HybridHits, HybridRules, LookedUpPrompt, RulesError,
+};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
 use crate::units::{PageCount, PageSize};
 use arc::ArcChunks;
 use lru::LruChunks;
 use offers::Offers;
-use residents::Residents;
+use residents::{GroupSpan, MOST_GROUPS, Residents};
 
-/// What decides a tier's answers besides its capacity.
+/// What decides a tier's answers besides its capacity and the groups of layers above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadRules {
     /// Its configuration.
@@ -38,38 +43,150 @@ pub struct OffloadRules {
 #[derive(Debug)]
 pub struct OffloadTier {
     rules: OffloadRules,
+    attention: Attention,
+    retention: BlockRetention,
     chunks: Chunks,
     residents: Box<dyn Residents + Send>,
     /// How often chunks were offered, where that matters.
     offers: Option<Offers>,
+    /// The prompt being served, and what is computed of it in tokens, with what was found here.
+    prompt: LookedUpPrompt,
+    computed: u64,
+    /// The first of its chunks that is not stored yet.
+    first: u32,
 }
 
 impl OffloadTier {
-    /// An empty tier of so many pages; what of them makes no whole chunk is not used.
+    /// An empty tier of so many pages under full attention alone; what of them makes no whole chunk is not used.
     pub fn new(capacity: PageCount, rules: OffloadRules) -> Self {
+        Self::of_groups(capacity, rules, Attention::default(), BlockRetention::default())
+    }
+
+    /// An empty tier under a pool of these rules, of so many of its blocks: a chunk of one group takes as many of them as it
+    /// has pages.
+    ///
+    /// # Errors
+    /// When the pool keeps pages of windows that are no ends of chunks, or has more groups than are modelled.
+    pub fn under(
+        capacity: PageCount,
+        options: OffloadOptions,
+        pool: &HybridRules,
+    ) -> Result<Self, RulesError> {
+        let HybridRules { attention, retention, prefill_chunk, page_size, .. } = pool.clone();
+        let chunk = u64::from(options.blocks_per_chunk) * u64::from(page_size.get());
+        if let (BlockRetention::Every(interval), Some(_)) = (retention, attention.other())
+            && !u64::from(interval).is_multiple_of(chunk)
+        {
+            return Err(RulesError::RetentionChunk { interval, chunk });
+        }
+        let (groups, most) = (attention.groups().len(), MOST_GROUPS);
+        if groups > most {
+            return Err(RulesError::OffloadGroups { groups, most });
+        }
+        let rules = OffloadRules { options, page_size, prefill_chunk };
+        Ok(Self::of_groups(capacity, rules, attention, retention))
+    }
+
+    fn of_groups(
+        capacity: PageCount,
+        rules: OffloadRules,
+        attention: Attention,
+        retention: BlockRetention,
+    ) -> Self {
         let OffloadOptions { policy, store_threshold, blocks_per_chunk } = rules.options;
         let chunks = capacity.0.min(MAX_PAGES) / u64::from(blocks_per_chunk);
         Self {
             rules,
+            attention,
+            retention,
             chunks: Chunks::new(rules.page_size, blocks_per_chunk),
             residents: match policy {
                 OffloadPolicy::Lru => Box::new(LruChunks::new(chunks)),
                 OffloadPolicy::Arc => Box::new(ArcChunks::new(chunks)),
             },
             offers: (store_threshold >= 2).then(|| Offers::new(store_threshold)),
+            prompt: LookedUpPrompt::default(),
+            computed: 0,
+            first: 0,
         }
     }
 
-    /// Serves a request of which the device found so many leading pages; how many after them the tier found.
+    /// Serves a request of which the device found so many leading pages, full attention alone; how many after them the tier
+    /// found.
     pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
+        let page = u64::from(self.rules.page_size.get());
+        let prompt = event.input_tokens.unwrap_or(event.page_ids.len() as u64 * page);
+        self.enter(event, LookedUpPrompt { prompt, findable: prompt, hits: above, junction: 0 });
+        self.load();
+        let found = self.computed / page - above;
+        let (mut done, mut is_stored) = (self.computed, true);
+        while done < prompt {
+            done = prompt.min(done + u64::from(self.rules.prefill_chunk));
+            is_stored = self.store(&[(0, (self.first, self.chunks_of(done)))], done);
+        }
+        // Each step that decodes offers what is left again, and so does the end.
+        for _ in 0..event.output_tokens.unwrap_or(0).max(1).min(self.retries()) {
+            if is_stored {
+                break;
+            }
+            is_stored = self.store(&[(0, (self.first, self.chunks_of(done)))], done);
+        }
+        self.leave();
+        found
+    }
+
+    /// Serves a request in the pool that it is under: what that found, and how many pages after them the tier had.
+    pub fn request_under(&mut self, pool: &mut HybridCache, event: &RequestEvent<'_>) -> (HybridHits, u64) {
+        pool.request_over(event, self)
+    }
+
+    /// Begins a request, and looks up what follows the device's pages.
+    fn enter(&mut self, event: &RequestEvent<'_>, prompt: LookedUpPrompt) {
         self.chunks.take(event);
         self.residents.enter(&self.chunks.ids);
         self.offers.iter_mut().for_each(|offers| offers.enter(&self.chunks.ids));
-        let found = self.look_up(above);
-        self.store(event, above, found);
+        let found = self.look_up(&prompt);
+        self.computed = found.unwrap_or(prompt.hits * u64::from(self.rules.page_size.get()));
+        (self.prompt, self.first) = (prompt, 0);
+    }
+
+    /// Loads what was found. Storing goes on behind it; where nothing was found, from the first chunk on.
+    fn load(&mut self) {
+        if self.computed > self.prompt.hits * u64::from(self.rules.page_size.get()) {
+            let spans = self.loaded();
+            self.residents.load(&spans);
+            self.first = self.computed.div_ceil(self.chunk_tokens()) as u32;
+        }
+    }
+
+    /// One step of the scheduler, which has computed `done` tokens in all: offers all of these chunks that it has not stored
+    /// yet. Those of a step without room are offered again in the next one; whether there was any.
+    fn store(&mut self, spans: &[GroupSpan], done: u64) -> bool {
+        self.residents.step();
+        let is_stored = self.offer(spans);
+        if is_stored {
+            self.first = self.first.max(self.chunks_of(done));
+        }
+        is_stored
+    }
+
+    /// Whether there was room for what is to be stored of these chunks.
+    fn offer(&mut self, spans: &[GroupSpan]) -> bool {
+        if spans.iter().all(|(_, (from, to))| from >= to) {
+            return true;
+        }
+        let admitted = self.offers.as_mut().map(|offers| offers.count(spans));
+        self.residents.offer(spans, admitted.as_deref())
+    }
+
+    fn leave(&mut self) {
         self.residents.leave();
         self.offers.iter_mut().for_each(Offers::leave);
-        found.map_or(above, |end| u64::from(end) * self.chunk_pages()) - above
+    }
+
+    /// What is being written is there after two more steps, and more offers than the threshold change nothing.
+    fn retries(&self) -> u64 {
+        u64::from(self.rules.options.store_threshold) + 2
     }
 
     /// Pages held.
@@ -97,53 +214,12 @@ impl OffloadTier {
         self.chunks.ids.len() as u32
     }
 
-    /// Loads the chunks from the one on in which the device's pages end; where those found end, `None` where they are
-    /// less than a chunk more than the device has.
-    fn look_up(&mut self, above: u64) -> Option<u32> {
-        let size = self.chunk_pages();
-        let first = (above / size).min(u64::from(self.chunk_count())) as u32;
-        let end = self.residents.found((first, self.chunk_count()));
-        if u64::from(end) * size < above + size {
-            return None;
-        }
-        self.residents.load((first, end));
-        Some(end)
+    fn chunk_tokens(&self) -> u64 {
+        self.chunk_pages() * u64::from(self.rules.page_size.get())
     }
 
-    /// Offers chunks step by step. Those of a step without room are offered again in the next one.
-    fn store(&mut self, event: &RequestEvent<'_>, above: u64, found: Option<u32>) {
-        let page = u64::from(self.rules.page_size.get());
-        let size = self.chunk_pages() * page;
-        let prompt = event.input_tokens.unwrap_or(event.page_ids.len() as u64 * page);
-        let (mut first, mut done) = match found {
-            Some(end) => (end, u64::from(end) * size),
-            None => (0, above * page),
-        };
-        let mut end = first;
-        while done < prompt {
-            done = prompt.min(done + u64::from(self.rules.prefill_chunk));
-            end = (done / size).min(u64::from(self.chunk_count())) as u32;
-            if self.offer(first, end) {
-                first = end;
-            }
-        }
-        // Each step that decodes offers again, and so does the end. What is being written is there after two of them, and
-        // more offers than the threshold change nothing.
-        let further = event.output_tokens.unwrap_or(0).max(1);
-        let further = further.min(u64::from(self.rules.options.store_threshold) + 2);
-        for _ in 0..further {
-            if first == end || self.offer(first, end) {
-                break;
-            }
-        }
-    }
-
-    /// Whether there was room for what is to be stored of these chunks.
-    fn offer(&mut self, first: u32, end: u32) -> bool {
-        if first >= end {
-            return true;
-        }
-        let admitted = self.offers.as_mut().map(|offers| offers.count((first, end)));
-        self.residents.offer((first, end), admitted.as_deref())
+    /// Full chunks of the request in so many tokens.
+    fn chunks_of(&self, tokens: u64) -> u32 {
+        (tokens / self.chunk_tokens()).min(u64::from(self.chunk_count())) as u32
     }
 }

@@ -1,14 +1,13 @@
-//! How often chunks were offered: a table of bounded size, the chunks offered longest ago forgotten first.
+//! How often chunks were offered, each group's by themselves: a table of bounded size, those offered longest ago forgotten
+//! first.
 
-use super::residents::{ChunkSpan, ResidentPath};
+use super::residents::{GroupSpan, ResidentPath};
 use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
 /// Chunks that are remembered (`max_tracker_size`).
 const MOST: u64 = 64_000;
 
-/// Every piece has this tag; its `order` is how often its chunks were offered, up to the threshold.
-const OFFERED: std::ops::Range<u32> = 0..1;
-
+/// A piece's tag is its group; its `order` is how often its chunks were offered, up to the threshold.
 #[derive(Debug)]
 pub(super) struct Offers {
     path: ResidentPath,
@@ -38,19 +37,26 @@ impl Offers {
     ///
     /// Known ones become the youngest, then come new ones. An offer forgets none of its own: where the table is full of
     /// it, the rest of the new ones are not remembered.
-    pub fn count(&mut self, span: ChunkSpan) -> Vec<ChunkSpan> {
+    pub fn count(&mut self, spans: &[GroupSpan]) -> Vec<GroupSpan> {
         let tree = &mut self.path.tree;
         let mut known = 0;
-        for index in tree.cut_out(&self.path.nodes, OFFERED, span) {
-            tree.arena.unlink(index);
-            let piece = tree.arena.get_mut(index);
-            (piece.order, piece.ascending) = ((piece.order + 1).min(self.threshold), true);
-            known += u64::from(piece.pages());
-            tree.append(self.queue, index);
+        for (group, span) in spans {
+            for index in tree.cut_out(&self.path.nodes, |tag| tag == *group, *span) {
+                tree.arena.unlink(index);
+                let piece = tree.arena.get_mut(index);
+                (piece.order, piece.ascending) = ((piece.order + 1).min(self.threshold), true);
+                known += u64::from(piece.pages());
+                tree.append(self.queue, index);
+            }
         }
-        let gaps = tree.gaps(&self.path.nodes, OFFERED, span);
+        let of_span = |(group, span): &GroupSpan| {
+            let gaps = self.path.tree.gaps(&self.path.nodes, |tag| tag == *group, *span);
+            let group = *group;
+            gaps.into_iter().map(move |run| (group, run))
+        };
+        let gaps: Vec<_> = spans.iter().flat_map(of_span).collect();
         let mut room = self.most - known;
-        for (node, from, to) in gaps {
+        for (group, (node, from, to)) in gaps {
             let new = u64::from(to - from).min(room);
             if new == 0 {
                 break;
@@ -58,19 +64,23 @@ impl Offers {
             room -= new;
             self.forget((self.count + new).saturating_sub(self.most));
             self.count += new;
-            let piece = Piece::new(node, 0, (from, from + new as u32), 1).root_first();
+            let piece = Piece::new(node, group, (from, from + new as u32), 1).root_first();
             let piece = self.path.tree.add_piece(piece);
             self.path.tree.append(self.queue, piece);
         }
-        self.often_enough(span)
+        self.often_enough(spans)
     }
 
-    fn often_enough(&mut self, span: ChunkSpan) -> Vec<ChunkSpan> {
+    fn often_enough(&mut self, spans: &[GroupSpan]) -> Vec<GroupSpan> {
         let tree = &mut self.path.tree;
-        let pieces = tree.cut_out(&self.path.nodes, OFFERED, span);
-        let pieces = pieces.into_iter().map(|index| tree.arena.get(index));
-        let enough = pieces.filter(|piece| piece.order >= self.threshold);
-        enough.map(|piece| (piece.from, piece.to)).collect()
+        let mut enough = Vec::new();
+        for (group, span) in spans {
+            let pieces = tree.cut_out(&self.path.nodes, |tag| tag == *group, *span);
+            let pieces = pieces.into_iter().map(|index| tree.arena.get(index));
+            let often = pieces.filter(|piece| piece.order >= self.threshold);
+            enough.extend(often.map(|piece| (*group, (piece.from, piece.to))));
+        }
+        enough
     }
 
     /// Drops the chunks offered longest ago.

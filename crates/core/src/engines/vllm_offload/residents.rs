@@ -1,34 +1,109 @@
-//! The chunks that the tier holds, whatever its policy.
+//! The chunks that the tier holds, whatever its policy. A key is a chunk of one group of layers; groups that hold the same
+//! chunks, and let go of them together, share a piece.
 
-use crate::stack::runs::{RunIndex, RunTree};
+use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree};
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
 pub(super) type ChunkSpan = (u32, u32);
 
+/// Those of one group.
+pub(super) type GroupSpan = (u32, ChunkSpan);
+
+/// Those of one group that lie in one node.
+pub(super) type GroupRun = (u32, (RunIndex, u32, u32));
+
+/// Bits of a piece's tag that say which list it stands in; each of the others stands for a group.
+const LIST_BITS: u32 = 2;
+
+/// Most groups of layers that the tier is modelled for.
+pub(super) const MOST_GROUPS: usize = (u32::BITS - LIST_BITS) as usize;
+
+/// The tag of a piece of these groups in a list.
+pub(super) fn tag(list: u32, groups: u32) -> u32 {
+    groups << LIST_BITS | list
+}
+
+/// The list of a piece with this tag.
+pub(super) fn list_of(tag: u32) -> u32 {
+    tag & ((1 << LIST_BITS) - 1)
+}
+
+/// Its groups, a bit each.
+pub(super) fn groups_of(tag: u32) -> u32 {
+    tag >> LIST_BITS
+}
+
+/// Whether a group is among them.
+pub(super) fn is_of(tag: u32, group: u32) -> bool {
+    groups_of(tag) >> group & 1 == 1
+}
+
+/// Keys of a piece.
+pub(super) fn keys(piece: &Piece) -> u64 {
+    u64::from(piece.pages()) * u64::from(groups_of(piece.tag).count_ones())
+}
+
+/// Moments of which each step of the scheduler has many, one an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct OfferClock(u64);
+
+impl OfferClock {
+    const MOMENTS: u32 = 20;
+
+    /// Goes on by steps.
+    pub fn pass(&mut self, steps: u64) {
+        self.0 = ((self.0 >> Self::MOMENTS) + steps) << Self::MOMENTS;
+    }
+
+    /// Goes on to the next offer.
+    pub fn tick(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    pub fn now(self) -> u64 {
+        self.0
+    }
+
+    /// The end of the next step, until which what is stored now is being written.
+    pub fn written(self) -> u64 {
+        (((self.0 >> Self::MOMENTS) + 2) << Self::MOMENTS) - 1
+    }
+}
+
 /// The chunks held, by one policy. Calls come request by request: [`Residents::enter`], at most one
-/// [`Residents::load`], one [`Residents::offer`] a step, [`Residents::leave`].
+/// [`Residents::load`], in each step [`Residents::step`] and its offers, [`Residents::leave`].
 pub(super) trait Residents: fmt::Debug {
     /// Begins a request with these chunks.
     fn enter(&mut self, ids: &[u64]);
 
-    /// Up to which of its chunks, from the first one of the span on, all are there.
-    fn found(&self, span: ChunkSpan) -> u32;
+    /// Up to which of its chunks, from the first one of the span on, all are there in a group.
+    fn found(&self, span: GroupSpan) -> u32;
+
+    /// From which of its chunks on, down to the first one of the span, all are there up to its end.
+    fn found_down(&self, span: GroupSpan) -> u32;
+
+    /// The end of the last chunk of the span that is there; the first where none is.
+    fn last_found(&self, span: GroupSpan) -> u32;
 
     /// Reads chunks that are there.
-    fn load(&mut self, span: ChunkSpan);
+    fn load(&mut self, spans: &[GroupSpan]);
 
-    /// One step of the scheduler: chunks that are there are used, the others stored, as far as `admitted` (all of them
+    /// Begins a step of the scheduler.
+    fn step(&mut self);
+
+    /// One offer: chunks that are there are used, the others stored, as far as `admitted` (all of them
     /// where that is `None`), all of them or none. Whether there was room.
-    fn offer(&mut self, span: ChunkSpan, admitted: Option<&[ChunkSpan]>) -> bool;
+    fn offer(&mut self, spans: &[GroupSpan], admitted: Option<&[GroupSpan]>) -> bool;
 
     /// Ends the request.
     fn leave(&mut self);
 
-    /// Chunks stored since the start.
+    /// Keys stored since the start.
     fn stored(&self) -> u64;
 
-    /// Chunks held.
+    /// Keys held.
     fn held(&self) -> u64;
 
     /// Bytes of memory held, nearly.
@@ -58,23 +133,221 @@ impl ResidentPath {
     pub fn memory_bytes(&self) -> usize {
         self.tree.memory_bytes() + self.nodes.capacity() * size_of::<RunIndex>()
     }
+
+    /// What no piece with one of these tags holds, the groups in the order of the spans.
+    pub fn gaps(&self, tags: impl Fn(u32) -> bool + Copy, spans: &[GroupSpan]) -> Vec<GroupRun> {
+        let of_span = |(group, span): &GroupSpan| {
+            let group = *group;
+            let is_meant = move |tag| is_of(tag, group) && tags(tag);
+            self.tree.gaps(&self.nodes, is_meant, *span).into_iter().map(move |run| (group, run))
+        };
+        spans.iter().flat_map(of_span).collect()
+    }
+
+    /// The pieces with one of these tags that hold some of these chunks in one of the groups, cut at the span's bounds.
+    pub fn cut_out(
+        &mut self,
+        tags: impl Fn(u32) -> bool + Copy,
+        (span, groups): (ChunkSpan, u32),
+    ) -> Vec<PieceIndex> {
+        self.tree.cut_out(&self.nodes, |tag| groups_of(tag) & groups != 0 && tags(tag), span)
+    }
+
+    /// See [`Residents::found`].
+    pub fn found(&self, tags: impl Fn(u32) -> bool + Copy, span: GroupSpan) -> u32 {
+        let gaps = self.gaps(tags, &[span]);
+        gaps.first().map_or(span.1.1, |(_, (_, from, _))| *from)
+    }
+
+    /// See [`Residents::found_down`].
+    pub fn found_down(&self, tags: impl Fn(u32) -> bool + Copy, (group, (first, end)): GroupSpan) -> u32 {
+        let mut at = end;
+        for node in self.nodes.iter().rev() {
+            let below = self.tree.span(*node).0;
+            while at > below.max(first)
+                && let Some(from) = self.covering(*node, |tag| is_of(tag, group) && tags(tag), at)
+            {
+                at = from;
+            }
+            if at > below {
+                break;
+            }
+        }
+        at.max(first)
+    }
+
+    /// Where the lowest piece of a node begins that holds the chunk before `at`, and such a tag.
+    fn covering(&self, node: RunIndex, tags: impl Fn(u32) -> bool, at: u32) -> Option<u32> {
+        let pieces = self.tree.pieces(node).map(|(_, piece)| piece);
+        pieces
+            .filter(|piece| tags(piece.tag) && piece.from < at && at <= piece.to)
+            .map(|piece| piece.from)
+            .min()
+    }
+
+    /// See [`Residents::last_found`].
+    pub fn last_found(&self, tags: impl Fn(u32) -> bool + Copy, (group, (first, end)): GroupSpan) -> u32 {
+        for node in self.nodes.iter().rev() {
+            let pieces = self.tree.pieces(*node).map(|(_, piece)| piece);
+            let below = pieces.filter(|piece| is_of(piece.tag, group) && tags(piece.tag) && piece.from < end);
+            if let Some(last) = below.map(|piece| piece.to.min(end)).max() {
+                return last.max(first);
+            }
+        }
+        first
+    }
+
+    /// Takes groups out of a piece, into one that stands in no list.
+    pub fn take_out(&mut self, index: PieceIndex, groups: u32) -> PieceIndex {
+        let held = groups_of(self.tree.arena.get(index).tag);
+        if held & !groups == 0 {
+            self.tree.arena.unlink(index);
+            return index;
+        }
+        self.split(index, held & groups)
+    }
+
+    /// Takes some of the groups of a piece, not all of them, into a piece that stands in no list.
+    fn split(&mut self, index: PieceIndex, groups: u32) -> PieceIndex {
+        let piece = self.tree.arena.get_mut(index);
+        let list = list_of(piece.tag);
+        piece.tag = tag(list, groups_of(piece.tag) & !groups);
+        let mut own = Piece::new(piece.node, tag(list, groups), (piece.from, piece.to), piece.order);
+        own.ascending = piece.ascending;
+        self.tree.add_piece(own)
+    }
+
+    /// The pieces that hold these groups of a piece in a list, each at its keys' place: where others share the piece, it is cut
+    /// into chunks, for the groups of one chunk leave before those of the next.
+    pub fn single_out(&mut self, index: PieceIndex, groups: u32) -> Vec<PieceIndex> {
+        let piece = self.tree.arena.get(index);
+        if groups_of(piece.tag) & !groups == 0 {
+            return vec![index];
+        }
+        let inner = piece.from + 1..piece.to;
+        let mut chunks: Vec<PieceIndex> = inner.rev().map(|at| self.tree.cut(index, at)).collect();
+        chunks.push(index);
+        chunks.into_iter().flat_map(|chunk| self.part(chunk, groups)).collect()
+    }
+
+    /// Parts the groups of one chunk into those that are meant and the others, the last group first.
+    fn part(&mut self, chunk: PieceIndex, groups: u32) -> Vec<PieceIndex> {
+        let mut meant = Vec::new();
+        loop {
+            let held = groups_of(self.tree.arena.get(chunk).tag);
+            let is_meant = highest(held, 1) & groups != 0;
+            // Those above the highest of the other kind.
+            let others = if is_meant { held & !groups } else { held & groups };
+            if others == 0 {
+                meant.extend(is_meant.then_some(chunk));
+                return meant;
+            }
+            let first = held & !(u32::MAX >> others.leading_zeros());
+            let part = self.split(chunk, first);
+            self.tree.arena.push_before(part, chunk);
+            meant.extend(is_meant.then_some(part));
+        }
+    }
+
+    /// Cuts off a piece the keys that leave it first, at most all of them, in the order in which they do: whole chunks, and
+    /// of one more the last groups.
+    pub fn cut_first(&mut self, index: PieceIndex, most: u64) -> impl Iterator<Item = PieceIndex> + use<> {
+        let piece = self.tree.arena.get(index);
+        if most >= keys(piece) {
+            return [Some(index), None].into_iter().flatten();
+        }
+        let groups = groups_of(piece.tag);
+        let each = u64::from(groups.count_ones());
+        let (whole, part) = ((most / each) as u32, (most % each) as u32);
+        let (from, to, ascending) = (piece.from, piece.to, piece.ascending);
+        let (gone, kept) = match ascending {
+            _ if whole == 0 => (None, index),
+            true => {
+                let kept = self.tree.cut(index, from + whole);
+                (Some(index), kept)
+            }
+            false => (Some(self.tree.cut(index, to - whole)), index),
+        };
+        let of_chunk = (part > 0).then(|| {
+            let kept = self.tree.arena.get(kept);
+            let (from, last) = (kept.from, kept.to - 1);
+            let chunk = if last > from { self.tree.cut(index, last) } else { index };
+            self.split(chunk, highest(groups, part))
+        });
+        [gone, of_chunk].into_iter().flatten()
+    }
+
+    /// What pieces of one path hold, as runs of chunks of the same groups, the last chunk first.
+    pub fn union(&self, pieces: &[PieceIndex]) -> Vec<(RunIndex, ChunkSpan, u32)> {
+        let mut runs = Vec::new();
+        let mut edges = Vec::new();
+        let node = |index: &PieceIndex| self.tree.arena.get(*index).node;
+        for of_node in pieces.chunk_by(|a, b| node(a) == node(b)).rev() {
+            edges.clear();
+            for index in of_node {
+                let piece = self.tree.arena.get(*index);
+                let groups = groups_of(piece.tag);
+                edges.extend([(piece.from, groups), (piece.to, groups)]);
+            }
+            edges.sort_unstable();
+            let (mut held, mut at, begun) = (0, 0, runs.len());
+            for (edge, groups) in &edges {
+                if held != 0 && *edge > at {
+                    push_run(&mut runs, begun, (node(&of_node[0]), (at, *edge), held));
+                }
+                // No two pieces hold one key.
+                (held, at) = (held ^ groups, *edge);
+            }
+            runs[begun..].reverse();
+        }
+        runs
+    }
 }
 
-/// What of runs in ascending order lies in one of these spans; all of it where there are none.
-pub(super) fn clip(
-    runs: Vec<(RunIndex, u32, u32)>,
-    spans: Option<&[ChunkSpan]>,
-) -> Vec<(RunIndex, u32, u32)> {
+/// Appends a run of a node, joined to the one before it where that ends there and is of the same groups.
+fn push_run(runs: &mut Vec<(RunIndex, ChunkSpan, u32)>, begun: usize, run: (RunIndex, ChunkSpan, u32)) {
+    match runs[begun..].last_mut() {
+        Some((_, (_, to), groups)) if *to == run.1.0 && *groups == run.2 => *to = run.1.1,
+        _ => runs.push(run),
+    }
+}
+
+/// The highest so many of these groups.
+fn highest(groups: u32, count: u32) -> u32 {
+    (count..groups.count_ones()).fold(groups, |left, _| left & left.wrapping_sub(1))
+}
+
+/// The same chunks by the groups that are meant of each, the first ones first.
+pub(super) fn by_groups(spans: &[GroupSpan]) -> Vec<(ChunkSpan, u32)> {
+    if let [(group, span)] = spans {
+        return vec![(*span, 1 << group)];
+    }
+    let mut edges: Vec<(u32, u32)> =
+        spans.iter().flat_map(|(group, (from, to))| [(*from, 1 << group), (*to, 1 << group)]).collect();
+    edges.sort_unstable();
+    let (mut meant, mut groups, mut at) = (Vec::new(), 0, 0);
+    for (edge, group) in edges {
+        if groups != 0 && edge > at {
+            meant.push(((at, edge), groups));
+        }
+        (groups, at) = (groups ^ group, edge);
+    }
+    meant
+}
+
+/// What of runs lies in one of these spans; all of it where there are none.
+pub(super) fn clip(runs: Vec<GroupRun>, spans: Option<&[GroupSpan]>) -> Vec<GroupRun> {
     let Some(spans) = spans else { return runs };
-    let of_run = |(node, from, to): &(RunIndex, u32, u32)| {
-        let (node, from, to) = (*node, *from, *to);
-        let parts = spans.iter().map(move |(start, end)| (node, from.max(*start), to.min(*end)));
-        parts.filter(|(_, from, to)| from < to)
+    let of_run = |(group, (node, from, to)): &GroupRun| {
+        let (group, node, from, to) = (*group, *node, *from, *to);
+        let of_group = spans.iter().filter(move |(other, _)| *other == group);
+        let parts = of_group.map(move |(_, (start, end))| (group, (node, from.max(*start), to.min(*end))));
+        parts.filter(|(_, (_, from, to))| from < to)
     };
     runs.iter().flat_map(of_run).collect()
 }
 
-/// Chunks in all of these runs.
-pub(super) fn total(runs: &[(RunIndex, u32, u32)]) -> u64 {
-    runs.iter().map(|(_, from, to)| u64::from(to - from)).sum()
+/// Keys in all of these runs.
+pub(super) fn total(runs: &[GroupRun]) -> u64 {
+    runs.iter().map(|(_, (_, from, to))| u64::from(to - from)).sum()
 }

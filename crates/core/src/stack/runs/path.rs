@@ -1,7 +1,6 @@
 //! What of a path's pages the pieces hold, and what they do not.
 
 use super::{PieceIndex, RunIndex, RunTree};
-use std::ops::Range;
 
 impl RunTree {
     /// Those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each, the
@@ -9,7 +8,7 @@ impl RunTree {
     pub fn gaps(
         &self,
         path: &[RunIndex],
-        tags: Range<u32>,
+        tags: impl Fn(u32) -> bool + Copy,
         (from, to): (u32, u32),
     ) -> Vec<(RunIndex, u32, u32)> {
         let mut gaps = Vec::new();
@@ -21,7 +20,7 @@ impl RunTree {
                 continue;
             }
             held.clear();
-            held.extend(self.within(*node, &tags, (at, end)).map(|(_, span)| span));
+            held.extend(self.within(*node, tags, (at, end)).map(|(_, span)| span));
             held.sort_unstable();
             for (start, stop) in &held {
                 if *start > at {
@@ -41,13 +40,13 @@ impl RunTree {
     pub fn cut_out(
         &mut self,
         path: &[RunIndex],
-        tags: Range<u32>,
+        tags: impl Fn(u32) -> bool + Copy,
         (from, to): (u32, u32),
     ) -> Vec<PieceIndex> {
         let mut found = Vec::new();
         for node in path {
             let begun = found.len();
-            found.extend(self.within(*node, &tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
+            found.extend(self.within(*node, tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
             found[begun..].sort_unstable();
         }
         let mut cut = |(_, piece): (u32, PieceIndex)| {
@@ -81,12 +80,11 @@ impl RunTree {
     fn within(
         &self,
         node: RunIndex,
-        tags: &Range<u32>,
+        tags: impl Fn(u32) -> bool,
         (from, to): (u32, u32),
     ) -> impl Iterator<Item = (PieceIndex, (u32, u32))> {
         let pieces = self.pieces(node);
-        let found =
-            pieces.filter(move |(_, piece)| tags.contains(&piece.tag) && piece.from < to && piece.to > from);
+        let found = pieces.filter(move |(_, piece)| tags(piece.tag) && piece.from < to && piece.to > from);
         found.map(move |(index, piece)| (index, (piece.from.max(from), piece.to.min(to))))
     }
 }

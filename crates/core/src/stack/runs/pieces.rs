@@ -124,6 +124,11 @@ impl PieceArena {
         self.link_between(index, self.get(list).before, list);
     }
 
+    /// Puts a piece that stands in no list before another, as the next older one.
+    pub fn push_before(&mut self, index: PieceIndex, other: PieceIndex) {
+        self.link_between(index, self.get(other).before, other);
+    }
+
     /// Takes a piece out of its list, if it is in one.
     pub fn unlink(&mut self, index: PieceIndex) {
         let (before, after) = (self.get(index).before, self.get(index).after);
