@@ -10,7 +10,7 @@ use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LetterContent, RawPrompt, RawRequest, RequestDecoder, RequestEncoding,
     RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
 };
-use kvset::core::request::event::CachedTokens;
+use kvset::core::request::event::{CachedTokens, RequestEvent};
 use kvset::core::request::labels::Label;
 use kvset::core::request::sample::Sample;
 use kvset::core::units::PageSize;
@@ -450,31 +450,29 @@ fn the_week_as_token_ids_gives_the_estimates_of_its_page_ids() {
     );
 }
 
-/// Cached tokens, replica and tenant of every event.
-fn measured(prepared: &PreparedRecord) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
+/// What is read of every event.
+fn read_events<T>(prepared: &PreparedRecord, read: impl Fn(&RequestEvent<'_>) -> T) -> Vec<T> {
     assert_eq!(prepared.refused, None);
     let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
     let mut found = Vec::new();
     for output in &prepared.outputs {
         let value = output.value.as_deref().expect("an event");
-        let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
-        let name = |label| event.labels.get(label).map(|name| name.to_string());
-        found.push((event.cached_tokens.stated(), name(Label::Replica), name(Label::Tenant)));
+        found.push(read(&decoder.decode(output.key.as_deref(), value).expect("a request event").event));
     }
     found
 }
 
+/// Cached tokens, replica and tenant of every event.
+fn measured(prepared: &PreparedRecord) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
+    read_events(prepared, |event| {
+        let name = |label| event.labels.get(label).map(|name| name.to_string());
+        (event.cached_tokens.stated(), name(Label::Replica), name(Label::Tenant))
+    })
+}
+
 /// What each event asks of its cache.
 fn retention_classes(prepared: &PreparedRecord) -> Vec<Option<String>> {
-    assert_eq!(prepared.refused, None);
-    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
-    let mut found = Vec::new();
-    for output in &prepared.outputs {
-        let value = output.value.as_deref().expect("an event");
-        let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
-        found.push(event.labels.get(Label::RetentionClass).map(|name| name.to_string()));
-    }
-    found
+    read_events(prepared, |event| event.labels.get(Label::RetentionClass).map(|name| name.to_string()))
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! children, what to evict is found by looking at every node, locks are counted, orders are lists. The steps of a request
 //! with states are here, too.
 
+use super::slow_sglang::stored_ids;
 use std::collections::BTreeMap;
 
 /// What a tree is told; sizes in pages, and states.
@@ -546,13 +547,7 @@ impl SlowOverHost {
         if n + sampled.min(4096) + page >= full * page || kv.div_ceil(page) > full {
             return None;
         }
-        self.ids = ids[..(n / page) as usize].to_vec();
-        let outputs = (kv / page - n / page) as usize;
-        self.ids.extend(&known_outputs[..outputs.min(known_outputs.len())]);
-        while (self.ids.len() as u64) < kv / page {
-            self.ids.push(self.next_private);
-            self.next_private += 1;
-        }
+        self.ids = stored_ids(ids, known_outputs, (n / page, kv / page), &mut self.next_private);
         Some(kv)
     }
 }

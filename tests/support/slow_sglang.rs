@@ -324,3 +324,20 @@ impl SlowCache for SlowSglang {
         self.resume(preempted)
     }
 }
+
+/// The ids of so many pages of a prompt and, with its outputs, so many in all: outputs whose ids are not known are pages
+/// nobody shares.
+pub fn stored_ids(
+    ids: &[u64],
+    known_outputs: &[u64],
+    (prompt, stored): (u64, u64),
+    next_private: &mut u64,
+) -> Vec<u64> {
+    let mut all = ids[..prompt as usize].to_vec();
+    all.extend(known_outputs.iter().take((stored - prompt) as usize));
+    while (all.len() as u64) < stored {
+        all.push(*next_private);
+        *next_private += 1;
+    }
+    all
+}

@@ -1,6 +1,7 @@
 //! SGLang's cache with a pool of its own for windows, transcribed step by step: a node owns its ids and a map of its
 //! children, both orders of eviction are found by looking at every node, a token of an answer is a step.
 
+use super::slow_sglang::stored_ids;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -80,13 +81,7 @@ impl SlowWindows {
         if n + sampled.min(4096) + page >= full * page || kv.div_ceil(page) > full {
             return None;
         }
-        self.ids = ids[..(n / page) as usize].to_vec();
-        let outputs = (kv / page - n / page) as usize;
-        self.ids.extend(&known_outputs[..outputs.min(known_outputs.len())]);
-        while (self.ids.len() as u64) < kv / page {
-            self.ids.push(self.next_private);
-            self.next_private += 1;
-        }
+        self.ids = stored_ids(ids, known_outputs, (n / page, kv / page), &mut self.next_private);
         let (anchor, hits, found) = self.matched(((n - 1) / page) as usize);
         self.lock(anchor);
         self.junction = (found > hits).then_some(found);
