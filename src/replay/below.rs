@@ -213,6 +213,19 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
+    /// What a reader should know of a store under several groups of layers, which no test compares with vLLM.
+    pub(super) fn note(&self, cache: &CacheConfig) -> Option<String> {
+        let store = self.asked.first()?.tier.store().filter(|_| !self.is_first_in_caches)?;
+        let has_groups = cache.rules.is_pool_of_blocks(cache.profile) && !cache.rules.attention.is_full();
+        has_groups.then(|| {
+            format!(
+                "{} below several groups of layers was not compared with vLLM, which names in its pool what it loads; that is \
+                 modelled of vllm-offload alone, so these figures are approximations",
+                store.name()
+            )
+        })
+    }
+
     /// Tiers that have seen nothing; none where none are requested.
     pub(super) fn new(extras: &Extras, cache: &CacheConfig) -> Option<Self> {
         let (asked, rules) = (&extras.below, &extras.below_rules);

@@ -325,7 +325,8 @@ impl ReplayRun {
         let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);
-        let notes = findings.notes.iter().cloned().chain(never_stated).collect();
+        let of_tiers = self.below.as_ref().and_then(|below| below.note(&self.config.cache));
+        let notes = findings.notes.iter().cloned().chain(never_stated).chain(of_tiers).collect();
         let replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,

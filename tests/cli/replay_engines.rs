@@ -422,6 +422,10 @@ fn tiers_below_find_what_a_chain_of_slow_models_finds() {
         let found: Vec<Value> = found.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
         assert_eq!(found.len(), rows.len());
         let alone = json(&trace, &[engine, &common].concat());
+        // What was not compared with vLLM says so.
+        let said = |note: &Value| note.as_str().is_some_and(|note| note.contains("several groups of layers"));
+        let is_said = result["notes"].as_array().is_some_and(|notes| notes.iter().any(said));
+        assert_eq!(is_said, engine.contains(&"full+mamba"), "{engine:?}: {}", result["notes"]);
         for capacity in 0..2 {
             let mut lmcache = SlowLmcache::new(620, 2);
             let mut mooncake = SlowMooncake::new(1500, 2_000, 900, 50);
