@@ -53,7 +53,7 @@ impl PreparedRecord {
         (*earliest, *latest) = ((*earliest).min(first), (*latest).max(last));
     }
 
-    /// Whether more of the record was refused than became events.
+    /// Whether at least as many of its requests were refused as became events.
     pub fn is_mostly_refused(&self) -> bool {
         self.refused.is_some() && self.refused_requests >= self.requests
     }
