@@ -2,8 +2,9 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ModelArgs, ReplayArgs};
-use crate::model::{CheckpointFiles, CostOptions, KvMemory, ModelCost, QUANTIZATION_FILE, cost};
+use crate::model::{CheckpointFiles, CostOptions, KvMemory, ModelCost, QUANTIZATION_FILE, StateDtype, cost};
 use anyhow::Context as _;
+use kvset_core::engines::profile::Profile;
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -61,10 +62,19 @@ impl ReplayArgs {
     pub fn model_costs(&self) -> anyhow::Result<Vec<ModelCost>> {
         let Some(config) = &self.model_config else { return Ok(Vec::new()) };
         let checkpoint = Checkpoint::read(config)?;
-        let of = |kv_dtype| checkpoint.cost(&CostOptions { kv_dtype, ..CostOptions::default() });
+        // vLLM's size of a state is the least block, so that of SGLang is taken where no other engine is named.
+        let is_sglang = self.engines.iter().all(|engine| *engine == Profile::Sglang);
+        let options = CostOptions {
+            state_dtype: self.mamba_ssm_dtype,
+            unnamed_state_dtype: is_sglang.then_some(StateDtype::Float32),
+            ..CostOptions::default()
+        };
         match self.kv_dtypes.as_slice() {
-            [] => Ok(vec![checkpoint.cost(&CostOptions::default())?]),
-            types => types.iter().map(|kv_dtype| of(*kv_dtype)).collect(),
+            [] => Ok(vec![checkpoint.cost(&options)?]),
+            types => types
+                .iter()
+                .map(|kv_dtype| checkpoint.cost(&CostOptions { kv_dtype: *kv_dtype, ..options }))
+                .collect(),
         }
     }
 }

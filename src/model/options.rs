@@ -14,6 +14,8 @@ pub struct CostOptions {
     pub kv_dtype: KvDtype,
     /// Type of recurrent states; the config's or the engine's own where it is `None`.
     pub state_dtype: Option<StateDtype>,
+    /// Type of recurrent states where neither this nor the config names one; vLLM's where it is `None`.
+    pub unnamed_state_dtype: Option<StateDtype>,
     /// Type of the index keys of sparse attention.
     pub indexer_dtype: IndexerDtype,
     /// Ranks the model is split over; at least 1.
@@ -30,6 +32,7 @@ impl Default for CostOptions {
         Self {
             kv_dtype: KvDtype::Auto,
             state_dtype: None,
+            unnamed_state_dtype: None,
             indexer_dtype: IndexerDtype::Auto,
             tensor_parallel: NonZeroU32::MIN,
             tier: CacheTier::Gpu,

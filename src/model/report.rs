@@ -4,6 +4,7 @@ use super::error::ModelConfigError;
 use super::formula::{CostLine, total};
 use super::options::{CacheTier, CostOptions, KvDtype};
 use super::pooling::Pooling;
+use kvset_core::engines::hybrid::{Attention, GroupKind};
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -105,6 +106,16 @@ impl ModelCost {
         self.bytes_per_token_per_rank =
             (self.tier == CacheTier::Gpu).then(|| self.bytes_per_token / u64::from(self.tensor_parallel));
         Ok(())
+    }
+
+    /// Tokens of one full group that weigh as much as a state of one group, rounded up, where the layers are in these
+    /// groups; `None` where no layer keeps a state, or tokens cost nothing.
+    pub fn state_tokens(&self, attention: &Attention) -> Option<u64> {
+        let states = self.reserves.iter().find(|reserve| reserve.per == ReservePer::Checkpoint)?;
+        let groups = |kind| attention.groups().iter().filter(|group| **group == kind).count() as u64;
+        let state = states.bytes.checked_mul(groups(GroupKind::Full))?;
+        let token = self.bytes_per_token.checked_mul(groups(GroupKind::Mamba))?;
+        (token > 0).then(|| state.div_ceil(token))
     }
 
     /// How many cached tokens weigh as much as a reserve, rounded up; `None` where tokens cost nothing.

@@ -31,7 +31,7 @@ pub(super) fn of(
         _ => StateDtype::Bfloat16,
     };
     let given = options.state_dtype.map_or_else(|| declared(fields), |dtype| Ok(Some(dtype)))?;
-    let dtype = given.unwrap_or(match usual {
+    let dtype = given.or(options.unnamed_state_dtype).unwrap_or(match usual {
         StateType::Model => model,
         StateType::Float32 => StateDtype::Float32,
     });
@@ -39,6 +39,9 @@ pub(super) fn of(
     let lines = calculation.lines(recurrence)?;
     let keeps_a_state = recurrence != Recurrence::ShortConvolution;
     let remarks = match (given, usual) {
+        (None, _) if options.unnamed_state_dtype.is_some() => {
+            vec![format!("the config names no type for the states: {}, as SGLang keeps them", dtype.name())]
+        }
         (None, StateType::Model) if keeps_a_state => vec![format!(
             "the config names no type for the states: {} as vLLM keeps them, the model's own; SGLang keeps them in float32 \
              (--mamba-ssm-dtype float32)",

@@ -295,6 +295,47 @@ fn groups_and_the_bytes_of_a_block_are_taken_from_the_models_config() {
     assert!(notes.contains("not modelled for this model, since its windows are"), "{notes}");
 }
 
+#[test]
+fn what_a_state_weighs_in_sglang_is_taken_from_the_models_config() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let model = |name: &str| format!("{}/tests/fixtures/model/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let with = |config: &str, groups: &str, further: &[&str]| {
+        let common =
+            ["--engine", "sglang", "--attention", groups, "--capacities", "9GiB", "--model-config", config];
+        json(&trace, &[&common[..], further].concat())["trace"]["engine_options"]["state_tokens"].clone()
+    };
+    // Qwen3-Next: 36 layers of (2*16*128 + 32*128)*3*2 + 32*128*128*4 bytes, 12 of 2*2*256*2 bytes a token. Nemotron-H
+    // says nothing of its states, and its kind keeps them in float32.
+    let qwen = model("qwen3-next-80b-a3b");
+    for (further, tokens) in [
+        (&[][..], (36 * (8192 * 3 * 2 + 524_288 * 4_u64)).div_ceil(3 * 24_576)),
+        (&["--mamba-ssm-dtype", "bfloat16"], (36 * (8192 * 3 * 2 + 524_288 * 2_u64)).div_ceil(3 * 24_576)),
+        (&["--state-tokens", "700"], 700),
+    ] {
+        assert_eq!(with(&qwen, "full+3*mamba", further), tokens.to_string(), "{further:?}");
+    }
+    // Granite 4: 36 layers of (8192 + 2*128)*3*2 + 128*64*128*4 bytes, 4 of 2*8*128*2 bytes a token.
+    let granite = (36 * (8448 * 3 * 2 + 1_048_576 * 4_u64)).div_ceil(9 * 4 * 4096);
+    assert_eq!(with(&model("granite-4.0-h-small"), "full+9*mamba", &[]), granite.to_string());
+    let glm = model("glm-4.5");
+    let common = ["replay", "--attention", "full+3*mamba", "--capacities", "9GiB"];
+    for (args, reason) in [
+        (
+            &["--engine", "sglang", "--model-config", &glm][..],
+            "no layers with a state alongside full attention",
+        ),
+        (&["--engine", "sglang", "--model-config", &qwen, "--kv-dtype", "bf16,fp8"], "at one --kv-dtype"),
+        (&["--engine", "sglang,paper", "--model-config", &qwen], "for sglang alone"),
+    ] {
+        let assert = kvset(&common).args(args).arg(&trace).assert().code(2);
+        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(said.contains(reason) && said.contains("give --state-tokens"), "{said}");
+    }
+    let (_, notes) = replay(&trace, &["--engine", "sglang", "--capacities", "9GiB", "--model-config", &qwen]);
+    assert!(notes.contains("SGLang keeps states in a pool of their own"), "{notes}");
+}
+
 /// Requests that found enough, by the rows of a run at one capacity.
 fn satisfied(rows: &[Value], ratio_per_cent: u64) -> u64 {
     let enough = |row: &&Value| {

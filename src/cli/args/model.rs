@@ -103,6 +103,7 @@ impl ModelArgs {
         CostOptions {
             kv_dtype: self.kv_dtype,
             state_dtype: self.mamba_ssm_dtype,
+            unnamed_state_dtype: None,
             indexer_dtype: self.indexer_dtype,
             tensor_parallel: self.tp,
             tier: self.tier,

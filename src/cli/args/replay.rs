@@ -164,6 +164,9 @@ pub struct ReplayArgs {
     /// commas, give a cost each.
     #[arg(long = "kv-dtype", value_name = "TYPE,...", value_delimiter = ',', requires = "model_config")]
     pub kv_dtypes: Vec<crate::model::KvDtype>,
+    /// Type of the states of linear attention and Mamba, with --model-config, as `kvset model` takes it.
+    #[arg(long, value_name = "TYPE", visible_alias = "mamba-ssm-cache-dtype", requires = "model_config")]
+    pub mamba_ssm_dtype: Option<crate::model::StateDtype>,
     /// Share of its reusable prefix that a request must find (repeatable) [default: 0.99].
     #[arg(long = "target-ratio", value_name = "R", default_value = "0.99", hide_default_value = true)]
     pub target_ratios: Vec<Ratio>,

@@ -198,7 +198,8 @@ impl ReplayArgs {
     /// Every option, whichever engine has it.
     fn all_rules(&self, model: &FromModel) -> EngineRules {
         let hicache = self.hicache().map(|below| below.capacity.clone());
-        EngineRules { hicache, ..self.options.rules(model.attention.as_ref()) }
+        let rules = self.options.rules(model.attention.as_ref());
+        EngineRules { hicache, state_tokens: model.state_tokens.unwrap_or(rules.state_tokens), ..rules }
     }
 
     /// The host tier of SGLang's own, where it is the first tier below.

@@ -14,6 +14,9 @@ pub(in crate::commands) struct FromModel {
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
     pub attention: Option<Attention>,
+    /// Tokens of one full group that take as much as a state of one group, where SGLang's pool of states needs them and
+    /// the config says them.
+    pub state_tokens: Option<u32>,
     /// Layers of the model, and those of one group, where groups are taken from the config.
     pub layers: Option<(u64, u64)>,
     /// Fewest tokens of a block that holds a state, in vLLM.
@@ -43,15 +46,12 @@ impl FromModel {
                 if args.engines.iter().any(|engine| *engine != Profile::Sglang) {
                     from_model.least_block_tokens = pool.least_block_tokens;
                 }
-                let has_windows = matches!(pool.attention.other(), Some(GroupKind::Window(_)));
                 if derives {
                     from_model.share(args, pool, &models)?;
-                } else if has_windows
-                    && !args.options.has("attention")
-                    && args.engines.contains(&Profile::Sglang)
-                {
+                } else if !args.options.has("attention") && args.engines.contains(&Profile::Sglang) {
+                    let kept = if pool.attention.other() == Some(GroupKind::Mamba) { "states" } else { "windows" };
                     from_model.notes.push(format!(
-                        "note: SGLang keeps windows in a pool of their own, which takes memory that is not counted here: \
+                        "note: SGLang keeps {kept} in a pool of their own, which takes memory that is not counted here: \
                          --attention {} models both pools",
                         pool.attention
                     ));
@@ -63,8 +63,41 @@ impl FromModel {
             )),
             _ => {}
         }
+        from_model.weigh_states(args, &models)?;
         from_model.check_page(args.trace.page_size)?;
         Ok(from_model)
+    }
+
+    /// Takes what a state weighs, where SGLang's pool of states needs it.
+    ///
+    /// # Errors
+    /// The config cannot say it.
+    fn weigh_states(&mut self, args: &ReplayArgs, models: &[ModelCost]) -> Result<(), Failure> {
+        let rules = args.options.rules(None);
+        if !rules.has_state_pool(Profile::Sglang)
+            || !args.engines.contains(&Profile::Sglang)
+            || args.options.has("state_tokens")
+        {
+            return Ok(());
+        }
+        let refuse = |reason: &str| {
+            Err(usage(&format!(
+                "{reason}: give --state-tokens, the tokens of one full group that take as much"
+            )))
+        };
+        let (Profile::Sglang, [model], 1) = (args.engines[0], models, args.engines.len()) else {
+            return refuse("what a state weighs is taken from a config for sglang alone, at one --kv-dtype");
+        };
+        match model.state_tokens(&rules.attention).map(u32::try_from) {
+            Some(Ok(tokens)) => {
+                self.notes.push(format!(
+                    "note: a state of one group takes as much as {tokens} tokens of one full group, by the model's config"
+                ));
+                self.state_tokens = Some(tokens);
+                Ok(())
+            }
+            _ => refuse("the model's config has no layers with a state alongside full attention"),
+        }
     }
 
     /// Takes the groups of vLLM's shared pool, and the bytes of its blocks.
