@@ -49,10 +49,10 @@ const KINDS: [(&str, &[&str]); 26] = [
     ("fatal failure", &["send", "offsets", "commit"]),
     ("spent client", &["send", "offsets", "commit"]),
     ("fenced", &["member", "send", "offsets", "commit"]),
-    ("refused offsets", &["no longer a member", "rebalance in progress"]),
+    ("refused offsets", &["held under another name", "no longer a member", "rebalance in progress"]),
     ("waited for", &["an undecided transaction"]),
-    ("commit failed", &["abortable", "fatal", "migrated"]),
-    ("rebalance", &["expelled", "lost", "revoked"]),
+    ("commit failed", &["abortable", "evicted", "fatal", "migrated"]),
+    ("rebalance", &["expelled", "joined again unnoticed", "lost", "revoked"]),
     ("retention", &["log start moved"]),
     ("refused", &["lost history", "recreated topic"]),
     (

@@ -26,6 +26,8 @@ pub struct MemberState {
     pub ended: BTreeSet<i32>,
     /// The group thinks it is gone; it does not know yet.
     pub expelled: bool,
+    /// It joined again before it was told, and has not given up what it held before.
+    pub rejoined: bool,
     /// Another process has its name.
     pub fenced: bool,
     /// When its process ended without leaving.
@@ -93,6 +95,23 @@ impl Group {
         self.rebalance(chance);
     }
 
+    /// A member that was expelled joins again before it was told; false where it cannot. It is told to give up what it
+    /// held, or that it may keep it, as if nobody else had had it meanwhile.
+    pub fn join_again(&mut self, member: usize, chance: &mut Chance) -> bool {
+        let Some(state) = self.members.get_mut(&member) else { return false };
+        let held: Vec<i32> = state.positions.keys().copied().collect();
+        if held.is_empty() || state.unanswered.is_some() {
+            return false;
+        }
+        (state.expelled, state.rejoined) = (false, true);
+        state.queue.push_back(if chance.one_in(3) {
+            Rebalance::Assigned(Vec::new())
+        } else {
+            Rebalance::Revoked(held)
+        });
+        true
+    }
+
     /// A member asks for news.
     pub fn news(&mut self, member: usize, chance: &mut Chance) -> Option<Rebalance> {
         let state = self.members.get_mut(&member)?;
@@ -143,8 +162,8 @@ impl Group {
             _ => return Err(format!("answered {told:?} by giving up {partitions:?}")),
         }
         state.positions.retain(|partition, _| !partitions.contains(partition));
-        if let Some(Rebalance::Lost(_)) = told {
-            state.expelled = false;
+        if state.rejoined || matches!(told, Some(Rebalance::Lost(_))) {
+            (state.expelled, state.rejoined) = (false, false);
             self.rebalance(chance);
             return Ok(());
         }
@@ -162,8 +181,12 @@ impl Group {
 
     /// Chooses anew who has what, and begins to move it.
     pub fn rebalance(&mut self, chance: &mut Chance) {
-        let valid: Vec<usize> =
-            self.members.iter().filter(|(_, state)| state.is_valid()).map(|(member, _)| *member).collect();
+        let valid: Vec<usize> = self
+            .members
+            .iter()
+            .filter(|(_, state)| state.is_valid() && !state.rejoined)
+            .map(|(member, _)| *member)
+            .collect();
         let turn = chance.below(8) as usize;
         let mut revoked: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
         for partition in 0..self.holders.len() {

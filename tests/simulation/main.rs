@@ -113,6 +113,22 @@ fn whatever_happens_the_committed_output_is_a_function_of_the_log() {
     assert!(missing.is_empty(), "never happened in {seeds} lives: {missing:?}");
 }
 
+/// The group forgets a member while its brokers are away; the client joins again by itself and then calls what it
+/// held moving, not lost. What was pending had been published by another member meanwhile.
+#[test]
+fn a_member_that_joins_again_unnoticed_publishes_nothing_from_before() {
+    let inputs = inputs();
+    let rejoined: Vec<(u64, Option<String>)> = (0..500)
+        .map(|seed| (seed, outcome(seed, &inputs, false)))
+        .filter(|(_, Outcome { tally, .. })| tally.contains_key(&("rebalance", "joined again unnoticed")))
+        .map(|(seed, Outcome { broken, .. })| (seed, broken))
+        .collect();
+    assert!(rejoined.len() > 10, "{} lives", rejoined.len());
+    for (seed, broken) in rejoined {
+        assert_eq!(broken, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_seed_gives_the_same_life_every_time() {
     let inputs = inputs();

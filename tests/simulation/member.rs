@@ -2,6 +2,7 @@
 
 use crate::group::Rebalance;
 use crate::input::Fetched;
+use crate::sink::join_again;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
@@ -34,6 +35,10 @@ impl SimMember {
         if let Some(open) = &member.unanswered {
             let broken = Err(format!("polled while {open:?} was not answered"));
             state.demand(broken);
+            return None;
+        }
+        if member.expelled && state.chance.one_in(3) {
+            join_again(state, self.0.number);
             return None;
         }
         if let Some(event) = state.broker.group.news(self.0.number, &mut state.chance) {
@@ -192,6 +197,15 @@ impl Member for SimMember {
 
     fn away_for(&self) -> Duration {
         Duration::ZERO
+    }
+
+    fn is_evicted(&self) -> bool {
+        let state = self.0.world.state();
+        state.broker.group.members.get(&self.0.number).is_some_and(|member| member.rejoined)
+    }
+
+    fn last_trouble(&self) -> Option<Duration> {
+        None
     }
 
     fn leave(&self, _: bool) {

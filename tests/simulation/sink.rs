@@ -83,7 +83,7 @@ impl SimSink {
         result.map_err(|kind| {
             self.phase = match kind {
                 FailureKind::Transient => self.phase,
-                FailureKind::Abortable => Phase::MustAbort,
+                FailureKind::Abortable | FailureKind::Evicted => Phase::MustAbort,
                 FailureKind::Migrated | FailureKind::Spent | FailureKind::Fatal => Phase::Over(kind),
             };
             if kind == FailureKind::Migrated {
@@ -140,16 +140,31 @@ impl SimSink {
     }
 }
 
-/// Whether the group takes offsets of this member.
+/// A client joins again before it says that it was expelled.
+pub fn join_again(state: &mut State, member: usize) {
+    if state.broker.group.join_again(member, &mut state.chance) {
+        state.count("rebalance", "joined again unnoticed");
+    }
+}
+
+/// Whether the group takes offsets of this member, and its client knows nothing against it.
 fn admit(state: &mut State, member: usize) -> Result<(), FailureKind> {
     let Some(found) = state.broker.group.members.get(&member) else { return Err(FailureKind::Abortable) };
     if found.fenced {
         state.count("fenced", "member");
         return Err(FailureKind::Migrated);
     }
+    if found.rejoined {
+        state.count("refused offsets", "held under another name");
+        return Err(FailureKind::Evicted);
+    }
     if found.expelled {
         state.count("refused offsets", "no longer a member");
-        return Err(FailureKind::Abortable);
+        // A client may notice by this very answer.
+        if state.chance.one_in(2) {
+            join_again(state, member);
+        }
+        return Err(FailureKind::Evicted);
     }
     if !found.queue.is_empty() && state.chance.one_in(2) {
         state.count("refused offsets", "rebalance in progress");

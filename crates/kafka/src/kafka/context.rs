@@ -1,11 +1,12 @@
 //! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
 //! failures into a counter.
 
-use super::error::{BrokerTrouble, describe, is_permanent};
+use super::error::{BrokerTrouble, describe, is_permanent, kind};
 use super::member::LogEnd;
 use super::oauth::{OptionalTokens, token_of};
 use super::statistics::{ClientMeter, ClientRole};
 use kvset_formats::position::{NextOffset, Partition};
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -158,6 +159,8 @@ pub(super) struct MemberContext {
     ends: Mutex<BTreeMap<Partition, LogEnd>>,
     /// Since when no broker is connected, if none is.
     away_since: Mutex<Option<Instant>>,
+    /// When a broker failed last, or did not answer.
+    troubled_at: Mutex<Option<Instant>>,
 }
 
 impl MemberContext {
@@ -170,6 +173,7 @@ impl MemberContext {
             closing: AtomicBool::new(false),
             ends: Mutex::default(),
             away_since: Mutex::new(Some(Instant::now())),
+            troubled_at: Mutex::default(),
         }
     }
 
@@ -193,6 +197,11 @@ impl MemberContext {
         lock(&self.away_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// How long ago a broker failed, or did not answer; `None` where none has.
+    pub(super) fn last_trouble(&self) -> Option<Duration> {
+        lock(&self.troubled_at).map(|at| at.elapsed())
+    }
+
     /// From here on rebalances are answered at once, with nothing.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
@@ -211,6 +220,9 @@ impl ClientContext for MemberContext {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        if kind(&error) == FailureKind::Transient {
+            *lock(&self.troubled_at) = Some(Instant::now());
+        }
         log_error(&error, reason);
     }
 

@@ -1,7 +1,7 @@
-//! What brokers say of topics and groups: a topic's id, through an admin call that the Rust client does not wrap, and the
-//! partitions that members have.
+//! What brokers say of topics and groups: a topic's id and a member's, through calls that the Rust client does not wrap, and
+//! the partitions that members have.
 
-#![expect(unsafe_code, reason = "rdkafka does not wrap DescribeTopics")]
+#![expect(unsafe_code, reason = "rdkafka wraps neither DescribeTopics nor rd_kafka_memberid")]
 
 use super::member::TopicId;
 use rdkafka::bindings as raw;
@@ -96,6 +96,21 @@ fn topic_id<C: ClientContext>(
             Ok(TopicId::new(&CStr::from_ptr(id).to_string_lossy()))
         }
     })
+}
+
+/// The id by which the group knows this member, as of now: another one each time it joins anew. Empty while it is in no
+/// group.
+pub(super) fn member_id<C: ClientContext>(client: &Client<C>) -> String {
+    // SAFETY: the client outlives the call; its answer is copied, and freed once by the client's own means.
+    unsafe {
+        let id = raw::rd_kafka_memberid(client.native_ptr());
+        if id.is_null() {
+            return String::new();
+        }
+        let copied = CStr::from_ptr(id).to_string_lossy().into_owned();
+        raw::rd_kafka_mem_free(client.native_ptr(), id.cast());
+        copied
+    }
 }
 
 /// What a group's members have of a topic.

@@ -196,6 +196,13 @@ pub trait Member {
     /// For how long the client has been connected to no broker, as it knows in passing.
     fn away_for(&self) -> Duration;
 
+    /// Whether the group knows this member by another name than when it assigned what is held. A client whose name was
+    /// forgotten while it joined does so again by itself, and says nothing of it: others may have had the partitions meanwhile.
+    fn is_evicted(&self) -> bool;
+
+    /// How long ago the client said of a broker that it failed or did not answer; `None` where it never did.
+    fn last_trouble(&self) -> Option<Duration>;
+
     /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until its session
     /// ends, so that a quick restart moves nothing; unless it stops `in_order` and is to leave then.
     fn leave(&self, in_order: bool);

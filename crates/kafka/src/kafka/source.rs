@@ -7,7 +7,7 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::describe::{GroupAssignment, Informant, assigned};
+use super::describe::{GroupAssignment, Informant, assigned, member_id};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::RecordLookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId, Unowned};
@@ -109,6 +109,10 @@ pub struct Source {
     gaps: Option<BTreeMap<Partition, OffsetGaps>>,
     /// Where each partition was taken up.
     starts: Mutex<BTreeMap<Partition, NextOffset>>,
+    /// The rebalance that was told last, until it is answered.
+    unanswered: Mutex<Option<Rebalance>>,
+    /// The id by which the group knew this member when it assigned the first of what is held.
+    holder: Mutex<String>,
     informant: Informant,
     /// What a stable name, under which the member is expected back, changes about leaving.
     stay: MemberStay,
@@ -142,12 +146,20 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        let stay = MemberStay::of(membership);
-        let guest = Some(Membership { instance: None, leave_on_stop: false, ..membership.clone() });
-        let (connection, group, topic) = (connection.clone(), membership.group.clone(), topic.to_owned());
-        let (notes, starts) = (Mutex::default(), Mutex::default());
-        let informant = Informant::default();
-        Ok(Self { consumer, connection, group, topic, notes, gaps: None, starts, informant, stay, guest })
+        Ok(Self {
+            consumer,
+            connection: connection.clone(),
+            group: membership.group.clone(),
+            topic: topic.to_owned(),
+            notes: Mutex::default(),
+            gaps: None,
+            starts: Mutex::default(),
+            unanswered: Mutex::default(),
+            holder: Mutex::default(),
+            informant: Informant::default(),
+            stay: MemberStay::of(membership),
+            guest: Some(Membership { instance: None, leave_on_stop: false, ..membership.clone() }),
+        })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -169,11 +181,20 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
-        let (connection, group, topic) = (connection.clone(), group.to_owned(), topic.to_owned());
-        let (notes, starts) = (Mutex::new(notes), Mutex::default());
-        let (gaps, informant) = (Some(gaps), Informant::default());
-        let (stay, guest) = (MemberStay::Never, None);
-        Ok(Self { consumer, connection, group, topic, notes, gaps, starts, informant, stay, guest })
+        Ok(Self {
+            consumer,
+            connection: connection.clone(),
+            group: group.to_owned(),
+            topic: topic.to_owned(),
+            notes: Mutex::new(notes),
+            gaps: Some(gaps),
+            starts: Mutex::default(),
+            unanswered: Mutex::default(),
+            holder: Mutex::default(),
+            informant: Informant::default(),
+            stay: MemberStay::Never,
+            guest: None,
+        })
     }
 
     /// Where each assigned partition was read to.
@@ -208,7 +229,9 @@ impl Source {
 
     fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
         let typed = |partitions: Vec<i32>| partitions.into_iter().map(Partition).collect();
-        let event = match self.consumer.context().next_rebalance()? {
+        let rebalance = self.consumer.context().next_rebalance()?;
+        *lock(&self.unanswered) = Some(rebalance.clone());
+        let event = match rebalance {
             Rebalance::Assign(partitions) => Event::Assigned(typed(partitions)),
             Rebalance::Revoke { partitions, lost: false } => Event::Revoked(typed(partitions)),
             Rebalance::Revoke { partitions, lost: true } => Event::Lost(typed(partitions)),
@@ -247,11 +270,18 @@ impl Source {
     }
 
     fn check_membership(&self) -> Result<(), KafkaFailure> {
-        if !self.consumer.assignment_lost() {
-            return Ok(());
+        if self.consumer.assignment_lost() {
+            let message = format!("this member has lost its partitions of topic `{}`", self.topic);
+            return Err(KafkaFailure { kind: FailureKind::Abortable, message });
         }
-        let message = format!("this member has lost its partitions of topic `{}`", self.topic);
-        Err(KafkaFailure { kind: FailureKind::Abortable, message })
+        if self.is_evicted() {
+            let message = format!(
+                "group `{}` knows this member by another name than when it assigned the partitions",
+                self.group
+            );
+            return Err(KafkaFailure { kind: FailureKind::Evicted, message });
+        }
+        Ok(())
     }
 
     /// What is known of a partition with this committed offset and note; the note goes with every offset from here on.
@@ -390,6 +420,10 @@ impl Member for Source {
         let doing = "taking over partitions";
         let offsets = starts.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
         let list = self.list(offsets, doing)?;
+        lock(&self.unanswered).take();
+        if self.guest.is_some() && lock(&self.starts).is_empty() {
+            *lock(&self.holder) = member_id(self.consumer.client());
+        }
         lock(&self.starts).extend(starts.iter().copied());
         let assigned = match self.consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => self.consumer.incremental_assign(&list),
@@ -400,6 +434,7 @@ impl Member for Source {
 
     fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure> {
         let doing = "giving up partitions";
+        lock(&self.unanswered).take();
         lock(&self.starts).retain(|partition, _| !partitions.contains(partition));
         lock(&self.notes).retain(|partition, _| self.gaps.is_some() || !partitions.contains(partition));
         let unassigned = match self.consumer.rebalance_protocol() {
@@ -443,6 +478,18 @@ impl Member for Source {
         self.consumer.context().away_for()
     }
 
+    fn is_evicted(&self) -> bool {
+        if self.guest.is_none() || lock(&self.starts).is_empty() {
+            return false;
+        }
+        let now = member_id(self.consumer.client());
+        now.is_empty() || now != *lock(&self.holder)
+    }
+
+    fn last_trouble(&self) -> Option<Duration> {
+        self.consumer.context().last_trouble()
+    }
+
     fn leave(&self, in_order: bool) {
         match self.stay {
             // Closing the client sends what remains to be said.
@@ -458,6 +505,17 @@ impl Member for Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
+        // A client that waits for an answer never ends, under the brokers' own protocol at least.
+        let unanswered = lock(&self.unanswered).take();
+        let answered = unanswered.map_or(Ok(()), |rebalance| match rebalance {
+            Rebalance::Assign(_) => self.assign(&[]),
+            Rebalance::Revoke { partitions, .. } => {
+                self.unassign(&partitions.into_iter().map(Partition).collect::<Vec<_>>())
+            }
+        });
+        if let Err(failure) = answered {
+            tracing::debug!("while closing the client: {failure}");
+        }
         // Closing polls for rebalances that nobody answers any more.
         self.consumer.context().close();
     }

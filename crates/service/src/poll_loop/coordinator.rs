@@ -19,7 +19,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Committed, Event, InputRecord, LogEnd, Member, UnreadableRecords};
 use kvset_pipeline::assignment::{Assignment, Flow, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
-use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
+use kvset_pipeline::publish::{FailureKind, PublishError, Sink, SinkError, publish};
 use kvset_pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -67,6 +67,9 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     failing_since: Option<Instant>,
     /// When a failed commit was reported last, and how many failed since.
     failed: Option<(Instant, u64)>,
+    /// The group no longer knows this member, or knows it by another name than when it assigned what is held, which may be
+    /// another's by now: nothing of it goes out.
+    is_evicted: bool,
     /// Of each partition, offsets that cannot be read and are to be passed.
     gaps: BTreeMap<Partition, OffsetGaps>,
     summary: Summary,
@@ -102,6 +105,7 @@ where
             full_since: None,
             failing_since: None,
             failed: None,
+            is_evicted: false,
             gaps: BTreeMap::new(),
             summary: Summary::default(),
         }
@@ -250,10 +254,7 @@ where
                 tracing::debug!("{failure}");
                 Ok(())
             }
-            Event::Trouble(failure)
-                if failure.kind == FailureKind::Migrated
-                    && self.standing.doubts_fencing(self.clock.now(), self.plan.retry_for) =>
-            {
+            Event::Trouble(failure) if failure.kind == FailureKind::Migrated && self.doubts_fencing() => {
                 Err(KafkaFailure { kind: FailureKind::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => {
@@ -262,6 +263,14 @@ where
                 Err(failure.into())
             }
         }
+    }
+
+    /// Whether being fenced is no proof of another process with this one's name. Of brokers that fail, a client tells its log
+    /// more than those who poll.
+    fn doubts_fencing(&self) -> bool {
+        let within = self.plan.retry_for;
+        self.standing.doubts_fencing(self.clock.now(), within)
+            || self.source.last_trouble().is_some_and(|ago| ago <= within)
     }
 
     /// Goes on behind what cannot be read, where somebody has decided so.
@@ -368,12 +377,16 @@ where
         if batch.next_offsets.is_empty() {
             return Ok(());
         }
+        if self.is_evicted {
+            return Err(PublishError::Aborted(evicted()).into());
+        }
         let published = self.same_topic.compare_to_commit(self.source, deadline).and_then(|()| {
             let mut retry = Backoff::lasting(self.clock, deadline);
             Ok(publish(&mut self.sink, &batch, self.source, &mut retry)?)
         });
         if let Err(error) = published {
             if let ServiceError::Publish(error) = &error {
+                self.is_evicted = error.cause().kind == FailureKind::Evicted;
                 self.observer.on(&ServiceEvent::CommitFailed { kind: error.cause().kind });
                 self.report_failure(error);
             }
@@ -418,6 +431,8 @@ where
 
     /// Takes partitions up where the group left them.
     fn assign(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        self.is_evicted |= self.source.is_evicted();
+        self.settle_eviction()?;
         let committed = if partitions.is_empty() {
             Vec::new()
         } else {
@@ -502,8 +517,27 @@ where
         answered(self.clock, self.plan.retry_for, || ask(self.source))
     }
 
-    /// Gives partitions up in order: what was begun is finished and committed first.
+    /// Goes on under a new place in the group, with nothing of what was held under the former one.
+    ///
+    /// # Errors
+    /// Something is held still: a new client begins where the group is.
+    fn settle_eviction(&mut self) -> Result<(), ServiceError> {
+        if self.is_evicted && !self.assignment.partitions().is_empty() {
+            let SinkError { message, .. } = evicted();
+            return Err(KafkaFailure { kind: FailureKind::Spent, message }.into());
+        }
+        self.is_evicted = false;
+        Ok(())
+    }
+
+    /// Gives partitions up in order: what was begun is finished and committed first. Where the group did not know this member
+    /// meanwhile, others may have done that work: a client that joins again may say of such partitions, too, that they are
+    /// moving.
     fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        self.is_evicted |= self.source.is_evicted();
+        if self.is_evicted {
+            return self.lose(partitions);
+        }
         tracing::info!("partitions {} are moving to other members", list(partitions));
         self.drain(partitions, self.plan.shutdown_deadline)?;
         match self.commit(self.plan.shutdown_deadline) {
@@ -527,7 +561,8 @@ where
         self.give_up(partitions, false)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.tell_rebalanced();
-        Ok(self.source.unassign(partitions)?)
+        self.source.unassign(partitions)?;
+        self.settle_eviction()
     }
 
     /// Drops these partitions; with `may_return` the stage may keep their states for a while.
@@ -573,7 +608,7 @@ where
         let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
             // Lost meanwhile, say: whoever has the partitions does again what was not committed.
             Err(ServiceError::Publish(PublishError::Aborted(error)))
-                if error.kind == FailureKind::Abortable =>
+                if matches!(error.kind, FailureKind::Abortable | FailureKind::Evicted) =>
             {
                 Ok(())
             }
@@ -587,6 +622,13 @@ where
         self.stage.finish(left(begin));
         if in_order { committed } else { Ok(()) }
     }
+}
+
+/// What was held is not published under another place in the group.
+fn evicted() -> SinkError {
+    let message =
+        "the group no longer knew this member: what it held is left to whoever has the partitions now";
+    SinkError { kind: FailureKind::Evicted, message: message.to_owned() }
 }
 
 fn list(partitions: &[Partition]) -> String {
