@@ -64,7 +64,7 @@ pub enum Command {
     Prefixes(args::PrefixesArgs),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
-    /// Compute the KV bytes a token costs from a model's config.json, formula shown.
+    /// Compute the KV bytes per token from a model's config.json, formula shown.
     Model(args::ModelArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),

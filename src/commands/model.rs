@@ -38,7 +38,7 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-/// What a token costs, and what is left for tokens where the memory is given.
+/// The bytes per token, and what is left for tokens where the memory is given.
 #[derive(Serialize)]
 struct CostAnswer {
     #[serde(flatten)]
@@ -116,7 +116,7 @@ impl Checkpoint {
     fn cost(&self, options: &CostOptions) -> anyhow::Result<ModelCost> {
         let files = CheckpointFiles { config: &self.config, quantization: self.quantization.as_deref() };
         let path = self.path.display();
-        cost(files, options).with_context(|| format!("cannot tell the cache of model config `{path}`"))
+        cost(files, options).with_context(|| format!("cannot compute the cache of model config `{path}`"))
     }
 }
 

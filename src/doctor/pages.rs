@@ -201,7 +201,7 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
             subject,
             FindingVerdict::No,
             text,
-            "the capacity that the traffic needs can be reported; what the cache in use behaves like, and what is lost where, cannot",
+            "the log shows the capacity that the traffic needs, but not what the cache in use behaves like and what is lost where",
         )
         .cured_by(
             "have the engine report them: vLLM --enable-prompt-tokens-details or the connector kvset.vllm, SGLang \

@@ -46,7 +46,7 @@ pub(super) fn of(
     Ok(CacheType { kv, remarks })
 }
 
-/// The type the model computes in, which engines cache in unless told otherwise, and a remark where the config
+/// The type the model computes in, which engines cache in unless configured otherwise, and a remark where the config
 /// does not say it plainly.
 pub(super) fn of_weights(fields: &ConfigFields<'_>) -> Result<(KvDtype, Option<String>), ModelConfigError> {
     let assumed = "engines compute and cache in 16 bit (bf16)";

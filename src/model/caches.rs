@@ -322,7 +322,7 @@ impl TokenCaches {
             served.compressed(fields, layers, KvDtype::Fp8DsMla, options)?;
             let bytes: u64 = served.lines(CacheReach::Every)?.iter().map(|line| line.bytes).sum();
             self.remarks.push(format!(
-                "vLLM 0.33 and SGLang 0.5.23 pack the latents and index keys of this model in FP8 unless told otherwise: {bytes} \
+                "vLLM 0.33 and SGLang 0.5.23 pack the latents and index keys of this model in FP8 unless configured otherwise: {bytes} \
                  bytes per token with --kv-dtype fp8_ds_mla"
             ));
         }

@@ -75,15 +75,14 @@ impl TierCosts {
                     match rate.size {
                         CapacitySize::Bytes(bytes) => self.bandwidth = Some(bytes),
                         CapacitySize::Pages(_) => {
-                            return Err("bandwidth is bytes a second, such as 20GiB".to_owned());
+                            return Err("bandwidth is bytes per second, such as 20GiB".to_owned());
                         }
                     }
                 }
                 Some(("price", price)) => {
                     let price: Option<f64> = price.parse().ok();
                     let price = price.filter(|price| (0.0..=1e9).contains(price));
-                    let price =
-                        price.ok_or("price is a number from 0 to 1000000000, of a GiB for an hour")?;
+                    let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
                     self.gib_hour = Some(price);
                 }
                 _ => others.push(option),

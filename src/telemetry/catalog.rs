@@ -170,13 +170,13 @@ metrics! {
     TENANT_HIT_RATE = "kvset_tenant_hit_rate_ratio", MetricKind::Gauge, Ratio, ["pool", "window", "tenant"],
         "A tenant's page hit rate at the largest capacity.";
     DAILY_PREFILL = "kvset_daily_prefill_seconds", MetricKind::Gauge, Seconds, ["pool", "window", "size"],
-        "Prefill of one worker that a day of event time takes; size of the cache is `none`, `provisioned`, `recommended` or `unlimited`.";
+        "Prefill of one worker per day of event time; size of the cache is `none`, `provisioned`, `recommended` or `unlimited`.";
     DAILY_SAVINGS = "kvset_daily_savings", MetricKind::Gauge, Things, ["pool", "window", "size"],
-        "What a cache of this size saves a day, compared with none, in the currency of `gpu_price`.";
+        "What a cache of this size saves per day, compared with none, in the currency of `gpu_price`.";
     DAILY_MEMORY_COST = "kvset_daily_memory_cost", MetricKind::Gauge, Things, ["pool", "window", "size"],
-        "What a cache of this size costs a day, by `gib_price`.";
+        "What a cache of this size costs per day, by `gib_price`.";
     NEXT_GIB_EARNINGS = "kvset_next_gib_daily_earnings", MetricKind::Gauge, Things, ["pool", "window", "size"],
-        "What a GiB more than this size would earn a day; NaN where no larger size is told.";
+        "What one GiB more than this size would earn per day; NaN where no larger size is reported.";
     TIME_TO_FIRST_TOKEN = "kvset_time_to_first_token_seconds", MetricKind::Gauge, Seconds,
         ["pool", "window", "size", "quantile"],
         "Time to the first token with a cache of this size, without queueing.";

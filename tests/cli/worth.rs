@@ -160,7 +160,7 @@ fn what_a_tier_costs_is_refused_where_it_means_nothing() {
     for (below, more, reason) in [
         ("lmcache:90p:bandwidth=1GiB", &[][..], "give --prefill-rate"),
         ("lmcache:90p:bandwidth=1GiB", &["--prefill-rate", "9"][..], "give --kv-bytes-per-token"),
-        ("lmcache:90p:bandwidth=5p", &[][..], "bytes a second"),
+        ("lmcache:90p:bandwidth=5p", &[][..], "bytes per second"),
         ("lmcache:90p:price=-1", &[][..], "price is a number"),
         ("lmcache:90p:policy=arc", &[][..], "`policy=arc` is no option of lmcache"),
         ("vllm-offload:90p:policy=x,price=1", &[][..], "policy"),

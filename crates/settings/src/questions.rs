@@ -47,47 +47,46 @@ questions! {
     /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
     [results]
     measured: bool, like Some(true);
-    /// Routers to say in every estimate what they would give; each costs as much again, and one more
-    /// cache in memory for each of its replicas. An empty list for none.
+    /// Routers to try in every estimate. Each costs as much again, and one more cache in memory for each of its
+    /// replicas. An empty list for none.
     [results]
     routers: Vec<RouterSpec>, in 0..=MAX_ROUTERS, like Some(example(&["round-robin:4", "prefix:4"]));
-    /// Times to live to say in every estimate what keeping pages for so long would give, from the last use and
-    /// from the write, and how long unused pages live in each of `capacities`: at most 64 of these. An empty list for
-    /// none.
+    /// Times to live to try in every estimate: what keeping pages for that long would give, from the last use and from
+    /// the write, and how long unused pages live in each of `capacities` (at most 64). An empty list for none.
     [results]
     ttls: Vec<Ttl>, in 0..=MAX_TTLS, like Some(example(&["5m", "1h"]));
     /// How many tenants to report one by one in every estimate, those that hold the most; all others are reported as
     /// one. At most 4,096 are distinguished. 0 for none at all.
     [results]
     tenants: u32, in 0..=MAX_TOLD_TENANTS, like Some(5);
-    /// Whether windows over event time and `last:N` say what perfect foresight would find at each of
-    /// `capacities`; keeps up to a million runs of requests, 16 MB, a window.
+    /// Whether windows over event time and `last:N` say what perfect foresight would find at each of `capacities`;
+    /// keeps up to a million runs of requests, 16 MB, per window.
     [results]
     optimal: bool, like Some(true);
     /// Whether windows over event time and `last:N` say what passes between their planned tiers, of which there
     /// must be two; keeps the same runs.
     [results]
     traffic: bool, like Some(false);
-    /// Tokens that one worker prefills a second, as one number or by the context before the token
-    /// ("14000@0,9000@32768"): every estimate says what the cache is worth in accelerator-hours and time to the
-    /// first token; with `traffic` also at which bandwidth loading is as fast. A sample says the latter alone. 0 not to
-    /// say it.
+    /// Tokens that one worker prefills per second, as one number or by the context before the token
+    /// ("14000@0,9000@32768"): every estimate says what the cache is worth in accelerator-hours and time to the first
+    /// token; with `traffic` also at which bandwidth loading is as fast. A sample has the latter alone. 0 switches it
+    /// off.
     [results]
     prefill_rate: PoolRate, like "10000".parse().ok().map(PoolRate::of);
-    /// Price of that worker for an hour, in whatever currency: what the cache is worth in money.
+    /// Price of that worker per hour, in any currency: what the cache is worth in money.
     [results]
     gpu_price: Price, like Price::new(2.5);
-    /// Price of a GiB of cache for an hour, in the same currency.
+    /// Price of a GiB of cache per hour, in the same currency.
     [results]
     gib_price: Price, like Price::new(0.003);
-    /// Whether every estimate says what an emptied cache costs, by hour of the day, at what is `provisioned` and
-    /// recommended: in tokens, with `prefill_rate` in time, with `gpu_price` in money. At most 64 of `capacities`. Of a
-    /// pool with a `sample_rate` of its own it is not said.
+    /// Whether every estimate says what an emptied cache costs, by hour of the day, at the `provisioned` and the
+    /// recommended size: in tokens, with `prefill_rate` in time, with `gpu_price` in money. At most 64 of `capacities`.
+    /// A pool with a `sample_rate` of its own does not have it.
     [results]
     restarts: bool, like Some(false);
-    /// Whether every estimate says what each retention class (`retention_class` of the events: `5m`, `1h`, `priority-80`)
-    /// finds and holds, at what is `provisioned` and recommended; 16 classes one by one, all others as one. At most 64 of
-    /// `capacities`.
+    /// Whether every estimate says what each retention class (`retention_class` of the events: `5m`, `1h`,
+    /// `priority-80`) finds and holds, at the `provisioned` and the recommended size; 16 classes one by one, all others
+    /// as one. At most 64 of `capacities`.
     [results]
     retention_classes: bool, like Some(false);
 }

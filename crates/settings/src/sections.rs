@@ -112,8 +112,8 @@ sections! {
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
         /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;
-        /// How much of an estimate its record holds. "summary": what to act on and to judge it by, and what was asked
-        /// for by name, in 2 KB at most where nothing was; "full": the requirement distribution and the whole curve
+        /// How much of an estimate its record holds. "summary": what to act on and to judge it by, and what was
+        /// requested by name; at most 2 KB where nothing was. "full": the requirement distribution and the whole curve
         /// too, in some 20 KB.
         detail: EstimateDetail = EstimateDetail::Summary;
         /// How long the topic of estimates keeps records, where `--create-topics` creates it; its cleanup policy is
@@ -126,10 +126,10 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct EstimateSettings {
-        /// The engine whose cache is modelled. "sglang", "lmcache", "lmcache-mp", "mooncake", and "vllm" with several groups of
-        /// attention, are modelled at each capacity on its own: at most 64 of them, each a cache in memory (8 bytes a
-        /// page it holds, and its nodes), no required capacities, no [[tiers]], no sampling; capacities above
-        /// max_tracked_pages are not modelled.
+        /// The engine whose cache is modelled. "sglang", "lmcache", "lmcache-mp", "mooncake", and "vllm" with several
+        /// groups of attention, are modelled at each capacity on its own. There are then at most 64 capacities, each a
+        /// cache in memory (8 bytes per page that it holds, and its nodes), and no required capacities, no [[tiers]]
+        /// and no sampling. Capacities above max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
         /// What the engine is configured with besides its name.
@@ -148,11 +148,11 @@ sections! {
         /// is left out. Beyond, the earliest arrivals are taken early, and counted.
         [results]
         hold_back_bytes: Option<Size> = None, in Size::from_mib(1)..=Size::from_mib(65_536), like Some(Size::from_mib(256));
-        /// Tokens a page holds. Where it is left out, a pool's first event decides.
+        /// Tokens per page. Where it is left out, a pool's first event decides.
         [results]
         page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(64);
-        /// Bytes of KV state a token costs (`kvset model` computes it); capacities are in pages and
-        /// tokens only where it is left out.
+        /// Bytes of KV state per token (`kvset model` computes it). Where it is left out, capacities are in pages and
+        /// tokens only.
         [results]
         kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(131_072.0);
         /// Whether a last page that is not full counts.
@@ -164,9 +164,9 @@ sections! {
         /// Shares of the requests that a capacity must be enough for.
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
-        /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling, up to the first that holds every distinct page (of doublings
-        /// from 64 to 2^20 pages where each is modelled on its own).
+        /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list stands for a grid
+        /// of four steps per doubling, up to the first that holds every distinct page (of doublings from 64 to 2^20
+        /// pages where each is modelled on its own).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.
@@ -197,8 +197,8 @@ sections! {
         /// much as requests take. Records further behind are late.
         [results]
         max_lateness: Span = Span::from_mins(10), in Span::from_ms(0)..=Span::from_days(7);
-        /// After how long without a record a pool is idle, as the event times of the other pools tell how time
-        /// passes: its windows close from then on as theirs do. Zero for never.
+        /// How long a pool may be without a record, by the event times of the other pools, before it is idle: its
+        /// windows then close as theirs do. Zero for never.
         [results]
         idle_timeout: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(7);
         /// How much longer a window stays open for late records once the watermark passed its end.
@@ -211,9 +211,9 @@ sections! {
         [results]
         sample_rate: Ratio = Ratio::ONE, in MIN_SAMPLE_RATE..=Ratio::ONE;
         /// What happens to a request whose page ids are already known under another prefix: it is counted ("report"),
-        /// or becomes a dead letter ("reject"). An event may say that its ids are chained (`ids_chained`): "report"
-        /// believes that until a pool's first violation, "reject" never, and "trust" believes it of all events. A
-        /// request so believed costs its runs, not its pages; one in 64 is checked page by page.
+        /// or becomes a dead letter ("reject"). An event may declare that its ids are chained (`ids_chained`). "report"
+        /// trusts that until a pool's first violation, "reject" never does, and "trust" takes the ids of all events as
+        /// chained. A trusted request costs its runs, not its pages; one in 64 is checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
         /// The questions alongside the curve.
@@ -227,8 +227,8 @@ sections! {
         /// longest, or its records become dead letters.
         [results]
         max_pools: u32 = 1000, in 1..=100_000;
-        /// After how long without a record a pool makes room for a new one where there are `max_pools`, as the event
-        /// times of the others tell it. Should it come back, it begins anew, marked `warm_up`. Zero for never.
+        /// How long a pool may be without a record, by the event times of the others, before it makes room for a new
+        /// one where there are `max_pools`. If it comes back, it begins anew, marked `warm_up`. Zero for never.
         [results]
         forget_after: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
     }
@@ -249,8 +249,8 @@ sections! {
         /// The recommended units rise at once where the requirement exceeds what they are for by more than this share.
         [results]
         min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
-        /// Steps in a row after which any other difference changes them: 24 of an hour see a whole day before less
-        /// counts as enough.
+        /// Steps in a row after which any other difference changes the recommended units: 24 steps of an hour see a
+        /// whole day before less counts as enough.
         [results]
         hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_STEPS;
     }
@@ -268,13 +268,13 @@ sections! {
         /// What records are: chat and completion requests, token ids, or page ids ready made; "auto" tells
         /// them apart one by one.
         format: RawFormat = RawFormat::Auto;
-        /// Which known log the records are of: where the request is, what its answer's usage tells, when it came and for
-        /// whom. Settings of these go before the preset's.
+        /// Which known log the records are of: where the request is, what its answer's usage says, when it came and for
+        /// whom. Your own settings override the preset's.
         preset: Option<Preset> = None, like Some(Preset::Kong);
         /// Where in a record the request is, for logs of gateways: the path to an object, or to JSON in a string. The
         /// record itself, or its field body, where it is left out.
         request: Option<FieldPath> = None, like "ai.proxy.payload.request".parse().ok();
-        /// Where in a record the response is, whose usage tells how many prompt tokens came from the cache; the field
+        /// Where in a record the response is, whose usage says how many prompt tokens came from the cache; the field
         /// response where it is left out.
         response: Option<FieldPath> = None, like "ai.proxy.payload.response".parse().ok();
         /// Model directories (tokenizer.json, tokenizer_config.json, chat_template.jinja) by the name of the
@@ -330,8 +330,8 @@ sections! {
         max_share: Ratio = Ratio::per_mille(100), in Ratio::ZERO..=Ratio::ONE;
         /// How many records the share is taken over.
         share_over: u32 = 10_000, in 1..=1 << 20;
-        /// Largest dead letter: a larger one goes without the record's value, whose size and hash it says. A broker's
-        /// own limit is max.message.bytes of the topic.
+        /// Largest dead letter: a larger one is sent with the size and hash of the record's value in place of the
+        /// value. A broker's own limit is max.message.bytes of the topic.
         max_bytes: Size = Size(960 << 10), in Size(8192)..=Size::from_mib(1024);
     }
 
@@ -357,7 +357,7 @@ sections! {
         keep_revoked_bytes: Size = Size::from_mib(1024), in Size(0)..=Size::from_mib(1 << 20);
         /// How far event time moves past the last record of a pool before the pool is put aside: its state is kept in
         /// as few bytes as a snapshot takes, until its next record; zero for never. For many pools of which few are in
-        /// use at a time; those that are asked more than their estimates stay as they are.
+        /// use at a time. Pools with questions alongside their estimates are not put aside.
         idle_after: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(365);
         /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
         /// "rebuild" starts from what is left and marks its output `warm_up`.
@@ -394,9 +394,9 @@ sections! {
     pub struct Http {
         /// Address to listen on; empty for no server. Anyone who can connect can read.
         listen: Listen = Listen(Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)));
-        /// Names that the server may be requested by, such as that of a proxy on this machine that passes its own name on. Addresses
-        /// and "localhost" always may. On loopback all other names are refused, so that no web page reads the server through a
-        /// browser; on other addresses any name may ask where none is listed.
+        /// Names that requests may have for the server, such as that of a proxy on this machine that passes its own
+        /// name on. Addresses and "localhost" are always allowed. On loopback all other names are refused, so that no
+        /// web page reads the server through a browser. On other addresses any name is allowed where none is listed.
         allowed_hosts: Vec<HostName> = Vec::new(), in 0..=64, like vec![HostName::example()];
         /// Not live once the poll loop has not turned for this long.
         live_within: Span = Span::from_secs(60), in Span::from_secs(1)..=Span::from_mins(60);
@@ -442,10 +442,10 @@ sections! {
         /// The pool, as records are keyed.
         [results]
         name: String = String::new(), in 1..=256, like "llama-70b/eu-1".to_owned();
-        /// Tokens a page holds.
+        /// Tokens per page.
         [results]
         page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(16);
-        /// Bytes of KV state a token costs.
+        /// Bytes of KV state per token.
         [results]
         kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
         /// What the engine is configured with for this pool.

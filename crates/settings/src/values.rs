@@ -280,7 +280,7 @@ impl Field for RouterSpec {
     }
 }
 
-/// Bytes of KV state a token costs; finite and positive, may be fractional.
+/// Bytes of KV state per token; finite and positive, may be fractional.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct TokenCost(f64);
 

@@ -46,7 +46,7 @@ def replay(
         tokens), or request events; they are read once, so a generator will do.
     engine: whose cache is modelled: paper, leaf-first, vllm, sglang, lmcache, lmcache-mp or mooncake.
     page_size: tokens per page, where the rows do not say.
-    kv_bytes_per_token: bytes of KV state a token costs; or `model_config`, the config.json (or its folder) to compute it from.
+    kv_bytes_per_token: bytes of KV state per token; or `model_config`, the config.json (or its folder) to compute it from.
     capacities: where to tell hit rates: pages as numbers, or sizes such as "10GiB".
     provisioned: what the cache holds today, in the same forms.
     target_ratios: shares of its reusable prefix that a request must find; coverage: shares of the requests that must.

@@ -1,6 +1,6 @@
 """What a replay answers, as `kvset replay --json` writes it.
 
-Pages are the engine's blocks of `Trace.page_size` tokens; `bytes` fields are None where the bytes a token costs are not known.
+Pages are the engine's blocks of `Trace.page_size` tokens; `bytes` fields are None where the bytes per token are not known.
 Rates and shares lie between 0 and 1. Times are milliseconds. A field that the program leaves out is None, or empty.
 """
 
@@ -236,7 +236,7 @@ class Result:
     pools: tuple[Result, ...] = ()
     """Each model's own result where the log names several; the other fields then say what they have in common."""
     per_request: tuple[Mapping[str, Any], ...] | None = None
-    """A row for each request, in the order of arrival, where the replay asked for them."""
+    """A row for each request, in the order of arrival, where the replay requested them."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -276,7 +276,7 @@ class Result:
     def plot(self, axes: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws the hit rate by capacity, with what unlimited capacity would find and what is recommended. Needs matplotlib.
 
-        The capacity axis is in GiB where the bytes a token costs are known, else in pages.
+        The capacity axis is in GiB where the bytes per token are known, else in pages.
         """
         if axes is None:
             import matplotlib.pyplot as pyplot

@@ -25,11 +25,11 @@ pub struct BackfillArgs {
     /// Where to begin to count.
     #[arg(long, value_name = "WHERE")]
     pub from: BackfillPlaces,
-    /// Where to end; what is the end of the log now, where left out.
+    /// Where to end; the present end of the log where left out.
     #[arg(long, value_name = "WHERE", default_value = "latest")]
     pub to: BackfillPlaces,
-    /// Records before --from that fill the cache and count nowhere: a span of event time like 6h, a
-    /// number of records a partition, or `all`. Windows with less history are marked `warm_up`.
+    /// Records before --from that fill the cache and count nowhere: a span of event time like 6h, a number of records
+    /// per partition, or `all`. Windows with less history are marked `warm_up`.
     #[arg(long, value_name = "SPAN")]
     pub warm_up: Option<BackfillWarmUp>,
     /// Name of the run, to go on with it later; the present time where left out.

@@ -31,7 +31,7 @@ pub struct DeadLettersArgs {
     /// Begin with the oldest dead letter kept, not with the next one.
     #[arg(long)]
     pub from_beginning: bool,
-    /// Stop at what is the end of the topic now.
+    /// Stop at the present end of the topic.
     #[arg(long)]
     pub until_end: bool,
     /// Stop after so many were shown.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Arguments of `kvset generate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The trace is in weka's flat form: a JSON object a line with timestamp (ms), session_id, block_size,
+The trace is in weka's flat form: one JSON object per line with timestamp (ms), session_id, block_size,
 hash_ids, ids_chained, input_length, output_length and duration_ms. The same options give the same bytes. With --topic,
 requests go to Kafka as request events instead.
 
@@ -56,7 +56,7 @@ pub struct GenerateArgs {
     /// Tokens per page.
     #[arg(long, value_name = "N", default_value = "64", value_parser = page_size)]
     pub page_size: PageSize,
-    /// Sessions that begin in a day, on average.
+    /// Sessions that begin per day, on average.
     #[arg(long, value_name = "N", default_value_t = Workload::default().sessions_per_day)]
     pub sessions_per_day: u64,
     /// Sessions alive at once, at most.
@@ -74,10 +74,10 @@ pub struct GenerateArgs {
     /// Turns of a session, on average.
     #[arg(long, value_name = "N", default_value_t = Workload::default().mean_turns)]
     pub turns: u64,
-    /// Tokens a turn adds to the prompt, on average.
+    /// Tokens that a turn adds to the prompt, on average.
     #[arg(long, value_name = "N", default_value_t = Workload::default().mean_turn_tokens)]
     pub turn_tokens: u64,
-    /// Tokens generated a turn, on average.
+    /// Tokens generated per turn, on average.
     #[arg(long, value_name = "N", default_value_t = Workload::default().mean_output_tokens)]
     pub output_tokens: u64,
     /// Write to this topic instead of a file, keyed by pool.

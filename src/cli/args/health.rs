@@ -21,8 +21,8 @@ pub struct HealthArgs {
     /// Address of the service; that of http.listen in the configuration where left out.
     #[arg(long, value_name = "URL", value_parser = server)]
     pub url: Option<HttpUrl>,
-    /// Ask /livez: only whether the process works, as a supervisor asks that restarts what does not. A rebuild of state
-    /// or a broker out of reach makes a service not ready, and a restart would cure neither.
+    /// Read /livez: only whether the process works. For a supervisor that restarts what does not: a rebuild of state or
+    /// a broker out of reach makes a service not ready, and a restart would cure neither.
     #[arg(long)]
     pub live: bool,
     /// Where the configuration is.

@@ -28,7 +28,7 @@ pub enum ConfigCommand {
     Reference,
     /// Check a configuration, with the environment's settings over it, and name every problem.
     #[command(after_help = "\
-With --connect every line says what was tried: ok, FAILED with what to do, or - where it could not be told.
+With --connect every line says what was tried: ok, FAILED with what to do, or - where it could not be tried.
 
 Exit codes: 0 all is well, 1 something that --connect tried failed, 2 the configuration is wrong.
 

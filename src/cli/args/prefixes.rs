@@ -30,7 +30,7 @@ pub struct PrefixesArgs {
     /// The capacity at which hits are counted, such as 80GiB or 5000p; unlimited where left out.
     #[arg(long, value_name = "SIZE")]
     pub capacities: Option<CapacitySpec>,
-    /// Bytes of KV state a token costs, for a capacity in bytes.
+    /// Bytes of KV state per token, for a capacity in bytes.
     #[arg(long, value_name = "X", value_parser = token_cost)]
     pub kv_bytes_per_token: Option<f64>,
     /// Most families that are shown.

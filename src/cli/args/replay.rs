@@ -34,7 +34,7 @@ pub struct TraceArgs {
     /// Trace files; .zst and .gz are opened as they are, - is standard input.
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// Format of the traces; told from the first row where left out.
+    /// Format of the traces; recognised by the first row where left out.
     #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), default_value = "auto")]
     pub format: Format,
     /// The log that the traces are of, as prepare.preset names it; the same as --format NAME.
@@ -97,7 +97,7 @@ impl TraceArgs {
         }
     }
 
-    /// How a whole log of these is replayed for one engine, in one window, with nothing asked alongside.
+    /// How a whole log of these is replayed for one engine, in one window, with nothing alongside the curve.
     pub fn replay_options(&self, engine: Profile) -> ReplayOptions {
         ReplayOptions {
             traces: self.traces.clone(),
@@ -153,15 +153,14 @@ pub struct ReplayArgs {
     /// What to read.
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Bytes of KV state a token costs (repeatable): sizes are reported at the first, and once more at each
-    /// further one.
+    /// Bytes of KV state per token (repeatable): sizes are reported at the first, and once more at each further one.
     #[arg(long, value_name = "X", value_parser = token_cost, conflicts_with = "model_config")]
     pub kv_bytes_per_token: Vec<f64>,
-    /// Compute the bytes a token costs from this config.json, or the one in this directory.
+    /// Compute the bytes per token from this config.json, or the one in this directory.
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
-    /// Type of the cached elements, with --model-config, as `kvset model` takes it; several, separated by
-    /// commas, give a cost each.
+    /// Type of the cached elements, with --model-config, as `kvset model` takes it. Of several, separated by commas,
+    /// each gives its own bytes per token.
     #[arg(long = "kv-dtype", value_name = "TYPE,...", value_delimiter = ',', requires = "model_config")]
     pub kv_dtypes: Vec<crate::model::KvDtype>,
     /// Type of the states of linear attention and Mamba, with --model-config, as `kvset model` takes it.
@@ -173,31 +172,31 @@ pub struct ReplayArgs {
     /// Shares of the requests that a capacity must be enough for, separated by commas.
     #[arg(long, value_name = "Q,...", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999")]
     pub coverage: Vec<Ratio>,
-    /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p; where left out, a grid
-    /// of four steps a doubling, or of one from 64 pages to 1048576 where an engine is modelled a capacity at a
-    /// time, up to the pages seen.
+    /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p. Where left out, a grid of four
+    /// steps per doubling up to the pages seen; of one step, from 64 pages to 1048576, where an engine is modelled at
+    /// one capacity at a time.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub capacities: Vec<CapacitySpec>,
     /// A tier to plan (repeatable, from the fastest): NAME:COVERAGE:UNIT[:PRICE][:inclusive], such as
     /// hbm:0.95:80GiB:25000 for as many units of 80 GiB as cover 95 % of requests.
     #[arg(long = "tier", value_name = "TIER")]
     pub tiers: Vec<TierConfig>,
-    /// Tokens that one prefill worker computes a second, or several of these by the context before the token, such as
+    /// Tokens that one prefill worker computes per second, or several of these by the context before the token, such as
     /// 14000@0,9000@32768: what each capacity is worth in accelerator-hours and time to the first token, and from which
     /// bandwidth on loading from a tier is faster.
     #[arg(long, value_name = "N|N@CONTEXT,...", allow_negative_numbers = true)]
     pub prefill_rate: Option<PrefillRate>,
-    /// Price of that worker for an hour, in any currency.
+    /// Price of that worker per hour, in any currency.
     #[arg(long, value_name = "X", value_parser = price, requires = "prefill_rate", allow_negative_numbers = true)]
     pub gpu_price: Option<f64>,
-    /// Price of a GiB of cache for an hour, in the same currency: where the next GiB costs more than it saves.
+    /// Price of a GiB of cache per hour, in the same currency: where the next GiB costs more than it saves.
     #[arg(long, value_name = "X", value_parser = price, requires = "gpu_price", allow_negative_numbers = true)]
     pub gib_price: Option<f64>,
-    /// What an emptied cache costs, by hour of the day (UTC), and how long until it is warm: at what is recommended, and at
-    /// --provisioned. In tokens; with --prefill-rate in seconds of prefill, with --gpu-price in money.
+    /// What an emptied cache costs, by hour of the day (UTC), and how long until it is warm: at the recommended size,
+    /// and at --provisioned. In tokens; with --prefill-rate in seconds of prefill, with --gpu-price in money.
     #[arg(long)]
     pub restarts: bool,
-    /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
+    /// The engine whose cache is modelled; several, separated by commas, are compared.
     #[arg(
         long = "engine",
         value_name = "ENGINE,...",
@@ -206,21 +205,21 @@ pub struct ReplayArgs {
         default_value = "paper"
     )]
     pub engines: Vec<Profile>,
-    /// What the engines are told besides their names.
+    /// What the engines are configured with besides their names.
     #[command(flatten)]
     pub options: EngineArgs,
     /// Whether output tokens enter the cache (vllm, sglang).
     #[arg(long, value_name = "OUTPUTS", value_parser = choice::<Outputs>(), default_value = "cached")]
     pub outputs: Outputs,
-    /// Find required capacities of an engine that is modelled a capacity at a time: the trace is read again with up to
-    /// 64 capacities in between, until the smallest one tried that is enough is within 1 % of one that is not.
+    /// Find required capacities of an engine that is modelled at one capacity at a time: the trace is read again with
+    /// up to 64 capacities in between, until the smallest one tried that is enough is within 1 % of one that is not.
     #[arg(long)]
     pub search: bool,
     /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
     /// mooncake:SIZE, at each of the --capacities. The first looks up the whole prompt, as the engines' connectors do,
     /// each further one what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
-    /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004 says
-    /// how many bytes are loaded from it in a second, and what a GiB of it costs an hour.
+    /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004
+    /// says how many bytes are loaded from it per second, and what a GiB of it costs per hour.
     #[arg(long, value_name = "TIER:SIZE[:OPTIONS]")]
     pub below: Vec<BelowOption>,
     /// Count a last page that is not full.
@@ -235,7 +234,7 @@ pub struct ReplayArgs {
     /// Windows to report (repeatable): tumbling:5m, hopping:5m/1m, last:3000, all.
     #[arg(long = "window", value_name = "KIND", default_value = "all")]
     pub windows: Vec<WindowKind>,
-    /// Requests that it takes to recommend a capacity: with fewer, what they require is said as such.
+    /// Requests that it takes to recommend a capacity; what fewer require is shown in parentheses.
     #[arg(
         long,
         value_name = "N",
@@ -277,8 +276,8 @@ pub struct ReplayArgs {
     /// Whose pages the cache holds: the K tenants that hold the most (10 where K is left out), and all others together.
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub tenants: Option<u16>,
-    /// What each retention class of the trace finds and holds: how long, or how preferably, requests ask their cache to keep
-    /// their pages (cache_control, a retention priority, retention_class of a row).
+    /// What each retention class of the trace finds and holds. A class says how long, or in preference to which others,
+    /// requests want their pages kept (cache_control, a retention priority, retention_class of a row).
     #[arg(long)]
     pub retention_classes: bool,
     /// A split of the cache by quota to price (repeatable): TENANT=SHARE,..., such as acme=0.5,beta=0.25; who is not
@@ -289,7 +288,7 @@ pub struct ReplayArgs {
     /// in order; the result is the same with any number [default: the cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Write each request's result here, a line of JSON each.
+    /// Write each request's result here, one line of JSON each.
     #[arg(long, value_name = "FILE")]
     pub per_request: Option<PathBuf>,
     /// What the cache holds today, such as 500GiB: the result says first whether that is enough.
@@ -299,7 +298,7 @@ pub struct ReplayArgs {
     /// covered best; with --router also what one replica fewer and one more bring each.
     #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with_all = ["pool", "per_request"])]
     pub plan: Option<Bytes>,
-    /// With --plan, bytes of KV state that a token of this model costs (repeatable), where it is not --kv-bytes-per-token.
+    /// With --plan, bytes of KV state per token of this model (repeatable), where it is not --kv-bytes-per-token.
     #[arg(long = "pool-cost", value_name = "MODEL=X", value_parser = pool_cost, requires = "plan")]
     pub pool_costs: Vec<(String, f64)>,
     /// Write the hit-rate curve as an SVG here.
@@ -370,9 +369,9 @@ impl ReplayArgs {
         }
     }
 
-    /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at
-    /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no
-    /// history requested, "last" and "all" published at the end.
+    /// The pool to replay into, for the first engine, at the first of these bytes per token and, as further ones, at
+    /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no history requested,
+    /// "last" and "all" published at the end.
     pub fn pool_config(&self, costs: &[f64], rules: EngineRules) -> PoolConfig {
         PoolConfig {
             cache: CacheConfig {

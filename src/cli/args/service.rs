@@ -121,7 +121,7 @@ pub struct WatchArgs {
     /// Begin with the oldest estimate kept, not with the next one.
     #[arg(long)]
     pub from_beginning: bool,
-    /// Stop at what is the end of the topic now.
+    /// Stop at the present end of the topic.
     #[arg(long)]
     pub until_end: bool,
     /// Print each estimate as a line of JSON.

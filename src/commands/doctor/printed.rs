@@ -20,7 +20,7 @@ pub(super) fn render(diagnosis: &Diagnosis, terminal: &Terminal) -> String {
         }
         Some(why) => format!("A replay of this log gives no answer: {why}"),
     };
-    let mut text = terminal.paragraph(&format!("{head}. Of what it could tell: {}.", counts.join(", ")));
+    let mut text = terminal.paragraph(&format!("{head}. What the log can show: {}.", counts.join(", ")));
     for finding in &diagnosis.findings {
         text.push('\n');
         text.push_str(&line_of(finding, terminal));

@@ -54,7 +54,7 @@ fn sentences(found: &PrefixFindings) -> Vec<String> {
             true => "No place was found at which prompts part and that could be mended: what requests share \
                      stands in front."
                 .to_owned(),
-            false => "The page ids tell of all before them, so what stands behind a parting cannot be compared: give \
+            false => "Each page id stands for all before it, so what follows a parting cannot be compared: give \
                       token ids, or bodies with --model. These are the largest beginnings that requests share."
                 .to_owned(),
         });

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// The sizes at a further cost per token.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostResult {
-    /// Bytes of KV state a token costs.
+    /// Bytes of KV state per token.
     pub kv_bytes_per_token: f64,
     /// Bytes a page then takes.
     pub page_bytes: Option<u64>,

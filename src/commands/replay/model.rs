@@ -10,7 +10,7 @@ use kvset_core::units::PageSize;
 /// What the config says, as far as the replay needs it.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct FromModel {
-    /// Bytes of KV state a token costs, or a block by the token where groups share a pool.
+    /// Bytes of KV state per token, or of a block per token of it where groups share a pool.
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
     pub attention: Option<Attention>,

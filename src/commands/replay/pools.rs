@@ -164,7 +164,7 @@ pub(super) fn split(
         let own = costs.iter().find(|(model, _)| model == name(pool)).map(|(_, cost)| *cost);
         let cost = own.or(replay.config.cache.kv_bytes_per_token).ok_or_else(|| {
             let model = name(pool);
-            format!("--plan needs what a token of {model} costs: give --pool-cost {model}=X or --kv-bytes-per-token")
+            format!("--plan needs the bytes per token of {model}: give --pool-cost {model}=X or --kv-bytes-per-token")
         })?;
         let page = replay.page_size.and_then(|size| PageBytes::from_token_cost(cost, size));
         let room = replay.whole.as_ref().and_then(|whole| whole.recommendation()?.in_flight_pages);

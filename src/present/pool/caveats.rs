@@ -187,7 +187,7 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
             words::listed(&rises)
         ),
         "In the last quarter of the history that is more than a tenth above all before, so the traffic grows: a \
-         longer log may ask for more than this one.",
+         longer log may need more than this one.",
     )
 }
 
@@ -198,7 +198,7 @@ fn not_converged(pool: &PoolReport) -> Option<Caveat> {
         title: format!("Not converged: {}", words::listed(&moving)),
         meaning: format!(
             "Over the last {} the requirement did not stay within the tolerance, so its present figure is a \
-             moment, not a limit. A longer log tells where it settles.",
+             moment, not a limit. A longer log shows where it settles.",
             words::counted(u64::from(pool.trend_windows), "reading", "readings")
         ),
     })
@@ -251,7 +251,7 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
         }
         return caveat(
             "Requests in flight are not visible".to_owned(),
-            "The log tells no durations, so requests were modelled one after another. In a live engine those \
+            "The log states no durations, so requests were modelled one after another. In a live engine those \
              that overlap hold their pages, and a cache little larger than they are keeps less for reuse.",
         );
     };

@@ -78,7 +78,7 @@ pub struct PoolReport {
     pub recommended: Vec<Recommendation>,
     /// The requirement, one entry per target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
-    /// What requests met in flight; absent where the log tells no durations.
+    /// What requests met in flight; absent where the log states no durations.
     pub in_flight: Option<InFlightFigures>,
     /// How the requirement at the first target ratio is distributed over requests.
     pub distribution: ShownDistribution,

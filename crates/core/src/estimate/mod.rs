@@ -120,7 +120,7 @@ pub struct Estimate {
     pub rejected_records: u64,
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
-    /// What requests met in flight; absent where the log tells no durations.
+    /// What requests met in flight; absent where the log states no durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlightFigures>,
     /// Steps that convergence was judged over; while fewer than configured, nothing has converged.
