@@ -13,7 +13,6 @@ use kvset_core::pool::set::{ObserveError, PoolConfigs, PoolHistory, PoolRecord, 
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
-use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
     EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,
@@ -27,6 +26,7 @@ use std::sync::Arc;
 mod activity;
 mod ahead;
 mod arrivals;
+mod counts;
 mod image;
 mod latest;
 
@@ -35,6 +35,7 @@ use arrivals::{Arrivals, Delay, Receipt};
 use latest::LatestEstimates;
 
 pub use activity::{PoolActivity, PoolTime};
+pub use counts::TaskCounts;
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
@@ -120,42 +121,6 @@ pub enum TaskError {
         /// What does not fit.
         error: EstimateError,
     },
-}
-
-/// What was done, for metrics.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TaskCounts {
-    /// Records processed, refused ones and replayed ones included.
-    pub records: u64,
-    /// Bytes of their keys and values.
-    pub bytes: u64,
-    /// Accepted records, pool by pool.
-    pub pools: Vec<(String, PoolActivity)>,
-    /// Pools that were forgotten to make room for others.
-    pub forgotten: Vec<String>,
-    /// Records that wait for earlier arrivals, as things stand.
-    pub waiting: u64,
-    /// Records processed muted, whose outputs were published before.
-    pub replayed: u64,
-    /// Records without a value that were passed: tombstones, which say nothing to a log of requests.
-    pub tombstones: u64,
-    /// Refused records by code, handed out as dead letters.
-    pub refused: BTreeMap<ErrorCode, u64>,
-    /// Offset of the last of them, by code.
-    pub refused_at: BTreeMap<ErrorCode, i64>,
-    /// The newest final estimate of every pool and window that closed, muted ones too.
-    pub latest: BTreeMap<(String, WindowKind), Estimate>,
-    /// Memory of the pools that closed a window, in bytes.
-    pub memory: BTreeMap<String, u64>,
-    /// Requests that still own pages, of the pools that closed a window.
-    pub tracked_requests: BTreeMap<String, u64>,
-}
-
-impl TaskCounts {
-    /// How far event time has got in the pools that were active, in one.
-    pub fn time(&self) -> Option<PoolTime> {
-        PoolTime::of_all(self.pools.iter().filter_map(|(_, activity)| activity.time))
-    }
 }
 
 /// One partition's state.

@@ -9,6 +9,7 @@ use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::PoolSetRestoreError;
 use kvset_core::sizing::tiers::{Settled, TrendRules};
 use kvset_core::units::ratio::Ratio;
+use kvset_core::units::window::WindowKind;
 use kvset_core::units::{EventTime, PageCount, PageSize};
 use kvset_formats::codec::{Repacker, decode_estimate};
 use proptest::prelude::*;

@@ -1,28 +1,30 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
-use super::conditions::Conditions;
-use super::parts::ServiceParts;
-use super::same_topic::SameTopic;
-use super::stage::{BrokerFacts, Stage};
-use super::standing::MemberStanding;
-use super::summary::Summary;
-use crate::backoff::{ANSWER, Backoff, GLANCE, answered};
+use crate::backoff::{Backoff, GLANCE, answered};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
 use crate::plan::StreamPlan;
+use crate::poll_loop::conditions::Conditions;
+use crate::poll_loop::parts::ServiceParts;
+use crate::poll_loop::same_topic::SameTopic;
+use crate::poll_loop::stage::Stage;
+use crate::poll_loop::standing::MemberStanding;
+use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::{Committed, Event, InputRecord, LogEnd, Member, UnreadableRecords};
+use kvset_kafka::kafka::member::{Event, InputRecord, LogEnd, Member, UnreadableRecords};
 use kvset_pipeline::assignment::{Assignment, Flow, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, SinkError, publish};
 use kvset_pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+mod rebalances;
 
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
@@ -429,55 +431,6 @@ where
         }
     }
 
-    /// Takes partitions up where the group left them.
-    fn assign(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        self.is_evicted |= self.source.is_evicted();
-        self.settle_eviction()?;
-        let committed = if partitions.is_empty() {
-            Vec::new()
-        } else {
-            // First of all: what is known of the partitions from here on is of this topic, or of a later one.
-            self.same_topic.compare(self.source, self.plan.retry_for)?;
-            self.answer(|source| source.committed(partitions, ANSWER))?
-        };
-        let mut starts = Vec::with_capacity(committed.len());
-        for (partition, Committed { next, gaps }) in committed {
-            self.gaps.insert(partition, gaps);
-            starts.push((partition, self.take_up(partition, next)?));
-        }
-        self.source.assign(&starts)?;
-        self.standing.assigned();
-        self.tell_rebalanced();
-        Ok(())
-    }
-
-    fn tell_rebalanced(&self) {
-        self.observer.on(&ServiceEvent::Rebalanced { partitions: self.assignment.partitions().len() });
-    }
-
-    fn take_up(
-        &mut self,
-        partition: Partition,
-        committed: Option<NextOffset>,
-    ) -> Result<NextOffset, ServiceError> {
-        let log = self.answer(|source| source.log_range(partition, ANSWER))?;
-        self.epoch = self.epoch.next();
-        let gaps = self.gaps.get(&partition).cloned().unwrap_or_default();
-        let known = BrokerFacts { partition, committed, log, gaps };
-        let resume = self.stage.take_up(self.source, known, self.epoch)?;
-        tracing::info!(
-            partition = partition.0,
-            offset = resume.replay_from.0,
-            "partition {partition}: {}",
-            resume.explanation
-        );
-        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
-        self.stage.tell_restored(partition);
-        let end = self.plan.offset_range(partition).map(|offset_range| offset_range.end);
-        self.assignment.open(partition, self.epoch, &resume, committed, end);
-        Ok(resume.replay_from)
-    }
-
     /// Asks for states, and waits for them: the last chance before these partitions are given up.
     fn checkpoint_last(
         &mut self,
@@ -515,64 +468,6 @@ where
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
     fn answer<T>(&self, ask: impl Fn(&M) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
         answered(self.clock, self.plan.retry_for, || ask(self.source))
-    }
-
-    /// Goes on under a new place in the group, with nothing of what was held under the former one.
-    ///
-    /// # Errors
-    /// Something is held still: a new client begins where the group is.
-    fn settle_eviction(&mut self) -> Result<(), ServiceError> {
-        if self.is_evicted && !self.assignment.partitions().is_empty() {
-            let SinkError { message, .. } = evicted();
-            return Err(KafkaFailure { kind: FailureKind::Spent, message }.into());
-        }
-        self.is_evicted = false;
-        Ok(())
-    }
-
-    /// Gives partitions up in order: what was begun is finished and committed first. Where the group did not know this member
-    /// meanwhile, others may have done that work: a client that joins again may say of such partitions, too, that they are
-    /// moving.
-    fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        self.is_evicted |= self.source.is_evicted();
-        if self.is_evicted {
-            return self.lose(partitions);
-        }
-        tracing::info!("partitions {} are moving to other members", list(partitions));
-        self.drain(partitions, self.plan.shutdown_deadline)?;
-        match self.commit(self.plan.shutdown_deadline) {
-            // The next owner does this work again from the committed offsets.
-            Ok(()) | Err(ServiceError::Publish(PublishError::Aborted(_))) => {}
-            Err(error) => return Err(error),
-        }
-        self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
-        let begin = self.clock.now();
-        self.give_up(partitions, true)?;
-        self.wait_while(begin, ANSWER, S::is_parking)?;
-        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
-        self.tell_rebalanced();
-        Ok(self.source.unassign(partitions)?)
-    }
-
-    /// Drops partitions that others have already.
-    fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
-        self.standing.evicted();
-        self.give_up(partitions, false)?;
-        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
-        self.tell_rebalanced();
-        self.source.unassign(partitions)?;
-        self.settle_eviction()
-    }
-
-    /// Drops these partitions; with `may_return` the stage may keep their states for a while.
-    fn give_up(&mut self, partitions: &[Partition], may_return: bool) -> Result<(), ServiceError> {
-        for partition in partitions {
-            self.assignment.close(*partition);
-            self.gaps.remove(partition);
-            self.stage.give_up(*partition, may_return)?;
-        }
-        Ok(())
     }
 
     /// Waits until the stage has done what it was given of these partitions.
