@@ -60,6 +60,21 @@ def split(blocks, page_size, groups, window, ratio):
     return sizes.full_max_total_num_tokens, sizes.swa_max_total_num_tokens
 
 
+def tree_of(rows, allocator, settings, component, server_args, host_pools, **told):
+    """A tree over the pool of full attention and another one, and over these pools of a host, where there are any."""
+    params = CacheInitParams(
+        disable=False,
+        req_to_token_pool=rows,
+        token_to_kv_pool_allocator=allocator,
+        page_size=allocator.page_size,
+        chunked_prefill_size=settings["prefill_chunk_tokens"],
+        tree_components=(ComponentType.FULL, component),
+        **told,
+    )
+    tree = UnifiedRadixCache(params)
+    return attach(tree, params, server_args, host_pools) if host_pools else tree
+
+
 def cache(page_size, blocks, settings, server_args, host_blocks=None):
     """A tree over a full pool and a window's in the memory of so many blocks, and with HiCache in that of the host."""
     [kind] = {group for group in settings["groups"] if group != "full"}
@@ -76,26 +91,16 @@ def cache(page_size, blocks, settings, server_args, host_blocks=None):
         kvcache=WindowPool(),
         need_sort=False,
     )
-    params = CacheInitParams(
-        disable=False,
-        req_to_token_pool=rows,
-        token_to_kv_pool_allocator=allocator,
-        page_size=page_size,
-        sliding_window_size=window,
-        chunked_prefill_size=settings["prefill_chunk_tokens"],
-        tree_components=(ComponentType.FULL, ComponentType.SWA),
-    )
-    tree = UnifiedRadixCache(params)
-    if host_blocks is None:
-        return tree
-    layers = {PoolName.KV: settings["groups"].count("full"), PoolName.SWA: settings["groups"].count(kind)}
-    # Both pools have a page more than they use.
-    sizes = {PoolName.KV: full + page_size, PoolName.SWA: own + page_size}
-    pools = [(name, page_size, layers[name], layers[name] * sizes[name]) for name in sizes]
-    host_pools = host_split(host_blocks, page_size, pools)
-    told = [full // page_size, own // page_size] + [pool.page_num for pool in host_pools.values()]
-    print("{} and {} pages, on the host {} and {}".format(*told), flush=True)
-    return attach(tree, params, server_args, host_pools)
+    host_pools = {}
+    if host_blocks is not None:
+        layers = {PoolName.KV: settings["groups"].count("full"), PoolName.SWA: settings["groups"].count(kind)}
+        # Both pools have a page more than they use.
+        sizes = {PoolName.KV: full + page_size, PoolName.SWA: own + page_size}
+        pools = [(name, page_size, layers[name], layers[name] * sizes[name]) for name in sizes]
+        host_pools = host_split(host_blocks, page_size, pools)
+        told = [full // page_size, own // page_size] + [pool.page_num for pool in host_pools.values()]
+        print("{} and {} pages, on the host {} and {}".format(*told), flush=True)
+    return tree_of(rows, allocator, settings, ComponentType.SWA, server_args, host_pools, sliding_window_size=window)
 
 
 def adder(tree, chunk):

@@ -10,18 +10,16 @@ says which state a step keeps, `checkpoint_kv_cache` inserts after it, `_mamba_p
 from types import SimpleNamespace
 
 import torch
-from drive_hicache import DevicePool, attach
+from drive_hicache import DevicePool
 from drive_hicache import split as host_split
-from drive_sglang_pools import policy, serve
+from drive_sglang_pools import policy, serve, tree_of
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
-from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.kv_cache_configurator import KVCacheConfigurator
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
-from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_schedule
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
@@ -95,17 +93,7 @@ def cache(page_size, blocks, settings, server_args, host_blocks=None):
         kvcache=device_pool,
         need_sort=False,
     )
-    params = CacheInitParams(
-        disable=False,
-        req_to_token_pool=rows,
-        token_to_kv_pool_allocator=allocator,
-        page_size=page_size,
-        enable_mamba_extra_buffer=True,
-        chunked_prefill_size=settings["prefill_chunk_tokens"],
-        tree_components=(ComponentType.FULL, ComponentType.MAMBA),
-    )
-    tree = UnifiedRadixCache(params)
-    return attach(tree, params, server_args, host_pools) if host_pools else tree
+    return tree_of(rows, allocator, settings, ComponentType.MAMBA, server_args, host_pools, enable_mamba_extra_buffer=True)
 
 
 def batch_of(tree, req):

@@ -2,7 +2,7 @@
 //! found by looking at every node, locks are counted, nodes on both sides are a list.
 
 use super::slow_load::SlowCache;
-use super::slow_sglang::SlowAsked;
+use super::slow_sglang::{SlowAsked, step_by_ids};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default)]
@@ -58,6 +58,8 @@ pub struct SlowRequest {
     node: usize,
     held: u64,
 }
+
+step_by_ids!(SlowHicache);
 
 impl SlowHicache {
     pub fn new(device: u64, host: u64, threshold: Option<u64>, page: u64, outputs_cached: bool) -> Self {
@@ -164,17 +166,6 @@ impl SlowHicache {
             self.nodes[node].stamp = (event, -(above as i64));
         }
         node
-    }
-
-    /// The node that the next ids lead to, split where they leave it, and how many of them it is.
-    fn step(&mut self, node: usize, ids: &[u64], touch: bool) -> Option<(usize, usize)> {
-        let child = *self.nodes[node].children.get(ids.first()?)?;
-        if touch {
-            self.nodes[child].stamp = self.now();
-        }
-        let common = self.nodes[child].ids.iter().zip(ids).take_while(|(a, b)| a == b).count();
-        let whole = common == self.nodes[child].ids.len();
-        Some((if whole { child } else { self.split(child, common) }, common))
     }
 
     fn split(&mut self, lower: usize, at: usize) -> usize {

@@ -2,7 +2,7 @@
 //! children, what to evict is found by looking at every node, locks are counted, orders are lists. The steps of a request
 //! with states are here, too.
 
-use super::slow_sglang::stored_ids;
+use super::slow_sglang::{step_by_ids, stored_ids};
 use std::collections::BTreeMap;
 
 /// What a tree is told; sizes in pages, and states.
@@ -71,6 +71,8 @@ pub struct SlowMatch {
     pub best: (usize, u64),
     pub full: u64,
 }
+
+step_by_ids!(SlowOverHost);
 
 impl SlowOverHost {
     pub fn new(rules: SlowHostRules) -> Self {
@@ -241,17 +243,6 @@ impl SlowOverHost {
         nodes.retain(|index| self.nodes[*index].other);
         self.order.retain(|index| !nodes.contains(index));
         self.order.splice(..0, nodes);
-    }
-
-    /// The node that the next ids lead to, split where they leave it, and how many of them it is.
-    fn step(&mut self, node: usize, ids: &[u64], touch: bool) -> Option<(usize, usize)> {
-        let child = *self.nodes[node].children.get(ids.first()?)?;
-        if touch {
-            self.nodes[child].stamp = self.now();
-        }
-        let common = self.nodes[child].ids.iter().zip(ids).take_while(|(a, b)| a == b).count();
-        let whole = common == self.nodes[child].ids.len();
-        Some((if whole { child } else { self.split(child, common) }, common))
     }
 
     pub fn split(&mut self, lower: usize, at: usize) -> usize {

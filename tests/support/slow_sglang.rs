@@ -325,6 +325,25 @@ impl SlowCache for SlowSglang {
     }
 }
 
+/// A tree whose nodes own their ids and a map of their children goes down by ids.
+macro_rules! step_by_ids {
+    ($tree:ty) => {
+        impl $tree {
+            /// The node that the next ids lead to, split where they leave it, and how many of them it is.
+            fn step(&mut self, node: usize, ids: &[u64], touch: bool) -> Option<(usize, usize)> {
+                let child = *self.nodes[node].children.get(ids.first()?)?;
+                if touch {
+                    self.nodes[child].stamp = self.now();
+                }
+                let common = self.nodes[child].ids.iter().zip(ids).take_while(|(a, b)| a == b).count();
+                let whole = common == self.nodes[child].ids.len();
+                Some((if whole { child } else { self.split(child, common) }, common))
+            }
+        }
+    };
+}
+pub(crate) use step_by_ids;
+
 /// The ids of so many pages of a prompt and, with its outputs, so many in all: outputs whose ids are not known are pages
 /// nobody shares.
 pub fn stored_ids(
