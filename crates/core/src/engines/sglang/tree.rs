@@ -211,6 +211,7 @@ impl SglangTree {
     /// Keeps the nodes of the path that ends at `index` from being evicted, until they are unlocked as often.
     pub(super) fn lock(&mut self, index: NodeIndex) {
         self.withhold(index);
+        self.withhold(self.last_on_device(index));
         let mut at = index;
         while at != ROOT {
             let node = &mut self.nodes[at as usize];
@@ -230,6 +231,15 @@ impl SglangTree {
             at = node.parent;
         }
         self.offer(index);
+        self.offer(self.last_on_device(index));
+    }
+
+    /// The last node of the path to `index` that the device has, which is a leaf of it where what follows is on the host alone.
+    fn last_on_device(&self, mut index: NodeIndex) -> NodeIndex {
+        while !self.node(index).on_device {
+            index = self.node(index).parent;
+        }
+        index
     }
 
     /// Pages that could be evicted one after another.
