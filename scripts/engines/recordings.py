@@ -185,6 +185,15 @@ HICACHE_STATES = [
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "prefill_chunk_tokens": 512}, "write_through_selective", [(1200, 600), (1200, 2400), (1200, 6000), (2000, 2000), (3000, 3000), (3000, 12000)]),
 ]
 
+HICACHE_WINDOWS = [
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_through", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_through_selective", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("agents-16", "window-128", ["full", "window:128"], {"outputs": "ignored"}, "write_back", [(451, 225), (451, 2000), (601, 900), (901, 901), (901, 3600), (1401, 2800)]),
+    ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_through", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
+    ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_back", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
+    ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, "write_through_selective", [(1301, 1300), (1301, 5200), (2500, 1250), (2500, 10000), (4000, 8000), (7001, 7001)]),
+]
+
 
 class Recording:
     def __init__(self, engine, workload, name, settings, capacities=None):
@@ -305,7 +314,7 @@ def recordings(engine):
         loads = [sglang_load(*each) for each in SGLANG_LOADS]
         loads += [hicache(*each[:2], each[3], write, each[2]) for each in HICACHE_LOADS for write in WRITES]
         pools = [windows(*each) for each in SGLANG_WINDOWS] + [states(*each) for each in SGLANG_STATES]
-        pools += [over_host(states, *each) for each in HICACHE_STATES]
+        pools += [over_host(states, *each) for each in HICACHE_STATES] + [over_host(windows, *each) for each in HICACHE_WINDOWS]
         return plain + drafts + hicaches + pools + loads
     drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

@@ -555,8 +555,12 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&[&WINDOWS[..], &["--swa-full-tokens-ratio", "0"]].concat(), "from 0.001 to 1"),
         (&[&WINDOWS[..], &["--retention-interval", "0"]].concat(), "an option of vllm"),
         (
-            &[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p"]].concat(),
-            "without --draft-head and --below hicache",
+            &[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p", "--overlap", "on"]].concat(),
+            "leave --attention out",
+        ),
+        (
+            &[&WINDOWS[..], &["--capacities", "9p", "--below", "hicache:9p", "--draft-head"]].concat(),
+            "without --draft-head",
         ),
         (&[&WINDOWS[..], &["--prefill-chunk", "1000"]].concat(), "no multiple of the page ("),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),

@@ -1,12 +1,14 @@
 //! SGLang's HiCache under pools of windows and of states against a slow transcription of its steps; `recorded` has SGLang's own
 //! answers.
 
-use crate::asked::{event, to_event};
-use crate::states;
-use crate::support::slow_over_host::{SlowHostRules, SlowOverHost, request_with_states};
+use crate::asked::{asked, event, to_event};
+use crate::support::slow_over_host::{
+    SlowHostRules, SlowOverHost, request_with_states, request_with_windows,
+};
+use crate::{states, windows};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::sglang::{
-    HicacheRules, OverHost, SavedOverHost, StateCache, StateRules, WritePolicy,
+    HicacheRules, OverHost, SavedOverHost, StateCache, StateRules, WindowCache, WindowPoolRules, WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
@@ -28,8 +30,85 @@ fn states_over_host(
     OverHost::<StateCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
 }
 
+fn windows_over_host(
+    capacity: u64,
+    rules: &WindowPoolRules,
+    pages: u64,
+    write: WritePolicy,
+) -> OverHost<WindowCache> {
+    let host = host(pages, write, rules.page_size, rules.outputs);
+    OverHost::<WindowCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn windows_over_a_host_equal_the_slow_transcription_and_go_on_from_a_snapshot(
+        capacity in 20u64..150,
+        host in 0u64..300,
+        policy in 0usize..3,
+        page in 1u32..6,
+        window in 2u32..40,
+        ratio in prop::sample::select(vec!["0.2", "0.5", "0.8", "1"]),
+        chunk in prop::sample::select(vec![7u32, 16, 1000]),
+        cached in any::<bool>(),
+        long in any::<bool>(),
+        requests in prop::collection::vec(asked(4), 1..60),
+        cut in 0usize..60,
+    ) {
+        let chunk = (chunk / page).max(1) * page;
+        let rules = windows::rules(&format!("full+window:{window}"), ratio, chunk, page, cached);
+        let mut fast = windows_over_host(capacity, &rules, host, POLICIES[policy]);
+        let (pools, host_pools) = (fast.pools(), fast.host_pools());
+        let page = u64::from(page);
+        let mut slow = SlowOverHost::new(SlowHostRules {
+            full: pools.0.0,
+            other: pools.1.0,
+            host_full: host_pools.0.0,
+            host_other: host_pools.1.0,
+            page,
+            window: Some(u64::from(window - 1)),
+            chunk: u64::from(chunk),
+            outputs_cached: cached,
+            threshold: [Some(1), Some(2), None][policy],
+        });
+        for (index, asked) in requests.iter().enumerate() {
+            // An answer that is longer than the pool of windows, which SGLang cannot make, overfills it.
+            if index == cut && fast.resident().1 <= pools.1 {
+                let text = serde_json::to_string(&fast).expect("plain data");
+                let restored: OverHost<WindowCache> = serde_json::from_str(&text).expect("sound");
+                prop_assert_eq!(restored.save(), fast.save());
+                fast = restored;
+            }
+            let mut asked = asked.clone();
+            asked.input = asked.input.min(asked.ids.len() as u64 * page);
+            // Answers that a window passes, too.
+            asked.output *= if long { 20 } else { 1 };
+            let answer = fast.request(&to_event(&asked));
+            let prompt = (&asked.ids[..], asked.input);
+            let expected = request_with_windows(&mut slow, prompt, (asked.output, &asked.known_outputs));
+            let found = (!answer.refused).then_some((answer.device, answer.host));
+            prop_assert_eq!(found, expected, "request {}", index);
+            let (device, host) = (fast.resident(), fast.resident_on_host());
+            let resident = [device.0.0, device.1.0, host.0.0, host.1.0];
+            prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
+        }
+    }
+
+    #[test]
+    fn windows_without_room_on_the_host_are_those_without_one(
+        policy in 0usize..3,
+        requests in prop::collection::vec(asked(2), 1..60),
+    ) {
+        let rules = windows::rules("full+window:5", "0.5", 64, 2, true);
+        let mut with = windows_over_host(80, &rules, 0, POLICIES[policy]);
+        let mut without = WindowCache::new(PageCount(80), rules).expect("in range");
+        for asked in &requests {
+            let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
+            prop_assert_eq!((found.device, found.host, found.refused), (plain.hits, 0, plain.refused));
+        }
+    }
 
     #[test]
     fn states_over_a_host_equal_the_slow_transcription_and_go_on_from_a_snapshot(
@@ -158,4 +237,62 @@ fn damaged_states_over_a_host_are_refused() {
     refused("impossible stamp", &|saved| saved.tree.clock = 1);
     refused("pages holds", &|saved| saved.tree.rules.host = PageCount(20));
     refused("pages holds", &|saved| saved.tree.capacity = PageCount(100));
+}
+
+#[test]
+fn a_prompt_whose_window_is_gone_goes_on_from_the_hosts() {
+    // 20 pages of 16 tokens for full attention, 10 for windows of two pages.
+    let rules = windows::rules("full+window:33", "0.5", 8192, 16, false);
+    let prompts = [0, 10, 20].map(|first| (first..first + 6).collect::<Vec<u64>>());
+    let served = |write| {
+        let mut own = windows_over_host(30, &rules, 90, write);
+        assert_eq!(own.host_pools(), (PageCount(60), PageCount(31)));
+        for prompt in &prompts {
+            own.request(&event(prompt, 96, 1));
+        }
+        let found = own.request(&event(&prompts[0], 96, 1));
+        (found.device, found.host)
+    };
+    assert_eq!(served(WritePolicy::WriteThrough), (0, 5), "full attention is there, the window comes back");
+    assert_eq!(served(WritePolicy::WriteThroughSelective), (0, 0));
+    assert_eq!(served(WritePolicy::WriteBack), (0, 5));
+}
+
+#[test]
+fn what_the_device_has_of_a_match_is_none_of_its_leaves_while_the_rest_is_loaded_back() {
+    // 13 pages of 2 tokens for full attention, 6 for windows of two pages; the host has one more of each.
+    let rules = windows::rules("full+window:5", "0.5", 1000, 2, false);
+    let mut own = windows_over_host(20, &rules, 20, WritePolicy::WriteBack);
+    let mut ask = |first: u64, ends: u64, then: std::ops::Range<u64>| {
+        let ids: Vec<u64> = (first..ends).chain(then).collect();
+        let found = own.request(&event(&ids, ids.len() as u64 * 2, 1));
+        let (device, host) = (own.resident(), own.resident_on_host());
+        ((found.device, found.host), [device.0.0, device.1.0, host.0.0, host.1.0])
+    };
+    assert_eq!(ask(100, 102, 20..23), ((0, 0), [5, 4, 0, 0]));
+    assert_eq!(ask(100, 104, 0..0), ((0, 0), [5, 3, 3, 3]));
+    assert_eq!(ask(100, 104, 40..43), ((2, 0), [9, 5, 5, 5]));
+    assert_eq!(ask(200, 204, 40..45), ((0, 0), [11, 5, 12, 6]));
+    assert_eq!(ask(100, 104, 40..45), ((0, 7), [11, 4, 14, 7]));
+    // The host's copies of what the device may evict next go last.
+    assert_eq!(ask(200, 205, 50..55), ((0, 0), [12, 5, 14, 7]));
+}
+
+#[test]
+fn damaged_windows_over_a_host_are_refused() {
+    let rules = windows::rules("full+window:33", "0.5", 8192, 16, false);
+    let mut own = windows_over_host(30, &rules, 90, WritePolicy::WriteThrough);
+    for first in [0, 10, 20] {
+        own.request(&event(&(first..first + 6).collect::<Vec<u64>>(), 96, 1));
+    }
+    let whole = own.save();
+    assert_eq!(OverHost::<WindowCache>::restore(&whole).expect("sound").save(), whole);
+    let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<WindowPoolRules>)| {
+        let mut saved = whole.clone();
+        damage(&mut saved);
+        let said = OverHost::<WindowCache>::restore(&saved).expect_err(part).to_string();
+        assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
+    };
+    refused("pages holds", &|saved| saved.tree.capacity = PageCount(15));
+    refused("has no place in the orders", &|saved| saved.places.clear());
 }

@@ -447,7 +447,7 @@ fn requests_equal_sglang_with_a_pool_of_states() {
 fn requests_equal_sglang_with_hicache_on_device_and_host_where_they_overlap_too() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
-    assert_eq!(recordings.len(), 18);
+    assert_eq!(recordings.len(), 24);
     for (name, recorded) in recordings {
         let folder = tempfile::tempdir().expect("a folder");
         let (trace, rows) = (recorded.generate(folder.path()), folder.path().join("rows.jsonl"));
@@ -501,7 +501,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 123);
+    assert_eq!(recordings.len(), 129);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

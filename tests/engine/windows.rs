@@ -7,7 +7,7 @@ use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowPoolRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
-fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) -> WindowPoolRules {
+pub fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) -> WindowPoolRules {
     WindowPoolRules {
         attention: attention.parse().expect("groups"),
         swa_full_tokens_ratio: ratio.parse().expect("a share"),

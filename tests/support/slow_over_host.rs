@@ -1,6 +1,6 @@
 //! SGLang's tree over two pools of a device and two of a host, transcribed step by step: a node owns its ids and a map of its
 //! children, what to evict is found by looking at every node, locks are counted, orders are lists. The steps of a request
-//! with states are here, too.
+//! with states and of one with windows are here, too.
 
 use super::slow_sglang::{step_by_ids, stored_ids};
 use std::collections::BTreeMap;
@@ -355,7 +355,7 @@ impl SlowOverHost {
 
     /// Inserts so many pages, as far as nodes go that are there, and makes a leaf of the rest: its end, and whether it is one.
     /// `entered` is told each node that was there, and the pages up to its end.
-    pub fn insert(&mut self, count: usize, entered: fn(&mut Self, usize, u64)) -> (usize, bool) {
+    pub fn insert(&mut self, count: usize, entered: impl Fn(&mut Self, usize, u64)) -> (usize, bool) {
         let ids = self.ids[..count].to_vec();
         let (mut node, mut at) = (0, 0);
         while let Some((next, common)) = self.step(node, &ids[at..], true) {
@@ -445,7 +445,8 @@ impl SlowOverHost {
             published.iter().for_each(|index| self.nodes[*index].is_written = true);
         } else {
             for index in published {
-                if !self.nodes[index].on_device || !self.nodes[index].on_host {
+                let own = &self.nodes[index];
+                if !own.on_device || !own.on_host || own.is_loaded {
                     self.duplicates.retain(|other| *other != index);
                 }
                 self.note_duplicate(index);
@@ -529,6 +530,33 @@ impl SlowOverHost {
             }
         }
         self.loaded = Some(best);
+    }
+
+    /// There is no room for what was to be loaded: it may leave the host again.
+    fn abandon_load(&mut self, best: usize) {
+        self.nodes[best].is_host_locked = false;
+        for index in self.segment(best) {
+            if !self.nodes[index].other {
+                self.host_order.insert(0, index);
+            }
+        }
+    }
+
+    /// The pool of windows has a node's pages that the window has not passed, of which the last `tail` get a node of their own.
+    fn keep_from(&mut self, node: usize, end: u64, passed: u64, tail: u64) {
+        let start = end - self.pages(node);
+        let live = start.max(passed);
+        if live >= end {
+            return;
+        }
+        if live > start {
+            self.split(node, (live - start) as usize);
+        }
+        if end - live > tail {
+            let before = self.split(node, (end - live - tail) as usize);
+            self.publish(before);
+        }
+        self.publish(node);
     }
 
     /// Takes the ids of a request: its tokens stored, or none where it does not fit full attention.
@@ -646,4 +674,185 @@ fn insert_state(slow: &mut SlowOverHost, pages: u64) -> usize {
     }
     slow.end_insert(end, is_leaf, pages);
     end
+}
+
+/// The same over a pool of windows.
+pub fn request_with_windows(
+    slow: &mut SlowOverHost,
+    (ids, n): (&[u64], u64),
+    (sampled, known_outputs): (u64, &[u64]),
+) -> Option<(u64, u64)> {
+    if n == 0 {
+        return Some((0, 0));
+    }
+    let sampled = if slow.rules.outputs_cached { sampled.max(1) } else { 1 };
+    let kv = slow.take(ids, n, sampled, known_outputs)?;
+    let page = slow.rules.page;
+    (slow.inserted, slow.own_full, slow.own_other) = (0, 0, 0);
+    let found = slow.matched(((n - 1) / page) as usize);
+    slow.anchor = found.device.0;
+    slow.lock(slow.anchor);
+    let admitted = admit_with_windows(slow, &found, n, sampled.min(4096));
+    let loaded = if slow.anchor == found.best.0 { found.best.1 - found.device.1 } else { 0 };
+    let hits = found.device.1 + loaded;
+    let junction = Some(found.full).filter(|full| *full > hits);
+    let mut own = SlowWindowsRequest { allocated: hits, protected: hits, passed: 0, junction };
+    let is_served = admitted.is_some_and(|first| own.prefill(slow, n, first));
+    if is_served {
+        if sampled > 1 {
+            own.checkpoint(slow, n, false);
+            for token in 1..sampled {
+                slow.next_step();
+                own.decode(slow, n, token);
+            }
+        }
+        own.checkpoint(slow, kv, true);
+    }
+    slow.unlock(slow.anchor);
+    (slow.own_full, slow.own_other) = (0, 0);
+    slow.next_step();
+    is_served.then_some((found.device.1, loaded))
+}
+
+/// Tokens of the first step at most, after what the host has was loaded back, where there is room for it.
+fn admit_with_windows(slow: &mut SlowOverHost, found: &SlowMatch, n: u64, sampled: u64) -> Option<u64> {
+    let page = slow.rules.page;
+    let ((own, hits), (best, _)) = (found.device, found.best);
+    let above = slow.path(own);
+    let behind =
+        slow.path(best).into_iter().filter(|index| !above.contains(index) && slow.nodes[*index].on_host);
+    let promised: u64 = behind.map(|index| slow.pages(index)).sum();
+    let windows = slow.segment(best).into_iter().filter(|index| !slow.nodes[*index].other);
+    let windows: u64 = windows.map(|index| slow.pages(index)).sum();
+    let first = first_step(slow, n - (hits + promised) * page, sampled, windows * page)?;
+    if best == own {
+        return Some(first);
+    }
+    slow.lock(best);
+    let (full, other) = slow.begin_load(best);
+    slow.make_room(full);
+    slow.make_other_room(other);
+    if slow.resident()[1] + other <= slow.rules.other {
+        slow.end_load(best);
+        slow.unlock(own);
+        slow.anchor = best;
+        return Some(first);
+    }
+    slow.abandon_load(best);
+    slow.unlock(best);
+    if promised > 0 { first_step(slow, n - hits * page, sampled, 0) } else { Some(first) }
+}
+
+fn first_step(slow: &SlowOverHost, rest: u64, sampled: u64, loaded: u64) -> Option<u64> {
+    let SlowHostRules { page, chunk, other, window, .. } = slow.rules;
+    let window = window.expect("windows");
+    let needed =
+        |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page + loaded;
+    let free = slow.unlocked_other() * page as i64;
+    let counted = rest.next_multiple_of(page);
+    if (needed(counted) as i64) < free {
+        return Some(chunk);
+    }
+    let step = (free - needed(0) as i64) / page as i64 * page as i64;
+    (needed(counted) >= other * page && step > 0).then(|| chunk.min(step as u64))
+}
+
+/// A request over a pool of windows on its way, in pages from its beginning.
+struct SlowWindowsRequest {
+    allocated: u64,
+    protected: u64,
+    passed: u64,
+    junction: Option<u64>,
+}
+
+impl SlowWindowsRequest {
+    fn hold(&self, slow: &mut SlowOverHost) {
+        slow.own_full = self.allocated.saturating_sub(self.protected);
+        slow.own_other = self.allocated.saturating_sub(self.protected.max(self.passed));
+    }
+
+    fn take(&mut self, slow: &mut SlowOverHost, wanted: u64, tokens: u64) {
+        self.hold(slow);
+        slow.make_room(wanted);
+        slow.make_other_room(wanted);
+        self.allocated = tokens.div_ceil(slow.rules.page);
+        self.hold(slow);
+    }
+
+    fn prefill(&mut self, slow: &mut SlowOverHost, n: u64, first: u64) -> bool {
+        let SlowHostRules { page, chunk, .. } = slow.rules;
+        let mut done = self.allocated * page;
+        let mut limit = first;
+        let mut counted = (n - done).next_multiple_of(page);
+        loop {
+            let step = if counted <= limit { n - done } else { limit / page * page };
+            if step == 0 {
+                return false;
+            }
+            done += step;
+            self.take(slow, (step + page).div_ceil(page), done);
+            if done == n {
+                return true;
+            }
+            slow.next_step();
+            self.checkpoint(slow, done, false);
+            let free = (slow.unlocked_other() - 1).max(0) as u64 * page;
+            (limit, counted) = (chunk.min(free), n - done);
+        }
+    }
+
+    fn decode(&mut self, slow: &mut SlowOverHost, n: u64, token: u64) {
+        let SlowHostRules { page, window, .. } = slow.rules;
+        let computed = n + token - 1;
+        if token >= 2 && computed >= window.expect("windows") + self.passed * page + 128 {
+            self.slide(slow, computed);
+        }
+        self.take(slow, 1, n + token);
+    }
+
+    fn slide(&mut self, slow: &mut SlowOverHost, computed: u64) {
+        let SlowHostRules { page, window, .. } = slow.rules;
+        let window = window.expect("windows");
+        if computed > window + self.passed * page {
+            let kept = window.max(page).div_ceil(page) * page;
+            self.passed = self.passed.max(self.protected).max(computed.saturating_sub(kept) / page);
+            self.hold(slow);
+        }
+    }
+
+    fn checkpoint(&mut self, slow: &mut SlowOverHost, computed: u64, is_finished: bool) {
+        let page = slow.rules.page;
+        let junction = self.junction.filter(|pages| *pages > self.protected && pages * page <= computed);
+        let tokens = junction.map_or(computed, |pages| pages * page);
+        if !is_finished {
+            self.slide(slow, tokens - 1);
+        }
+        let pages = tokens / page;
+        let (protected, passed) = (self.protected, self.passed);
+        let (end, is_leaf) = slow.insert(pages as usize, |slow, node, end| {
+            // What the request inserted or found before keeps what it has.
+            if end > protected && !slow.nodes[node].other {
+                slow.keep_from(node, end, passed, u64::MAX);
+            }
+        });
+        if is_leaf {
+            let tail = slow.rules.window.expect("windows").div_ceil(page);
+            slow.keep_from(end, pages, passed, tail);
+        }
+        slow.refresh(end);
+        if end != 0 {
+            slow.end_insert(end, is_leaf, pages);
+        }
+        slow.unlock(slow.anchor);
+        slow.lock(end);
+        slow.anchor = end;
+        (self.protected, slow.inserted) = (pages, pages);
+        if junction.is_some() {
+            self.junction = None;
+            if !is_finished {
+                self.slide(slow, computed - 1);
+            }
+        }
+        self.hold(slow);
+    }
 }

@@ -109,7 +109,7 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     );
     assert!(load(&format!("{states}mamba_full_memory_ratio = 0.5\n"), &[]).is_ok());
     says(&format!("{sglang}swa_full_tokens_ratio = 0.5\n"), &["estimate.swa_full_tokens_ratio: "]);
-    says(&format!("{sglang}attention = \"full+window:9\"\nhicache = \"9p\"\n"), &["estimate.attention: "]);
+    assert!(load(&format!("{sglang}attention = \"full+window:9\"\nhicache = \"9p\"\n"), &[]).is_ok());
     says(&format!("{sglang}attention = \"full+window:9\"\ndraft_head = 1\n"), &["estimate.attention: "]);
     says("[estimate]\ndraft_head = 1\n", &["estimate.draft_head: "]);
     says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);

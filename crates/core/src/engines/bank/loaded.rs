@@ -1,6 +1,6 @@
 //! Caches whose requests are followed while they are in flight.
 
-use super::{BankHits, Ceiled, Hybrids, PointCache};
+use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::load::{CacheLoad, LoadedCache};
@@ -35,7 +35,7 @@ impl From<SavedHybridLoads> for HybridLoads {
 
 impl HybridLoads {
     /// Pools in which nobody is in flight.
-    pub(super) fn of(draft_tokens: u32, Ceiled { caches, ceiling }: Hybrids) -> Self {
+    pub(super) fn of(draft_tokens: u32, caches: Vec<HybridCache>, ceiling: Box<HybridCache>) -> Self {
         Self { draft_tokens, loads: caches.into_iter().map(CacheLoad::new).collect(), ceiling }
     }
 }

@@ -1,6 +1,7 @@
 //! Several caches side by side, one per capacity: what a curve of single points is made of.
 
 mod ahead;
+mod caches;
 mod loaded;
 mod offloaded;
 mod points;
@@ -19,6 +20,7 @@ use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, Wi
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
+use caches::{Caches, Ceiled, DraftHybrids, DraftSglang};
 use loaded::{HybridLoads, SglangLoads};
 use offloaded::OffloadedPool;
 use serde::{Deserialize, Serialize};
@@ -47,141 +49,6 @@ pub struct CacheBank {
     ahead: Ahead,
 }
 
-/// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
-/// was written as 0, and one of SGLang's as 1.
-#[derive(Debug, Default, Serialize, Deserialize)]
-enum Caches {
-    /// A stack answers for every capacity.
-    #[default]
-    None,
-    Sglang(Vec<SglangCache>),
-    Hybrid(Hybrids),
-    Lmcache(Vec<LmcacheCache>),
-    Mooncake(Vec<MooncakeCache>),
-    LmcacheMp(Vec<LmcacheMpCache>),
-    Hicache(Vec<HicacheCache>),
-    DraftHybrids(DraftHybrids),
-    DraftSglang(DraftSglang),
-    Windows(Ceiled<WindowCache>),
-    HybridLoads(HybridLoads),
-    SglangLoads(SglangLoads),
-    LmcacheMpLoads(Vec<CacheLoad<LmcacheMpCache>>),
-    MooncakeLoads(Vec<CacheLoad<MooncakeCache>>),
-    LmcacheLoads(Vec<CacheLoad<LmcacheCache>>),
-    States(Ceiled<StateCache>),
-    HicacheLoads(Vec<CacheLoad<HicacheCache>>),
-    HostStates(Ceiled<OverHost<StateCache>, StateCache>),
-    /// Of a replay alone, which saves nothing.
-    #[serde(skip)]
-    Offloaded(Ceiled<OffloadedPool, HybridCache>),
-}
-
-/// Those of a hybrid model.
-type Hybrids = Ceiled<HybridCache>;
-
-/// The same of a model with a draft head, saved with what that drafts.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDraftHybrids")]
-struct DraftHybrids {
-    draft_tokens: u32,
-    hybrids: Hybrids,
-}
-
-#[derive(Debug, Deserialize)]
-struct SavedDraftHybrids {
-    draft_tokens: u32,
-    hybrids: Hybrids,
-}
-
-impl From<SavedDraftHybrids> for DraftHybrids {
-    fn from(SavedDraftHybrids { draft_tokens, hybrids }: SavedDraftHybrids) -> Self {
-        let Ceiled { caches, ceiling } = hybrids;
-        let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
-        let ceiling = Box::new(ceiling.drafting(draft_tokens));
-        Self { draft_tokens, hybrids: Ceiled { caches, ceiling } }
-    }
-}
-
-/// SGLang's caches of a model with a draft head, and one as large as the tracked bound: what the head loses there is lost at
-/// any size.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDraftSglang")]
-struct DraftSglang {
-    caches: Vec<SglangCache>,
-    ceiling: Box<SglangCache>,
-}
-
-#[derive(Debug, Deserialize)]
-struct SavedDraftSglang {
-    caches: Vec<SglangCache>,
-    ceiling: Box<SglangCache>,
-}
-
-impl From<SavedDraftSglang> for DraftSglang {
-    fn from(SavedDraftSglang { caches, ceiling }: SavedDraftSglang) -> Self {
-        let caches = caches.into_iter().map(SglangCache::drafting).collect();
-        Self { caches, ceiling: Box::new(ceiling.drafting()) }
-    }
-}
-
-/// Caches, and one that never evicts within the tracked bound: what their rules lose there is lost at any size. It has no
-/// host.
-#[derive(Debug, Serialize, Deserialize)]
-struct Ceiled<C, Never = C> {
-    caches: Vec<C>,
-    ceiling: Box<Never>,
-}
-
-impl Caches {
-    /// Visits each of them, and last the one that never evicts, where there is one.
-    fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut (dyn PointCache + Send))) {
-        match self {
-            Self::None => {}
-            Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::HicacheLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
-            Self::DraftSglang(DraftSglang { caches, ceiling }) => {
-                caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut **ceiling);
-            }
-            Self::Windows(Ceiled { caches, ceiling }) => {
-                caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut **ceiling);
-            }
-            Self::HostStates(Ceiled { caches, ceiling }) => {
-                caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut **ceiling);
-            }
-            Self::States(Ceiled { caches, ceiling }) => {
-                caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut **ceiling);
-            }
-            Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::LmcacheLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
-            Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::LmcacheMpLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
-            Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::MooncakeLoads(loads) => loads.iter_mut().for_each(|load| visit(load)),
-            Self::Hybrid(hybrids) | Self::DraftHybrids(DraftHybrids { hybrids, .. }) => {
-                hybrids.caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut *hybrids.ceiling);
-            }
-            Self::HybridLoads(HybridLoads { loads, ceiling, .. }) => {
-                loads.iter_mut().for_each(|load| visit(load));
-                visit(&mut **ceiling);
-            }
-            Self::Offloaded(Ceiled { caches, ceiling }) => {
-                caches.iter_mut().for_each(|cache| visit(cache));
-                visit(&mut **ceiling);
-            }
-            Self::SglangLoads(SglangLoads { loads, ceiling }) => {
-                loads.iter_mut().for_each(|load| visit(load));
-                ceiling.iter_mut().for_each(|ceiling| visit(&mut **ceiling));
-            }
-        }
-    }
-}
-
 /// Pages a request finds.
 #[derive(Debug, Clone, Copy, Default)]
 struct BankHits {
@@ -207,6 +74,10 @@ trait PointCache {
     /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
     fn refused(&self) -> u64 {
         0
+    }
+    /// Whether each of its pools has room for all of its capacity.
+    fn never_evicts(&self) -> bool {
+        true
     }
     /// Pages of its host tier that the latest request in flight had loaded back, and those written to it since the start: none where
     /// it has none.
@@ -242,10 +113,19 @@ impl CacheBank {
             Profile::Sglang if rules.has_window_pool(config.profile) => {
                 let rules = rules.windows(page_size, config.outputs);
                 rules.check()?;
-                let cache = |p| WindowCache::new(p, rules.clone());
-                let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
-                Caches::Windows(Ceiled { caches, ceiling })
+                match config.hicache(page_size) {
+                    Some(host) => {
+                        let cache = |p| OverHost::<WindowCache>::new(p, rules.clone(), host);
+                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                        Caches::HostWindows(Ceiled { caches, ceiling })
+                    }
+                    None => {
+                        let cache = |p| WindowCache::new(p, rules.clone());
+                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
+                        Caches::Windows(Ceiled { caches, ceiling })
+                    }
+                }
             }
             Profile::Sglang if rules.has_state_pool(config.profile) => {
                 let rules = rules.states(page_size, config.outputs);
@@ -311,96 +191,12 @@ impl CacheBank {
     /// Whether these, read back from a snapshot, are the caches of a configuration at these capacities and can go
     /// on.
     pub fn are_sound(&self, capacities: &[u64], page_size: PageSize, config: &CacheConfig) -> bool {
-        fn all<C: PointCache>(
-            caches: &[C],
-            capacities: &[u64],
-            config: &CacheConfig,
-            page: PageSize,
-        ) -> bool {
-            caches.iter().map(|cache| cache.capacity().0).eq(capacities.iter().copied())
-                && caches.iter().all(|cache| cache.is_sound(config, page))
-        }
-        match (&self.caches, config.profile) {
-            (Caches::None, _) => !config.is_pointwise(),
-            (Caches::Sglang(caches), Profile::Sglang) => {
-                let rules = &config.rules;
-                let is_plain =
-                    rules.hicache.is_none() && rules.draft_tokens == 0 && rules.attention.is_full();
-                is_plain && all(caches, capacities, config, page_size)
-            }
-            (Caches::DraftSglang(DraftSglang { caches, ceiling }), Profile::Sglang) => {
-                config.rules.draft_tokens > 0
-                    && all(caches, capacities, config, page_size)
-                    && ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&**ceiling, config, page_size)
-            }
-            (Caches::Windows(Ceiled { caches, ceiling }), Profile::Sglang) => {
-                config.rules.has_window_pool(config.profile)
-                    && all(caches, capacities, config, page_size)
-                    && ceiling.never_evicts()
-                    && ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&**ceiling, config, page_size)
-            }
-            (Caches::States(Ceiled { caches, ceiling }), Profile::Sglang) => {
-                config.rules.has_state_pool(config.profile)
-                    && config.rules.hicache.is_none()
-                    && all(caches, capacities, config, page_size)
-                    && ceiling.never_evicts()
-                    && ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&**ceiling, config, page_size)
-            }
-            (Caches::HostStates(Ceiled { caches, ceiling }), Profile::Sglang) => {
-                config.rules.has_state_pool(config.profile)
-                    && all(caches, capacities, config, page_size)
-                    && ceiling.never_evicts()
-                    && ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&**ceiling, config, page_size)
-            }
-            (Caches::Hicache(caches), Profile::Sglang) => {
-                let is_one_pool = !config.rules.has_other_pool(config.profile);
-                is_one_pool && config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
-            }
-            (Caches::HicacheLoads(loads), Profile::Sglang) => {
-                config.models_overlap()
-                    && config.rules.hicache.is_some()
-                    && all(loads, capacities, config, page_size)
-            }
-            (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
-            (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
-            (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
-            (Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }), Profile::Vllm) => {
-                all(&hybrids.caches, capacities, config, page_size)
-                    && hybrids.ceiling.never_evicts()
-                    && hybrids.ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&*hybrids.ceiling, config, page_size)
-            }
-            (Caches::HybridLoads(HybridLoads { loads, ceiling, .. }), Profile::Vllm) => {
-                config.models_overlap()
-                    && all(loads, capacities, config, page_size)
-                    && ceiling.never_evicts()
-                    && ceiling.capacity() == config.max_tracked_pages
-                    && PointCache::is_sound(&**ceiling, config, page_size)
-            }
-            (Caches::SglangLoads(SglangLoads { loads, ceiling }), Profile::Sglang) => {
-                config.models_overlap()
-                    && all(loads, capacities, config, page_size)
-                    && ceiling.is_some() == (config.rules.draft_tokens > 0)
-                    && ceiling.iter().all(|ceiling| {
-                        ceiling.capacity() == config.max_tracked_pages
-                            && PointCache::is_sound(&**ceiling, config, page_size)
-                    })
-            }
-            (Caches::LmcacheLoads(loads), Profile::Lmcache) => {
-                config.models_overlap() && all(loads, capacities, config, page_size)
-            }
-            (Caches::LmcacheMpLoads(loads), Profile::LmcacheMp) => {
-                config.models_overlap() && all(loads, capacities, config, page_size)
-            }
-            (Caches::MooncakeLoads(loads), Profile::Mooncake) => {
-                config.models_overlap() && all(loads, capacities, config, page_size)
-            }
-            _ => false,
-        }
+        let (points, ceiling) = self.caches.points();
+        let modelled = points.iter().map(|cache| cache.capacity().0);
+        self.caches.are_of(config)
+            && (self.is_none() || modelled.eq(capacities.iter().copied()))
+            && points.iter().chain(&ceiling).all(|cache| cache.is_sound(config, page_size))
+            && ceiling.is_none_or(|own| own.never_evicts() && own.capacity() == config.max_tracked_pages)
     }
 
     /// Serves a request at every capacity. `found` is what a stack that never evicts found of it.
@@ -446,7 +242,8 @@ impl CacheBank {
             | Caches::DraftSglang(_)
             | Caches::Windows(_)
             | Caches::States(_)
-            | Caches::HostStates(_) => {
+            | Caches::HostStates(_)
+            | Caches::HostWindows(_) => {
                 self.last_host_hits.pop();
                 self.last_host_writes.pop();
                 self.last_hits.pop()
@@ -479,9 +276,11 @@ impl CacheBank {
     /// before make no difference.
     fn follow_flights(&mut self) {
         self.caches = match std::mem::take(&mut self.caches) {
-            Caches::Hybrid(hybrids) => Caches::HybridLoads(HybridLoads::of(0, hybrids)),
-            Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }) => {
-                Caches::HybridLoads(HybridLoads::of(draft_tokens, hybrids))
+            Caches::Hybrid(Ceiled { caches, ceiling }) => {
+                Caches::HybridLoads(HybridLoads::of(0, caches, ceiling))
+            }
+            Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids: Ceiled { caches, ceiling } }) => {
+                Caches::HybridLoads(HybridLoads::of(draft_tokens, caches, ceiling))
             }
             Caches::Sglang(caches) => Caches::SglangLoads(SglangLoads::of(caches, None)),
             Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
@@ -540,62 +339,13 @@ impl CacheBank {
 
     /// Requests since the start that are larger than the whole cache, one entry per capacity.
     pub fn refused(&self) -> Vec<u64> {
-        fn all<C: PointCache>(caches: &[C]) -> Vec<u64> {
-            caches.iter().map(PointCache::refused).collect()
-        }
-        match &self.caches {
-            Caches::None => Vec::new(),
-            Caches::Sglang(caches) => all(caches),
-            Caches::Hicache(caches) => all(caches),
-            Caches::HicacheLoads(loads) => all(loads),
-            Caches::DraftSglang(DraftSglang { caches, .. }) => all(caches),
-            Caches::Windows(Ceiled { caches, .. }) => all(caches),
-            Caches::States(Ceiled { caches, .. }) => all(caches),
-            Caches::HostStates(Ceiled { caches, .. }) => all(caches),
-            Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
-                all(&hybrids.caches)
-            }
-            Caches::HybridLoads(HybridLoads { loads, .. }) => all(loads),
-            Caches::Offloaded(Ceiled { caches, .. }) => all(caches),
-            Caches::SglangLoads(SglangLoads { loads, .. }) => all(loads),
-            Caches::Lmcache(caches) => all(caches),
-            Caches::LmcacheLoads(loads) => all(loads),
-            Caches::LmcacheMp(caches) => all(caches),
-            Caches::LmcacheMpLoads(loads) => all(loads),
-            Caches::Mooncake(caches) => all(caches),
-            Caches::MooncakeLoads(loads) => all(loads),
-        }
+        self.caches.points().0.into_iter().map(|cache| cache.refused()).collect()
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
-        fn all<C: PointCache>(caches: &[C]) -> usize {
-            caches.iter().map(PointCache::memory_bytes).sum()
-        }
-        let caches = match &self.caches {
-            Caches::None => 0,
-            Caches::Sglang(caches) => all(caches),
-            Caches::Hicache(caches) => all(caches),
-            Caches::HicacheLoads(loads) => all(loads),
-            Caches::DraftSglang(DraftSglang { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::Windows(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::States(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::HostStates(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::Hybrid(hybrids) | Caches::DraftHybrids(DraftHybrids { hybrids, .. }) => {
-                all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
-            }
-            Caches::HybridLoads(HybridLoads { loads, ceiling, .. }) => all(loads) + ceiling.memory_bytes(),
-            Caches::Offloaded(Ceiled { caches, ceiling }) => all(caches) + ceiling.memory_bytes(),
-            Caches::SglangLoads(SglangLoads { loads, ceiling }) => {
-                all(loads) + ceiling.as_ref().map_or(0, |ceiling| ceiling.memory_bytes())
-            }
-            Caches::Lmcache(caches) => all(caches),
-            Caches::LmcacheLoads(loads) => all(loads),
-            Caches::LmcacheMp(caches) => all(caches),
-            Caches::LmcacheMpLoads(loads) => all(loads),
-            Caches::Mooncake(caches) => all(caches),
-            Caches::MooncakeLoads(loads) => all(loads),
-        };
+        let (points, ceiling) = self.caches.points();
+        let caches: usize = points.iter().chain(&ceiling).map(|cache| cache.memory_bytes()).sum();
         let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
         let last: usize = of_last.map(Vec::capacity).iter().sum();
         caches + last * 8 + self.ahead.memory_bytes()

@@ -49,7 +49,7 @@ impl PointCache for HicacheCache {
 }
 
 impl PointCache for WindowCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -61,7 +61,7 @@ impl PointCache for WindowCache {
 }
 
 impl PointCache for StateCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -72,24 +72,33 @@ impl PointCache for StateCache {
     }
 }
 
-impl PointCache for OverHost<StateCache> {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+/// A cache of two pools over a host, and the rules of its pools.
+macro_rules! over_a_host {
+    ($cache:ty, $rules:ident) => {
+        impl PointCache for OverHost<$cache> {
+            of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-        let written = self.written().0;
-        let found = self.request(event);
-        BankHits { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
-    }
+            fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+                let written = self.written().0;
+                let found = self.request(event);
+                let host_writes = self.written().0 - written;
+                BankHits { hits: found.device, host_hits: found.host, host_writes }
+            }
 
-    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.states(page_size, config.outputs)
-            && Some(*self.host()) == config.hicache(page_size)
-            && self.is_countable()
-    }
+            fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
+                *self.rules() == config.rules.$rules(page_size, config.outputs)
+                    && Some(*self.host()) == config.hicache(page_size)
+                    && self.is_countable()
+            }
+        }
+    };
 }
 
+over_a_host! { WindowCache, windows }
+over_a_host! { StateCache, states }
+
 impl PointCache for HybridCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)

@@ -305,7 +305,6 @@ impl EngineRules {
     pub fn has_window_pool(&self, engine: Profile) -> bool {
         engine == Profile::Sglang
             && matches!(self.attention.other(), Some(GroupKind::Window(_)))
-            && self.hicache.is_none()
             && self.draft_tokens == 0
     }
 

@@ -135,11 +135,9 @@ impl OptionNeeds {
             Self::Nothing => "",
             Self::SeveralGroups => "several groups of layers",
             Self::BlockPool => "several groups of layers or a draft head",
-            Self::WindowPool => "windows alongside full attention, no host tier and no draft head",
+            Self::WindowPool => "windows alongside full attention and no draft head",
             Self::StatePool => "states alongside full attention and no draft head",
-            Self::OtherPool => {
-                "states alongside full attention, or windows and no host tier, and no draft head"
-            }
+            Self::OtherPool => "windows or states alongside full attention and no draft head",
             Self::HostTier => "a host tier",
             Self::NoHostTier => "no host tier",
             Self::NoOtherPool => "no windows and no states",
@@ -154,13 +152,9 @@ impl OptionNeeds {
             Self::BlockPool => {
                 Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
             }
-            Self::WindowPool => {
-                Some("give --attention such as full+window:128, without --draft-head and --below hicache")
+            Self::WindowPool | Self::OtherPool => {
+                Some("give --attention such as full+window:128, without --draft-head")
             }
-            Self::OtherPool => Some(
-                "give --attention such as full+3*mamba without --draft-head, or full+window:128 without --draft-head and \
-                 --below hicache",
-            ),
             Self::StatePool => Some("give --attention such as full+3*mamba, without --draft-head"),
             Self::HostTier => Some("give --below hicache:SIZE"),
             Self::NoHostTier => Some("leave --below hicache out"),

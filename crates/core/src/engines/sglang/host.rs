@@ -56,6 +56,8 @@ pub(super) struct HostSide {
     pub(super) auxiliary: Auxiliary,
     /// The node that is matched, while room is made to load it back.
     pub(super) pinned: NodeIndex,
+    /// The same until the next step, so that its copy on the host stays.
+    pub(super) kept: NodeIndex,
     /// Pages on the host.
     pub(super) pages: u64,
     /// Pages written to it since the start; not saved.
@@ -84,6 +86,7 @@ impl HostSide {
             leaves: BTreeMap::new(),
             auxiliary,
             pinned: NONE,
+            kept: NONE,
             pages: 0,
             written: 0,
             duplicates: BTreeMap::new(),

@@ -46,6 +46,11 @@ impl SglangNode {
         u64::from(self.ids) + u64::from(self.private)
     }
 
+    /// Whether it is on both sides, and no copy from one to the other is on its way.
+    pub(super) fn is_on_both(&self) -> bool {
+        self.on_device && self.on_host && !self.loading
+    }
+
     /// A node of no pages on the device.
     pub(super) fn on_device(stamp: u64, parent: NodeIndex) -> Self {
         Self {

@@ -6,6 +6,7 @@ use super::saved::SglangRestoreError;
 use super::saved_hicache::{SavedHicache, restore_sides, saved_sides};
 use super::states::{StateCache, StateRules};
 use super::tree::SglangTree;
+use super::windows::{WindowCache, WindowPoolRules};
 use super::{CapacityTooLarge, MAX_CAPACITY};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, is_countable};
@@ -229,4 +230,5 @@ macro_rules! over_host {
     };
 }
 
+over_host! { WindowCache, WindowPoolRules, PageCount, PageCount, |tree, index| tree.node(index).pages() }
 over_host! { StateCache, StateRules, u64, |states| states, |_, _| 1 }

@@ -8,8 +8,9 @@ const INTERVAL: u64 = 128;
 pub(super) struct PageProgress {
     /// Pages found or taken.
     pub allocated: u64,
-    /// Pages that the tree has.
+    /// Pages that the tree has, and those that the request inserted.
     pub protected: u64,
+    pub inserted: u64,
     /// Pages that the window has passed, as far as they were given back.
     pub passed: u64,
     /// Where the pool of full attention has more of the prompt than can be gone on from, until that is inserted.
@@ -26,7 +27,7 @@ pub(super) struct OwnPages {
 impl PageProgress {
     /// At its start, with so many pages found.
     pub(super) fn new(hits: u64, junction: Option<u64>) -> Self {
-        Self { allocated: hits, protected: hits, passed: 0, junction }
+        Self { allocated: hits, protected: hits, inserted: 0, passed: 0, junction }
     }
 
     pub(super) fn own_pages(&self) -> OwnPages {

@@ -13,17 +13,15 @@ impl SglangTree {
     /// Keeps the node that is matched from being evicted from the host, while room is made to load back what the host has of it
     /// and above.
     pub(super) fn pin_on_host(&mut self, index: NodeIndex) {
-        self.host.pinned = index;
-        let node = &mut self.nodes[index as usize];
-        node.loading = true;
-        self.host.leaves.remove(&node.stamp);
+        (self.host.pinned, self.host.kept) = (index, index);
+        let stamp = self.node(index).stamp;
+        self.host.leaves.remove(&stamp);
     }
 
     /// Unlocks the node kept on the host.
     pub(super) fn unpin_on_host(&mut self) {
         let pinned = std::mem::replace(&mut self.host.pinned, NONE);
         if pinned != NONE {
-            self.nodes[pinned as usize].loading = false;
             self.offer(pinned);
         }
     }
@@ -81,12 +79,9 @@ impl SglangTree {
     /// Brings those nodes of a path to the device that only the host holds. Copies take until the next step, so the host's stay
     /// so long, and what it has of the path's last node.
     pub(super) fn load(&mut self, path: &[NodeIndex]) {
-        for (at, &index) in path.iter().enumerate() {
-            let is_missing = !self.node(index).on_device;
-            if is_missing {
+        for &index in path {
+            if !self.node(index).on_device {
                 self.promote(index);
-            }
-            if is_missing || at + 1 == path.len() {
                 self.nodes[index as usize].loading = true;
                 self.host.loading.push(index);
             }
@@ -96,6 +91,7 @@ impl SglangTree {
     /// The next step of the scheduler: copies to either side are done, so what they read and wrote may go.
     pub(super) fn next_step(&mut self) {
         self.host.step += 1;
+        self.host.kept = NONE;
         while let Some(index) = self.host.loading.pop() {
             self.nodes[index as usize].loading = false;
             self.note_duplicate(index);
@@ -129,7 +125,7 @@ impl SglangTree {
     /// Write-back counts nodes that are on both sides: gives such a one a place in their order, unless it has one.
     pub(super) fn note_duplicate(&mut self, index: NodeIndex) {
         let node = &mut self.nodes[index as usize];
-        let is_counted = self.host.write == Some(WritePolicy::WriteBack) && node.on_device && node.on_host;
+        let is_counted = self.host.write == Some(WritePolicy::WriteBack) && node.is_on_both();
         if !is_counted || node.duplicate > 0 {
             return;
         }
@@ -159,7 +155,7 @@ impl SglangTree {
                 let is_spared = spares_leaves && self.evictable.contains_key(&node.stamp);
                 if !node.on_device || !node.on_host {
                     passed.push((*place, index));
-                } else if !node.loading && !is_spared {
+                } else if !node.loading && !is_spared && index != self.host.kept {
                     node.on_host = false;
                     freed += node.pages();
                     passed.push((*place, index));

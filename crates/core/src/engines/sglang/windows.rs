@@ -2,7 +2,9 @@
 //! capacity of both together (ENGINES 2, SGLang's pool of windows).
 
 use super::auxiliary::Auxiliary;
-use super::node::{NONE, NodeIndex, ROOT};
+use super::hicache::HicacheRules;
+use super::host::host_rows;
+use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
 use super::shape::PagedRequest;
 use super::tree::{SglangTree, Touching};
@@ -53,6 +55,18 @@ impl WindowPoolRules {
         (PageCount(full), PageCount(self.swa_full_tokens_ratio.share_of(full)))
     }
 
+    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
+    /// their ratio.
+    pub(super) fn host_pools(&self, (full, windows): (u64, u64), host: PageCount) -> (u64, u64) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let rows = [full_groups, groups.len() as u64 - full_groups].map(|groups| groups * self.page());
+        // Each pool of the device has a page more than it uses.
+        let bytes = [(full + 1) * rows[0], (windows + 1) * rows[1]];
+        let tokens = host.0 * self.page();
+        (host_rows(tokens, bytes, rows[0]), host_rows(tokens, [bytes[1], bytes[0]], rows[1]))
+    }
+
     /// Tokens before the one that looks: the engine's size of a window.
     pub(super) fn window(&self) -> u64 {
         match self.attention.other() {
@@ -74,8 +88,14 @@ impl WindowPoolRules {
 /// What a lookup comes to, in pages.
 #[derive(Debug, Clone, Copy)]
 struct WindowsLookup {
-    /// Leading pages that can be gone on from.
+    /// Leading pages that can be gone on from on the device, and the node where they end.
     hits: u64,
+    own: NodeIndex,
+    /// Pages behind them that the engine takes to be on the host, and those of windows that are only there.
+    promised: u64,
+    windows: u64,
+    /// Leading pages that can be gone on from once these are loaded back.
+    with_host: u64,
     /// Leading pages that the pool of full attention has.
     full: u64,
 }
@@ -93,6 +113,8 @@ pub struct WindowCache {
     /// Requests turned away since the start.
     pub(super) refused: u64,
     pub(super) tree: SglangTree,
+    /// Pages that were loaded back for the last request; not saved.
+    loaded: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes that a lookup passes; kept for its memory.
@@ -129,7 +151,14 @@ impl WindowCache {
     fn of_pools(capacity: PageCount, rules: WindowPoolRules, full: u64, windows: u64) -> Self {
         let tree = SglangTree::alongside(Auxiliary::of_windows(rules.window_pages()));
         let (ids, path) = (Vec::new(), Vec::new());
-        Self { capacity, rules, full, windows, refused: 0, tree, ids, path, anchor: ROOT }
+        Self { capacity, rules, full, windows, refused: 0, tree, loaded: 0, ids, path, anchor: ROOT }
+    }
+
+    /// The same over an empty host.
+    pub(super) fn over_host(mut self, host: &HicacheRules) -> Self {
+        let (pages, windows) = self.rules.host_pools((self.full, self.windows), host.host);
+        self.tree = self.tree.over_host(host.write, pages, windows);
+        self
     }
 
     /// The modelled capacity.
@@ -162,6 +191,16 @@ impl WindowCache {
         (PageCount(self.tree.pages()), PageCount(self.tree.auxiliary.pages()))
     }
 
+    /// Pages of the pool of windows.
+    pub(super) fn other_room(&self) -> PageCount {
+        PageCount(self.windows)
+    }
+
+    /// Pages that were loaded back for the last request from a host, where there is one.
+    pub(super) fn loaded(&self) -> u64 {
+        self.loaded
+    }
+
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
         self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
@@ -178,6 +217,7 @@ impl WindowCache {
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
         let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
+        self.loaded = 0;
         if shape.prompt == 0 {
             return SglangHits::default();
         }
@@ -189,11 +229,14 @@ impl WindowCache {
         }
         shape.take_ids(event, &mut self.ids);
         let found = self.look_up(shape.hit_limit);
-        let mut progress = PageProgress::new(found.hits, Some(found.full).filter(|full| *full > found.hits));
-        let is_admitted = self.prefill(&shape, sampled, &mut progress);
+        let first = self.admit(&found, shape.prompt, sampled);
+        let hits = found.hits + self.loaded;
+        let mut progress = PageProgress::new(hits, Some(found.full).filter(|full| *full > hits));
+        let is_admitted = first.is_some_and(|first| self.prefill(&shape, first, &mut progress));
         if is_admitted {
             if sampled > 1 {
                 self.checkpoint(shape.prompt, false, &mut progress);
+                self.tree.next_step();
                 self.decode(&shape, &mut progress);
             }
             self.checkpoint(shape.stored, true, &mut progress);
@@ -202,46 +245,113 @@ impl WindowCache {
         }
         self.unlock();
         self.tree.unpin();
+        self.tree.next_step();
         self.tree.compact();
+        self.loaded = if is_admitted { self.loaded } else { 0 };
         let hits = if is_admitted { found.hits } else { 0 };
         SglangHits { hits, refused: !is_admitted }
     }
 
-    /// Matches, stamps what can be gone on from and locks it.
+    /// Matches, stamps what can be gone on from on either side, and locks what of it is on the device.
     fn look_up(&mut self, limit: usize) -> WindowsLookup {
         let (window, page) = (self.rules.window(), self.rules.page());
         self.path.clear();
         let (mut tip, mut full) = (ROOT, 0);
-        let (mut anchor, mut hits) = (0, 0);
-        // Tokens of windows up to here without a gap; from the root on nothing lies before them.
-        let mut unbroken = u64::MAX;
+        // Nodes and pages up to where windows are there, on the device and on either side.
+        let (mut own, mut both) = ((0, 0), (0, 0));
+        // Tokens of windows up to here without a gap, likewise; from the root on nothing lies before them.
+        let mut unbroken = [u64::MAX; 2];
         while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
             let pages = self.tree.node(index).pages();
             full += pages as usize;
-            unbroken = match self.tree.auxiliary.holds(index) {
-                true => unbroken.saturating_add(pages * page),
-                false => 0,
-            };
             self.path.push(index);
-            if self.tree.auxiliary.holds(index) && unbroken >= window {
-                (anchor, hits) = (self.path.len(), full as u64);
+            let is_held = self.tree.auxiliary.holds(index);
+            let sides = [is_held, is_held || self.tree.host.auxiliary.holds(index)];
+            let found = (self.path.len(), full as u64);
+            for ((is_there, run), found_there) in
+                sides.into_iter().zip(&mut unbroken).zip([&mut own, &mut both])
+            {
+                *run = if is_there { run.saturating_add(pages * page) } else { 0 };
+                if is_there && *run >= window {
+                    *found_there = found;
+                }
             }
             tip = index;
         }
-        self.path.truncate(anchor);
-        let anchor = self.path.last().copied().unwrap_or(ROOT);
-        self.refresh(anchor);
+        self.path.truncate(both.0);
+        let best = self.path.last().copied().unwrap_or(ROOT);
+        self.refresh(best);
         self.tree.touch_all(&self.path);
+        let behind = self.path[own.0..].iter().map(|index| self.tree.node(*index));
+        let promised = behind.filter(|node| node.on_host).map(SglangNode::pages).sum();
+        let missing = self.tree.last_window(best).filter(|index| !self.tree.auxiliary.holds(*index));
+        let windows = missing.map(|index| self.tree.node(index).pages()).sum();
+        let anchor = own.0.checked_sub(1).map_or(ROOT, |last| self.path[last]);
         self.lock(anchor);
-        WindowsLookup { hits, full: full as u64 }
+        let (hits, with_host) = (own.1, both.1);
+        WindowsLookup { hits, own: anchor, promised, windows, with_host, full: full as u64 }
     }
 
-    /// Computes the prompt, in steps of a chunk; `false` where the pool of windows has no room for the first of them, however
-    /// small the engine makes it, or has less than it waits for.
-    fn prefill(&mut self, shape: &PagedRequest, sampled: u64, progress: &mut PageProgress) -> bool {
+    /// Lets a request in whose prompt is not loaded yet, and loads back what the host has of it: tokens that its first step
+    /// computes at most, or `None` where it would wait for ever.
+    fn admit(&mut self, found: &WindowsLookup, prompt: u64, sampled: u64) -> Option<u64> {
+        let page = self.rules.page();
+        let rest = |hits: u64| prompt - hits * page;
+        let first = self.first_chunk(rest(found.hits + found.promised), sampled, found.windows * page)?;
+        if found.with_host == found.hits {
+            return Some(first);
+        }
+        match self.load_back(found.own) {
+            true => {
+                self.loaded = found.with_host - found.hits;
+                Some(first)
+            }
+            false if found.promised > 0 => self.first_chunk(rest(found.hits), sampled, 0),
+            false => Some(first),
+        }
+    }
+
+    /// Loads back what only the host has of the path and of its last window, and locks the path; where the pool of windows has no
+    /// room, nothing is loaded, and the path ends with `own`, which the device has.
+    fn load_back(&mut self, own: NodeIndex) -> bool {
+        let best = self.path.last().copied().unwrap_or(ROOT);
+        // What the device has stays locked meanwhile.
+        self.lock(best);
+        self.tree.pin_on_host(best);
+        let held = &self.tree.auxiliary;
+        let parts: Vec<_> = self.tree.last_window(best).filter(|index| !held.holds(*index)).collect();
+        parts.iter().for_each(|index| self.tree.host.auxiliary.unlist(*index));
+        let nodes = self.path.iter().map(|index| self.tree.node(*index));
+        let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
+        while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
+        let windows = parts.iter().map(|index| self.tree.node(*index).pages()).sum();
+        let has_room = self.make_room_for_windows(windows, 0);
+        self.tree.unpin_on_host();
+        if has_room {
+            self.tree.unlock_last_window(own);
+            self.tree.load(&self.path);
+            for &index in parts.iter().rev() {
+                let pages = self.tree.node(index).pages();
+                self.tree.hold_other(index, pages);
+            }
+        } else {
+            self.tree.host.kept = NONE;
+            parts.iter().for_each(|index| self.tree.host.auxiliary.list(*index));
+            self.unlock();
+            self.tree.pin(own);
+            self.anchor = own;
+            let kept = self.path.iter().position(|index| *index == own).map_or(0, |at| at + 1);
+            self.path.truncate(kept);
+        }
+        has_room
+    }
+
+    /// Computes the prompt, in steps of a chunk, the first of at most so many tokens; `false` where the pool of windows has less
+    /// room than the engine waits for.
+    fn prefill(&mut self, shape: &PagedRequest, first: u64, progress: &mut PageProgress) -> bool {
         let page = self.rules.page();
         let mut done = progress.allocated * page;
-        let Some(mut limit) = self.first_chunk(shape.prompt - done, sampled) else { return false };
+        let mut limit = first;
         // The engine counts the first step in whole pages.
         let mut counted = (shape.prompt - done).next_multiple_of(page);
         while done < shape.prompt {
@@ -254,6 +364,7 @@ impl WindowCache {
             done += step;
             progress.allocated = done.div_ceil(page);
             if done < shape.prompt {
+                self.tree.next_step();
                 self.checkpoint(done, false, progress);
                 let free = self.free_windows(progress).saturating_sub(1) * page;
                 (limit, counted) = (u64::from(self.rules.prefill_chunk).min(free), shape.prompt - done);
@@ -262,12 +373,14 @@ impl WindowCache {
         true
     }
 
-    /// Tokens that the first step computes at most; `None` where the request would wait for ever.
-    fn first_chunk(&self, rest: u64, sampled: u64) -> Option<u64> {
+    /// Tokens that the first step computes at most, where windows of so many tokens are to be loaded back; `None` where the
+    /// request would wait for ever.
+    fn first_chunk(&self, rest: u64, sampled: u64, loaded: u64) -> Option<u64> {
         let (page, window) = (self.rules.page(), self.rules.window());
         let chunk = u64::from(self.rules.prefill_chunk);
         let sampled = sampled.min(MOST_RESERVED);
-        let needed = |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page;
+        let needed =
+            |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page + loaded;
         let free = (self.windows.saturating_sub(self.tree.auxiliary.locked_pages())) * page;
         let whole = needed(rest.next_multiple_of(page));
         if whole < free {
@@ -330,25 +443,45 @@ impl WindowCache {
     /// The protected pages are those of the locked path, which nobody else touches meanwhile: the walk goes on from its end.
     /// SGLang walks from the root and stamps these nodes again, which leaves them in the same order, each before its children
     /// and all behind the nodes of other requests.
-    fn insert(&mut self, pages: u64, progress: &PageProgress) -> NodeIndex {
+    fn insert(&mut self, pages: u64, progress: &mut PageProgress) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
         let private = (pages - known as u64) as u32;
+        let inserted = std::mem::replace(&mut progress.inserted, pages);
+        if inserted == 0 {
+            self.pass_path();
+        }
         let (mut tip, mut end) = (self.anchor, progress.protected);
         while let Some(index) = self.tree.step(tip, &self.ids[end as usize..known], Touching::Yes) {
             let start = end;
             end += self.tree.node(index).pages();
+            self.tree.enter(index);
             if !self.tree.auxiliary.holds(index) {
                 self.hold_from(index, start, end, progress.passed, u64::MAX);
             }
+            self.tree.pass(index, end, inserted);
             tip = index;
         }
-        if end < pages {
+        let is_new = end < pages;
+        if is_new {
             tip = self.tree.add_leaf(tip, &self.ids[end as usize..known], private);
             self.hold_from(tip, end, pages, progress.passed, self.rules.window_pages());
         }
         self.refresh(tip);
+        match is_new {
+            true => self.tree.pass(tip, pages, inserted),
+            false => self.tree.write_what_is_new(tip),
+        }
         tip
+    }
+
+    /// The first insertion passes what was found, too.
+    fn pass_path(&mut self) {
+        let mut end = 0;
+        for at in 0..self.path.len() {
+            end += self.tree.node(self.path[at]).pages();
+            self.tree.pass(self.path[at], end, 0);
+        }
     }
 
     /// The pool of windows takes the pages of a node from `passed` on; the node stands for those from `start` to `end`. What the
@@ -364,9 +497,9 @@ impl WindowCache {
         let pages = end - live;
         if pages > tail {
             let before = self.tree.split(index, (pages - tail) as usize);
-            self.tree.auxiliary.hold(before, pages - tail);
+            self.tree.hold_other(before, pages - tail);
         }
-        self.tree.auxiliary.hold(index, pages.min(tail));
+        self.tree.hold_other(index, pages.min(tail));
     }
 
     /// The nodes of a window and a page before the end of `tip` become the newest of their pool, the last of them first.
@@ -402,20 +535,23 @@ impl WindowCache {
     fn make_room(&mut self, wanted: u64, progress: &PageProgress) {
         let own = progress.own_pages();
         while self.tree.pages() + own.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
+        self.make_room_for_windows(wanted, own.windows);
+    }
+
+    /// The same in the pool of windows alone, of which the request has so many pages itself; `false` where it has no room.
+    fn make_room_for_windows(&mut self, wanted: u64, own: u64) -> bool {
+        let is_short = |tree: &SglangTree, room| tree.auxiliary.pages() + own + wanted > room;
         let mut candidate = None;
-        while self.windows_used(progress) + wanted > self.windows {
+        while is_short(&self.tree, self.windows) {
             let next = candidate.or_else(|| self.tree.auxiliary.oldest_unlocked(None));
-            let Some(index) = next else { return };
+            let Some(index) = next else { return false };
             candidate = self.tree.auxiliary.oldest_unlocked(Some(index));
             self.tree.evict_other(index);
             if candidate.is_none() {
-                return;
+                break;
             }
         }
-    }
-
-    fn windows_used(&self, progress: &PageProgress) -> u64 {
-        self.tree.auxiliary.pages() + progress.own_pages().windows
+        !is_short(&self.tree, self.windows)
     }
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.

@@ -110,8 +110,7 @@ impl SglangTree {
 
     /// Write-back counts a node anew that is on both sides, or no longer.
     fn note_again(&mut self, index: NodeIndex) {
-        let node = self.node(index);
-        match node.on_device && node.on_host {
+        match self.node(index).is_on_both() {
             true => self.note_duplicate(index),
             false => self.forget_duplicate(index),
         }

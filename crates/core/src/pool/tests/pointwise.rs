@@ -9,7 +9,9 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, Lmca
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::EngineRules;
-use crate::engines::sglang::{HicacheCache, SglangCache, StateCache, WindowCache, WritePolicy};
+use crate::engines::sglang::{
+    HicacheCache, HicacheHits, OverHost, SglangCache, StateCache, WindowCache, WritePolicy,
+};
 use crate::estimate::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
@@ -91,20 +93,38 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     requests.iter().enumerate().map(&mut hits).collect()
 }
 
+/// SGLang's cache of so many pages over a host: what a request finds on both.
+fn over_host(pages: u64, config: &CacheConfig) -> Box<dyn FnMut(&RequestEvent<'_>) -> HicacheHits> {
+    let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
+    let (pages, rules) = (PageCount(pages), &config.rules);
+    let host = config.hicache(page_size).expect("a host");
+    if rules.has_window_pool(config.profile) {
+        let rules = rules.windows(page_size, Outputs::Cached);
+        let mut cache = OverHost::<WindowCache>::new(pages, rules, host).expect("small");
+        return Box::new(move |request| cache.request(request));
+    }
+    if rules.has_state_pool(config.profile) {
+        let rules = rules.states(page_size, Outputs::Cached);
+        let mut cache = OverHost::<StateCache>::new(pages, rules, host).expect("small");
+        return Box::new(move |request| cache.request(request));
+    }
+    let mut cache = HicacheCache::new(pages, host).expect("small");
+    Box::new(move |request| cache.request(request))
+}
+
 proptest! {
     #[test]
     fn a_device_over_a_host_counts_its_own_hits_and_a_restored_pool_goes_on(
         requests in chained_requests(40),
+        engine in prop::sample::select(vec![ENGINES[0], ENGINES[3], ENGINES[4]]),
         write in prop::sample::select(WritePolicy::NAMES.to_vec()),
         cut in any::<prop::sample::Index>(),
     ) {
-        let alone = config(ENGINES[0]);
+        let alone = config(engine);
         let hicache = Some("20p".parse().expect("pages"));
         let rules = EngineRules { hicache, hicache_write: write.1, ..alone.cache.rules.clone() };
         let config = PoolConfig { cache: CacheConfig { rules, ..alone.cache.clone() }, ..alone.clone() };
-        let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
-        let rules = config.cache.hicache(page_size).expect("a host");
-        let mut caches = CAPACITIES.map(|pages| HicacheCache::new(PageCount(pages), rules).expect("small"));
+        let mut caches = CAPACITIES.map(|pages| over_host(pages, &config.cache));
         let mut expected = [0; CAPACITIES.len()];
         let cut = cut.index(requests.len());
         let mut pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
@@ -119,7 +139,7 @@ proptest! {
             }
             observe(&mut pool, number, ids);
             let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
-            let found = caches.each_mut().map(|cache| cache.request(&request));
+            let found = caches.each_mut().map(|serve| serve(&request));
             let own = pool.caches().expect("a cache a capacity");
             for (at, found) in found.iter().enumerate() {
                 prop_assert_eq!(own.last_hits()[at], found.device);

@@ -1,0 +1,212 @@
+//! The caches of a bank, by what they model.
+
+use super::PointCache;
+use super::loaded::{HybridLoads, SglangLoads};
+use super::offloaded::OffloadedPool;
+use crate::engines::config::CacheConfig;
+use crate::engines::hybrid::HybridCache;
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::load::CacheLoad;
+use crate::engines::mooncake::MooncakeCache;
+use crate::engines::profile::Profile;
+use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use serde::{Deserialize, Serialize};
+
+/// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
+/// was written as 0, and one of SGLang's as 1.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) enum Caches {
+    /// A stack answers for every capacity.
+    #[default]
+    None,
+    Sglang(Vec<SglangCache>),
+    Hybrid(Hybrids),
+    Lmcache(Vec<LmcacheCache>),
+    Mooncake(Vec<MooncakeCache>),
+    LmcacheMp(Vec<LmcacheMpCache>),
+    Hicache(Vec<HicacheCache>),
+    DraftHybrids(DraftHybrids),
+    DraftSglang(DraftSglang),
+    Windows(Ceiled<WindowCache>),
+    HybridLoads(HybridLoads),
+    SglangLoads(SglangLoads),
+    LmcacheMpLoads(Vec<CacheLoad<LmcacheMpCache>>),
+    MooncakeLoads(Vec<CacheLoad<MooncakeCache>>),
+    LmcacheLoads(Vec<CacheLoad<LmcacheCache>>),
+    States(Ceiled<StateCache>),
+    HicacheLoads(Vec<CacheLoad<HicacheCache>>),
+    HostStates(Ceiled<OverHost<StateCache>, StateCache>),
+    HostWindows(Ceiled<OverHost<WindowCache>, WindowCache>),
+    /// Of a replay alone, which saves nothing.
+    #[serde(skip)]
+    Offloaded(Ceiled<OffloadedPool, HybridCache>),
+}
+
+/// Those of a hybrid model.
+pub(super) type Hybrids = Ceiled<HybridCache>;
+
+/// The same of a model with a draft head, saved with what that drafts.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedDraftHybrids")]
+pub(super) struct DraftHybrids {
+    pub(super) draft_tokens: u32,
+    pub(super) hybrids: Hybrids,
+}
+
+#[derive(Debug, Deserialize)]
+struct SavedDraftHybrids {
+    draft_tokens: u32,
+    hybrids: Hybrids,
+}
+
+impl From<SavedDraftHybrids> for DraftHybrids {
+    fn from(SavedDraftHybrids { draft_tokens, hybrids }: SavedDraftHybrids) -> Self {
+        let Ceiled { caches, ceiling } = hybrids;
+        let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
+        let ceiling = Box::new(ceiling.drafting(draft_tokens));
+        Self { draft_tokens, hybrids: Ceiled { caches, ceiling } }
+    }
+}
+
+/// SGLang's caches of a model with a draft head, and one as large as the tracked bound: what the head loses there is lost at
+/// any size.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedDraftSglang")]
+pub(super) struct DraftSglang {
+    pub(super) caches: Vec<SglangCache>,
+    pub(super) ceiling: Box<SglangCache>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SavedDraftSglang {
+    caches: Vec<SglangCache>,
+    ceiling: Box<SglangCache>,
+}
+
+impl From<SavedDraftSglang> for DraftSglang {
+    fn from(SavedDraftSglang { caches, ceiling }: SavedDraftSglang) -> Self {
+        let caches = caches.into_iter().map(SglangCache::drafting).collect();
+        Self { caches, ceiling: Box::new(ceiling.drafting()) }
+    }
+}
+
+/// Caches, and one that never evicts within the tracked bound: what their rules lose there is lost at any size. It has no
+/// host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ceiled<C, Never = C> {
+    pub(super) caches: Vec<C>,
+    pub(super) ceiling: Box<Never>,
+}
+
+/// A cache that a bank serves, on whatever thread.
+pub(super) type Point = dyn PointCache + Send;
+
+/// Does `$all` with the caches, one a capacity, and then `$last` with the one that never evicts, where there is one.
+macro_rules! by_capacity {
+    ($bank:expr, $caches:ident => $all:expr, $ceiling:ident => $last:expr) => {
+        match $bank {
+            Caches::None => {}
+            Caches::Sglang($caches) => $all,
+            Caches::Hicache($caches) => $all,
+            Caches::HicacheLoads($caches) => $all,
+            Caches::Lmcache($caches) => $all,
+            Caches::LmcacheLoads($caches) => $all,
+            Caches::LmcacheMp($caches) => $all,
+            Caches::LmcacheMpLoads($caches) => $all,
+            Caches::Mooncake($caches) => $all,
+            Caches::MooncakeLoads($caches) => $all,
+            Caches::DraftSglang(DraftSglang { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::Windows(Ceiled { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::States(Ceiled { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::HostWindows(Ceiled { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::HostStates(Ceiled { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::Offloaded(Ceiled { caches: $caches, ceiling: $ceiling }) => {
+                $all;
+                $last
+            }
+            Caches::Hybrid(Ceiled { caches: $caches, ceiling: $ceiling })
+            | Caches::DraftHybrids(DraftHybrids {
+                hybrids: Ceiled { caches: $caches, ceiling: $ceiling },
+                ..
+            }) => {
+                $all;
+                $last
+            }
+            Caches::HybridLoads(HybridLoads { loads: $caches, ceiling: $ceiling, .. }) => {
+                $all;
+                $last
+            }
+            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: None }) => $all,
+            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: Some($ceiling) }) => {
+                $all;
+                $last
+            }
+        }
+    };
+}
+
+impl Caches {
+    /// Visits each of them, and last the one that never evicts, where there is one.
+    pub(super) fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut Point)) {
+        by_capacity!(
+            self,
+            caches => caches.iter_mut().for_each(|cache| visit(cache)),
+            ceiling => visit(&mut **ceiling)
+        );
+    }
+
+    /// One a capacity, and the one that never evicts, where there is one.
+    pub(super) fn points(&self) -> (Vec<&Point>, Option<&Point>) {
+        let (mut points, mut never_evicting): (Vec<&Point>, Option<&Point>) = (Vec::new(), None);
+        by_capacity!(
+            self,
+            caches => points.extend(caches.iter().map(|cache| cache as &Point)),
+            ceiling => never_evicting = Some(&**ceiling)
+        );
+        (points, never_evicting)
+    }
+
+    /// Whether a configuration has such caches.
+    pub(super) fn are_of(&self, config: &CacheConfig) -> bool {
+        let CacheConfig { rules, profile, .. } = config;
+        let (has_host, drafts) = (rules.hicache.is_some(), rules.draft_tokens > 0);
+        match (self, *profile) {
+            (Self::None, _) => !config.is_pointwise(),
+            (Self::Sglang(_), Profile::Sglang) => !has_host && !drafts && rules.attention.is_full(),
+            (Self::DraftSglang(_), Profile::Sglang) => drafts,
+            (Self::Windows(_), Profile::Sglang) => !has_host && rules.has_window_pool(*profile),
+            (Self::HostWindows(_), Profile::Sglang) => has_host && rules.has_window_pool(*profile),
+            (Self::States(_), Profile::Sglang) => !has_host && rules.has_state_pool(*profile),
+            (Self::HostStates(_), Profile::Sglang) => has_host && rules.has_state_pool(*profile),
+            (Self::Hicache(_), Profile::Sglang) => has_host && !rules.has_other_pool(*profile),
+            (Self::HicacheLoads(_), Profile::Sglang) => has_host && config.models_overlap(),
+            (Self::SglangLoads(SglangLoads { ceiling, .. }), Profile::Sglang) => {
+                config.models_overlap() && ceiling.is_some() == drafts
+            }
+            (Self::Hybrid(_) | Self::DraftHybrids(_), Profile::Vllm)
+            | (Self::Lmcache(_), Profile::Lmcache)
+            | (Self::LmcacheMp(_), Profile::LmcacheMp)
+            | (Self::Mooncake(_), Profile::Mooncake) => true,
+            (Self::HybridLoads(_), Profile::Vllm)
+            | (Self::LmcacheLoads(_), Profile::Lmcache)
+            | (Self::LmcacheMpLoads(_), Profile::LmcacheMp)
+            | (Self::MooncakeLoads(_), Profile::Mooncake) => config.models_overlap(),
+            _ => false,
+        }
+    }
+}
