@@ -74,8 +74,7 @@ proptest! {
             threshold: [Some(1), Some(2), None][policy],
         });
         for (index, asked) in requests.iter().enumerate() {
-            // An answer that is longer than the pool of windows, which SGLang cannot make, overfills it.
-            if index == cut && fast.resident().1 <= pools.1 {
+            if index == cut {
                 let text = serde_json::to_string(&fast).expect("plain data");
                 let restored: OverHost<WindowCache> = serde_json::from_str(&text).expect("sound");
                 prop_assert_eq!(restored.save(), fast.save());

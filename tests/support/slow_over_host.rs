@@ -701,12 +701,10 @@ pub fn request_with_windows(
     if is_served {
         if sampled > 1 {
             own.checkpoint(slow, n, false);
-            for token in 1..sampled {
-                slow.next_step();
-                own.decode(slow, n, token);
-            }
         }
-        own.checkpoint(slow, kv, true);
+        if (1..sampled).all(|token| own.decode(slow, n, token)) {
+            own.checkpoint(slow, kv, true);
+        }
     }
     slow.unlock(slow.anchor);
     (slow.own_full, slow.own_other) = (0, 0);
@@ -801,13 +799,23 @@ impl SlowWindowsRequest {
         }
     }
 
-    fn decode(&mut self, slow: &mut SlowOverHost, n: u64, token: u64) {
-        let SlowHostRules { page, window, .. } = slow.rules;
+    /// One token more; `false` where there is no room for its page, so that the engine ends the request.
+    fn decode(&mut self, slow: &mut SlowOverHost, n: u64, token: u64) -> bool {
+        slow.next_step();
+        let SlowHostRules { page, window, other, .. } = slow.rules;
         let computed = n + token - 1;
+        if computed.is_multiple_of(page) {
+            slow.make_room(1);
+            slow.make_other_room(1);
+            if slow.resident()[1] + slow.own_other >= other {
+                return false;
+            }
+        }
         if token >= 2 && computed >= window.expect("windows") + self.passed * page + 128 {
             self.slide(slow, computed);
         }
         self.take(slow, 1, n + token);
+        true
     }
 
     fn slide(&mut self, slow: &mut SlowOverHost, computed: u64) {

@@ -90,11 +90,10 @@ impl SlowWindows {
         if is_admitted {
             if sampled > 1 {
                 self.checkpoint(n, false);
-                for token in 1..sampled {
-                    self.decode(n, token);
-                }
             }
-            self.checkpoint(kv, true);
+            if (1..sampled).all(|token| self.decode(n, token)) {
+                self.checkpoint(kv, true);
+            }
         }
         self.unlock();
         is_admitted.then_some(hits)
@@ -139,14 +138,22 @@ impl SlowWindows {
         true
     }
 
-    fn decode(&mut self, n: u64, token: u64) {
-        let SlowRules { page, window, .. } = self.rules;
+    /// One token more; `false` where there is no room for its page, so that the engine ends the request.
+    fn decode(&mut self, n: u64, token: u64) -> bool {
+        let SlowRules { page, window, windows, .. } = self.rules;
         let computed = n + token - 1;
+        if computed.is_multiple_of(page) {
+            self.make_room(1);
+            if self.resident().1 as i64 + self.held().1 >= windows as i64 {
+                return false;
+            }
+        }
         if token >= 2 && computed >= window + self.passed * page + 128 {
             self.slide(computed);
         }
         self.make_room(1);
         self.allocated = (n + token).div_ceil(page);
+        true
     }
 
     fn slide(&mut self, computed: u64) {

@@ -234,12 +234,9 @@ impl WindowCache {
         let mut progress = PageProgress::new(hits, Some(found.full).filter(|full| *full > hits));
         let is_admitted = first.is_some_and(|first| self.prefill(&shape, first, &mut progress));
         if is_admitted {
-            if sampled > 1 {
-                self.checkpoint(shape.prompt, false, &mut progress);
-                self.tree.next_step();
-                self.decode(&shape, &mut progress);
+            if self.answer(&shape, sampled, &mut progress) {
+                self.checkpoint(shape.stored, true, &mut progress);
             }
-            self.checkpoint(shape.stored, true, &mut progress);
         } else {
             self.refused += 1;
         }
@@ -391,19 +388,33 @@ impl WindowCache {
         (whole >= self.windows * page && step > 0).then_some(chunk.min(step))
     }
 
-    /// Makes the answer, a token at a time. Before each the engine gives back what the window has passed, and wants a free
-    /// page in both pools, whether it takes one or not. So nothing happens but where a page is given back or taken, and at
-    /// the token after.
-    fn decode(&mut self, shape: &PagedRequest, progress: &mut PageProgress) {
+    /// Inserts the prompt where more than one token is sampled, and makes the rest of the answer; `false` where the engine ends it
+    /// before, since the pool of windows has no room for the next page. Nothing of such an answer is inserted.
+    fn answer(&mut self, shape: &PagedRequest, sampled: u64, progress: &mut PageProgress) -> bool {
+        if sampled <= 1 {
+            return true;
+        }
+        self.checkpoint(shape.prompt, false, progress);
+        self.tree.next_step();
+        self.decode(shape, progress)
+    }
+
+    /// Makes the answer, a token at a time. Before each the engine looks whether there is room for the page that it takes, gives
+    /// back what the window has passed, and wants a free page in both pools, whether it takes one or not. So nothing happens
+    /// but where a page is given back or taken, and at the token after.
+    fn decode(&mut self, shape: &PagedRequest, progress: &mut PageProgress) -> bool {
         let (page, window) = (self.rules.page(), self.rules.window());
         let mut tokens = shape.prompt + 1;
         while tokens <= shape.stored {
+            let takes = tokens.div_ceil(page) > progress.allocated;
+            if takes && !self.make_room(1, progress) {
+                return false;
+            }
             let slides = tokens > shape.prompt + 1 && progress.is_due(tokens - 1, window, page);
             if slides {
                 progress.slide(tokens - 1, window, page);
             }
             self.make_room(1, progress);
-            let takes = tokens.div_ceil(page) > progress.allocated;
             progress.allocated = tokens.div_ceil(page);
             tokens = if slides || takes || tokens == shape.prompt + 1 {
                 tokens + 1
@@ -412,6 +423,7 @@ impl WindowCache {
                 next_page.min(progress.next_due(window, page) + 1).max(tokens + 1)
             };
         }
+        true
     }
 
     /// Inserts what is computed so far, or, the first time, what lies before the junction where there is one: another prompt
@@ -531,11 +543,11 @@ impl WindowCache {
 
     /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
     /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
-    /// the windows alone.
-    fn make_room(&mut self, wanted: u64, progress: &PageProgress) {
+    /// the windows alone. `false` where the pool of windows has no room then.
+    fn make_room(&mut self, wanted: u64, progress: &PageProgress) -> bool {
         let own = progress.own_pages();
         while self.tree.pages() + own.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
-        self.make_room_for_windows(wanted, own.windows);
+        self.make_room_for_windows(wanted, own.windows)
     }
 
     /// The same in the pool of windows alone, of which the request has so many pages itself; `false` where it has no room.
