@@ -18,8 +18,10 @@ use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::sglang::{StateCache, StateRules, WindowCache, WindowPoolRules};
+use kvset::core::engines::trtllm::{TrtllmCache, TrtllmRules};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use kvset::core::request::event::RequestEvent;
+use kvset::core::request::labels::{Label, Labels};
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::{Proportion, Ratio};
@@ -331,10 +333,92 @@ fn tiers(trace: &[TraceRow]) {
     }
 }
 
+/// TensorRT-LLM's free blocks a page at a time: every page by its id, and all free ones by priority and release. Each page has
+/// at least the priority of those that follow it, so that none is lost.
+struct PageQueues {
+    blank: u64,
+    /// Its priority, and its place among all releases.
+    pages: HashMap<u64, (u8, u64)>,
+    free: BTreeMap<(u8, u64), Option<u64>>,
+    releases: u64,
+}
+
+impl PageQueues {
+    fn new(capacity: u64) -> Self {
+        Self { blank: capacity, pages: HashMap::new(), free: BTreeMap::new(), releases: 0 }
+    }
+
+    fn release(&mut self, priority: u8, id: Option<u64>) {
+        self.releases += 1;
+        self.free.insert((priority, self.releases), id);
+        if let Some(id) = id {
+            self.pages.insert(id, (priority, self.releases));
+        }
+    }
+
+    /// Pages that a request finds which takes so many blocks, its prompt's first ones by its priority.
+    fn request(&mut self, ids: &[u64], limit: usize, slots: (usize, usize), class: Option<u8>) -> u64 {
+        let found: Vec<u8> = ids[..limit].iter().map_while(|id| Some(self.pages.get(id)?.0)).collect();
+        for id in &ids[..found.len()] {
+            self.free.remove(&self.pages[id]);
+        }
+        for _ in found.len()..slots.1 {
+            match self.blank.checked_sub(1) {
+                Some(left) => self.blank = left,
+                None => {
+                    let (_, id) = self.free.pop_first().expect("a free block");
+                    id.map(|id| self.pages.remove(&id));
+                }
+            }
+        }
+        for slot in (0..slots.1).rev() {
+            let own = if slot < slots.0 { class.unwrap_or(35) } else { 35 };
+            let id = ids.get(slot).copied();
+            match found.get(slot) {
+                Some(before) => self.release(class.unwrap_or(*before), id),
+                None => self.release(own, id.filter(|id| !self.pages.contains_key(id))),
+            }
+        }
+        found.len() as u64
+    }
+}
+
+/// Every fourth request asks for a higher priority.
+fn trtllm(trace: &[TraceRow]) {
+    for page in [LOGGED_PAGE, 64, 32] {
+        let trace = at_page(trace, page);
+        let capacity = 10_000 * LOGGED_PAGE / page;
+        let page_size = PageSize::new(page as u32).expect("not zero");
+        let rules = TrtllmRules { page_size, outputs: Outputs::Cached, host: PageCount(0) };
+        let class = |number: usize| number.is_multiple_of(4).then_some(80);
+        let fast = best(|| {
+            let mut cache = TrtllmCache::new(PageCount(capacity), rules);
+            let labels = [Labels::from_iter([(Label::RetentionClass, "priority-80")]), Labels::default()];
+            let with = |(number, row)| RequestEvent {
+                labels: labels[usize::from(class(number).is_none())],
+                ..event(row)
+            };
+            trace.iter().enumerate().map(with).map(|event| cache.request(&event).hits).sum()
+        });
+        let slow = best(|| {
+            let mut queues = PageQueues::new(capacity);
+            let request = |(number, row): (usize, &TraceRow)| {
+                let stored = row.input_length + row.output_length.saturating_sub(1);
+                let slots = (row.input_length.div_ceil(page) as usize, stored.div_ceil(page) as usize);
+                let limit = (row.input_length.saturating_sub(1) / page) as usize;
+                queues.request(full(row, page), limit, slots, class(number))
+            };
+            trace.iter().enumerate().map(request).sum()
+        });
+        report(&format!("TensorRT-LLM, {page} tokens"), trace.len(), fast, slow);
+    }
+}
+
 fn main() {
     let Some(trace) = mooncake_trace() else { return };
     hybrids(&trace);
     sglang_pools(&trace);
     stores(&trace);
     tiers(&trace);
+    trtllm(&trace);
 }

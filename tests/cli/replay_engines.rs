@@ -167,7 +167,8 @@ fn the_program_finds_what_a_running_mooncake_store_found_within_one_percent() {
     }
 }
 
-const ENGINES: [&str; 7] = ["paper", "leaf-first", "vllm", "sglang", "lmcache", "lmcache-mp", "mooncake"];
+const ENGINES: [&str; 8] =
+    ["paper", "leaf-first", "vllm", "sglang", "lmcache", "lmcache-mp", "mooncake", "trtllm"];
 
 #[test]
 fn engines_side_by_side_are_the_engines_one_by_one() {
@@ -186,9 +187,9 @@ fn engines_side_by_side_are_the_engines_one_by_one() {
         );
         assert_eq!(
             found["pointwise"] == true,
-            ["sglang", "lmcache", "lmcache-mp", "mooncake"].contains(engine)
+            ["sglang", "lmcache", "lmcache-mp", "mooncake", "trtllm"].contains(engine)
         );
-        assert_eq!(found["trace"]["output_reuse_unseen"], ["vllm", "sglang"].contains(engine));
+        assert_eq!(found["trace"]["output_reuse_unseen"], ["vllm", "sglang", "trtllm"].contains(engine));
     }
 }
 
@@ -589,7 +590,8 @@ fn any_number_of_threads_gives_the_same_bytes() {
     let trace = generated(directory.path());
     let rows = directory.path().join("rows.jsonl");
     let rows_path = rows.to_str().expect("UTF-8");
-    let of_engine: [&[&str]; 7] = [
+    let of_engine: [&[&str]; 8] = [
+        &["trtllm", "--host-cache", "2000p"],
         &["sglang"],
         &["vllm", "--attention", "full+3*window:128"],
         &["lmcache", "--search"],

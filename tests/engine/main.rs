@@ -23,4 +23,5 @@ mod states;
 mod stores;
 mod stores_load;
 mod tiers;
+mod trtllm;
 mod windows;

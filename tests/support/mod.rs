@@ -14,4 +14,5 @@ pub mod slow_over_host;
 pub mod slow_sglang;
 pub mod slow_states;
 pub mod slow_stores;
+pub mod slow_trtllm;
 pub mod slow_windows;

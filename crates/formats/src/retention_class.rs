@@ -2,7 +2,7 @@
 //!
 //! A request has one class: the longest of the times that its `cache_control` names (Anthropic's Messages API, gateways that
 //! take it in chats, and Dynamo's `nvext`, which pins a prefix for that time), else OpenAI's `prompt_cache_retention`, else the
-//! highest priority of TensorRT-LLM's `kv_cache_retention_config`, else Dynamo's `nvext.agent_hints.priority`.
+//! highest priority of TensorRT-LLM's `kv_cache_retention_config`, with the time that it holds for, else Dynamo's `nvext.agent_hints.priority`.
 //!
 //! Read in Anthropic's documentation of prompt caching (5 minutes where no `ttl` is named), OpenAI's API reference,
 //! NVIDIA/TensorRT-LLM (`KvCacheRetentionConfig`) and ai-dynamo/dynamo (`docs/components/frontend/nvext.md`).
@@ -49,11 +49,14 @@ fn of_object(body: &Value) -> Option<String> {
     let hints = body.get("nvext");
     let of_hints = |name: &str| hints.and_then(|hints| hints.get(name));
     let config = body.get("kv_cache_retention_config").or_else(|| of_hints("kv_cache_retention_config"));
-    let priority = config.and_then(highest_priority);
+    let highest = config.and_then(highest_priority).map(|(priority, time)| match time {
+        Some(ms) => format!("priority-{priority}-{ms}ms"),
+        None => format!("priority-{priority}"),
+    });
     let hinted = of_hints("agent_hints").and_then(|hints| hints.get("priority")?.as_i64());
     let longest = breakpoints(body).filter_map(ttl).max_by_key(|ttl| seconds(ttl));
     let stated = longest.or_else(|| body.get("prompt_cache_retention")?.as_str());
-    stated.map(str::to_owned).or_else(|| Some(format!("priority-{}", priority.or(hinted)?)))
+    stated.map(str::to_owned).or(highest).or_else(|| Some(format!("priority-{}", hinted?)))
 }
 
 /// Everything of a body that may have a `cache_control`: the body and Dynamo's hints, blocks of the system prompt, tools,
@@ -91,10 +94,13 @@ fn seconds(ttl: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The highest priority of the prompt's token ranges.
-fn highest_priority(config: &Value) -> Option<i64> {
+/// The highest priority of the prompt's token ranges, and how many milliseconds it holds for, the longest time of several;
+/// `None` for as long as the pages are there.
+fn highest_priority(config: &Value) -> Option<(i64, Option<u64>)> {
     let ranges = items(config.get("token_range_retention_configs"));
-    ranges.filter_map(|range| range.get("priority")?.as_i64()).max()
+    let time = |range: &Value| range.get("duration_ms").and_then(Value::as_u64);
+    let stated = ranges.filter_map(|range| Some((range.get("priority")?.as_i64()?, time(range))));
+    stated.max_by_key(|(priority, time)| (*priority, time.unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -157,6 +163,9 @@ mod tests {
             class(&json!({"prompt": [1], "kv_cache_retention_config": config})).as_deref(),
             Some("priority-80")
         );
+        let timed = json!({"token_range_retention_configs": [{"token_start": 0, "priority": 80, "duration_ms": 30000}, range(40)]});
+        let body = json!({"prompt": [1], "kv_cache_retention_config": timed});
+        assert_eq!(class(&body).as_deref(), Some("priority-80-30000ms"));
         let hints = json!({"prompt": "x", "nvext": {"agent_hints": {"priority": -3}}});
         assert_eq!(class(&hints).as_deref(), Some("priority--3"));
         let day = json!({"messages": [], "prompt_cache_retention": "24h"});

@@ -166,7 +166,9 @@ impl Settings {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
             needs_cost(notes, "estimate.provisioned", estimate.questions.provisioned.as_slice(), cost);
-            needs_cost(notes, "estimate.hicache", self.pool_config("").cache.rules.hicache.as_slice(), cost);
+            let rules = self.pool_config("").cache.rules;
+            needs_cost(notes, "estimate.hicache", rules.hicache.as_slice(), cost);
+            needs_cost(notes, "estimate.host_cache", rules.host_cache.as_slice(), cost);
         }
     }
 

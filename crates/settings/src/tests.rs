@@ -45,6 +45,7 @@ const OF_STATES: [&str; 4] =
     ["attention = ", "prefill_chunk = ", "mamba_full_memory_ratio = ", "state_tokens = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
 const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
+const OF_TRTLLM: [&str; 1] = ["host_cache = "];
 const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
 
 #[test]
@@ -52,7 +53,8 @@ fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
     let further = ["traffic = true", "overlap = ", "hold_back"];
     let of_engines =
-        [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_STATES, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
+        [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_STATES, &OF_LMCACHE, &OF_MOONCAKE, &OF_TRTLLM, &further]
+            .concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
@@ -64,6 +66,7 @@ fn every_example_in_the_default_file_is_valid() {
         ("lmcache", &OF_LMCACHE),
         ("lmcache-mp", &OF_LMCACHE_MP),
         ("mooncake", &OF_MOONCAKE),
+        ("trtllm", &OF_TRTLLM),
     ];
     for (engine, own) in engines {
         // Each capacity is modelled on its own: no tiers, no sampling.

@@ -44,7 +44,7 @@ def replay(
     traces: a path, several paths (of one log; `.zst` and `.gz` are opened as they are), or rows. Rows are dicts of any format
         that a trace file may have, for example `{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}` (milliseconds,
         tokens), or request events; they are read once, so a generator will do.
-    engine: whose cache is modelled: paper, leaf-first, vllm, sglang, lmcache, lmcache-mp or mooncake.
+    engine: whose cache is modelled: paper, leaf-first, vllm, sglang, lmcache, lmcache-mp, mooncake or trtllm.
     page_size: tokens per page, where the rows do not say.
     kv_bytes_per_token: bytes of KV state per token; or `model_config`, the config.json (or its folder) to compute it from.
     capacities: where to tell hit rates: pages as numbers, or sizes such as "10GiB".

@@ -71,6 +71,7 @@ fn ink(engine: Profile) -> Ink {
         Profile::Lmcache => Ink::Fifth,
         Profile::LmcacheMp => Ink::Sixth,
         Profile::Mooncake => Ink::Reference,
+        Profile::Trtllm => Ink::Text,
     }
 }
 

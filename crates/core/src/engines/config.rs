@@ -5,6 +5,7 @@ use crate::engines::one_pass::EngineConfig;
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
 use crate::engines::sglang::HicacheRules;
+use crate::engines::trtllm::TrtllmRules;
 use crate::stack::{ChainCheck, ChainPolicy};
 use crate::units::capacity::{CapacitySpec, default_grid};
 use crate::units::ratio::Ratio;
@@ -89,7 +90,7 @@ impl CacheConfig {
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
             profile: match self.profile {
-                Profile::Sglang => Profile::Vllm,
+                Profile::Sglang | Profile::Trtllm => Profile::Vllm,
                 store if store.is_store() => Profile::Paper,
                 profile => profile,
             },
@@ -121,6 +122,13 @@ impl CacheConfig {
         // A size in bytes without a cost is refused by `check`.
         let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
         Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
+    }
+
+    /// What TensorRT-LLM's blocks keep to, those in host memory among them.
+    pub fn trtllm(&self, page_size: PageSize) -> TrtllmRules {
+        // A size in bytes without a cost is refused by `check`.
+        let host = self.rules.host_cache.as_ref().and_then(|host| host.pages(self.page_bytes(page_size)));
+        TrtllmRules { page_size, outputs: self.outputs, host: host.unwrap_or(PageCount(0)) }
     }
 
     /// What of vLLM's tier in host memory lies under its pools of blocks, in their blocks; `None` where there is none.

@@ -16,5 +16,6 @@ pub mod one_pass;
 pub mod profile;
 pub mod rules;
 pub mod sglang;
+pub mod trtllm;
 pub mod values;
 pub mod vllm_offload;

@@ -27,11 +27,13 @@ pub enum Profile {
     LmcacheMp,
     /// Mooncake store: leases, watermark and batches in event time, by its rules at each requested capacity.
     Mooncake,
+    /// TensorRT-LLM: queues of blocks by retention priority, and blocks in host memory, at each requested capacity.
+    Trtllm,
 }
 
 impl Profile {
     /// Every profile with the name users write.
-    pub const NAMES: [(&'static str, Profile); 7] = [
+    pub const NAMES: [(&'static str, Profile); 8] = [
         ("paper", Profile::Paper),
         ("leaf-first", Profile::LeafFirst),
         ("vllm", Profile::Vllm),
@@ -39,6 +41,7 @@ impl Profile {
         ("lmcache", Profile::Lmcache),
         ("lmcache-mp", Profile::LmcacheMp),
         ("mooncake", Profile::Mooncake),
+        ("trtllm", Profile::Trtllm),
     ];
 
     /// The name users write.
@@ -54,7 +57,7 @@ impl Profile {
             Self::Sglang => 1,
             // 1: chunks and objects by their own rules; they were the paper's order.
             Self::Lmcache | Self::Mooncake => 1,
-            Self::Paper | Self::LeafFirst | Self::Vllm | Self::LmcacheMp => 0,
+            Self::Paper | Self::LeafFirst | Self::Vllm | Self::LmcacheMp | Self::Trtllm => 0,
         }
     }
 
@@ -62,14 +65,14 @@ impl Profile {
     pub fn order(self) -> Order {
         match self {
             Self::Paper | Self::Lmcache | Self::Mooncake => Order::RootFirst,
-            Self::LeafFirst | Self::Vllm | Self::Sglang | Self::LmcacheMp => Order::LeafFirst,
+            Self::LeafFirst | Self::Vllm | Self::Sglang | Self::LmcacheMp | Self::Trtllm => Order::LeafFirst,
         }
     }
 
     /// Whether each capacity is modelled on its own, whatever its options: more capacity can lose hits, so nothing
     /// follows for the capacities in between, and no request has a required capacity.
     pub(crate) fn is_always_pointwise(self) -> bool {
-        self == Self::Sglang || self.is_store()
+        matches!(self, Self::Sglang | Self::Trtllm) || self.is_store()
     }
 
     /// Whether it is a store alongside the engine, which keeps full pages of prompts only.
@@ -89,12 +92,13 @@ impl Profile {
                 "chunks of tokens, a watermark and batches, modelled at each capacity requested"
             }
             Self::Mooncake => "leases, a watermark and batches, modelled at each capacity requested",
+            Self::Trtllm => "queues of blocks by priority, modelled at each capacity requested",
         }
     }
 
     /// Whether the engine keeps what it generates, unless it is told not to.
     pub fn keeps_outputs(self) -> bool {
-        matches!(self, Self::Vllm | Self::Sglang)
+        matches!(self, Self::Vllm | Self::Sglang | Self::Trtllm)
     }
 
     /// Whether requests that overlap can be modelled: where one order of releases is the engine's.
@@ -115,6 +119,10 @@ impl Profile {
                  18 capacities of three traces, where two runs of the store differ by up to 0.6 %, and by -1.5 to 0.0 % \
                  where requests come in bursts; replicas, pins and objects of several sizes are not modelled",
             ),
+            Self::Trtllm => Some(
+                "TensorRT-LLM's block manager is modelled as its sources have it, one request after another, and was not \
+                 compared with its own classes; parts of blocks are not found, and a request has one priority",
+            ),
         }
     }
 
@@ -131,6 +139,10 @@ impl Profile {
             }
             Self::Mooncake => {
                 "Mooncake evicts in batches when its clock says so, so more capacity can lose hits"
+            }
+            Self::Trtllm => {
+                "TensorRT-LLM evicts the lowest priority first, and nobody finds what followed an evicted block, so more \
+                 capacity can lose hits"
             }
             _ => {
                 "Groups of layers that share one pool of blocks evict each other, and a page that a draft head loses is computed \

@@ -99,8 +99,8 @@ pub enum PoolConfigError {
     #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
     /// The same for a host tier.
-    #[error("`hicache` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
-    HostWithoutCost(CapacitySpec),
+    #[error("`{key}` is {size}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    HostWithoutCost { key: &'static str, size: CapacitySpec },
     /// A tier that cannot be planned.
     #[error("tier `{tier}`: {reason}")]
     Tier { tier: String, reason: String },
@@ -243,8 +243,11 @@ impl PoolConfig {
                 if let Some(spec) = self.cache.capacities.iter().find(in_bytes) {
                     return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
                 }
-                let host = self.cache.rules.hicache.as_ref().filter(in_bytes);
-                host.map_or(Ok(()), |spec| Err(PoolConfigError::HostWithoutCost(spec.clone())))
+                let rules = &self.cache.rules;
+                let hosts = [("hicache", &rules.hicache), ("host_cache", &rules.host_cache)].into_iter();
+                let mut hosts =
+                    hosts.filter_map(|(key, host)| Some((key, host.as_ref().filter(in_bytes)?.clone())));
+                hosts.next().map_or(Ok(()), |(key, size)| Err(PoolConfigError::HostWithoutCost { key, size }))
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::trtllm::TrtllmCache;
 use serde::{Deserialize, Serialize};
 
 /// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
@@ -37,7 +38,8 @@ pub(super) enum Caches {
     HicacheLoads(Vec<CacheLoad<HicacheCache>>),
     HostStates(Ceiled<OverHost<StateCache>, StateCache>),
     HostWindows(Ceiled<OverHost<WindowCache>, WindowCache>),
-    /// Of a replay alone, which saves nothing.
+    Trtllm(Vec<TrtllmCache>),
+    /// Of a replay alone, which saves nothing; the last one, for what is left out has no number.
     #[serde(skip)]
     Offloaded(Ceiled<OffloadedPool, HybridCache>),
 }
@@ -114,6 +116,7 @@ macro_rules! by_capacity {
             Caches::LmcacheMp($caches) => $all,
             Caches::LmcacheMpLoads($caches) => $all,
             Caches::Mooncake($caches) => $all,
+            Caches::Trtllm($caches) => $all,
             Caches::MooncakeLoads($caches) => $all,
             Caches::DraftSglang(DraftSglang { caches: $caches, ceiling: $ceiling }) => {
                 $all;
@@ -201,7 +204,8 @@ impl Caches {
             (Self::Hybrid(_) | Self::DraftHybrids(_), Profile::Vllm)
             | (Self::Lmcache(_), Profile::Lmcache)
             | (Self::LmcacheMp(_), Profile::LmcacheMp)
-            | (Self::Mooncake(_), Profile::Mooncake) => true,
+            | (Self::Mooncake(_), Profile::Mooncake)
+            | (Self::Trtllm(_), Profile::Trtllm) => true,
             (Self::HybridLoads(_), Profile::Vllm)
             | (Self::LmcacheLoads(_), Profile::Lmcache)
             | (Self::LmcacheMpLoads(_), Profile::LmcacheMp)

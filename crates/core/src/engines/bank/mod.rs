@@ -17,6 +17,7 @@ use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
@@ -161,6 +162,10 @@ impl CacheBank {
                 let rules = rules.mooncake(page_size);
                 Caches::Mooncake(pages().map(|p| MooncakeCache::new(p, rules)).collect())
             }
+            Profile::Trtllm => {
+                let rules = config.trtllm(page_size);
+                Caches::Trtllm(pages().map(|p| TrtllmCache::new(p, rules)).collect())
+            }
             Profile::Vllm if config.is_pointwise() => {
                 let rules = rules.hybrid(page_size, config.outputs);
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
@@ -224,7 +229,7 @@ impl CacheBank {
         }
         self.last_ceiling = match &self.caches {
             Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::HicacheLoads(_) => None,
-            Caches::Mooncake(_) | Caches::MooncakeLoads(_) => None,
+            Caches::Mooncake(_) | Caches::MooncakeLoads(_) | Caches::Trtllm(_) => None,
             Caches::SglangLoads(SglangLoads { ceiling: None, .. }) => None,
             Caches::Lmcache(_)
             | Caches::LmcacheLoads(_)

@@ -6,6 +6,7 @@ use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
@@ -130,6 +131,18 @@ impl PointCache for LmcacheMpCache {
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.lmcache_mp(page_size)
+    }
+}
+
+impl PointCache for TrtllmCache {
+    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
+        BankHits::here(self.request(event).hits)
+    }
+
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.trtllm(page_size) && self.is_countable()
     }
 }
 

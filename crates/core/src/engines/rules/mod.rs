@@ -206,6 +206,19 @@ engine_options! {
             engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
+        /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is found there
+        /// is a hit of the engine.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host_cache: Option<CapacitySpec> = None => {
+            key: "host_cache",
+            flag: Some("host-cache"),
+            value_name: "SIZE",
+            values: OptionValues::CAPACITY,
+            alone: None,
+            example: "500GiB",
+            engines: &[(Profile::Trtllm, OptionNeeds::Nothing)],
+            differs_by_pool: false,
+        }
         /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
         /// page; 1 for a flag without a number, none where it is left out. Capacities are then modelled one by one.
         #[serde(skip_serializing_if = "is_zero")]

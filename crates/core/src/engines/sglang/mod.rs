@@ -35,7 +35,7 @@ use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize, is_countable};
 use node::{NodeIndex, ROOT};
 use serde::Deserialize;
-use shape::PagedRequest;
+pub(in crate::engines) use shape::PagedRequest;
 use tree::{SglangTree, Touching};
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.

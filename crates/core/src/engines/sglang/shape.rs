@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A request in pages. A *slot* is a page of memory, whether its tokens fill it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PagedRequest {
+pub(in crate::engines) struct PagedRequest {
     /// Tokens of the prompt.
     pub prompt: u64,
     /// Tokens of the prompt and of the stored outputs.
@@ -33,7 +33,12 @@ pub(super) struct PagedRequest {
 impl PagedRequest {
     /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token that is there
     /// belongs to no page.
-    pub(super) fn of(event: &RequestEvent<'_>, page_size: PageSize, outputs: Outputs, drafts: bool) -> Self {
+    pub(in crate::engines) fn of(
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        outputs: Outputs,
+        drafts: bool,
+    ) -> Self {
         let behind = u64::from(drafts);
         let page = u64::from(page_size.get());
         let covered = (event.page_ids.len() as u64).saturating_mul(page);
@@ -66,7 +71,7 @@ impl PagedRequest {
     }
 
     /// Copies the request's ids, prompt then known outputs, the first one keyed by its scope.
-    pub(super) fn take_ids(&self, event: &RequestEvent<'_>, ids: &mut Vec<u64>) {
+    pub(in crate::engines) fn take_ids(&self, event: &RequestEvent<'_>, ids: &mut Vec<u64>) {
         ids.clear();
         ids.extend(event.page_ids.first(self.prompt_pages).iter());
         ids.extend(event.output_page_ids.first(self.known_outputs).iter());
@@ -77,7 +82,7 @@ impl PagedRequest {
 
     /// The same with a draft head, each page keyed with the one behind it, which has the token that counts. Where that is not
     /// known, `unshared` stands for it, which no other request has.
-    pub(super) fn take_keyed_ids(
+    pub(in crate::engines) fn take_keyed_ids(
         &self,
         event: &RequestEvent<'_>,
         page_size: PageSize,
@@ -103,7 +108,7 @@ impl PagedRequest {
 
     /// The smallest cache the request can run in alone: prefill asks for one page more than the
     /// prompt takes, and every slot is held at once in the end.
-    pub(super) fn least_capacity(&self) -> u64 {
+    pub(in crate::engines) fn least_capacity(&self) -> u64 {
         self.all_slots.max(self.prompt_slots.saturating_add(1))
     }
 }

@@ -12,6 +12,7 @@ use crate::engines::rules::EngineRules;
 use crate::engines::sglang::{
     HicacheCache, HicacheHits, OverHost, SglangCache, StateCache, WindowCache, WritePolicy,
 };
+use crate::engines::trtllm::TrtllmCache;
 use crate::estimate::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
@@ -21,7 +22,7 @@ use proptest::prelude::*;
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
 
 /// Each engine that has a cache a capacity, with options.
-pub(super) const ENGINES: [(Profile, &str, u32); 8] = [
+pub(super) const ENGINES: [(Profile, &str, u32); 9] = [
     (Profile::Sglang, "full", 256),
     (Profile::Vllm, "full+window:9", 256),
     (Profile::Vllm, "full+2*mamba", 256),
@@ -30,6 +31,7 @@ pub(super) const ENGINES: [(Profile, &str, u32); 8] = [
     (Profile::Lmcache, "full", 2 * PAGE_SIZE),
     (Profile::LmcacheMp, "full", 2 * PAGE_SIZE),
     (Profile::Mooncake, "full", 256),
+    (Profile::Trtllm, "full", 256),
 ];
 
 pub(super) fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -> PoolConfig {
@@ -77,6 +79,7 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
     let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
     let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
+    let mut trtllm = TrtllmCache::new(capacity, config.cache.trtllm(page_size));
     let mut mooncake = MooncakeCache::new(capacity, rules.mooncake(page_size));
     let mut hits = |(number, ids): (usize, &Vec<u64>)| {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
@@ -87,6 +90,7 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
             Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
             Profile::LmcacheMp => lmcache_mp.as_mut().expect("whole pages").request(&request),
             Profile::Mooncake => mooncake.request(&request),
+            Profile::Trtllm => trtllm.request(&request).hits,
             _ => hybrid.request(&request).hits,
         }
     };
@@ -214,7 +218,8 @@ fn caches_of_other_capacities_are_not_taken_over() {
         assert!(matches!(restored, Err(RestoreError::Inconsistent)), "{engine:?}");
         let mut image = made(&config);
         let rules = EngineRules { lease_ms: 4, chunk_tokens: PAGE_SIZE, ..config.cache.rules.clone() };
-        let rules = EngineRules { retention_interval: BlockRetention::All, ..rules };
+        let host_cache = Some("5p".parse().expect("pages"));
+        let rules = EngineRules { retention_interval: BlockRetention::All, host_cache, ..rules };
         let other = PoolConfig {
             cache: CacheConfig { rules: rules.of_profile(config.cache.profile), ..config.cache.clone() },
             ..config.clone()

@@ -18,6 +18,8 @@ pub(crate) struct Piece {
     pub to: u32,
     /// When its pages got their names, or when they may go: a number the cache gives.
     pub order: u64,
+    /// When its pages were given back last, where the cache asks for it; not saved.
+    pub stamp: u64,
     /// Whether its first page leaves first; else its last one does.
     pub ascending: bool,
     /// Requests in flight that hold its pages.
@@ -37,6 +39,7 @@ impl Piece {
             from,
             to,
             order,
+            stamp: 0,
             ascending: false,
             holders: 0,
             before: NONE,
