@@ -101,10 +101,8 @@ fn commit(log: &SkippedLog<'_>, offsets: &Offsets, noted: &NotedOffset) -> Resul
     loop {
         match offsets.commit(log.partition, noted) {
             Err(failure)
-                if matches!(
-                    failure.kind,
-                    FailureKind::Abortable | FailureKind::Evicted | FailureKind::Transient
-                ) && begin.elapsed() < log.retry_for =>
+                if matches!(failure.kind, FailureKind::Abortable | FailureKind::Transient)
+                    && begin.elapsed() < log.retry_for =>
             {
                 eprintln!("group {} still has members: waiting for them to leave", log.group);
                 std::thread::sleep(AGAIN);

@@ -51,7 +51,7 @@ const KINDS: [(&str, &[&str]); 26] = [
     ("fenced", &["member", "send", "offsets", "commit"]),
     ("refused offsets", &["held under another name", "no longer a member", "rebalance in progress"]),
     ("waited for", &["an undecided transaction"]),
-    ("commit failed", &["abortable", "evicted", "fatal", "migrated"]),
+    ("commit failed", &["abortable", "fatal", "migrated"]),
     ("rebalance", &["expelled", "joined again unnoticed", "lost", "revoked"]),
     ("retention", &["log start moved"]),
     ("refused", &["lost history", "recreated topic"]),

@@ -83,7 +83,7 @@ impl SimSink {
         result.map_err(|kind| {
             self.phase = match kind {
                 FailureKind::Transient => self.phase,
-                FailureKind::Abortable | FailureKind::Evicted => Phase::MustAbort,
+                FailureKind::Abortable => Phase::MustAbort,
                 FailureKind::Migrated | FailureKind::Spent | FailureKind::Fatal => Phase::Over(kind),
             };
             if kind == FailureKind::Migrated {
@@ -156,7 +156,7 @@ fn admit(state: &mut State, member: usize) -> Result<(), FailureKind> {
     }
     if found.rejoined {
         state.count("refused offsets", "held under another name");
-        return Err(FailureKind::Evicted);
+        return Err(FailureKind::Abortable);
     }
     if found.expelled {
         state.count("refused offsets", "no longer a member");
@@ -164,7 +164,7 @@ fn admit(state: &mut State, member: usize) -> Result<(), FailureKind> {
         if state.chance.one_in(2) {
             join_again(state, member);
         }
-        return Err(FailureKind::Evicted);
+        return Err(FailureKind::Abortable);
     }
     if !found.queue.is_empty() && state.chance.one_in(2) {
         state.count("refused offsets", "rebalance in progress");

@@ -46,7 +46,6 @@ impl Observer for Watch {
                 let what = match kind {
                     FailureKind::Transient => "transient",
                     FailureKind::Abortable => "abortable",
-                    FailureKind::Evicted => "evicted",
                     FailureKind::Migrated => "migrated",
                     FailureKind::Spent => "spent",
                     FailureKind::Fatal => "fatal",

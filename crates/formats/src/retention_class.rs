@@ -2,7 +2,8 @@
 //!
 //! A request has one class: the longest of the times that its `cache_control` names (Anthropic's Messages API, gateways that
 //! take it in chats, and Dynamo's `nvext`, which pins a prefix for that time), else OpenAI's `prompt_cache_retention`, else the
-//! highest priority of TensorRT-LLM's `kv_cache_retention_config`, with the time that it holds for, else Dynamo's `nvext.agent_hints.priority`.
+//! highest priority of TensorRT-LLM's `kv_cache_retention_config`, with the time that it holds for, else Dynamo's
+//! `nvext.agent_hints.priority`.
 //!
 //! Read in Anthropic's documentation of prompt caching (5 minutes where no `ttl` is named), OpenAI's API reference,
 //! NVIDIA/TensorRT-LLM (`KvCacheRetentionConfig`) and ai-dynamo/dynamo (`docs/components/frontend/nvext.md`).

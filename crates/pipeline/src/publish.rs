@@ -10,9 +10,6 @@ pub enum FailureKind {
     Transient,
     /// The transaction must be aborted; the same outputs may go out in a new one.
     Abortable,
-    /// The same, by a group that no longer knows this member: what is pending may be another's by now, and must not go out
-    /// before polling tells what has become of the partitions.
-    Evicted,
     /// Somebody else owns the work now: what is pending must not be published by this process.
     Migrated,
     /// The client can do no more and nothing is known to be wrong: a new one goes on from the committed
@@ -101,9 +98,7 @@ pub fn publish<O: Sink>(
     if let Err(error) = repeat(retry, || sink.begin()) {
         // Nothing was opened, so there is nothing to take back.
         return Err(match error.kind {
-            FailureKind::Transient | FailureKind::Abortable | FailureKind::Evicted => {
-                PublishError::Aborted(error)
-            }
+            FailureKind::Transient | FailureKind::Abortable => PublishError::Aborted(error),
             FailureKind::Migrated => PublishError::Migrated(error),
             FailureKind::Spent | FailureKind::Fatal => PublishError::Fatal(error),
         });

@@ -48,7 +48,7 @@ pub(super) fn kind(error: &KafkaError) -> FailureKind {
     if let KafkaError::Transaction(error) = error {
         // Fencing first: librdkafka calls it fatal, but it says that somebody else goes on.
         return match kind_of_code(error.code()) {
-            kind @ (FailureKind::Evicted | FailureKind::Migrated | FailureKind::Spent) => kind,
+            kind @ (FailureKind::Migrated | FailureKind::Spent) => kind,
             _ if error.txn_requires_abort() => FailureKind::Abortable,
             _ if error.is_retriable() => FailureKind::Transient,
             _ => FailureKind::Fatal,
@@ -118,10 +118,11 @@ fn kind_of_code(code: Code) -> FailureKind {
         // until its session ends. The client asks once and never again.
         Code::UnreleasedInstanceId => FailureKind::Spent,
         // Only polling, which serves the rebalance, can help: take back, poll, publish again.
-        Code::RebalanceInProgress | Code::IllegalGeneration | Code::StaleMemberEpoch => {
-            FailureKind::Abortable
-        }
-        Code::UnknownMemberId | Code::FencedMemberEpoch => FailureKind::Evicted,
+        Code::RebalanceInProgress
+        | Code::IllegalGeneration
+        | Code::UnknownMemberId
+        | Code::StaleMemberEpoch
+        | Code::FencedMemberEpoch => FailureKind::Abortable,
         _ => FailureKind::Fatal,
     }
 }
@@ -291,7 +292,7 @@ mod tests {
             (MessageConsumption(Code::InvalidRequest), FailureKind::Fatal),
             (KafkaError::ConsumerCommit(Code::IllegalGeneration), FailureKind::Abortable),
             (KafkaError::ConsumerCommit(Code::StaleMemberEpoch), FailureKind::Abortable),
-            (KafkaError::ConsumerCommit(Code::UnknownMemberId), FailureKind::Evicted),
+            (KafkaError::ConsumerCommit(Code::UnknownMemberId), FailureKind::Abortable),
         ] {
             assert_eq!(kind(&error), expected, "{error:?}");
         }

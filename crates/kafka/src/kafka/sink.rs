@@ -243,7 +243,7 @@ impl KafkaSink {
                 // Also said of a member whose session ended a moment ago, while brokers were down say. If another
                 // process has its name, the next poll tells.
                 Some(RDKafkaErrorCode::FencedInstanceId) => {
-                    SinkError { kind: FailureKind::Evicted, ..failure }
+                    SinkError { kind: FailureKind::Abortable, ..failure }
                 }
                 _ => failure,
             }

@@ -279,7 +279,7 @@ impl Source {
                 "group `{}` knows this member by another name than when it assigned the partitions",
                 self.group
             );
-            return Err(KafkaFailure { kind: FailureKind::Evicted, message });
+            return Err(KafkaFailure { kind: FailureKind::Abortable, message });
         }
         Ok(())
     }

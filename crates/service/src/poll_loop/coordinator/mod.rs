@@ -19,7 +19,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Event, InputRecord, LogEnd, Member, UnreadableRecords};
 use kvset_pipeline::assignment::{Assignment, Flow, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
-use kvset_pipeline::publish::{FailureKind, PublishError, Sink, SinkError, publish};
+use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use kvset_pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -69,9 +69,6 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     failing_since: Option<Instant>,
     /// When a failed commit was reported last, and how many failed since.
     failed: Option<(Instant, u64)>,
-    /// The group no longer knows this member, or knows it by another name than when it assigned what is held, which may be
-    /// another's by now: nothing of it goes out.
-    is_evicted: bool,
     /// Of each partition, offsets that cannot be read and are to be passed.
     gaps: BTreeMap<Partition, OffsetGaps>,
     summary: Summary,
@@ -107,7 +104,6 @@ where
             full_since: None,
             failing_since: None,
             failed: None,
-            is_evicted: false,
             gaps: BTreeMap::new(),
             summary: Summary::default(),
         }
@@ -248,7 +244,10 @@ where
             }
             Event::Assigned(partitions) => self.assign(&partitions),
             Event::Revoked(partitions) => self.revoke(&partitions),
-            Event::Lost(partitions) => self.lose(&partitions),
+            Event::Lost(partitions) => {
+                self.standing.evicted();
+                self.lose(&partitions)
+            }
             Event::Unreadable(place) => self.pass(place),
             // The client has warned already, and mends it by itself.
             Event::Trouble(failure) if failure.kind == FailureKind::Transient => {
@@ -379,16 +378,12 @@ where
         if batch.next_offsets.is_empty() {
             return Ok(());
         }
-        if self.is_evicted {
-            return Err(PublishError::Aborted(evicted()).into());
-        }
         let published = self.same_topic.compare_to_commit(self.source, deadline).and_then(|()| {
             let mut retry = Backoff::lasting(self.clock, deadline);
             Ok(publish(&mut self.sink, &batch, self.source, &mut retry)?)
         });
         if let Err(error) = published {
             if let ServiceError::Publish(error) = &error {
-                self.is_evicted = error.cause().kind == FailureKind::Evicted;
                 self.observer.on(&ServiceEvent::CommitFailed { kind: error.cause().kind });
                 self.report_failure(error);
             }
@@ -503,7 +498,7 @@ where
         let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
             // Lost meanwhile, say: whoever has the partitions does again what was not committed.
             Err(ServiceError::Publish(PublishError::Aborted(error)))
-                if matches!(error.kind, FailureKind::Abortable | FailureKind::Evicted) =>
+                if error.kind == FailureKind::Abortable =>
             {
                 Ok(())
             }
@@ -517,13 +512,6 @@ where
         self.stage.finish(left(begin));
         if in_order { committed } else { Ok(()) }
     }
-}
-
-/// What was held is not published under another place in the group.
-fn evicted() -> SinkError {
-    let message =
-        "the group no longer knew this member: what it held is left to whoever has the partitions now";
-    SinkError { kind: FailureKind::Evicted, message: message.to_owned() }
 }
 
 fn list(partitions: &[Partition]) -> String {

@@ -1,6 +1,6 @@
 //! Rebalances: partitions are taken up where the group left them, and given up or dropped.
 
-use super::{Coordinator, evicted, list};
+use super::{Coordinator, list};
 use crate::backoff::ANSWER;
 use crate::error::ServiceError;
 use crate::events::ServiceEvent;
@@ -9,7 +9,7 @@ use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Committed, Member};
-use kvset_pipeline::publish::{FailureKind, PublishError, Sink, SinkError};
+use kvset_pipeline::publish::{FailureKind, PublishError, Sink};
 
 impl<'c, M, O, S> Coordinator<'c, M, O, S>
 where
@@ -19,8 +19,7 @@ where
 {
     /// Takes partitions up where the group left them.
     pub(super) fn assign(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        self.is_evicted |= self.source.is_evicted();
-        self.settle_eviction()?;
+        self.check_membership()?;
         let committed = if partitions.is_empty() {
             Vec::new()
         } else {
@@ -66,26 +65,26 @@ where
         Ok(resume.replay_from)
     }
 
-    /// Goes on under a new place in the group, with nothing of what was held under the former one.
+    /// Goes on under a new place in the group with nothing of what was held under the former one.
     ///
     /// # Errors
     /// Something is held still: a new client begins where the group is.
-    fn settle_eviction(&mut self) -> Result<(), ServiceError> {
-        if self.is_evicted && !self.assignment.partitions().is_empty() {
-            let SinkError { message, .. } = evicted();
-            return Err(KafkaFailure { kind: FailureKind::Spent, message }.into());
+    fn check_membership(&self) -> Result<(), ServiceError> {
+        if !self.source.is_evicted() {
+            return Ok(());
         }
-        self.is_evicted = false;
-        Ok(())
+        let message =
+            "the group forgot this member, which joined again: what it holds may be another's by now";
+        Err(KafkaFailure { kind: FailureKind::Spent, message: message.to_owned() }.into())
     }
 
     /// Gives partitions up in order: what was begun is finished and committed first. Where the group did not know this member
     /// meanwhile, others may have done that work: a client that joins again may say of such partitions, too, that they are
     /// moving.
     pub(super) fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        self.is_evicted |= self.source.is_evicted();
-        if self.is_evicted {
-            return self.lose(partitions);
+        if self.source.is_evicted() {
+            self.lose(partitions)?;
+            return self.check_membership();
         }
         tracing::info!("partitions {} are moving to other members", list(partitions));
         self.drain(partitions, self.plan.shutdown_deadline)?;
@@ -106,12 +105,10 @@ where
     /// Drops partitions that others have already.
     pub(super) fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
-        self.standing.evicted();
         self.give_up(partitions, false)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.tell_rebalanced();
-        self.source.unassign(partitions)?;
-        self.settle_eviction()
+        Ok(self.source.unassign(partitions)?)
     }
 
     /// Drops these partitions; with `may_return` the stage may keep their states for a while.
