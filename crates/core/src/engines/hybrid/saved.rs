@@ -3,7 +3,7 @@
 use super::{HybridCache, HybridRules};
 use crate::stack::runs::{MAX_PAGES, RunTree, SavedPiece, SavedRuns, StateFault};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the pool's future answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,16 +74,4 @@ impl HybridCache {
     }
 }
 
-impl Serialize for HybridCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SavedHybrid> for HybridCache {
-    type Error = StateFault;
-
-    fn try_from(saved: SavedHybrid) -> Result<Self, StateFault> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { HybridCache, SavedHybrid, StateFault }

@@ -4,7 +4,7 @@ use super::held::HeldChunks;
 use super::{ChunkMismatch, LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::stack::runs::{MAX_PAGES, SavedRuns, StateFault};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the future answers of a cache in the engine's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,30 +83,6 @@ impl LmcacheMpCache {
     }
 }
 
-impl Serialize for LmcacheCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
+saved_as! { LmcacheCache, SavedLmcache, StateFault }
 
-impl TryFrom<SavedLmcache> for LmcacheCache {
-    type Error = StateFault;
-
-    fn try_from(saved: SavedLmcache) -> Result<Self, StateFault> {
-        Self::restore(&saved)
-    }
-}
-
-impl Serialize for LmcacheMpCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SavedLmcacheMp> for LmcacheMpCache {
-    type Error = StateFault;
-
-    fn try_from(saved: SavedLmcacheMp) -> Result<Self, StateFault> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { LmcacheMpCache, SavedLmcacheMp, StateFault }

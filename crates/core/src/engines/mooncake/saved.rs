@@ -3,7 +3,7 @@
 use super::{MooncakeCache, MooncakeRules};
 use crate::stack::runs::{MAX_PAGES, RunTree, SavedRuns, StateFault};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the store's future answers. Moments are in microseconds from 10^15 ms before 1970 on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,16 +70,4 @@ impl MooncakeCache {
     }
 }
 
-impl Serialize for MooncakeCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SavedMooncake> for MooncakeCache {
-    type Error = StateFault;
-
-    fn try_from(saved: SavedMooncake) -> Result<Self, StateFault> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { MooncakeCache, SavedMooncake, StateFault }

@@ -5,7 +5,7 @@ use super::tree::SglangTree;
 use super::{CapacityTooLarge, SglangCache};
 use crate::engines::profile::Outputs;
 use crate::units::{PageCount, PageSize};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
 /// their arenas went through.
@@ -97,19 +97,7 @@ impl SglangCache {
     }
 }
 
-impl Serialize for SglangCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SglangSavedCache> for SglangCache {
-    type Error = SglangRestoreError;
-
-    fn try_from(saved: SglangSavedCache) -> Result<Self, SglangRestoreError> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { SglangCache, SglangSavedCache, SglangRestoreError }
 
 /// Lists the nodes level by level, those of one parent by stamp, each with the position of its parent counted from 1.
 pub(super) fn in_order(tree: &SglangTree) -> Vec<(u32, NodeIndex)> {

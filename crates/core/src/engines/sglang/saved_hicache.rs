@@ -5,7 +5,7 @@ use super::node::NodeIndex;
 use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
 use super::tree::SglangTree;
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
 /// their arenas went through.
@@ -131,16 +131,4 @@ fn check_sides(saved: &SavedHicache) -> Result<(), SglangRestoreError> {
     Ok(())
 }
 
-impl Serialize for HicacheCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SavedHicache> for HicacheCache {
-    type Error = SglangRestoreError;
-
-    fn try_from(saved: SavedHicache) -> Result<Self, SglangRestoreError> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { HicacheCache, SavedHicache, SglangRestoreError }

@@ -6,7 +6,7 @@ use super::states::{StateCache, StateRules};
 use super::tree::SglangTree;
 use super::windows::{WindowCache, WindowPoolRules};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
 /// their arenas went through.
@@ -109,19 +109,7 @@ macro_rules! saved_pools {
             }
         }
 
-        impl Serialize for $cache {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.save().serialize(serializer)
-            }
-        }
-
-        impl TryFrom<SavedPools<$rules>> for $cache {
-            type Error = SglangRestoreError;
-
-            fn try_from(saved: SavedPools<$rules>) -> Result<Self, SglangRestoreError> {
-                Self::restore(&saved)
-            }
-        }
+        saved_as! { $cache, SavedPools<$rules>, SglangRestoreError }
     };
 }
 

@@ -4,7 +4,7 @@ use super::queues::{BlockContent, DEVICE, HOST, TAGS};
 use super::{DEFAULT_PRIORITY, MAX_PRIORITY, QueueKey, TrtllmCache, TrtllmRules, tag_of};
 use crate::stack::runs::{MAX_PAGES, RunTree, SavedRuns, StateFault};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,16 +116,4 @@ impl TrtllmCache {
     }
 }
 
-impl Serialize for TrtllmCache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl TryFrom<SavedTrtllm> for TrtllmCache {
-    type Error = StateFault;
-
-    fn try_from(saved: SavedTrtllm) -> Result<Self, StateFault> {
-        Self::restore(&saved)
-    }
-}
+saved_as! { TrtllmCache, SavedTrtllm, StateFault }
