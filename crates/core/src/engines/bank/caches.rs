@@ -103,62 +103,35 @@ pub(super) struct Ceiled<C, Never = C> {
 /// A cache that a bank serves, on whatever thread.
 pub(super) type Point = dyn PointCache + Send;
 
-/// Does `$all` with the caches, one a capacity, and then `$last` with the one that never evicts, where there is one.
+/// Does `$alone` with caches, one a capacity, or `$both` with them and the one that never evicts, where there is one.
 macro_rules! by_capacity {
-    ($bank:expr, $caches:ident => $all:expr, $ceiling:ident => $last:expr) => {
+    ($bank:expr, $caches:ident => $alone:expr, $ceiling:ident => $both:expr) => {
         match $bank {
-            Caches::None => {}
-            Caches::Sglang($caches) => $all,
-            Caches::Hicache($caches) => $all,
-            Caches::HicacheLoads($caches) => $all,
-            Caches::Lmcache($caches) => $all,
-            Caches::LmcacheLoads($caches) => $all,
-            Caches::LmcacheMp($caches) => $all,
-            Caches::LmcacheMpLoads($caches) => $all,
-            Caches::Mooncake($caches) => $all,
-            Caches::Trtllm($caches) => $all,
-            Caches::MooncakeLoads($caches) => $all,
-            Caches::DraftSglang(DraftSglang { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
-            Caches::Windows(Ceiled { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
-            Caches::States(Ceiled { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
-            Caches::HostWindows(Ceiled { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
-            Caches::HostStates(Ceiled { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
-            Caches::Offloaded(Ceiled { caches: $caches, ceiling: $ceiling }) => {
-                $all;
-                $last
-            }
+            Caches::None => Default::default(),
+            Caches::Sglang($caches) => $alone,
+            Caches::Hicache($caches) => $alone,
+            Caches::HicacheLoads($caches) => $alone,
+            Caches::Lmcache($caches) => $alone,
+            Caches::LmcacheLoads($caches) => $alone,
+            Caches::LmcacheMp($caches) => $alone,
+            Caches::LmcacheMpLoads($caches) => $alone,
+            Caches::Mooncake($caches) => $alone,
+            Caches::MooncakeLoads($caches) => $alone,
+            Caches::Trtllm($caches) => $alone,
+            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: None }) => $alone,
+            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: Some($ceiling) }) => $both,
+            Caches::DraftSglang(DraftSglang { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::HybridLoads(HybridLoads { loads: $caches, ceiling: $ceiling, .. }) => $both,
+            Caches::Windows(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::States(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::HostWindows(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::HostStates(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::Offloaded(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
             Caches::Hybrid(Ceiled { caches: $caches, ceiling: $ceiling })
             | Caches::DraftHybrids(DraftHybrids {
                 hybrids: Ceiled { caches: $caches, ceiling: $ceiling },
                 ..
-            }) => {
-                $all;
-                $last
-            }
-            Caches::HybridLoads(HybridLoads { loads: $caches, ceiling: $ceiling, .. }) => {
-                $all;
-                $last
-            }
-            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: None }) => $all,
-            Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: Some($ceiling) }) => {
-                $all;
-                $last
-            }
+            }) => $both,
         }
     };
 }
@@ -169,19 +142,23 @@ impl Caches {
         by_capacity!(
             self,
             caches => caches.iter_mut().for_each(|cache| visit(cache)),
-            ceiling => visit(&mut **ceiling)
+            ceiling => {
+                caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut **ceiling);
+            }
         );
     }
 
     /// One a capacity, and the one that never evicts, where there is one.
     pub(super) fn points(&self) -> (Vec<&Point>, Option<&Point>) {
-        let (mut points, mut never_evicting): (Vec<&Point>, Option<&Point>) = (Vec::new(), None);
+        fn all<C: PointCache + Send + 'static>(caches: &[C]) -> Vec<&Point> {
+            caches.iter().map(|cache| cache as &Point).collect()
+        }
         by_capacity!(
             self,
-            caches => points.extend(caches.iter().map(|cache| cache as &Point)),
-            ceiling => never_evicting = Some(&**ceiling)
-        );
-        (points, never_evicting)
+            caches => (all(caches), None),
+            ceiling => (all(caches), Some(&**ceiling))
+        )
     }
 
     /// Whether a configuration has such caches.

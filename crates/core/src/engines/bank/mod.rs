@@ -118,13 +118,17 @@ impl CacheBank {
                 match config.hicache(page_size) {
                     Some(host) => {
                         let cache = |p| OverHost::<WindowCache>::new(p, rules.clone(), host);
-                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
-                        Caches::HostWindows(Ceiled { caches, ceiling })
+                        Caches::HostWindows(Ceiled {
+                            caches: pages().map(cache).collect::<Result<_, _>>()?,
+                            ceiling,
+                        })
                     }
                     None => {
                         let cache = |p| WindowCache::new(p, rules.clone());
-                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
-                        Caches::Windows(Ceiled { caches, ceiling })
+                        Caches::Windows(Ceiled {
+                            caches: pages().map(cache).collect::<Result<_, _>>()?,
+                            ceiling,
+                        })
                     }
                 }
             }
@@ -135,13 +139,17 @@ impl CacheBank {
                 match config.hicache(page_size) {
                     Some(host) => {
                         let cache = |p| OverHost::<StateCache>::new(p, rules.clone(), host);
-                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
-                        Caches::HostStates(Ceiled { caches, ceiling })
+                        Caches::HostStates(Ceiled {
+                            caches: pages().map(cache).collect::<Result<_, _>>()?,
+                            ceiling,
+                        })
                     }
                     None => {
                         let cache = |p| StateCache::new(p, rules.clone());
-                        let caches = pages().map(cache).collect::<Result<_, _>>()?;
-                        Caches::States(Ceiled { caches, ceiling })
+                        Caches::States(Ceiled {
+                            caches: pages().map(cache).collect::<Result<_, _>>()?,
+                            ceiling,
+                        })
                     }
                 }
             }
