@@ -1,5 +1,6 @@
 //! Several groups in one pool of blocks against vLLM's own answers and a slow transcription of its steps.
 
+use crate::asked::walk;
 use crate::support::shared::{mooncake_trace, read_shared};
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use kvset::core::engines::hybrid::{
@@ -138,14 +139,7 @@ pub(super) struct Asked {
 pub(super) fn asked() -> impl Strategy<Value = Asked> {
     let steps = prop::collection::vec((0u64..3, 1usize..6), 0..5);
     (steps, 0u64..4, 0u64..24, 0usize..4).prop_map(move |(steps, tail, output, known)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
+        let (ids, mut chain) = walk(steps);
         // Outputs that continue the prompt's chain as a later prompt of branch 0 would.
         let mut known_outputs = Vec::new();
         for page in 0..known as u64 {

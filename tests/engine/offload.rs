@@ -1,6 +1,7 @@
 //! vLLM's tier in host memory against the recorded answers of its manager and a slow model of its rules.
 
 use super::hybrid::{asked, input, rules as pool_rules, slow, to_event};
+use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
@@ -84,14 +85,7 @@ fn equals_vllms_manager_on_every_request_under_both_policies_and_a_threshold() {
 fn prompts() -> impl Strategy<Value = Vec<(Vec<u64>, u64, u64)>> {
     let steps = prop::collection::vec((0u64..3, 1usize..6), 0..5);
     let prompt = (steps, 0u64..12, 0u64..4).prop_map(|(steps, above, outputs)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
+        let (ids, _) = walk(steps);
         let above = if above % 3 == 0 { 0 } else { above.min((ids.len() as u64).saturating_sub(1)) };
         (ids, above, outputs)
     });

@@ -1,7 +1,7 @@
 //! SGLang's HiCache under pools of windows and of states against a slow transcription of its steps; `recorded` has SGLang's own
 //! answers.
 
-use crate::asked::{asked, event, to_event};
+use crate::asked::{Asked, asked, event, to_event};
 use crate::support::slow_over_host::{
     SlowHostRules, SlowOverHost, request_with_states, request_with_windows,
 };
@@ -40,6 +40,31 @@ fn windows_over_host(
     OverHost::<WindowCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
 }
 
+/// Compares what each request finds, and what device and host hold then, with the slow transcription; the cache is saved and
+/// read back before the request `cut`.
+macro_rules! equals_the_slow {
+    ($cache:ty, $fast:ident, ($slow:ident, $request:ident), ($requests:ident, $cut:ident), $prepare:expr, $other:expr) => {
+        for (index, asked) in $requests.iter().enumerate() {
+            if index == $cut {
+                let text = serde_json::to_string(&$fast).expect("plain data");
+                let restored: $cache = serde_json::from_str(&text).expect("sound");
+                prop_assert_eq!(restored.save(), $fast.save());
+                $fast = restored;
+            }
+            let mut asked = asked.clone();
+            $prepare(&mut asked);
+            let answer = $fast.request(&to_event(&asked));
+            let prompt = (&asked.ids[..], asked.input);
+            let expected = $request(&mut $slow, prompt, (asked.output, &asked.known_outputs));
+            let found = (!answer.refused).then_some((answer.device, answer.host));
+            prop_assert_eq!(found, expected, "request {}", index);
+            let (device, host) = ($fast.resident(), $fast.resident_on_host());
+            let resident = [device.0.0, $other(device.1), host.0.0, $other(host.1)];
+            prop_assert_eq!(resident, $slow.resident(), "resident after request {}", index);
+        }
+    };
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
@@ -73,26 +98,13 @@ proptest! {
             outputs_cached: cached,
             threshold: [Some(1), Some(2), None][policy],
         });
-        for (index, asked) in requests.iter().enumerate() {
-            if index == cut {
-                let text = serde_json::to_string(&fast).expect("plain data");
-                let restored: OverHost<WindowCache> = serde_json::from_str(&text).expect("sound");
-                prop_assert_eq!(restored.save(), fast.save());
-                fast = restored;
-            }
-            let mut asked = asked.clone();
+        let prepare = |asked: &mut Asked| {
             asked.input = asked.input.min(asked.ids.len() as u64 * page);
             // Answers that a window passes, too.
             asked.output *= if long { 20 } else { 1 };
-            let answer = fast.request(&to_event(&asked));
-            let prompt = (&asked.ids[..], asked.input);
-            let expected = request_with_windows(&mut slow, prompt, (asked.output, &asked.known_outputs));
-            let found = (!answer.refused).then_some((answer.device, answer.host));
-            prop_assert_eq!(found, expected, "request {}", index);
-            let (device, host) = (fast.resident(), fast.resident_on_host());
-            let resident = [device.0.0, device.1.0, host.0.0, host.1.0];
-            prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
-        }
+        };
+        let windows = |pages: PageCount| pages.0;
+        equals_the_slow!(OverHost<WindowCache>, fast, (slow, request_with_windows), (requests, cut), prepare, windows);
     }
 
     #[test]
@@ -137,25 +149,12 @@ proptest! {
             outputs_cached: cached,
             threshold: [Some(1), Some(2), None][policy],
         });
-        for (index, asked) in requests.iter().enumerate() {
-            if index == cut {
-                let text = serde_json::to_string(&fast).expect("plain data");
-                let restored: OverHost<StateCache> = serde_json::from_str(&text).expect("sound");
-                prop_assert_eq!(restored.save(), fast.save());
-                fast = restored;
-            }
-            let mut asked = asked.clone();
+        let prepare = |asked: &mut Asked| {
             asked.ids.truncate((asked.input / page) as usize + 1);
             asked.input = asked.input.min(asked.ids.len() as u64 * page);
-            let answer = fast.request(&to_event(&asked));
-            let prompt = (&asked.ids[..], asked.input);
-            let expected = request_with_states(&mut slow, prompt, (asked.output, &asked.known_outputs));
-            let found = (!answer.refused).then_some((answer.device, answer.host));
-            prop_assert_eq!(found, expected, "request {}", index);
-            let (device, host) = (fast.resident(), fast.resident_on_host());
-            let resident = [device.0.0, device.1, host.0.0, host.1];
-            prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
-        }
+        };
+        let states = |states: u64| states;
+        equals_the_slow!(OverHost<StateCache>, fast, (slow, request_with_states), (requests, cut), prepare, states);
     }
 
     #[test]

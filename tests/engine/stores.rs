@@ -1,5 +1,6 @@
 //! LMCache's and Mooncake's caches against their own answers and slow models of their rules.
 
+use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
@@ -107,14 +108,7 @@ fn finds_what_a_running_mooncake_store_found_within_one_percent() {
 fn prompts() -> impl Strategy<Value = Vec<(Vec<u64>, u64)>> {
     let steps = prop::collection::vec((0u64..3, 1usize..6), 0..5);
     let prompt = (steps, prop::sample::select(vec![0u64, 0, 1, 7, 40, 3000])).prop_map(|(steps, wait)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
+        let (ids, _) = walk(steps);
         (ids, wait)
     });
     prop::collection::vec(prompt, 1..80)

@@ -1,5 +1,6 @@
 //! Stores while requests overlap, against slow models that serve a page at a time, each happening at its moment.
 
+use crate::asked::walk;
 use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
 use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{Outputs, OverlapMode, Profile};
@@ -38,14 +39,7 @@ fn timed() -> impl Strategy<Value = Timed> {
     let duration = prop::sample::select(vec![0u64, 1, 40, 900, 3000, 9000]);
     let output = prop_oneof![Just(None), (0u64..9).prop_map(Some)];
     (steps, gap, duration, output).prop_map(|(steps, gap, duration, output)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
+        let (ids, _) = walk(steps);
         Timed { ids, gap, duration, output }
     })
 }

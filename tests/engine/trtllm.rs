@@ -1,5 +1,6 @@
 //! TensorRT-LLM's cache against a model of its rules that goes block by block.
 
+use crate::asked::walk;
 use crate::support::slow_trtllm::{SlowRequest, SlowTrtllm};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::trtllm::{TrtllmCache, TrtllmRules};
@@ -39,14 +40,7 @@ fn asked(classes: usize) -> impl Strategy<Value = Asked> {
     let tokens = (prop::sample::select(vec![0u64, 1, 9, 15]), 0u64..50, 0usize..4);
     let wait = prop::sample::select(vec![0u64, 1, 20, 300]);
     (steps, tokens, 0..classes, wait).prop_map(|(steps, (rest, output, known_outputs), class, wait_ms)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
+        let (ids, _) = walk(steps);
         Asked { ids, rest, output, known_outputs, class, wait_ms }
     })
 }
