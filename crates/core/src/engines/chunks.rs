@@ -29,17 +29,16 @@ impl Chunks {
         let full = event.input_tokens.map_or(u64::MAX, |tokens| tokens / page).min(ids.len() as u64);
         let (pages, size) = (ids.first(full as usize), self.pages as usize);
         self.ids.clear();
-        for start in (0..pages.len() / size).map(|chunk| chunk * size) {
-            let chunk = pages.from(start).first(size);
-            let id = match (size, chunk.get(0)) {
-                (1, Some(id)) => id,
-                _ => {
-                    self.hashed.clear();
-                    self.hashed.extend_from_slice(chunk.as_packed());
-                    xxh3_64(&self.hashed)
-                }
+        if size == 1 {
+            self.ids.extend(pages.iter());
+        } else {
+            let starts = (0..pages.len() / size).map(|chunk| chunk * size);
+            let id = |start| {
+                self.hashed.clear();
+                self.hashed.extend_from_slice(pages.from(start).first(size).as_packed());
+                xxh3_64(&self.hashed)
             };
-            self.ids.push(id);
+            self.ids.extend(starts.map(id));
         }
         if let Some(first) = self.ids.first_mut() {
             *first = event.scope.first_page(*first);

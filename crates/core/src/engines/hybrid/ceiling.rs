@@ -51,7 +51,7 @@ impl HybridCache {
     pub(super) fn keep_once(&mut self, node: RunIndex, group: u32, (from, to): (u32, u32)) {
         let mut at = from;
         while at < to {
-            let there = self.tree.covered_up_to(node, group, at);
+            let there = self.tree.covered_up_to(node, |tag| tag == group, at);
             if there > at {
                 at = there;
                 continue;

@@ -115,7 +115,7 @@ impl HybridCache {
     fn has_page(&self, group: u32, page: u32) -> bool {
         self.path.iter().any(|node| {
             let (first, end) = self.tree.span(*node);
-            (first..end).contains(&page) && self.tree.covered_up_to(*node, group, page) > page
+            (first..end).contains(&page) && self.tree.covered_up_to(*node, |tag| tag == group, page) > page
         })
     }
 }

@@ -57,7 +57,7 @@ impl HeldChunks {
 
     /// Up to which of the request's chunks, from the first one on, all are there, at most the last one.
     pub(super) fn found(&self, (first, last): (u32, u32)) -> u32 {
-        self.tree.run_from(&self.path, 0, (first, last))
+        self.tree.run_from(&self.path, |_| true, (first, last))
     }
 
     /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
@@ -105,7 +105,9 @@ impl HeldChunks {
 
     /// Those of the chunks `from..to` that are not there.
     pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(RunIndex, u32, u32)> {
-        self.tree.gaps(&self.path, |_| true, (from, to))
+        let mut missing = Vec::new();
+        self.tree.gaps(&self.path, |_| true, (from, to), |run| missing.push(run));
+        missing
     }
 
     /// The chunks as plain data, oldest first.

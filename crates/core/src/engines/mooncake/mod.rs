@@ -165,7 +165,7 @@ impl MooncakeCache {
 
     /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is missing of them.
     fn look_up(&mut self, path: &[RunIndex], asked: (u32, u32), now: Microseconds) -> (u32, Vec<Missing>) {
-        let found = self.tree.run_from(path, 0, asked);
+        let found = self.tree.run_from(path, |_| true, asked);
         let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
         let mut missing = Vec::new();
         for node in path {

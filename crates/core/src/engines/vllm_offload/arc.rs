@@ -7,8 +7,7 @@
 
 use super::residents::GroupRun;
 use super::residents::{
-    ChunkSpan, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of,
-    tag, total,
+    GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of, tag, total,
 };
 use crate::stack::runs::{Piece, PieceIndex, RunTree};
 
@@ -187,13 +186,12 @@ impl ArcChunks {
 
     /// The pieces that hold some of these keys, of nothing else.
     fn held_of(&mut self, spans: &[GroupSpan]) -> Vec<PieceIndex> {
-        let meant: Vec<(ChunkSpan, u32)> = by_groups(spans);
         let mut held = Vec::new();
-        for (span, groups) in meant {
+        by_groups(spans, |span, groups| {
             for index in self.path.cut_out(is_held, (span, groups)) {
                 held.extend(self.path.single_out(index, groups));
             }
-        }
+        });
         held
     }
 }
@@ -250,22 +248,18 @@ impl Residents for ArcChunks {
 
     fn leave(&mut self) {
         let own = self.path.cut_out(is_held, ((0, u32::MAX), u32::MAX));
-        let order = |path: &ResidentPath, index: &PieceIndex| path.tree.arena.get(*index).order;
-        let own: Vec<PieceIndex> = own.into_iter().filter(|index| order(&self.path, index) != 0).collect();
-        let goes_to = |piece: &Piece| if piece.order & FOUND != 0 { AGAIN } else { list_of(piece.tag) };
-        for list in [ONCE, AGAIN] {
-            let to_list = |index: &&PieceIndex| goes_to(self.path.tree.arena.get(**index)) == list;
-            let pieces: Vec<PieceIndex> = own.iter().filter(to_list).copied().collect();
-            for (node, span, groups) in self.path.union(&pieces) {
-                let piece = self.path.tree.add_piece(Piece::new(node, tag(list, groups), span, 0));
-                self.keys[list as usize] += keys(self.path.tree.arena.get(piece));
-                self.path.tree.append(self.lists[list as usize], piece);
-            }
-        }
+        let mut lists = [Vec::new(), Vec::new()];
         for index in own {
             let piece = self.path.tree.arena.get(index);
-            self.keys[list_of(piece.tag) as usize] -= keys(piece);
-            self.path.tree.remove_piece(index);
+            if piece.order == 0 {
+                continue;
+            }
+            let list = list_of(piece.tag);
+            self.keys[list as usize] -= keys(piece);
+            lists[if piece.order & FOUND != 0 { AGAIN } else { list } as usize].push(index);
+        }
+        for (list, pieces) in [ONCE, AGAIN].into_iter().zip(lists) {
+            self.keys[list as usize] += self.path.join(&pieces, (list, self.lists[list as usize]));
         }
         self.path.leave();
     }

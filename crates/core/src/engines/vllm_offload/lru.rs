@@ -43,7 +43,7 @@ impl LruChunks {
 
     /// Moves chunks that are there to the request's own, of which they cannot leave up to this moment.
     fn use_up_to(&mut self, spans: &[GroupSpan], moment: u64) {
-        for (span, groups) in by_groups(spans) {
+        by_groups(spans, |span, groups| {
             for index in self.path.cut_out(|_| true, (span, groups)) {
                 let index = self.path.take_out(index, groups);
                 let piece = self.path.tree.arena.get_mut(index);
@@ -52,7 +52,7 @@ impl LruChunks {
                 }
                 (piece.tag, piece.order) = (tag(OWN, groups_of(piece.tag)), piece.order.max(moment));
             }
-        }
+        });
     }
 
     /// Drops so many keys; none where fewer can leave.
@@ -146,12 +146,7 @@ impl Residents for LruChunks {
 
     fn leave(&mut self) {
         let own = self.path.cut_out(is_own, ((0, u32::MAX), u32::MAX));
-        for (node, span, groups) in self.path.union(&own) {
-            let piece = self.path.tree.add_piece(Piece::new(node, tag(QUEUED, groups), span, 0));
-            self.queued += keys(self.path.tree.arena.get(piece));
-            self.path.tree.append(self.queue, piece);
-        }
-        own.into_iter().for_each(|piece| self.path.tree.remove_piece(piece));
+        self.queued += self.path.join(&own, (QUEUED, self.queue));
         self.path.leave();
     }
 

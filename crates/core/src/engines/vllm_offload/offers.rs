@@ -49,12 +49,11 @@ impl Offers {
                 tree.append(self.queue, index);
             }
         }
-        let of_span = |(group, span): &GroupSpan| {
-            let gaps = self.path.tree.gaps(&self.path.nodes, |tag| tag == *group, *span);
-            let group = *group;
-            gaps.into_iter().map(move |run| (group, run))
-        };
-        let gaps: Vec<_> = spans.iter().flat_map(of_span).collect();
+        let mut gaps = Vec::new();
+        for (group, span) in spans {
+            let mut gap = |run| gaps.push((*group, run));
+            self.path.tree.gaps(&self.path.nodes, |tag| tag == *group, *span, &mut gap);
+        }
         let mut room = self.most - known;
         for (group, (node, from, to)) in gaps {
             let new = u64::from(to - from).min(room);

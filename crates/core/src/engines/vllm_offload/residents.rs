@@ -1,7 +1,7 @@
 //! The chunks that the tier holds, whatever its policy. A key is a chunk of one group of layers; groups that hold the same
 //! chunks, and let go of them together, share a piece.
 
-use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree};
+use crate::stack::runs::{Piece, PieceIndex, ROOT, RunIndex, RunTree};
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
@@ -136,12 +136,12 @@ impl ResidentPath {
 
     /// What no piece with one of these tags holds, the groups in the order of the spans.
     pub fn gaps(&self, tags: impl Fn(u32) -> bool + Copy, spans: &[GroupSpan]) -> Vec<GroupRun> {
-        let of_span = |(group, span): &GroupSpan| {
-            let group = *group;
-            let is_meant = move |tag| is_of(tag, group) && tags(tag);
-            self.tree.gaps(&self.nodes, is_meant, *span).into_iter().map(move |run| (group, run))
-        };
-        spans.iter().flat_map(of_span).collect()
+        let mut gaps = Vec::new();
+        for (group, span) in spans {
+            let is_meant = |tag| is_of(tag, *group) && tags(tag);
+            self.tree.gaps(&self.nodes, is_meant, *span, |run| gaps.push((*group, run)));
+        }
+        gaps
     }
 
     /// The pieces with one of these tags that hold some of these chunks in one of the groups, cut at the span's bounds.
@@ -154,9 +154,8 @@ impl ResidentPath {
     }
 
     /// See [`Residents::found`].
-    pub fn found(&self, tags: impl Fn(u32) -> bool + Copy, span: GroupSpan) -> u32 {
-        let gaps = self.gaps(tags, &[span]);
-        gaps.first().map_or(span.1.1, |(_, (_, from, _))| *from)
+    pub fn found(&self, tags: impl Fn(u32) -> bool + Copy, (group, span): GroupSpan) -> u32 {
+        self.tree.run_from(&self.nodes, |tag| is_of(tag, group) && tags(tag), span)
     }
 
     /// See [`Residents::found_down`].
@@ -277,38 +276,55 @@ impl ResidentPath {
         [gone, of_chunk].into_iter().flatten()
     }
 
-    /// What pieces of one path hold, as runs of chunks of the same groups, the last chunk first.
-    pub fn union(&self, pieces: &[PieceIndex]) -> Vec<(RunIndex, ChunkSpan, u32)> {
-        let mut runs = Vec::new();
-        let mut edges = Vec::new();
-        let node = |index: &PieceIndex| self.tree.arena.get(*index).node;
-        for of_node in pieces.chunk_by(|a, b| node(a) == node(b)).rev() {
-            edges.clear();
-            for index in of_node {
-                let piece = self.tree.arena.get(*index);
-                let groups = groups_of(piece.tag);
-                edges.extend([(piece.from, groups), (piece.to, groups)]);
-            }
-            edges.sort_unstable();
-            let (mut held, mut at, begun) = (0, 0, runs.len());
-            for (edge, groups) in &edges {
-                if held != 0 && *edge > at {
-                    push_run(&mut runs, begun, (node(&of_node[0]), (at, *edge), held));
-                }
-                // No two pieces hold one key.
-                (held, at) = (held ^ groups, *edge);
-            }
-            runs[begun..].reverse();
+    /// Moves pieces of one path into a list, joined where they hold chunks of the same groups, the last chunk first; their
+    /// keys.
+    pub fn join(&mut self, pieces: &[PieceIndex], to: (u32, PieceIndex)) -> u64 {
+        let (mut moved, mut left) = (0, pieces);
+        while let Some(last) = left.last() {
+            let node = self.tree.arena.get(*last).node;
+            let is_other = |index: &PieceIndex| self.tree.arena.get(*index).node != node;
+            let begun = left.iter().rposition(is_other).map_or(0, |other| other + 1);
+            moved += self.join_in_node(&left[begun..], to);
+            left = &left[..begun];
         }
-        runs
+        moved
     }
-}
 
-/// Appends a run of a node, joined to the one before it where that ends there and is of the same groups.
-fn push_run(runs: &mut Vec<(RunIndex, ChunkSpan, u32)>, begun: usize, run: (RunIndex, ChunkSpan, u32)) {
-    match runs[begun..].last_mut() {
-        Some((_, (_, to), groups)) if *to == run.1.0 && *groups == run.2 => *to = run.1.1,
-        _ => runs.push(run),
+    fn join_in_node(&mut self, pieces: &[PieceIndex], to: (u32, PieceIndex)) -> u64 {
+        if let [piece] = pieces {
+            return self.append(*piece, to);
+        }
+        let node = pieces.first().map_or(ROOT, |index| self.tree.arena.get(*index).node);
+        let runs = self.union(pieces);
+        pieces.iter().for_each(|index| self.tree.remove_piece(*index));
+        let mut moved = 0;
+        for (span, groups) in runs.into_iter().rev() {
+            let piece = self.tree.add_piece(Piece::new(node, tag(to.0, groups), span, 0));
+            moved += self.append(piece, to);
+        }
+        moved
+    }
+
+    /// Makes a piece the youngest of a list; its keys.
+    fn append(&mut self, index: PieceIndex, (list, place): (u32, PieceIndex)) -> u64 {
+        self.tree.arena.unlink(index);
+        let piece = self.tree.arena.get_mut(index);
+        (piece.tag, piece.order, piece.ascending) = (tag(list, groups_of(piece.tag)), 0, false);
+        let moved = keys(piece);
+        self.tree.append(place, index);
+        moved
+    }
+
+    /// What pieces of one node hold, as runs of chunks of the same groups, the first chunk first.
+    fn union(&self, pieces: &[PieceIndex]) -> Vec<(ChunkSpan, u32)> {
+        let pieces = pieces.iter().map(|index| self.tree.arena.get(*index));
+        let held = pieces.map(|piece| ((piece.from, piece.to), groups_of(piece.tag)));
+        let mut runs: Vec<(ChunkSpan, u32)> = Vec::new();
+        by_edges(held.collect(), |span, groups| match runs.last_mut() {
+            Some(((_, to), same)) if *to == span.0 && *same == groups => *to = span.1,
+            _ => runs.push((span, groups)),
+        });
+        runs
     }
 }
 
@@ -317,22 +333,27 @@ fn highest(groups: u32, count: u32) -> u32 {
     (count..groups.count_ones()).fold(groups, |left, _| left & left.wrapping_sub(1))
 }
 
-/// The same chunks by the groups that are meant of each, the first ones first.
-pub(super) fn by_groups(spans: &[GroupSpan]) -> Vec<(ChunkSpan, u32)> {
-    if let [(group, span)] = spans {
-        return vec![(*span, 1 << group)];
+/// Visits the same chunks by the groups that are meant of each, the first ones first.
+pub(super) fn by_groups(spans: &[GroupSpan], mut visit: impl FnMut(ChunkSpan, u32)) {
+    match spans {
+        [(group, span)] => visit(*span, 1 << group),
+        _ => by_edges(spans.iter().map(|(group, span)| (*span, 1 << group)).collect(), visit),
     }
-    let mut edges: Vec<(u32, u32)> =
-        spans.iter().flat_map(|(group, (from, to))| [(*from, 1 << group), (*to, 1 << group)]).collect();
+}
+
+/// Visits the chunks between the edges of spans, with the groups of all spans that they lie in, the first ones first. No two
+/// spans hold a chunk of the same group.
+fn by_edges(spans: Vec<(ChunkSpan, u32)>, mut visit: impl FnMut(ChunkSpan, u32)) {
+    let edges = spans.into_iter().flat_map(|((from, to), groups)| [(from, groups), (to, groups)]);
+    let mut edges: Vec<(u32, u32)> = edges.collect();
     edges.sort_unstable();
-    let (mut meant, mut groups, mut at) = (Vec::new(), 0, 0);
-    for (edge, group) in edges {
-        if groups != 0 && edge > at {
-            meant.push(((at, edge), groups));
+    let (mut held, mut at) = (0, 0);
+    for (edge, groups) in edges {
+        if held != 0 && edge > at {
+            visit((at, edge), held);
         }
-        (groups, at) = (groups ^ group, edge);
+        (held, at) = (held ^ groups, edge);
     }
-    meant
 }
 
 /// What of runs lies in one of these spans; all of it where there are none.

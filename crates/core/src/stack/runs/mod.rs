@@ -203,11 +203,12 @@ impl RunTree {
         }
     }
 
-    /// The end of the unbroken run of pages from `at` on that `tag` holds in a node; `at` where there is none.
-    pub fn covered_up_to(&self, node: RunIndex, tag: u32, at: u32) -> u32 {
+    /// The end of the unbroken run of pages from `at` on that pieces with one of these tags hold in a node; `at` where
+    /// there is none.
+    pub fn covered_up_to(&self, node: RunIndex, tags: impl Fn(u32) -> bool, at: u32) -> u32 {
         let mut end = at;
         loop {
-            let covering = |piece: &&Piece| piece.tag == tag && piece.from <= end && end < piece.to;
+            let covering = |piece: &&Piece| tags(piece.tag) && piece.from <= end && end < piece.to;
             match self.pieces(node).map(|(_, piece)| piece).filter(covering).map(|piece| piece.to).max() {
                 Some(further) => end = further,
                 None => return end,
@@ -229,11 +230,17 @@ impl RunTree {
 
     /// Leading pages of a path that `tag` holds, at most `limit`.
     pub fn leading(&self, path: &[RunIndex], tag: u32, limit: u32) -> u32 {
-        self.run_from(path, tag, (0, limit))
+        self.run_from(path, |other| other == tag, (0, limit))
     }
 
-    /// The end of the unbroken run of pages of a path from `start` on that `tag` holds, at most `limit`.
-    pub fn run_from(&self, path: &[RunIndex], tag: u32, (start, limit): (u32, u32)) -> u32 {
+    /// The end of the unbroken run of pages of a path from `start` on that pieces with one of these tags hold, at most
+    /// `limit`.
+    pub fn run_from(
+        &self,
+        path: &[RunIndex],
+        tags: impl Fn(u32) -> bool + Copy,
+        (start, limit): (u32, u32),
+    ) -> u32 {
         let mut at = start;
         for node in path {
             let (_, end) = self.span(*node);
@@ -243,7 +250,7 @@ impl RunTree {
             if end <= at {
                 continue;
             }
-            at = self.covered_up_to(*node, tag, at);
+            at = self.covered_up_to(*node, tags, at);
             if at < end {
                 break;
             }

@@ -3,15 +3,15 @@
 use super::{PieceIndex, RunIndex, RunTree};
 
 impl RunTree {
-    /// Those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each, the
-    /// first page first.
+    /// Visits those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each,
+    /// the first page first.
     pub fn gaps(
         &self,
         path: &[RunIndex],
         tags: impl Fn(u32) -> bool + Copy,
         (from, to): (u32, u32),
-    ) -> Vec<(RunIndex, u32, u32)> {
-        let mut gaps = Vec::new();
+        mut visit: impl FnMut((RunIndex, u32, u32)),
+    ) {
         let mut held = Vec::new();
         for node in path {
             let (first, end) = self.span(*node);
@@ -24,15 +24,14 @@ impl RunTree {
             held.sort_unstable();
             for (start, stop) in &held {
                 if *start > at {
-                    gaps.push((*node, at, *start));
+                    visit((*node, at, *start));
                 }
                 at = at.max(*stop);
             }
             if at < end {
-                gaps.push((*node, at, end));
+                visit((*node, at, end));
             }
         }
-        gaps
     }
 
     /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
