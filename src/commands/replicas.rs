@@ -1,4 +1,4 @@
-//! A table of replicas behind one router, and the cells of what prefill and memory cost a day.
+//! A table of replicas behind one router, and the cells of what prefill and memory cost per day.
 
 use crate::present::document::{Cell, Table};
 use crate::present::words;
@@ -23,7 +23,7 @@ pub(super) fn replicas_table(caption: String, all: &[ReplicasResult], page_bytes
 }
 
 /// The columns of [`cost_cells`].
-pub(super) const COSTS: [&str; 3] = ["hours a day", "cost a day", "memory a day"];
+pub(super) const COSTS: [&str; 3] = ["hours per day", "cost per day", "memory per day"];
 
 /// Prefill in accelerator-hours, its cost, and that of the memory.
 pub(super) fn cost_cells(cost: Option<Cost>) -> [Cell; 3] {

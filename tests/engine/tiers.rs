@@ -116,7 +116,7 @@ fn a_growing_requirement_is_not_converged_and_says_how_fast_it_grows() {
     assert_eq!((verdict.status, verdict.steps), (Settled::Converged, 3), "6 is 5 % of 120");
     assert_eq!(growing.observe(None, false).status, Settled::NotConverged);
     assert_eq!(growing.verdict().growth_per_window, None, "beyond the bound there is no rate");
-    assert_eq!(Settled::NotConverged.with_growth(Some(0.031)), "not converged, +3.1 % a step");
+    assert_eq!(Settled::NotConverged.with_growth(Some(0.031)), "not converged, +3.1 % per step");
     assert_eq!(Settled::NotConverged.with_growth(None), "not converged");
     assert_eq!(Settled::Converged.with_growth(Some(0.01)), "converged");
 }

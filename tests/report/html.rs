@@ -202,10 +202,10 @@ fn the_page_says_what_to_buy_and_whether_the_requirement_has_converged() {
         "<h2>What to buy</h2>",
         "Units of each tier that keep its share of requests at 99 % of their theoretical hit rate; 62,500 in all",
         "<td>25</td><td>1.96 TiB</td><td>91.50 %</td><td>90.50 %</td><td>11.8 ×</td><td>62,500</td>",
-        "<td class=\"words\">+0.25 % hits for 2,500</td><td class=\"words\">not converged, +3.1 % a step</td>",
+        "<td class=\"words\">+0.25 % hits for 2,500</td><td class=\"words\">not converged, +3.1 % per step</td>",
         "nvme (inclusive)",
         "<td>beyond bound</td>",
-        "<dt>Not converged: 99 % (+3.1 % a step)</dt>",
+        "<dt>Not converged: 99 % (+3.1 % per step)</dt>",
         "Over the last 12 readings",
     ] {
         assert!(html.contains(part), "{part} is missing");

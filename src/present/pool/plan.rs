@@ -78,12 +78,12 @@ fn next_unit(tier: &TierEstimate) -> Option<String> {
     Some(format!("+{} hits{cost}", words::rate(next.hit_rate_gain?)))
 }
 
-/// `99.9 % (+2.1 % a step)` for each coverage that has not converged though enough was seen to tell.
+/// `99.9 % (+2.1 % per step)` for each coverage that has not converged though enough was seen to tell.
 pub(crate) fn moving(pool: &PoolReport) -> Vec<String> {
     let moving = |entry: &&CoverageCapacity| entry.convergence == Settled::NotConverged;
     let named = |entry: &CoverageCapacity| {
         let growth = entry.growth_per_window?;
-        Some(format!("{} ({:+.1} % a step)", words::share(entry.coverage), growth * 100.0))
+        Some(format!("{} ({:+.1} % per step)", words::share(entry.coverage), growth * 100.0))
     };
     pool.coverage().iter().filter(moving).filter_map(named).collect()
 }

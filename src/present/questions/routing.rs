@@ -74,7 +74,7 @@ fn has_one_capacity(routed: &RouterEstimate) -> bool {
 /// A row per capacity of all replicas together.
 fn curve(routed: &RouterEstimate, cost: impl Fn(u64) -> Option<PrefillCost>, estimate: &Estimate) -> Table {
     let columns =
-        ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance", "hours a day", "cost a day"];
+        ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance", "hours per day", "cost per day"];
     let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
     let mut table = Table::new(caption, columns).spare(&["imbalance"]);
     let hits = |point: &RoutedCapacity| point.page_hits.unwrap_or(0) as f64;

@@ -36,16 +36,16 @@ pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -
     let columns = [
         "cache",
         "accelerator-hours",
-        "cost a day",
-        "saved a day",
-        "memory a day",
+        "cost per day",
+        "saved per day",
+        "memory per day",
         "a GiB of the step earns",
         "TTFT p50",
         "p95",
         "p99",
     ];
     let caption = format!("At {} tokens per second", worth.prefill_rate);
-    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory a day"]);
+    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory per day"]);
     let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
     let shown: Vec<&WorthAt> = match named {
         true => worth.capacities.iter().collect(),
@@ -112,7 +112,7 @@ fn sentences(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
     };
     let named = worth.recommended.as_ref().map(|at| (format!("with {}", size(at)), at));
     let (name, at) = named.unwrap_or_else(|| ("with an unlimited one".to_owned(), &worth.unlimited));
-    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved a day", money(found)));
+    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved per day", money(found)));
     all.push(format!(
         "Without a cache this traffic needs {}{}; {name} it needs {}{}{saved}.",
         hours_of(&worth.without_cache),
@@ -122,7 +122,7 @@ fn sentences(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
     ));
     if let Some(at) = &worth.provisioned {
         let saved =
-            at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved a day", money(found)));
+            at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved per day", money(found)));
         let next = at.next_step_earns_a_gib_day.map_or_else(String::new, |earns| {
             let price =
                 worth.prices.gib_hour.map(|price| format!(", and costs {}", money(price * HOURS_A_DAY)));

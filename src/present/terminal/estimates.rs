@@ -33,7 +33,7 @@ const SPARE: [&str; 13] = [
     "95 %",
     "99.9 %",
     "tiers",
-    "saved a day",
+    "saved per day",
     "behaves like",
     "requests",
     "99 % hits",
@@ -105,7 +105,7 @@ impl EstimateTable {
         columns.extend(planned.then_some("tiers"));
         columns.extend(measured.then_some("behaves like"));
         let priced = self.rows.values().any(|row| saved_a_day(&row.latest).is_some());
-        columns.extend(priced.then_some("saved a day"));
+        columns.extend(priced.then_some("saved per day"));
         let mut table = Table::new("The latest estimates", columns).spare(&SPARE);
         for ((pool, _), row) in &self.rows {
             let mut cells = vec![pool.clone().into(), window(&row.latest).into()];

@@ -78,7 +78,7 @@ impl Settled {
         match (self, growth_per_window) {
             (Self::Converged, _) => "converged".to_owned(),
             (Self::NotConverged, None) => "not converged".to_owned(),
-            (Self::NotConverged, Some(growth)) => format!("not converged, {:+.1} % a step", growth * 100.0),
+            (Self::NotConverged, Some(growth)) => format!("not converged, {:+.1} % per step", growth * 100.0),
         }
     }
 }
