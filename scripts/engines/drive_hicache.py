@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import torch
 from sglang.srt.managers.schedule_policy import PrefillAdder
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.hybrid_cache import hybrid_pool_assembler as assembler
@@ -24,7 +23,7 @@ from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_memory
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
-from sglang_steps import MAX_CONTEXT, answer, begin, decode, prefill, serve_together
+from sglang_steps import MAX_CONTEXT, allocator_of, answer, begin, decode, prefill, serve_together
 
 
 class Done:
@@ -187,14 +186,7 @@ def attach(tree, params, server_args, host_pools):
 def cache(server_args, page_size, device_pages, host_pages, requests=1):
     """A tree over so many usable pages of the device and of the host, for so many requests in flight."""
     rows = ReqToTokenPool(size=requests, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
-    allocator = PagedTokenToKVPoolAllocator(
-        size=device_pages * page_size,
-        page_size=page_size,
-        dtype=torch.float16,
-        device="cpu",
-        kvcache=DevicePool(),
-        need_sort=False,
-    )
+    allocator = allocator_of(device_pages * page_size, page_size, DevicePool())
     params = CacheInitParams(
         disable=False,
         req_to_token_pool=rows,

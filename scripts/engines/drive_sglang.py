@@ -12,28 +12,20 @@ logging.disable(logging.WARNING)
 
 import sglang
 import torch
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
-from sglang_steps import MAX_CONTEXT, answer, begin, decode, match_and_prefill, serve_together
+from sglang_steps import MAX_CONTEXT, allocator_of, answer, begin, decode, match_and_prefill, serve_together
 
 VERSION = sglang.__version__
 
 
 def cache(page_size, capacity, drafts=False, requests=1):
-    """A tree over `capacity` usable pages, for so many requests in flight; the allocator's padding page 0 comes on top."""
+    """A tree over `capacity` usable pages, for so many requests in flight."""
     rows = ReqToTokenPool(size=requests, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
-    allocator = PagedTokenToKVPoolAllocator(
-        size=capacity * page_size,
-        page_size=page_size,
-        dtype=torch.float16,
-        device="cpu",
-        kvcache=None,
-        need_sort=False,
-    )
+    allocator = allocator_of(capacity * page_size, page_size)
     return UnifiedRadixCache(
         CacheInitParams(
             disable=False,

@@ -15,7 +15,6 @@ from drive_hicache import split as host_split
 from drive_sglang_pools import policy, serve, tree_of
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.kv_cache_configurator import KVCacheConfigurator
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool
@@ -23,7 +22,7 @@ from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.runtime_context import get_schedule
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-from sglang_steps import MAX_CONTEXT, decode, prefill
+from sglang_steps import MAX_CONTEXT, allocator_of, decode, prefill
 
 
 class States:
@@ -85,14 +84,7 @@ def cache(page_size, blocks, settings, server_args, host_blocks=None):
         mamba_layer_ids=[0],
         enable_mamba_extra_buffer=True,
     )
-    allocator = PagedTokenToKVPoolAllocator(
-        size=pages * page_size,
-        page_size=page_size,
-        dtype=torch.float16,
-        device="cpu",
-        kvcache=device_pool,
-        need_sort=False,
-    )
+    allocator = allocator_of(pages * page_size, page_size, device_pool)
     return tree_of(rows, allocator, settings, ComponentType.MAMBA, server_args, host_pools, enable_mamba_extra_buffer=True)
 
 

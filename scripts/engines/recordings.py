@@ -54,6 +54,7 @@ SGLANG_LOADS = [
     ("paced-16", "slow", {"step_ms": 250}, [2500, 3000, 3500, 4500, 7000]),
     ("paced-64", "cached", {"step_ms": 100}, [2000, 2500, 3500, 5000, 7000]),
     ("paced-16", "draft", {"step_ms": 100, "draft_tokens": 1}, [1500, 2000, 2500, 3500, 5000, 7000]),
+    ("paced-1", "cached", {"step_ms": 100}, [4000, 6000, 9000, 15000, 30000]),
 ]
 
 # LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
@@ -136,10 +137,10 @@ HYBRID_OFFLOADS = [
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
-SGLANG = ("agents-16", "short-turns-16")
+SGLANG = ("agents-16", "short-turns-16", "agents-1")
 
 # With a head that drafts in the same cache.
-SGLANG_DRAFTS = [("agents-16", "ignored"), ("short-turns-16", "cached")]
+SGLANG_DRAFTS = [("agents-16", "ignored"), ("short-turns-16", "cached"), ("agents-1", "cached")]
 
 # SGLang's HiCache, which is a part of its tree: pages of the device and of the host. Pages of 4 tokens, since less than
 # 10 tokens are not loaded back.
@@ -148,11 +149,15 @@ HICACHES = [
     ("agents-16", "cached", [(300, 150), (300, 700), (300, 3000), (700, 300), (700, 1500)]),
     ("short-turns-16", "ignored", [(220, 100), (220, 500), (220, 2500), (550, 250), (550, 1100)]),
     ("short-turns-4", "cached", [(240, 100), (240, 600), (240, 2500), (480, 900)]),
+    ("agents-1", "cached", [(1400, 700), (1400, 3500), (1400, 14000), (3000, 1500), (3000, 7000)]),
 ]
 
 
 # The same while requests overlap, on devices that hold what is in flight.
-HICACHE_LOADS = [("paced-16", "cached", 100, [(1500, 400), (1500, 2000), (2000, 1000), (3000, 2000)])]
+HICACHE_LOADS = [
+    ("paced-16", "cached", 100, [(1500, 400), (1500, 2000), (2000, 1000), (3000, 2000)]),
+    ("paced-1", "cached", 100, [(4000, 1000), (4000, 6000), (6000, 3000), (9000, 6000)]),
+]
 
 # SGLang with a pool of its own for windows: gpt-oss and Gemma 3, at its default ratio of tokens and at others, in chunks and in
 # one. Capacities are blocks of one group's layers, split by the engine's rule. The smallest pools of windows hold less than
@@ -163,6 +168,7 @@ SGLANG_WINDOWS = [
     ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, [313, 340, 421, 700, 1501, 4000]),
     ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, [1301, 2500, 4000, 7001, 12000, 20000]),
     ("agents-64", "window-128-chunk-512", ["full", "window:128"], {"outputs": "ignored", "prefill_chunk_tokens": 512}, [400, 650, 1000, 1600, 3000, 6000]),
+    ("agents-1", "window-128", ["full", "window:128"], {}, [2900, 3601, 5501, 9001, 15000, 50000]),
 ]
 
 # SGLang with a pool of its own for states: Qwen3-Next in both types of its states, at its default ratio of memory and at
@@ -173,6 +179,7 @@ SGLANG_STATES = [
     ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, [2200, 3000, 4500, 7000, 12000, 24000]),
     ("agents-16", "mamba-3-float32", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 1056, "prefill_chunk_tokens": 1008}, [4000, 6000, 9000, 14000, 24000, 50000]),
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "outputs": "ignored", "prefill_chunk_tokens": 512}, [1200, 2000, 3000, 4500, 7000, 14000]),
+    ("agents-1", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, [21001, 30001, 45000, 70000, 110000, 200000]),
 ]
 
 # HiCache under these pools: pairs of blocks of the device and of the host, each split by the engine's rule.
@@ -183,6 +190,7 @@ HICACHE_STATES = [
     ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, "write_through", [(2200, 1100), (2200, 4400), (3000, 6000), (4500, 2000), (4500, 9000), (7000, 14000)]),
     ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, "write_back", [(2200, 1100), (2200, 4400), (3000, 6000), (4500, 2000), (4500, 9000), (7000, 14000)]),
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "prefill_chunk_tokens": 512}, "write_through_selective", [(1200, 600), (1200, 2400), (1200, 6000), (2000, 2000), (3000, 3000), (3000, 12000)]),
+    ("agents-1", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_through", [(21001, 10000), (21001, 80000), (30001, 30000), (45000, 20000), (45000, 180000), (70000, 70000)]),
 ]
 
 HICACHE_WINDOWS = [
@@ -192,6 +200,7 @@ HICACHE_WINDOWS = [
     ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_through", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
     ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_back", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
     ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, "write_through_selective", [(1301, 1300), (1301, 5200), (2500, 1250), (2500, 10000), (4000, 8000), (7001, 7001)]),
+    ("agents-1", "window-128", ["full", "window:128"], {}, "write_back", [(2900, 1450), (2900, 12000), (3601, 5400), (5501, 5501), (5501, 22000), (9001, 18000)]),
 ]
 
 

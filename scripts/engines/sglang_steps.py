@@ -1,6 +1,6 @@
 """SGLang: what its scheduler does with one request, and with requests that overlap, each step by the engine's own function:
-`lock` pins, `alloc_paged_token_slots_extend` and `_decode` evict and take pages, `checkpoint_kv_cache` inserts after the
-prefill, `release_kv_cache` at the end.
+`lock` pins, `alloc_paged_token_slots_extend` and `_decode` evict and take pages (`alloc_token_slots` where a page is a token, as
+in `alloc_for_extend` and `alloc_for_decode`), `checkpoint_kv_cache` inserts after the prefill, `release_kv_cache` at the end.
 """
 
 from array import array
@@ -11,11 +11,45 @@ from sglang.srt.mem_cache.allocation import (
     alloc_paged_token_slots_decode,
     alloc_paged_token_slots_extend,
     alloc_req_slots,
+    alloc_token_slots,
 )
+from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
 from sglang.srt.sampling.sampling_params import SamplingParams
 
 MAX_CONTEXT = 65_536
+
+
+def allocator_of(size, page_size, kvcache=None):
+    """The engine's allocator of slots for so many tokens, page 0 for padding on top."""
+    told = {"dtype": torch.float16, "device": "cpu", "kvcache": kvcache, "need_sort": False}
+    if page_size == 1:
+        return TokenToKVPoolAllocator(size, **told)
+    return PagedTokenToKVPoolAllocator(size, page_size=page_size, **told)
+
+
+def take_slots(tree, hits, length, last_loc):
+    """Slots for the tokens of a prompt from the first that was not found on."""
+    if tree.token_to_kv_pool_allocator.page_size == 1:
+        return alloc_token_slots(tree, length - hits)
+    return alloc_paged_token_slots_extend(
+        tree_cache=tree,
+        prefix_lens=torch.tensor([hits]),
+        prefix_lens_cpu=torch.tensor([hits]),
+        seq_lens=torch.tensor([length]),
+        seq_lens_cpu=torch.tensor([length]),
+        last_loc=last_loc,
+        extend_num_tokens=length - hits,
+    )
+
+
+def take_next_slots(tree, lengths, last_loc):
+    """The slot of one more token of each request."""
+    if tree.token_to_kv_pool_allocator.page_size == 1:
+        return alloc_token_slots(tree, len(lengths))
+    lengths = torch.tensor(lengths) + 1
+    return alloc_paged_token_slots_decode(tree_cache=tree, seq_lens=lengths, seq_lens_cpu=lengths, last_loc=last_loc)
 
 
 def prefill(tree, req):
@@ -28,15 +62,7 @@ def prefill(tree, req):
         prefix = tree.prefix_device_indices(req)
     hits, length = req.prefix_len, req.extend_end
     [row] = alloc_req_slots(rows, [req], tree)
-    slots = alloc_paged_token_slots_extend(
-        tree_cache=tree,
-        prefix_lens=torch.tensor([hits]),
-        prefix_lens_cpu=torch.tensor([hits]),
-        seq_lens=torch.tensor([length]),
-        seq_lens_cpu=torch.tensor([length]),
-        last_loc=prefix[-1:] if hits else torch.tensor([-1]),
-        extend_num_tokens=length - hits,
-    )
+    slots = take_slots(tree, hits, length, prefix[-1:] if hits else torch.tensor([-1]))
     rows.write((row, slice(0, hits)), prefix.to(torch.int32))
     rows.write((row, slice(hits, length)), slots.to(torch.int32))
     req.kv.kv_allocated_len = req.kv.kv_committed_len = length
@@ -45,12 +71,7 @@ def prefill(tree, req):
 def decode(tree, req):
     """Takes the slot of one more token."""
     rows, row, length = tree.req_to_token_pool, req.kv.req_pool_idx, req.kv.kv_committed_len
-    slot = alloc_paged_token_slots_decode(
-        tree_cache=tree,
-        seq_lens=torch.tensor([length + 1]),
-        seq_lens_cpu=torch.tensor([length + 1]),
-        last_loc=rows.req_to_token[row, length - 1 : length].to(torch.int64),
-    )
+    slot = take_next_slots(tree, [length], rows.req_to_token[row, length - 1 : length].to(torch.int64))
     rows.write((row, slice(length, length + 1)), slot.to(torch.int32))
     req.kv.kv_allocated_len += 1
     req.kv.kv_committed_len += 1
@@ -61,12 +82,7 @@ def decode_together(tree, reqs):
     rows = tree.req_to_token_pool
     lengths = [req.kv.kv_committed_len for req in reqs]
     last = [rows.req_to_token[req.kv.req_pool_idx, length - 1] for req, length in zip(reqs, lengths)]
-    slots = alloc_paged_token_slots_decode(
-        tree_cache=tree,
-        seq_lens=torch.tensor(lengths) + 1,
-        seq_lens_cpu=torch.tensor(lengths) + 1,
-        last_loc=torch.stack(last).to(torch.int64),
-    )
+    slots = take_next_slots(tree, lengths, torch.stack(last).to(torch.int64))
     for req, length, slot in zip(reqs, lengths, slots):
         rows.write((req.kv.req_pool_idx, slice(length, length + 1)), slot.reshape(1).to(torch.int32))
         req.kv.kv_allocated_len += 1

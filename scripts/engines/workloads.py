@@ -29,6 +29,13 @@ WORKLOADS = {
         + ["--turns", "6", "--turn-tokens", "300", "--output-tokens", "90"],
         "capacities": [230, 400, 800, 1600, 3000, 6000],
     },
+    # SGLang's default: a page is a token.
+    "agents-1": {
+        "generate": COMMON
+        + ["--seed", "31", "--page-size", "1", "--system-prompts", "4", "--system-tokens", "150"]
+        + ["--turns", "6", "--turn-tokens", "30", "--output-tokens", "16"],
+        "capacities": [1400, 2200, 4000, 7000, 13000, 30000],
+    },
     # Small pages, where the model of an engine counts tokens.
     "short-turns-4": {
         "generate": COMMON
@@ -45,6 +52,12 @@ PACED = {
         + ["--seed", "17", "--page-size", "16", "--system-prompts", "4", "--system-tokens", "600"]
         + ["--turns", "6", "--turn-tokens", "90", "--output-tokens", "40"],
         "capacities": [400, 800, 1500, 5000],
+    },
+    "paced-1": {
+        "generate": ["--requests", "600", "--day", "4m", "--start", "0"]
+        + ["--seed", "32", "--page-size", "1", "--system-prompts", "4", "--system-tokens", "150"]
+        + ["--turns", "6", "--turn-tokens", "30", "--output-tokens", "16"],
+        "capacities": [4000, 6000, 9000, 15000, 30000],
     },
     "paced-64": {
         "generate": ["--requests", "600", "--day", "5m", "--start", "0"]

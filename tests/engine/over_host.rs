@@ -126,7 +126,7 @@ proptest! {
         tokens in 3_000u64..12_000,
         host_tokens in 0u64..20_000,
         policy in 0usize..3,
-        page in prop::sample::select(vec![16u32, 32, 64, 128]),
+        page in prop::sample::select(vec![1u32, 16, 32, 64, 128]),
         state_tokens in prop::sample::select(vec![40u32, 100, 250]),
         ratio in prop::sample::select(vec!["0.3", "0.9", "2.5"]),
         chunk in prop::sample::select(vec![128u32, 384, 8192]),
@@ -149,10 +149,7 @@ proptest! {
             outputs_cached: cached,
             threshold: [Some(1), Some(2), None][policy],
         });
-        let prepare = |asked: &mut Asked| {
-            asked.ids.truncate((asked.input / page) as usize + 1);
-            asked.input = asked.input.min(asked.ids.len() as u64 * page);
-        };
+        let prepare = |asked: &mut Asked| states::at_page(asked, page);
         let states = |states: u64| states;
         equals_the_slow!(OverHost<StateCache>, fast, (slow, request_with_states), (requests, cut), prepare, states);
     }

@@ -405,7 +405,7 @@ fn requests_that_overlap_equal_vllm_with_lmcache_below_it() {
 
 #[test]
 fn requests_that_overlap_equal_sglang() {
-    compare_all("sglang_load_", 4, |recorded| recorded.settings.step_ms.is_some());
+    compare_all("sglang_load_", 5, |recorded| recorded.settings.step_ms.is_some());
 }
 
 #[test]
@@ -430,24 +430,24 @@ fn requests_equal_lmcache_as_a_process_of_its_own() {
 
 #[test]
 fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
-    compare("sglang", 6);
+    compare("sglang", 9);
 }
 
 #[test]
 fn requests_equal_sglang_with_a_pool_of_windows() {
-    compare_all("sglang_pools_", 5, Recorded::is_hybrid);
+    compare_all("sglang_pools_", 6, Recorded::is_hybrid);
 }
 
 #[test]
 fn requests_equal_sglang_with_a_pool_of_states() {
-    compare_all("sglang_states_", 5, Recorded::is_hybrid);
+    compare_all("sglang_states_", 6, Recorded::is_hybrid);
 }
 
 #[test]
 fn requests_equal_sglang_with_hicache_on_device_and_host_where_they_overlap_too() {
     let recordings: Vec<_> =
         recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
-    assert_eq!(recordings.len(), 24);
+    assert_eq!(recordings.len(), 32);
     for (name, recorded) in recordings {
         let folder = tempfile::tempdir().expect("a folder");
         let (trace, rows) = (recorded.generate(folder.path()), folder.path().join("rows.jsonl"));
@@ -501,7 +501,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 129);
+    assert_eq!(recordings.len(), 143);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -2,7 +2,7 @@
 //! found by looking at every node, locks are counted, nodes on both sides are a list.
 
 use super::slow_load::SlowCache;
-use super::slow_sglang::{SlowAsked, step_by_ids};
+use super::slow_sglang::{SlowAsked, spare_tokens, step_by_ids};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default)]
@@ -109,7 +109,9 @@ impl SlowHicache {
         self.lock(own, 1);
         let slots = tokens.div_ceil(self.page);
         let unlocked = self.nodes.iter().filter(|node| !node.gone && node.on_device && node.locks == 0);
-        if self.free + unlocked.map(|node| node.ids.len() as u64).sum::<u64>() < slots - device + 1 {
+        if self.free + unlocked.map(|node| node.ids.len() as u64).sum::<u64>()
+            < slots - device + spare_tokens(self.page) / self.page
+        {
             self.lock(own, -1);
             return None;
         }
@@ -118,7 +120,7 @@ impl SlowHicache {
         self.lock(node, 1);
         self.lock(own, -1);
         let hits = device + loaded;
-        self.evict_some(slots - hits + 1);
+        self.evict_some(slots - hits + spare_tokens(self.page) / self.page);
         let mut held = slots - hits;
         self.free -= held;
         let (end, taken) = self.insert(prompt, 0);

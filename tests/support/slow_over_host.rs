@@ -2,7 +2,7 @@
 //! children, what to evict is found by looking at every node, locks are counted, orders are lists. The steps of a request
 //! with states and of one with windows are here, too.
 
-use super::slow_sglang::{step_by_ids, stored_ids};
+use super::slow_sglang::{spare_tokens, step_by_ids, stored_ids};
 use std::collections::BTreeMap;
 
 /// What a tree is told; sizes in pages, and states.
@@ -622,7 +622,7 @@ pub fn request_with_states(
         let counted = if is_first { rest.div_ceil(page) * page } else { rest };
         let step = if counted <= chunk { rest } else { chunk / page * page };
         slow.own_full = done.div_ceil(page) - protected;
-        slow.make_room(step.div_ceil(page) + 1);
+        slow.make_room((step + spare_tokens(page)).div_ceil(page));
         kept = (1..=step / grid).map(|times| done + times * grid).next_back();
         if kept.is_some_and(|kept| branch <= kept) && branch > done && (branch - done).is_multiple_of(grid) {
             kept = Some(branch);
@@ -788,7 +788,7 @@ impl SlowWindowsRequest {
                 return false;
             }
             done += step;
-            self.take(slow, (step + page).div_ceil(page), done);
+            self.take(slow, (step + spare_tokens(page)).div_ceil(page), done);
             if done == n {
                 return true;
             }

@@ -4,6 +4,11 @@
 use super::slow_load::SlowCache;
 use std::collections::BTreeMap;
 
+/// Tokens that a prompt wants free besides its own: those of a page, though none where a page is a token.
+pub fn spare_tokens(page: u64) -> u64 {
+    if page == 1 { 0 } else { page }
+}
+
 #[derive(Debug, Default, Clone)]
 struct Node {
     ids: Vec<u64>,
@@ -53,7 +58,7 @@ impl SlowSglang {
         let (mut node, hits) = self.matched(&prompt[..limit as usize]);
         self.lock(node, 1);
         // 2
-        self.evict((n - hits * page + page).div_ceil(page));
+        self.evict((n - hits * page + spare_tokens(page)).div_ceil(page));
         let mut held = n.div_ceil(page) - hits;
         self.free -= held;
         // 3
@@ -226,7 +231,7 @@ impl SlowSglang {
         let (node, hits) = self.matched(&prompt[..limit]);
         self.lock(node, 1);
         let slots = tokens.div_ceil(self.page);
-        let wanted = slots - hits + 1;
+        let wanted = slots - hits + spare_tokens(self.page) / self.page;
         if self.free + self.unlocked() < wanted {
             self.unlock(node);
             return None;

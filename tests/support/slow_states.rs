@@ -1,7 +1,7 @@
 //! SGLang's cache with a pool of its own for states, transcribed step by step: a node owns its ids and a map of its children,
 //! both orders of eviction are found by looking at every node, a token of an answer is a step.
 
-use super::slow_sglang::stored_ids;
+use super::slow_sglang::{spare_tokens, stored_ids};
 use std::collections::BTreeMap;
 
 /// What the cache is told; sizes of the pools in pages and states.
@@ -101,7 +101,7 @@ impl SlowStates {
             let counted = if is_first { rest.div_ceil(page) * page } else { rest };
             is_first = false;
             let step = if counted <= chunk { rest } else { chunk / page * page };
-            self.free_pages(step.div_ceil(page) + 1);
+            self.free_pages((step + spare_tokens(page)).div_ceil(page));
             let start = self.done;
             self.done += step;
             kept = (1..=step / grid).map(|times| start + times * grid).next_back();

@@ -1,7 +1,7 @@
 //! SGLang's cache with a pool of its own for windows, transcribed step by step: a node owns its ids and a map of its
 //! children, both orders of eviction are found by looking at every node, a token of an answer is a step.
 
-use super::slow_sglang::stored_ids;
+use super::slow_sglang::{spare_tokens, stored_ids};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -128,7 +128,7 @@ impl SlowWindows {
             if step == 0 {
                 return false;
             }
-            self.make_room((step + page).div_ceil(page));
+            self.make_room((step + spare_tokens(page)).div_ceil(page));
             done += step;
             self.allocated = done.div_ceil(page);
             if done < n {

@@ -3,7 +3,7 @@
 
 use super::SglangCache;
 use super::node::{NodeIndex, ROOT};
-use super::shape::PagedRequest;
+use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
@@ -131,7 +131,7 @@ impl FlyingTree for SglangCache {
         let hits = self.tree.descend(&mut self.path, &prompt[..looked_up], 0, Touching::No);
         let found = self.tip();
         self.tree.lock(found);
-        let wanted = slots - hits as u64 + 1;
+        let wanted = slots - hits as u64 + spare_pages(self.page_size);
         if !self.has_room(wanted) {
             // Who waits has been matched all the same.
             self.tree.touch_all(&self.path);

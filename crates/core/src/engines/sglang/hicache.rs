@@ -3,7 +3,7 @@
 use super::flight::FlyingTree;
 use super::host::WritePolicy;
 use super::node::{NodeIndex, ROOT, SglangNode};
-use super::shape::PagedRequest;
+use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY};
 use crate::engines::profile::Outputs;
@@ -192,7 +192,7 @@ impl HicacheCache {
 
     /// Makes room for the rest of the prompt and inserts it.
     fn prefill(&mut self, ids: &[u64], shape: &PagedRequest, hits: u64) {
-        self.make_room(shape.prompt_slots - hits + 1, 0);
+        self.make_room(shape.prompt_slots - hits + spare_pages(self.rules.page_size), 0);
         self.insert(&ids[..shape.prompt_pages], 0, 0);
         self.tree.pin(self.tip());
     }
@@ -297,7 +297,8 @@ impl FlyingTree for HicacheCache {
         let own = self.nodes_on_device();
         let last_own = self.path[own - 1];
         self.tree.lock(last_own);
-        if !self.has_room(slots - device + 1) {
+        let wanted = slots - device + spare_pages(self.rules.page_size);
+        if !self.has_room(wanted) {
             self.tree.unlock(last_own);
             return None;
         }
@@ -312,7 +313,7 @@ impl FlyingTree for HicacheCache {
         }
         let found = self.tip();
         self.tree.lock(found);
-        self.evict_until_free(slots - device - self.loaded + 1);
+        self.evict_until_free(wanted - self.loaded);
         self.insert(prompt, 0, 0);
         let tail = self.tip();
         self.tree.lock(tail);

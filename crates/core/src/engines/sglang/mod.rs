@@ -36,6 +36,7 @@ use crate::units::{PageCount, PageSize, is_countable};
 use node::{NodeIndex, ROOT};
 use serde::Deserialize;
 pub(in crate::engines) use shape::PagedRequest;
+use shape::spare_pages;
 use tree::{SglangTree, Touching};
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
@@ -179,7 +180,7 @@ impl SglangCache {
         let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
         self.tree.pin(self.tip());
         let extension = shape.prompt_slots - hits as u64;
-        self.make_room(extension + 1, 0);
+        self.make_room(extension + spare_pages(self.page_size), 0);
         self.tree.touch_all(&self.path);
         self.tree.insert(&mut self.path, &self.ids[..shape.prompt_pages], hits, 0);
         self.tree.pin(self.tip());

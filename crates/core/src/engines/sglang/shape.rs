@@ -30,6 +30,12 @@ pub(in crate::engines) struct PagedRequest {
     pub private_outputs: u64,
 }
 
+/// Pages that room is made for alongside those that a prompt takes: one, whether its last page has room or not; none where
+/// pages are tokens, as they are by default (`alloc_for_extend`).
+pub(in crate::engines) fn spare_pages(page_size: PageSize) -> u64 {
+    u64::from(page_size.get() > 1)
+}
+
 impl PagedRequest {
     /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token that is there
     /// belongs to no page.
@@ -106,8 +112,8 @@ impl PagedRequest {
         ids.truncate(self.prompt_pages + self.known_outputs);
     }
 
-    /// The smallest cache the request can run in alone: prefill asks for one page more than the
-    /// prompt takes, and every slot is held at once in the end.
+    /// The smallest cache the request can run in alone: the scheduler lets a prompt in that leaves a page
+    /// free, and every slot is held at once in the end.
     pub(in crate::engines) fn least_capacity(&self) -> u64 {
         self.all_slots.max(self.prompt_slots.saturating_add(1))
     }

@@ -5,7 +5,7 @@ use super::auxiliary::Auxiliary;
 use super::hicache::HicacheRules;
 use super::host::host_rows;
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
-use super::shape::PagedRequest;
+use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
@@ -337,8 +337,7 @@ impl StateCache {
         let mut counted = (shape.prompt - progress.done).next_multiple_of(page);
         while progress.done < shape.prompt {
             let step = if counted <= chunk { shape.prompt - progress.done } else { chunk / page * page };
-            // A page more than the step begins, whether it takes it or not.
-            self.make_room(step.div_ceil(page) + 1, progress);
+            self.make_room(step.div_ceil(page) + spare_pages(self.rules.page_size), progress);
             self.keep_state(step, progress);
             progress.done += step;
             if progress.done < shape.prompt {

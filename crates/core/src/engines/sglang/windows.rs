@@ -6,7 +6,7 @@ use super::hicache::HicacheRules;
 use super::host::host_rows;
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
-use super::shape::PagedRequest;
+use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
@@ -356,8 +356,7 @@ impl WindowCache {
             if step == 0 {
                 return false;
             }
-            // A page more than the step begins, whether it takes it or not.
-            self.make_room(step.div_ceil(page) + 1, progress);
+            self.make_room(step.div_ceil(page) + spare_pages(self.rules.page_size), progress);
             done += step;
             progress.allocated = done.div_ceil(page);
             if done < shape.prompt {
