@@ -30,9 +30,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Prefixes(args) => commands::prefixes::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Model(args) => commands::model::run(&args),
-        Command::Config(args) => commands::config::run(&args),
-        Command::Snapshot(args) => commands::snapshot::run(&args),
-        Command::Completions(args) => commands::shell::completions(&args),
-        Command::Man(args) => commands::shell::manual(&args),
+        Command::Config { command } => commands::config::run(&command),
+        Command::Snapshot { command } => commands::snapshot::run(&command),
+        Command::Completions { shell } => commands::shell::completions(shell),
+        Command::Man { directory } => commands::shell::manual(&directory),
     }
 }

@@ -12,7 +12,6 @@ use kvset::codec::decode_estimate;
 use kvset::kafka::config::Connection;
 use kvset::kafka::reader::{From, TopicReader};
 use kvset::kafka::topic_producer::TopicProducer;
-use kvset::service::events::Unobserved;
 use kvset::service::shutdown::Shutdown;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -37,7 +36,7 @@ pub fn measure(connection: &Connection, folder: &Path, name: &str) -> Vec<i64> {
     create(connection, &estimates, PARTITIONS);
     let (stop_serving, stop_reading) = (Shutdown::new(), Shutdown::new());
     std::thread::scope(|scope| {
-        let service = scope.spawn(|| served::run(&settings, PARTITIONS, &stop_serving, &Unobserved));
+        let service = scope.spawn(|| served::run(&settings, PARTITIONS, &stop_serving, &()));
         let reader = scope.spawn(|| read(connection, &estimates, &stop_reading));
         produce(connection, &topic);
         // What the last requests closed is committed and read within this.

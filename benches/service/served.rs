@@ -7,7 +7,7 @@ use kvset::kafka::config::Connection;
 use kvset::live::Board;
 use kvset::position::{NextOffset, Partition};
 use kvset::service::estimating::serve;
-use kvset::service::events::{Observer, ServiceEvent, Watchers};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::plan::ServicePlan;
 use kvset::service::poll_loop::summary::Summary;
 use kvset::service::shutdown::Shutdown;
@@ -71,7 +71,7 @@ pub fn run(settings: &Settings, partitions: u32, shutdown: &Shutdown, watch: &dy
     let labels = settings.http.max_pool_labels;
     let metrics = ServiceMetrics::new(Arc::new(Health::new()), labels, settings.provisioned());
     let board = Board::new(labels, kvset::settings::Provisioned::default());
-    serve(&plan, shutdown, &Watchers(vec![&metrics, &board, watch])).expect("a run to its end")
+    serve(&plan, shutdown, &[&metrics as &dyn Observer, &board, watch]).expect("a run to its end")
 }
 
 /// What one run gave.

@@ -14,6 +14,7 @@ pub use failure::Failure;
 pub use stdout::{json, print};
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 /// How much KV cache does this LLM traffic need? Exact capacity estimates from request logs.
 #[derive(Debug, Parser)]
@@ -59,7 +60,7 @@ pub enum Command {
     Doctor(Box<args::DoctorArgs>),
     /// Replay every single change of a configuration, and rank them.
     #[command(after_help = args::TUNE_EXAMPLES)]
-    Tune(Box<args::TuneArgs>),
+    Tune(Box<args::ReplayArgs>),
     /// Show where prompts part, and what mending that would bring.
     Prefixes(args::PrefixesArgs),
     /// Write a synthetic agentic workload as a trace.
@@ -67,13 +68,32 @@ pub enum Command {
     /// Compute the KV bytes per token from a model's config.json, formula shown.
     Model(args::ModelArgs),
     /// Print, check and show the configuration.
-    Config(args::ConfigArgs),
+    #[command(after_help = args::CONFIG_EXAMPLES)]
+    Config {
+        /// What to do.
+        #[command(subcommand)]
+        command: args::ConfigCommand,
+    },
     /// List, inspect and verify the service's snapshots.
-    Snapshot(args::SnapshotArgs),
+    #[command(after_help = args::SNAPSHOT_EXAMPLES)]
+    Snapshot {
+        /// What to do.
+        #[command(subcommand)]
+        command: args::SnapshotCommand,
+    },
     /// Print a completion script for a shell.
-    Completions(args::CompletionsArgs),
+    #[command(after_help = args::COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Write the manual pages into a directory.
-    Man(args::ManArgs),
+    #[command(after_help = "Example:\n  kvset man ~/.local/share/man/man1")]
+    Man {
+        /// Directory to write to; made if it is not there.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `kvset config`: print, check and show the configuration.
 
 use crate::cli::Failure;
-use crate::cli::args::{ConfigArgs, ConfigCommand, found};
+use crate::cli::args::{ConfigCommand, found};
 use crate::commands::connect::{self, CheckVerdict};
 use kvset_service::plan::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 /// Runs `kvset config`.
-pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
-    let text = match &args.command {
+pub fn run(command: &ConfigCommand) -> Result<(), Failure> {
+    let text = match command {
         ConfigCommand::Default => default_toml(),
         ConfigCommand::Reference => reference_markdown(),
         ConfigCommand::Check { file, connect } => return check(file.as_deref(), *connect),

@@ -6,7 +6,8 @@ use crate::model::{CheckpointFiles, CostOptions, KvMemory, ModelCost, QUANTIZATI
 use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write as _};
@@ -123,23 +124,13 @@ impl Checkpoint {
 impl Checkpoint {
     /// Bytes of the weights, as the index of their files says; `None` if there is no index, or it does not say.
     fn weights(&self) -> anyhow::Result<Option<Bytes>> {
-        /// The part of the index that counts bytes.
-        #[derive(Deserialize)]
-        struct WeightIndex {
-            #[serde(default)]
-            metadata: Metadata,
-        }
-        #[derive(Deserialize, Default)]
-        struct Metadata {
-            total_size: Option<f64>,
-        }
         if self.path.as_os_str() == "-" {
             return Ok(None);
         }
         let Some(text) = file_alongside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
-        let index: WeightIndex = serde_json::from_str(&text)
+        let index: Value = serde_json::from_str(&text)
             .with_context(|| format!("`{WEIGHTS_INDEX}` alongside the config is no index of weights"))?;
-        let size = index.metadata.total_size;
+        let size = index["metadata"]["total_size"].as_f64();
         Ok(size.filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))
     }
 }

@@ -6,7 +6,7 @@ use crate::commands::serving::{Serving, plan_failure};
 use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use kvset_service::estimating::serve;
-use kvset_service::events::Watchers;
+use kvset_service::events::Observer;
 use kvset_service::plan::ServicePlan;
 use kvset_service::poll_loop::summary::Summary;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         settings.provisioned(),
     );
     metrics.begin_service(&settings.estimate.windows);
-    let observers = Watchers(vec![&metrics, &*board]);
+    let observers: [&dyn Observer; 2] = [&metrics, &*board];
     let summary = serve(&plan, &serving.shutdown, &observers).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));
     serving.stop();

@@ -26,7 +26,9 @@ pub struct Census {
     /// Requests that were read; the pool may refuse some of them.
     pub requests: u64,
     pub pages: PageFacts,
-    pub tokens: TokenFacts,
+    /// Requests that state the tokens of their prompt, and those that state the tokens of their output.
+    pub with_input_tokens: u64,
+    pub with_output_tokens: u64,
     pub cached: CachedFacts,
     pub arrivals: ArrivalFacts,
     pub replicas: NameCounts,
@@ -60,15 +62,6 @@ pub struct PageFacts {
     pub largest_id: u64,
 }
 
-/// Numbers of tokens.
-#[derive(Debug, Default)]
-pub struct TokenFacts {
-    /// Requests that state the tokens of their prompt.
-    pub input: u64,
-    /// Requests that state the tokens of their output.
-    pub output: u64,
-}
-
 /// Cached tokens.
 #[derive(Debug, Default)]
 pub struct CachedFacts {
@@ -90,19 +83,10 @@ pub struct ArrivalFacts {
     pub with_duration: u64,
     /// Requests that arrived before an earlier one had ended.
     pub overlapping: u64,
-    /// The longest times from one arrival to the next, longest first.
-    pub gaps: Vec<Gap>,
+    /// The longest times from one arrival to the next, longest first, each behind the arrival that it follows.
+    pub gaps: Vec<(i64, u64)>,
     latest_end: i64,
     latest: Option<i64>,
-}
-
-/// A time without an arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gap {
-    /// The arrival before it.
-    pub from_ms: i64,
-    /// Until the next one.
-    pub length_ms: u64,
 }
 
 /// Names of one kind.
@@ -151,10 +135,10 @@ impl ArrivalFacts {
 
     fn note_gap(&mut self, from_ms: i64, to_ms: i64) {
         let Ok(length_ms) = u64::try_from(to_ms.saturating_sub(from_ms)) else { return };
-        let at = self.gaps.partition_point(|gap| gap.length_ms >= length_ms);
+        let at = self.gaps.partition_point(|(_, longer_ms)| *longer_ms >= length_ms);
         if at < SHOWN_GAPS {
             self.gaps.truncate(SHOWN_GAPS - 1);
-            self.gaps.insert(at, Gap { from_ms, length_ms });
+            self.gaps.insert(at, (from_ms, length_ms));
         }
     }
 }
@@ -203,8 +187,8 @@ impl RowCensus for Census {
         let event = &row.event;
         self.requests += 1;
         self.pages.add(row);
-        self.tokens.input += u64::from(event.input_tokens.is_some());
-        self.tokens.output += u64::from(event.output_tokens.is_some());
+        self.with_input_tokens += u64::from(event.input_tokens.is_some());
+        self.with_output_tokens += u64::from(event.output_tokens.is_some());
         self.cached.add(row);
         self.arrivals.add(event.event_time.0, event.duration_ms);
         self.replicas.add(event.labels.get(Label::Replica).copied());

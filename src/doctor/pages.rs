@@ -152,7 +152,7 @@ pub(super) fn size(evidence: &LogEvidence<'_>) -> Finding {
 
 /// Whether prompts say how many tokens they have.
 pub(super) fn prompt_tokens(evidence: &LogEvidence<'_>) -> Finding {
-    let (with, all) = (evidence.census.tokens.input, evidence.census.requests);
+    let (with, all) = (evidence.census.with_input_tokens, evidence.census.requests);
     let verdict = FindingVerdict::of_part(with, all);
     let text =
         format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
@@ -277,7 +277,7 @@ fn pool_name(pool: &PoolReplay) -> String {
 /// What the log says of what was generated.
 pub(super) fn outputs(evidence: &LogEvidence<'_>) -> Finding {
     let (census, all) = (evidence.census, evidence.census.requests);
-    let (pages, tokens) = (census.pages.with_outputs, census.tokens.output);
+    let (pages, tokens) = (census.pages.with_outputs, census.with_output_tokens);
     let unseen = evidence
         .pools()
         .iter()

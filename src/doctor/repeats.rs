@@ -20,17 +20,9 @@ pub struct Repeats {
     pub with_id: u64,
     /// Requests that were compared: of those beyond so many, only with these.
     pub compared: u64,
-    /// By prompt, time and names: the outcomes that were seen last.
-    requests: HashMap<u64, RequestOutcome>,
+    /// By prompt, time and names: the outputs, durations and cached tokens that were seen last.
+    requests: HashMap<u64, [Option<u64>; 3]>,
     ids: HashSet<u64>,
-}
-
-/// How a request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RequestOutcome {
-    output_tokens: Option<u64>,
-    duration_ms: Option<u64>,
-    cached_tokens: Option<u64>,
 }
 
 impl Repeats {
@@ -51,11 +43,7 @@ impl Repeats {
             // Short prompts are alike without being the same.
             return;
         }
-        let outcome = RequestOutcome {
-            output_tokens: event.output_tokens,
-            duration_ms: event.duration_ms,
-            cached_tokens: event.cached_tokens.stated(),
-        };
+        let outcome = [event.output_tokens, event.duration_ms, event.cached_tokens.stated()];
         let key = request_digest(row);
         let has_room = self.requests.len() < MOST_REQUESTS;
         match self.requests.get_mut(&key) {
@@ -64,7 +52,7 @@ impl Repeats {
                 self.identical += u64::from(!has_id || is_known_id);
             }
             Some(known) => {
-                self.growing += u64::from(outcome.output_tokens > known.output_tokens);
+                self.growing += u64::from(outcome[0] > known[0]);
                 *known = outcome;
             }
             None if has_room => {

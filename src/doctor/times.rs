@@ -1,7 +1,6 @@
 //! When requests came, in which order, how long they took, and when none came.
 
 use super::LogEvidence;
-use super::census::Gap;
 use super::finding::{Finding, FindingVerdict, Subject};
 use crate::present::words::{counted, elapsed, integer, listed, moment};
 use kvset_formats::time::words as length;
@@ -161,15 +160,18 @@ pub(super) fn gaps(evidence: &LogEvidence<'_>) -> Finding {
     };
     let span = u64::try_from(last.ms().saturating_sub(first.ms())).unwrap_or(0);
     let mean = span / (census.requests - 1);
-    let is_long = |gap: &&Gap| gap.length_ms >= SHORTEST_GAP_MS.max(mean.saturating_mul(GAP_MEANS));
+    let is_long =
+        |(_, length_ms): &&(i64, u64)| *length_ms >= SHORTEST_GAP_MS.max(mean.saturating_mul(GAP_MEANS));
     let long: Vec<_> = census.arrivals.gaps.iter().filter(is_long).collect();
-    let longest = census.arrivals.gaps.first().map_or(0, |gap| gap.length_ms);
+    let longest = census.arrivals.gaps.first().map_or(0, |(_, length_ms)| *length_ms);
     let numbers = [("longest_ms", longest), ("mean_ms", mean), ("conspicuous", long.len() as u64)];
     if long.is_empty() {
         let text = format!("the longest time without an arrival is {}", elapsed(longest as i64));
         return Finding::new(subject, FindingVerdict::Yes, text, "nothing looks cut out").with(numbers);
     }
-    let told = |gap: &&Gap| format!("{} after {}", elapsed(gap.length_ms as i64), moment(gap.from_ms));
+    let told = |(from_ms, length_ms): &&(i64, u64)| {
+        format!("{} after {}", elapsed(*length_ms as i64), moment(*from_ms))
+    };
     let list: Vec<_> = long.iter().map(told).collect();
     Finding::new(
         subject,

@@ -98,15 +98,9 @@ struct BoardPlace {
     lag: Option<u64>,
     time: Option<PoolTime>,
     pools: usize,
-    snapshot: Option<BoardSnapshot>,
+    /// When the last one was made, up to where, and its bytes.
+    snapshot: Option<(Instant, NextOffset, u64)>,
     snapshot_failed: bool,
-}
-
-#[derive(Debug)]
-struct BoardSnapshot {
-    made: Instant,
-    next: NextOffset,
-    bytes: u64,
 }
 
 impl Board {
@@ -236,7 +230,7 @@ impl Observer for Board {
             }
             ServiceEvent::CommitFailed { .. } => inner.commits_fail = true,
             ServiceEvent::SnapshotSaved { partition, next, bytes, .. } => {
-                let snapshot = BoardSnapshot { made: Instant::now(), next: *next, bytes: *bytes };
+                let snapshot = (Instant::now(), *next, *bytes);
                 inner.at(*partition, |place| {
                     place.snapshot = Some(snapshot);
                     place.snapshot_failed = false;
@@ -498,9 +492,7 @@ impl BoardPlace {
     }
 
     fn state(&self, partition: Partition) -> PartitionState {
-        let snapshot = self.snapshot.as_ref();
-        let age =
-            |snapshot: &BoardSnapshot| u64::try_from(snapshot.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let age = |made: Instant| u64::try_from(made.elapsed().as_millis()).unwrap_or(u64::MAX);
         PartitionState {
             partition: partition.0,
             next_offset: self.next.map(|next| next.0),
@@ -510,9 +502,9 @@ impl BoardPlace {
             publish_from: self.publish_from.0,
             pools: self.pools as u64,
             restoring: self.next.is_some_and(|next| next < self.publish_from),
-            snapshot_age_ms: snapshot.map(age),
-            snapshot_next_offset: snapshot.map(|snapshot| snapshot.next.0),
-            snapshot_bytes: snapshot.map(|snapshot| snapshot.bytes),
+            snapshot_age_ms: self.snapshot.map(|(made, _, _)| age(made)),
+            snapshot_next_offset: self.snapshot.map(|(_, next, _)| next.0),
+            snapshot_bytes: self.snapshot.map(|(_, _, bytes)| bytes),
         }
     }
 }

@@ -17,33 +17,25 @@ const SERVED_IN_16_BIT: [&str; 7] =
 const CACHE_FIELDS: [&str; 4] =
     ["kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_dtype", "kv_cache_group"];
 
-/// The type of a cache, and what to know of it.
-#[derive(Debug)]
-pub(super) struct CacheType {
-    /// Never [`KvDtype::Auto`].
-    pub kv: KvDtype,
-    pub remarks: Vec<String>,
-}
-
-/// Finds the type of the cache. `alongside` is the text of `hf_quant_config.json`, where there is one.
+/// Finds the type of the cache, which is never [`KvDtype::Auto`], and what to know of it. `alongside` is the text of `hf_quant_config.json`, where there is one.
 pub(super) fn of(
     fields: &ConfigFields<'_>,
     beside: Option<&str>,
     options: &CostOptions,
-) -> Result<CacheType, ModelConfigError> {
+) -> Result<(KvDtype, Vec<String>), ModelConfigError> {
     if options.kv_dtype != KvDtype::Auto {
-        return Ok(CacheType { kv: options.kv_dtype, remarks: Vec::new() });
+        return Ok((options.kv_dtype, Vec::new()));
     }
     let mut remarks = Vec::new();
     if let Some((kv, place)) = declared(fields, beside, &mut remarks)? {
         remarks.push(format!(
             "{place} declares a cache in {kv}, and engines follow it: --kv-dtype says otherwise"
         ));
-        return Ok(CacheType { kv, remarks });
+        return Ok((kv, remarks));
     }
     let (kv, remark) = of_weights(fields)?;
     remarks.extend(remark);
-    Ok(CacheType { kv, remarks })
+    Ok((kv, remarks))
 }
 
 /// The type the model computes in, which engines cache in unless configured otherwise, and a remark where the config

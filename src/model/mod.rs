@@ -81,18 +81,18 @@ pub fn cost<'a>(
     }
     let root = json::parse(files.config)?;
     let model = architecture::find(ConfigFields::root(&root))?;
-    let cache_type = cache_type::of(&model.fields, files.quantization, options)?;
+    let (kv, type_remarks) = cache_type::of(&model.fields, files.quantization, options)?;
     let layers = Layers::of(&model.family, &model.fields)?;
-    let caches = TokenCaches::of(&model, &layers, cache_type.kv, options)?;
+    let caches = TokenCaches::of(&model, &layers, kv, options)?;
 
-    let mut cost = ModelCost::new(model.name.clone(), cache_type.kv, options);
+    let mut cost = ModelCost::new(model.name.clone(), kv, options);
     caches.add_token_lines(&mut cost)?;
     cost.copies = caches.copies();
     reserve::add(&model, &layers, &caches, options, &mut cost)?;
     cost.pooling = shared_pool::of(model.family.cache, &layers, &caches, &cost)?;
     cost.page_size = options.page_size.map(|page| page.get());
     let own = std::mem::take(&mut cost.warnings);
-    cost.warnings = remarks(&model, cache_type.remarks, &caches, own)?;
+    cost.warnings = remarks(&model, type_remarks, &caches, own)?;
     cost.finish()?;
     Ok(cost)
 }

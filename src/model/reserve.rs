@@ -51,16 +51,16 @@ pub(super) fn add(
             expected: "layers with attention, for this architecture's states are not among the rules"
                 .to_owned(),
         })?;
-        let state = state::of(recurrence, &model.fields, stateful, options)?;
-        cost.warnings.extend(state.remarks);
+        let (lines, remarks) = state::of(recurrence, &model.fields, stateful, options)?;
+        cost.warnings.extend(remarks);
         cost.reserves.push(Reserve {
             per: ReservePer::Checkpoint,
             what: format!("{stateful} layers with a state"),
             layers: stateful,
             tokens: None,
             pages: None,
-            bytes: total("the state's reserve", &state.lines)?,
-            lines: state.lines,
+            bytes: total("the state's reserve", &lines)?,
+            lines,
         });
     }
     Ok(())

@@ -12,20 +12,13 @@ const NEEDED_FOR: &str = "it gives the size of a state-space or linear-attention
 /// Fields that give a state's type.
 const TYPE_FIELDS: [&str; 2] = ["mamba_ssm_cache_dtype", "mamba_ssm_dtype"];
 
-/// Bytes one checkpoint takes over all ranks, and what to know of it.
-#[derive(Debug)]
-pub(super) struct CheckpointState {
-    pub lines: Vec<CostLine>,
-    pub remarks: Vec<String>,
-}
-
-/// The state of `layers` layers.
+/// Bytes one checkpoint of `layers` layers takes over all ranks, and what to know of it.
 pub(super) fn of(
     (recurrence, usual): (Recurrence, StateType),
     fields: &ConfigFields<'_>,
     layers: u64,
     options: &CostOptions,
-) -> Result<CheckpointState, ModelConfigError> {
+) -> Result<(Vec<CostLine>, Vec<String>), ModelConfigError> {
     let model = match cache_type::of_weights(fields)?.0 {
         KvDtype::Fp16 => StateDtype::Float16,
         _ => StateDtype::Bfloat16,
@@ -52,7 +45,7 @@ pub(super) fn of(
         }
         _ => Vec::new(),
     };
-    Ok(CheckpointState { lines, remarks })
+    Ok((lines, remarks))
 }
 
 /// The element type the config names for recurrent states.

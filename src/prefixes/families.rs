@@ -2,7 +2,7 @@
 
 use super::bodies::{self, Difference};
 use super::kinds::PartingKind;
-use super::mending::Mending;
+use super::mending::{apply, edits};
 use super::partings::{Grain, Parting, partings};
 use super::places::{PartingPlace, places};
 use super::shared::shared;
@@ -91,23 +91,16 @@ const FEWEST_VARIANTS: usize = 3;
 /// A family counts where mending finds one page in so many of those that are missed.
 const LEAST_SHARE: u64 = 100;
 
-/// What to find, and how.
-#[derive(Debug, Clone, Copy)]
-pub struct Search {
-    /// Most families.
-    pub most: usize,
-    /// Whether texts may be shown.
-    pub shows_text: bool,
-}
-
-/// Finds the families of a log. `options` have one capacity or none.
+/// Finds the families of a log, at most so many. `options` have one capacity or none; texts may be shown where
+/// `shows_text`.
 ///
 /// # Errors
 /// The log cannot be replayed.
 pub fn find(
     log: &RequestLog,
     options: &ReplayOptions,
-    search: Search,
+    most: usize,
+    shows_text: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<PrefixFindings, ReplayError> {
     let page_size = log.page_size(options);
@@ -122,13 +115,13 @@ pub fn find(
     let base = log.replay(options, None, &|_, _| {})?;
     let is_chained = !log.has_tokens() && log.requests().iter().any(|request| request.ids_chained());
     progress("looking for places at which prompts part");
-    let found = if is_chained { Default::default() } else { partings(log, grain) };
-    let can_compare = log.has_tokens() || found.met_elsewhere > 0;
-    let groups = grouped(log, places(log, &found.found, grain), options);
+    let (found, met_elsewhere) = if is_chained { Default::default() } else { partings(log, grain) };
+    let can_compare = log.has_tokens() || met_elsewhere > 0;
+    let groups = grouped(log, places(log, &found, grain), options);
     progress("replaying mended logs");
     let measured = Pricing { log, options, ids_a_page, base: hits(&base), unlimited: unlimited(&base) };
     let mended: Result<Vec<_>, ReplayError> =
-        parallel::map(options.threads, &groups, |group| measured.family(group, search.shows_text))
+        parallel::map(options.threads, &groups, |group| measured.family(group, shows_text))
             .into_iter()
             .collect();
     let accesses = base.whole.as_ref().map_or(0, |whole| whole.page_accesses);
@@ -138,16 +131,16 @@ pub fn find(
     let mut families: Vec<PrefixFamily> =
         mended?.into_iter().filter(counts).map(|(family, _)| family).collect();
     families.sort_by_key(|family| std::cmp::Reverse(family.gain()));
-    families.truncate(search.most);
+    families.truncate(most);
     let own = |ids: usize| (ids / ids_a_page, if log.has_tokens() { ids } else { ids * tokens });
-    let room = search.most - families.len();
-    let mut natural = shared(log, search.most);
-    natural.retain(|prefix| families.iter().all(|family| family.parts_at.token != own(prefix.ids).1 as u64));
-    families.extend(natural.into_iter().take(room).map(|prefix| {
-        let (page, token) = own(prefix.ids);
+    let room = most - families.len();
+    let mut natural = shared(log, most);
+    natural.retain(|(_, ids)| families.iter().all(|family| family.parts_at.token != own(*ids).1 as u64));
+    families.extend(natural.into_iter().take(room).map(|(requests, ids)| {
+        let (page, token) = own(ids);
         let hits = can_compare.then_some(hits(&base));
         PrefixFamily {
-            requests: prefix.requests,
+            requests,
             pages_before: page as u64,
             parts_at: PartsAt {
                 page: page as u64,
@@ -175,28 +168,20 @@ pub fn find(
     })
 }
 
-/// Places that are reported as one family, each with what its bodies differ in.
-#[derive(Debug, Default)]
-struct PlaceGroup {
-    places: Vec<(PartingPlace, Option<Difference>)>,
+/// The place with most requests: what the family is reported by.
+fn largest(group: &[(PartingPlace, Option<Difference>)]) -> Option<&(PartingPlace, Option<Difference>)> {
+    group.iter().max_by_key(|(place, _)| (place.members.len(), std::cmp::Reverse(place.reference)))
 }
 
-impl PlaceGroup {
-    /// The place with most requests: what the family is reported by.
-    fn largest(&self) -> Option<&(PartingPlace, Option<Difference>)> {
-        self.places.iter().max_by_key(|(place, _)| (place.members.len(), std::cmp::Reverse(place.reference)))
-    }
+/// Different things that stand in a family's places.
+fn variants(group: &[(PartingPlace, Option<Difference>)]) -> usize {
+    group.iter().map(|(place, _)| place.variants - 1).sum::<usize>() + 1
+}
 
-    /// Different things that stand there.
-    fn variants(&self) -> usize {
-        self.places.iter().map(|(place, _)| place.variants - 1).sum::<usize>() + 1
-    }
-
-    /// Ids that the partings could have had, as far as one look tells.
-    fn promise(&self) -> usize {
-        let of = |place: &PartingPlace| place.partings.iter().map(|parting| parting.behind).sum::<usize>();
-        self.places.iter().map(|(place, _)| of(place)).sum()
-    }
+/// Ids that the partings could have had, as far as one look tells.
+fn promise(group: &[(PartingPlace, Option<Difference>)]) -> usize {
+    let of = |place: &PartingPlace| place.partings.iter().map(|parting| parting.behind).sum::<usize>();
+    group.iter().map(|(place, _)| of(place)).sum()
 }
 
 /// What places of one family have in common.
@@ -224,20 +209,23 @@ impl Likeness {
     }
 }
 
-/// Families of places that are alike.
-fn grouped(log: &RequestLog, mut places: Vec<PartingPlace>, options: &ReplayOptions) -> Vec<PlaceGroup> {
+/// Families of places that are alike: places that are reported as one, each with what its bodies differ in.
+fn grouped(
+    log: &RequestLog,
+    mut places: Vec<PartingPlace>,
+    options: &ReplayOptions,
+) -> Vec<Vec<(PartingPlace, Option<Difference>)>> {
     places.retain(|place| place.is_variable());
     places.sort_by_key(|place| std::cmp::Reverse(place.partings.len() * place.behind));
     places.truncate(MOST_LOOKED_AT);
     let differences = differences(log, &places, options);
-    let mut alike = BTreeMap::<Likeness, PlaceGroup>::new();
+    let mut alike = BTreeMap::<Likeness, Vec<_>>::new();
     for (place, difference) in places.into_iter().zip(differences) {
         let group = alike.entry(Likeness::of(&place, difference.as_ref())).or_default();
-        group.places.push((place, difference));
+        group.push((place, difference));
     }
-    let mut groups: Vec<PlaceGroup> =
-        alike.into_values().filter(|group| group.variants() >= FEWEST_VARIANTS).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.promise()));
+    let mut groups: Vec<_> = alike.into_values().filter(|group| variants(group) >= FEWEST_VARIANTS).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(promise(group)));
     groups.truncate(MOST_REPLAYED);
     groups
 }
@@ -286,7 +274,11 @@ struct Pricing<'a> {
 
 impl Pricing<'_> {
     /// A family, and the hits that mending brings at unlimited capacity.
-    fn family(&self, group: &PlaceGroup, shows_text: bool) -> Result<(PrefixFamily, u64), ReplayError> {
+    fn family(
+        &self,
+        group: &[(PartingPlace, Option<Difference>)],
+        shows_text: bool,
+    ) -> Result<(PrefixFamily, u64), ReplayError> {
         let Self { log, ids_a_page, .. } = *self;
         // What bodies show to be a list in another order is put into one, however fine its parts are.
         let is_order =
@@ -295,10 +287,14 @@ impl Pricing<'_> {
             is_order: place.is_order || is_order(found),
             ..place.clone()
         };
-        let places: Vec<PartingPlace> = group.places.iter().map(ordered).collect();
-        let mending = Mending::of(log, places.iter());
+        let places: Vec<PartingPlace> = group.iter().map(ordered).collect();
+        let edits = edits(log, places.iter());
         let whole = |at: usize, ids: &[u64]| log.requests()[at].whole_ids(ids.len());
-        let mend = |at: usize, ids: &mut Vec<u64>| mending.apply(at, whole(at, ids), ids);
+        let mend = |at: usize, ids: &mut Vec<u64>| {
+            if let Some(edits) = edits.get(&at) {
+                apply(edits, whole(at, ids), ids);
+            }
+        };
         let options = ReplayOptions { threads: 1, ..self.options.clone() };
         let mended = log.replay(&options, None, &mend)?;
         let members: BTreeSet<usize> =
@@ -306,7 +302,7 @@ impl Pricing<'_> {
         let parted: BTreeSet<usize> =
             places.iter().flat_map(|place| place.partings.iter().map(|parting| parting.request)).collect();
         let (place, difference) =
-            group.largest().map_or((None, None), |(place, found)| (Some(place), found.as_ref()));
+            largest(group).map_or((None, None), |(place, found)| (Some(place), found.as_ref()));
         let start = place.map_or(0, |place| place.start);
         let tokens = log.page_size(self.options).map_or(1, |size| size.get() as usize);
         let family = PrefixFamily {
@@ -335,7 +331,7 @@ impl Pricing<'_> {
         for (at, request) in self.log.requests().iter().enumerate() {
             self.log.prompts().read(request.path, &mut ids);
             mend(at, &mut ids);
-            let known = prompts.add(request.scope, &ids).known;
+            let (_, known) = prompts.add(request.scope, &ids);
             if parted.contains(&at) {
                 more += (known / self.ids_a_page).saturating_sub(request.known / self.ids_a_page);
             }

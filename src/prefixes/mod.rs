@@ -19,5 +19,5 @@ mod partings;
 mod places;
 mod shared;
 
-pub use families::{PartsAt, PrefixFamily, PrefixFindings, Search, find};
+pub use families::{PartsAt, PrefixFamily, PrefixFindings, find};
 pub use kinds::PartingKind;

@@ -41,17 +41,9 @@ pub struct Parting {
     pub is_order: bool,
 }
 
-/// What a log's requests show.
-#[derive(Debug, Default)]
-pub struct Partings {
-    /// Those found, in the order of the log.
-    pub found: Vec<Parting>,
-    /// Ids that were met behind others than before: nothing of the kind where they are chained.
-    pub met_elsewhere: u64,
-}
-
-/// Finds the partings of a log.
-pub fn partings(log: &RequestLog, grain: Grain) -> Partings {
+/// Finds the partings of a log, in its order; and how many ids were met behind others than before: nothing of the kind
+/// where they are chained.
+pub fn partings(log: &RequestLog, grain: Grain) -> (Vec<Parting>, u64) {
     let mut finder = Finder {
         log,
         grain,
@@ -69,17 +61,7 @@ pub fn partings(log: &RequestLog, grain: Grain) -> Partings {
         found.extend(finder.parting(at, request, &ids));
         finder.remember(at, request, &ids);
     }
-    Partings { found, met_elsewhere: finder.met_elsewhere }
-}
-
-/// Ids that were met before.
-#[derive(Debug, Clone, Copy)]
-struct Anchor {
-    /// Where they stand in the request at hand.
-    place: usize,
-    /// The first that had them, and where.
-    reference: usize,
-    other: usize,
+    (found, finder.met_elsewhere)
 }
 
 /// Most ids behind a place that are looked up for who had them first.
@@ -147,12 +129,11 @@ impl Finder<'_> {
             let run = place..place + found.behind.min(MOST_LOOKED_AT);
             let first = run
                 .filter_map(|place| self.anchor(request.scope, ids, place))
-                .min_by_key(|anchor| anchor.reference);
-            let earlier = first.filter(|first| first.reference < anchor.reference);
+                .min_by_key(|(_, reference, _)| *reference);
+            let earlier = first.filter(|first| first.1 < anchor.1);
             for anchor in earlier.into_iter().chain([anchor]) {
                 let Some(parting) = self.rejoin(at, ids, anchor) else { continue };
-                if may_reorder && let Some(parting) = self.reordered(at, anchor.reference, ids, parting.start)
-                {
+                if may_reorder && let Some(parting) = self.reordered(at, anchor.1, ids, parting.start) {
                     return Some(parting);
                 }
                 if self.grain.counts(&parting) {
@@ -165,15 +146,15 @@ impl Finder<'_> {
         None
     }
 
-    /// Where the ids at `place` were met first.
-    fn anchor(&self, scope: Scope, ids: &[u64], place: usize) -> Option<Anchor> {
+    /// `place`, and where the ids there were met first: the request, and the place in it.
+    fn anchor(&self, scope: Scope, ids: &[u64], place: usize) -> Option<(usize, usize, usize)> {
         let (reference, other) = *self.anchors.get(&self.gram(scope, ids, place)?)?;
-        Some(Anchor { place, reference: reference as usize, other: other as usize })
+        Some((place, reference as usize, other as usize))
     }
 
     /// How a request goes on as an earlier one does from an anchor on; nothing where they have not parted before it.
-    fn rejoin(&mut self, at: usize, ids: &[u64], anchor: Anchor) -> Option<Parting> {
-        let Anchor { place, reference, other } = anchor;
+    fn rejoin(&mut self, at: usize, ids: &[u64], anchor: (usize, usize, usize)) -> Option<Parting> {
+        let (place, reference, other) = anchor;
         if self.at_hand != Some(reference) {
             self.log.prompts().read(self.log.requests()[reference].path, &mut self.reference);
             self.at_hand = Some(reference);
@@ -203,11 +184,11 @@ impl Finder<'_> {
         }
         let (_, _, positions) = self.index.as_ref()?;
         let own = &ids[start..ids.len().min(start + MOST_REORDERED)];
-        let order = Permutation::of(own, tail, positions, self.grain)?;
-        let (end, other_end) = (start + order.end, start + order.other_end);
+        let (own_end, tail_end) = permutation(own, tail, positions, self.grain)?;
+        let (end, other_end) = (start + own_end, start + tail_end);
         let behind = common(&ids[end..], &self.reference[other_end..]);
         // A list counts with what it holds: sorted, it is found itself.
-        let behind = behind + order.end;
+        let behind = behind + own_end;
         Some(Parting { request: at, reference, start, end, other_end, behind, is_order: true })
     }
 }
@@ -226,54 +207,44 @@ fn common(one: &[u64], other: &[u64]) -> usize {
 /// Most pieces of a list.
 const MOST_PIECES: usize = 512;
 
-/// Leading ids of two tails that are the same pieces in another order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Permutation {
-    end: usize,
-    other_end: usize,
-}
-
-impl Permutation {
-    /// The shortest one, if there is any.
-    fn of(own: &[u64], other: &[u64], positions: &Positions, grain: Grain) -> Option<Self> {
-        let (mut at, mut pieces, mut loose) = (0, Vec::<(usize, usize)>::new(), 0);
-        let mut is_reordered = false;
-        while at + grain.gram <= own.len() {
-            let alike = positions.get(&hash(&own[at..at + grain.gram])).map_or(&[][..], Vec::as_slice);
-            let is_free =
-                |place: &&usize| pieces.iter().all(|(from, end)| **place < *from || *end <= **place);
-            let longest = |place: &&usize| (common(&own[at..], &other[**place..]), usize::MAX - **place);
-            let Some(place) = alike.iter().filter(is_free).max_by_key(longest).copied() else {
-                (at, loose) = (at + 1, loose + 1);
-                // Too much that the other one does not have: this is another text.
-                if loose > at / 4 + 4 * grain.gram {
-                    return None;
-                }
-                continue;
-            };
-            // A piece that was taken ends this one.
-            let taken = pieces.iter().filter(|(from, _)| *from >= place).map(|(from, _)| from - place).min();
-            let length = common(&own[at..], &other[place..]).min(taken.unwrap_or(usize::MAX));
-            is_reordered |= pieces.last().is_some_and(|(_, end)| place < *end);
-            pieces.push((place, place + length));
-            at += length;
-            let covered: usize = pieces.iter().map(|(from, end)| end - from).sum();
-            let last = pieces.iter().map(|(_, end)| *end).max()?;
-            if is_reordered && Self::is_closed(covered, at, last, grain) {
-                return Some(Self { end: at, other_end: last });
-            }
-            if pieces.len() == MOST_PIECES {
+/// Where leading ids of two tails end that are the same pieces in another order: the shortest, if there are any.
+fn permutation(own: &[u64], other: &[u64], positions: &Positions, grain: Grain) -> Option<(usize, usize)> {
+    let (mut at, mut pieces, mut loose) = (0, Vec::<(usize, usize)>::new(), 0);
+    let mut is_reordered = false;
+    while at + grain.gram <= own.len() {
+        let alike = positions.get(&hash(&own[at..at + grain.gram])).map_or(&[][..], Vec::as_slice);
+        let is_free = |place: &&usize| pieces.iter().all(|(from, end)| **place < *from || *end <= **place);
+        let longest = |place: &&usize| (common(&own[at..], &other[**place..]), usize::MAX - **place);
+        let Some(place) = alike.iter().filter(is_free).max_by_key(longest).copied() else {
+            (at, loose) = (at + 1, loose + 1);
+            // Too much that the other one does not have: this is another text.
+            if loose > at / 4 + 4 * grain.gram {
                 return None;
             }
+            continue;
+        };
+        // A piece that was taken ends this one.
+        let taken = pieces.iter().filter(|(from, _)| *from >= place).map(|(from, _)| from - place).min();
+        let length = common(&own[at..], &other[place..]).min(taken.unwrap_or(usize::MAX));
+        is_reordered |= pieces.last().is_some_and(|(_, end)| place < *end);
+        pieces.push((place, place + length));
+        at += length;
+        let covered: usize = pieces.iter().map(|(from, end)| end - from).sum();
+        let last = pieces.iter().map(|(_, end)| *end).max()?;
+        if is_reordered && is_closed(covered, at, last, grain) {
+            return Some((at, last));
         }
-        None
+        if pieces.len() == MOST_PIECES {
+            return None;
+        }
     }
+    None
+}
 
-    /// Whether the pieces are all of both tails so far, but for what joins them.
-    fn is_closed(covered: usize, end: usize, other_end: usize, grain: Grain) -> bool {
-        match grain.is_exact {
-            true => covered == end && covered == other_end,
-            false => covered * 10 >= end.max(other_end) * 9,
-        }
+/// Whether the pieces are all of both tails so far, but for what joins them.
+fn is_closed(covered: usize, end: usize, other_end: usize, grain: Grain) -> bool {
+    match grain.is_exact {
+        true => covered == end && covered == other_end,
+        false => covered * 10 >= end.max(other_end) * 9,
     }
 }

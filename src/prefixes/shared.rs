@@ -6,18 +6,9 @@ use std::collections::HashSet;
 /// Fewest ways in which requests go on behind a beginning that is reported.
 const FEWEST_WAYS: usize = 2;
 
-/// A beginning that requests share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SharedPrefix {
-    /// Requests that have it.
-    pub requests: u64,
-    /// Its ids.
-    pub ids: usize,
-}
-
-/// The beginnings that save the most, at most so many: those whose requests go on in several ways. One that continues
+/// The beginnings that save the most, at most so many, each as the requests that have it and its ids: those whose requests go on in several ways. One that continues
 /// another one is reported where fewer than half of its requests went another way.
-pub fn shared(log: &RequestLog, most: usize) -> Vec<SharedPrefix> {
+pub fn shared(log: &RequestLog, most: usize) -> Vec<(u64, usize)> {
     let prompts = log.prompts();
     let (mut requests, mut ways, mut ends) =
         (vec![0u64; prompts.segments()], vec![0usize; prompts.segments()], vec![0usize; prompts.segments()]);
@@ -51,5 +42,5 @@ pub fn shared(log: &RequestLog, most: usize) -> Vec<SharedPrefix> {
             told.push(at);
         }
     }
-    told.into_iter().map(|at| SharedPrefix { requests: requests[at], ids: ends[at] }).collect()
+    told.into_iter().map(|at| (requests[at], ends[at])).collect()
 }

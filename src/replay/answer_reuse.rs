@@ -9,15 +9,6 @@ use kvset_core::units::{Offset, PageCount};
 use kvset_core::windows::overlaps::Overlaps;
 use kvset_core::windows::tally::{Position, RequestSummary, Tally};
 
-/// The figures if prompts bring answers back.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WithAnswers {
-    /// Pages that prompts brought back.
-    pub returned_pages: u64,
-    /// The estimate over every request that counts.
-    pub estimate: Estimate,
-}
-
 /// Follows a replay of an engine that keeps what it generates.
 #[derive(Debug, Default)]
 pub(super) struct UpperEnd {
@@ -57,8 +48,8 @@ impl UpperEnd {
         tally.add(summary, summary.pages_unseen_since(first));
     }
 
-    /// The figures at the end; `None` where both ends are one, and where requests were followed while they were in flight.
-    pub(super) fn result(&self, pool: &Pool, at: impl Into<ShownMoment>) -> Option<WithAnswers> {
+    /// Pages that prompts brought back, and the estimate over every request that counts; `None` where both ends are one, and where requests were followed while they were in flight.
+    pub(super) fn result(&self, pool: &Pool, at: impl Into<ShownMoment>) -> Option<(u64, Estimate)> {
         if pool.engine().is_none_or(Engine::follows_flights) {
             return None;
         }
@@ -67,6 +58,6 @@ impl UpperEnd {
         let counts = Tally { overlaps, ..self.tally.clone()? };
         let returned_pages = pool.config().cache.sample_rate.whole_of(self.reuse.pages());
         let estimate = pool.estimate_of(&counts, PageCount(self.reuse.pages()), at)?;
-        Some(WithAnswers { returned_pages, estimate })
+        Some((returned_pages, estimate))
     }
 }

@@ -56,40 +56,34 @@ pub struct BelowOption {
     pub gib_hour: Option<f64>,
 }
 
-/// The options of a tier that say what it is worth, and no word of what it finds.
-#[derive(Debug, Clone, Copy, Default)]
-struct TierCosts {
-    bandwidth: Option<Bytes>,
-    gib_hour: Option<f64>,
-}
-
-impl TierCosts {
-    /// Takes its own options out of those of a tier, which are separated by commas; gives the others.
-    fn take<'a>(&mut self, options: &'a str) -> Result<Vec<&'a str>, String> {
-        let mut others = Vec::new();
-        for option in options.split(',') {
-            match option.split_once('=') {
-                Some(("bandwidth", rate)) => {
-                    let rate = rate.strip_suffix("/s").unwrap_or(rate);
-                    let rate = rate.parse::<CapacitySpec>().map_err(|error| format!("bandwidth: {error}"))?;
-                    match rate.size {
-                        CapacitySize::Bytes(bytes) => self.bandwidth = Some(bytes),
-                        CapacitySize::Pages(_) => {
-                            return Err("bandwidth is bytes per second, such as 20GiB".to_owned());
-                        }
-                    }
-                }
-                Some(("price", price)) => {
-                    let price: Option<f64> = price.parse().ok();
-                    let price = price.filter(|price| (0.0..=1e9).contains(price));
-                    let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
-                    self.gib_hour = Some(price);
-                }
-                _ => others.push(option),
+/// Takes a tier's bandwidth and price per GiB and hour, which are no word of what it finds, out of its options, which are
+/// separated by commas; gives the others.
+fn take_costs<'a>(
+    options: &'a str,
+    bandwidth: &mut Option<Bytes>,
+    gib_hour: &mut Option<f64>,
+) -> Result<Vec<&'a str>, String> {
+    let mut others = Vec::new();
+    for option in options.split(',') {
+        match option.split_once('=') {
+            Some(("bandwidth", rate)) => {
+                let rate = rate.strip_suffix("/s").unwrap_or(rate);
+                let rate = rate.parse::<CapacitySpec>().map_err(|error| format!("bandwidth: {error}"))?;
+                let CapacitySize::Bytes(bytes) = rate.size else {
+                    return Err("bandwidth is bytes per second, such as 20GiB".to_owned());
+                };
+                *bandwidth = Some(bytes);
             }
+            Some(("price", price)) => {
+                let price: Option<f64> = price.parse().ok();
+                let price = price.filter(|price| (0.0..=1e9).contains(price));
+                let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
+                *gib_hour = Some(price);
+            }
+            _ => others.push(option),
         }
-        Ok(others)
     }
+    Ok(others)
 }
 
 impl FromStr for BelowOption {
@@ -107,9 +101,9 @@ impl FromStr for BelowOption {
         // Options follow the size behind a colon, or a comma as that between options.
         let (size, options) =
             rest.split_once([':', ',']).map_or((rest, None), |(size, all)| (size, Some(all)));
-        let mut costs = TierCosts::default();
-        let own = options.map(|options| costs.take(options)).transpose().map_err(|error| said(&error))?;
-        let own = own.unwrap_or_default();
+        let (mut bandwidth, mut gib_hour) = (None, None);
+        let own = options.map(|options| take_costs(options, &mut bandwidth, &mut gib_hour));
+        let own = own.transpose().map_err(|error| said(&error))?.unwrap_or_default();
         let tier = match Store::named(name) {
             None if name == HICACHE => TierBelow::Hicache,
             None => return Err(expected()),
@@ -124,7 +118,6 @@ impl FromStr for BelowOption {
                 "{text}: `{unknown}` is no option of {name}: expected bandwidth=SIZE or price=X"
             ));
         }
-        let TierCosts { bandwidth, gib_hour } = costs;
         Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))?, bandwidth, gib_hour })
     }
 }

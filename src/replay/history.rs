@@ -5,7 +5,7 @@ use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
     Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, ReportInput, ShownDistribution, WindowRow,
 };
-use crate::present::questions::{PrefillCost, QuestionSections};
+use crate::present::questions::QuestionSections;
 use crate::present::{questions, words};
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
@@ -86,17 +86,17 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         warm_up_requests: replay.warm_up_requests,
         ..pool.caveats
     };
-    pool.with_answers = replay.with_answers.as_ref().map(|found| OtherEnd {
-        returned_pages: found.returned_pages,
-        theoretical: found.estimate.theoretical,
-        recommendation: found.estimate.recommendation().cloned(),
+    pool.with_answers = replay.with_answers.as_ref().map(|(returned_pages, estimate)| OtherEnd {
+        returned_pages: *returned_pages,
+        theoretical: estimate.theoretical,
+        recommendation: estimate.recommendation().cloned(),
     });
     let whole = replay.whole.as_ref();
     if let Some(whole) = whole {
         let cost = |routed: &RouterEstimate, total_pages: u64| {
             let routed = replay.routed_worth.iter().find(|found| found.router == routed.asked)?;
             let at = routed.worth.capacities.iter().find(|at| at.pages == Some(total_pages))?;
-            Some(PrefillCost { hours_a_day: at.accelerator_hours_a_day, money_a_day: at.money_a_day })
+            Some((at.accelerator_hours_a_day, at.money_a_day))
         };
         pool.questions = QuestionSections::of(whole, cost);
     }

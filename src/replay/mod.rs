@@ -42,21 +42,20 @@ use kvset_formats::trace::{
     AheadReader, Format, ReadOptions, ReadProgress, Recording, RowOrder, TimeFacts, TraceError, TraceRow,
 };
 use per_request::PerRequest;
-use reading::{PoolRuns, TraceFacts, TraceReading, UNNAMED, listed as listed_names};
+use reading::{TraceReading, UNNAMED, listed as listed_names, order_and_warm_up};
 use run::ReplayRun;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use ahead::cores;
-pub use answer_reuse::WithAnswers;
 pub use below::{BelowHits, BelowOption, TierBelow};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use ledger::EngineLedger;
-pub use log::{LogEntry, LogFacts, PageSizeError, PromptPath, PromptTree, RequestLog, SegmentView};
+pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, SegmentView, check_page_size};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
@@ -284,8 +283,9 @@ pub struct Replay {
     pub searched: Option<SearchResult>,
     /// Requests too large to run at all, one per capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
-    /// The figures if prompts bring answers back, where they differ from those of the windows.
-    pub with_answers: Option<WithAnswers>,
+    /// The figures if prompts bring answers back, where they differ from those of the windows: pages that prompts brought
+    /// back, and the estimate over every request that counts.
+    pub with_answers: Option<(u64, Estimate)>,
     /// What the log says was written to a provider's cache, where it counts that.
     pub cache_writes: Option<CacheWritesResult>,
     /// The recommended capacity alongside the one that perfect foresight would need, where that was requested.
@@ -424,7 +424,7 @@ fn replay_all(
 ) -> Result<Vec<Replayed>, ReplayError> {
     let start =
         move |pool: &PoolConfig| ReplayRun::new(options, pool, for_report.then(HistoryRecorder::default));
-    let known = TraceFacts::of(options)?;
+    let known = order_and_warm_up(options)?;
     let (reading, findings) = TraceReading::read(options, known, engines, &start, channels, progress)?;
     let TraceReading { pools, ledgers, .. } = reading;
     ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;
@@ -435,8 +435,8 @@ fn replay_all(
         return Err(ReplayError::NoRequest { rejected, passed_over: passed_over.clone(), first });
     }
     let is_only = pools.len() == 1;
-    let finish = |pool: PoolRuns| -> Result<Replayed, ReplayError> {
-        let runs = pool.runs.into_iter().zip(&ledgers).map(|(run, ledger)| {
+    let finish = |(name, runs): (Option<Box<str>>, Vec<ReplayRun>)| -> Result<Replayed, ReplayError> {
+        let runs = runs.into_iter().zip(&ledgers).map(|(run, ledger)| {
             let refused = run.rejected();
             // Rows that cannot be read are of no pool, unless there is but one.
             let mut done = run.finish(&findings)?;
@@ -445,7 +445,7 @@ fn replay_all(
             Ok(done)
         });
         Ok(Replayed {
-            name: pool.name.map(String::from),
+            name: name.map(String::from),
             by_engine: runs.collect::<Result<_, ReplayError>>()?,
             rejected_rows: ledgers.first().map_or(0, |ledger| ledger.rejected),
         })

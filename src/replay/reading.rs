@@ -21,35 +21,25 @@ use std::sync::Arc;
 /// Most pools of a trace.
 pub(super) const MAX_POOLS: usize = 256;
 
-/// What is known of a trace before it is replayed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TraceFacts {
-    /// The order to read it in.
-    pub order: RowOrder,
-    /// The number of leading requests that only warm the cache.
-    pub warm_up: u64,
-}
-
-impl TraceFacts {
-    /// What the options need to be known.
-    ///
-    /// # Errors
-    /// A share of the requests of standard input is requested, or the traces cannot be read.
-    pub fn of(options: &ReplayOptions) -> Result<Self, ReplayError> {
-        // A stream is read once: its requests are held back from the first one on.
-        let order = if options.has_stream() { RowOrder::Arrival } else { RowOrder::Expected };
-        let share = match options.warm_up {
-            WarmUp::Share(share) if share != Ratio::ZERO => share,
-            WarmUp::Share(_) => return Ok(Self { order, warm_up: 0 }),
-            WarmUp::Requests(warm_up) => return Ok(Self { order, warm_up }),
-        };
-        if options.has_stream() {
-            return Err(ReplayError::ShareOfStream);
-        }
-        let (requests, is_in_order) = survey(options)?;
-        let order = if is_in_order { RowOrder::Expected } else { RowOrder::Arrival };
-        Ok(Self { order, warm_up: share.share_of(requests) })
+/// What the options need to be known before a trace is replayed: the order to read it in, and the number of leading requests
+/// that only warm the cache.
+///
+/// # Errors
+/// A share of the requests of standard input is requested, or the traces cannot be read.
+pub(super) fn order_and_warm_up(options: &ReplayOptions) -> Result<(RowOrder, u64), ReplayError> {
+    // A stream is read once: its requests are held back from the first one on.
+    let order = if options.has_stream() { RowOrder::Arrival } else { RowOrder::Expected };
+    let share = match options.warm_up {
+        WarmUp::Share(share) if share != Ratio::ZERO => share,
+        WarmUp::Share(_) => return Ok((order, 0)),
+        WarmUp::Requests(warm_up) => return Ok((order, warm_up)),
+    };
+    if options.has_stream() {
+        return Err(ReplayError::ShareOfStream);
     }
+    let (requests, is_in_order) = survey(options)?;
+    let order = if is_in_order { RowOrder::Expected } else { RowOrder::Arrival };
+    Ok((order, share.share_of(requests)))
 }
 
 /// How many requests the traces have that are replayed, and whether they came in the order of the traces.
@@ -71,24 +61,19 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
 /// A reading of the traces.
 pub(super) struct TraceReading<'a, 'w> {
     options: &'a ReplayOptions,
-    known: TraceFacts,
+    order: RowOrder,
+    warm_up: u64,
     /// How each pool is estimated, by engine.
     engines: &'a [PoolConfig],
     /// Makes the run of a pool.
     start: &'a dyn Fn(&PoolConfig) -> Result<ReplayRun, ReplayError>,
-    pub pools: Vec<PoolRuns>,
+    /// The name of each pool's model, nothing where rows name none, and its runs, one an engine.
+    pub pools: Vec<(Option<Box<str>>, Vec<ReplayRun>)>,
     /// What each engine made of the rows, over all pools.
     pub ledgers: Vec<EngineLedger>,
     channels: Channels<'w>,
     /// Pools of requests that are not replayed.
     others: Vec<Box<str>>,
-}
-
-/// The runs of one pool, one an engine.
-pub(super) struct PoolRuns {
-    /// The name of its model; nothing where rows name none.
-    pub name: Option<Box<str>>,
-    pub runs: Vec<ReplayRun>,
 }
 
 impl<'a, 'w> TraceReading<'a, 'w> {
@@ -98,7 +83,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     /// [`ReplayError`]; nothing was printed then.
     pub fn read(
         options: &'a ReplayOptions,
-        known: TraceFacts,
+        (order, warm_up): (RowOrder, u64),
         engines: &'a [PoolConfig],
         start: &'a dyn Fn(&PoolConfig) -> Result<ReplayRun, ReplayError>,
         channels: Channels<'w>,
@@ -106,7 +91,8 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     ) -> Result<(Self, TraceFindings), ReplayError> {
         let mut reading = Self {
             options,
-            known,
+            order,
+            warm_up,
             engines,
             start,
             pools: Vec::new(),
@@ -120,7 +106,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
             reading.begin()?;
             match reading.read_once(progress) {
                 Ok(findings) => break findings,
-                Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.known.order = RowOrder::Arrival,
+                Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.order = RowOrder::Arrival,
                 Err(error) => return Err(error),
             }
         };
@@ -151,7 +137,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     }
 
     fn read_once(&mut self, progress: &mut dyn FnMut(ReadProgress)) -> Result<TraceFindings, ReplayError> {
-        let order = self.known.order;
+        let order = self.order;
         let mut ranged: Vec<_> = self.engines.iter().cloned().map(Arc::new).collect();
         // Requests that are held back are in no range of the trace.
         if order == RowOrder::Arrival || ranged.iter().all(|config| RangePool::new(config).is_err()) {
@@ -213,7 +199,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     fn merge(&mut self, rows: &[TraceRow<'_>], ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let at = self.pool(first.pool)?;
-        for (run, range) in self.pools[at].runs.iter_mut().zip(ranges) {
+        for (run, range) in self.pools[at].1.iter_mut().zip(ranges) {
             range.into_iter().for_each(|range| run.merge(range, rows));
         }
         Ok(())
@@ -223,8 +209,8 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     fn take_rows(&mut self, rows: &[TraceRow<'_>]) -> Result<(), ReplayError> {
         for rows in rows.chunk_by(|one, other| one.pool == other.pool) {
             let at = self.pool(rows[0].pool)?;
-            for (run, ledger) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers) {
-                let (warm_up, per_request) = (self.known.warm_up, self.channels.per_request.as_mut());
+            for (run, ledger) in self.pools[at].1.iter_mut().zip(&mut self.ledgers) {
+                let (warm_up, per_request) = (self.warm_up, self.channels.per_request.as_mut());
                 run.observe_rows(rows, RunContext { ledger, per_request, warm_up })?;
             }
         }
@@ -233,14 +219,14 @@ impl<'a, 'w> TraceReading<'a, 'w> {
 
     /// The place of a pool's runs, which are made where there are none.
     fn pool(&mut self, name: Option<&str>) -> Result<usize, ReplayError> {
-        if let Some(at) = self.pools.iter().rposition(|pool| pool.name.as_deref() == name) {
+        if let Some(at) = self.pools.iter().rposition(|(of, _)| of.as_deref() == name) {
             return Ok(at);
         }
         if self.pools.len() == MAX_POOLS {
             return Err(ReplayError::TooManyPools { most: MAX_POOLS });
         }
         let runs = self.engines.iter().map(self.start).collect::<Result<_, _>>()?;
-        self.pools.push(PoolRuns { name: name.map(Box::from), runs });
+        self.pools.push((name.map(Box::from), runs));
         Ok(self.pools.len() - 1)
     }
 

@@ -5,7 +5,7 @@
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
 use super::channels::Channels;
-use super::{ReplayError, ReplayOptions, ReplayRun, TraceFacts, TraceReading};
+use super::{ReplayError, ReplayOptions, ReplayRun, TraceReading, order_and_warm_up};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
 use kvset_core::request::outcome::Outcome;
@@ -176,7 +176,7 @@ pub fn search(
     if options.has_stream() {
         return Err(ReplayError::SearchOfStream);
     }
-    let known = TraceFacts::of(options)?;
+    let known = order_and_warm_up(options)?;
     let (targets, bound) = (options.pool.cache.target_ratios.len(), options.pool.cache.max_tracked_pages);
     let mut tried = SatisfiedRequests::default();
     let (mut readings, mut page_bytes) = (0, None);
@@ -196,7 +196,7 @@ pub fn search(
         let (mut reading, _) =
             TraceReading::read(&options, known, &engines, &start, Channels::default(), progress)?;
         // Of several pools nothing is searched.
-        for run in reading.pools.iter_mut().flat_map(|pool| &mut pool.runs) {
+        for run in reading.pools.iter_mut().flat_map(|(_, runs)| runs) {
             tried.add(&capacities, &run.take_sufficient());
             page_bytes = run.pool().and_then(Pool::page_bytes);
         }

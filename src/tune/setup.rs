@@ -1,7 +1,7 @@
 //! A configuration of a cache, and what it finds of a log.
 
 use super::{Base, Cost, Exactness, TuneError, scaled};
-use crate::replay::{BelowOption, PageSizeError, Replay, ReplayOptions, RequestLog, TierBelow};
+use crate::replay::{BelowOption, Replay, ReplayOptions, RequestLog, TierBelow, check_page_size};
 use kvset_core::engines::below::Store;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
@@ -105,7 +105,7 @@ impl Setup {
     /// The log does not show such pages.
     pub fn set_page_size(&mut self, page_size: PageSize) -> Result<(), String> {
         if let Some(logged) = self.logged_page_size {
-            PageSizeError::check(logged, page_size).map_err(|error| error.to_string())?;
+            check_page_size(logged, page_size)?;
         }
         let (old, new) = (u64::from(self.page_size.get()), u64::from(page_size.get()));
         let same = |capacity: &CapacitySpec| match capacity.size {

@@ -3,7 +3,7 @@
 use crate::support::program::kvset;
 use kvset::codec::{DeadLetter, DecodeError, ErrorCode, Provenance, SourceRecord};
 use kvset::kafka::mock::MockBroker;
-use kvset::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
+use kvset::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::publish::Sink as _;
 use kvset::position::Partition;
@@ -210,7 +210,7 @@ fn publish_dead_letters(broker: &MockBroker) {
     let topic = |name: &str| OutputTopic { name: name.to_owned(), partitions: NonZeroU32::MIN };
     let topics = OutputTopics { results: topic(TOPICS[1]), dead_letters: topic(TOPICS[2]) };
     let wait = Duration::from_secs(30);
-    let sink = KafkaSink::open(&broker.connection(), "letters", topics, Guarantee::ExactlyOnce, wait);
+    let sink = KafkaSink::open(&broker.connection(), "letters", topics, Delivery::Transactional, wait);
     let mut sink = sink.expect("a producer");
     sink.begin().expect("begun");
     let by = Provenance { version: "1", fingerprint: "f" };

@@ -4,7 +4,7 @@ use crate::kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
 use kvset::kafka::config::Connection;
-use kvset::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
+use kvset::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::publish::{FailureKind, Sink};
 use kvset::position::Partition;
@@ -64,7 +64,7 @@ fn a_compression_that_brokers_do_not_take_ends_the_commit_with_its_cure() {
     let outputs = OutputTopics { results: output("out"), dead_letters: output("dead") };
     let deadline = Duration::from_secs(30);
     let mut sink =
-        KafkaSink::open(&connection, "t", outputs, Guarantee::ExactlyOnce, deadline).expect("a producer");
+        KafkaSink::open(&connection, "t", outputs, Delivery::Transactional, deadline).expect("a producer");
     let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNSUPPORTED_COMPRESSION_TYPE; 20];
     cluster.request_errors(RDKafkaApiKey::Produce, &refused);
     sink.begin().expect("a transaction");

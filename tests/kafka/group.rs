@@ -2,7 +2,7 @@
 //! estimated exactly once.
 
 use crate::kafka_support::{Broker, Input, Published, stamp, wait_for};
-use kvset::kafka::config::{Assignor, Connection, MemberProtocol};
+use kvset::kafka::config::{AssignmentStrategy, Connection, MemberProtocol};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::{NextOffset, Partition};
@@ -21,8 +21,8 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 const PROTOCOLS: [(&str, MemberProtocol); 3] = [
-    ("cooperative", MemberProtocol::Classic(Assignor::CooperativeSticky)),
-    ("eager", MemberProtocol::Classic(Assignor::Range)),
+    ("cooperative", MemberProtocol::Classic(AssignmentStrategy::CooperativeSticky)),
+    ("eager", MemberProtocol::Classic(AssignmentStrategy::Range)),
     ("consumer", MemberProtocol::Consumer),
 ];
 

@@ -1,7 +1,7 @@
 //! Calls of the client that never come back.
 
 use kvset::kafka::config::Connection;
-use kvset::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
+use kvset::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset::kafka::source::Source;
 use kvset::pipeline::publish::{FailureKind, Sink};
 use kvset::position::{NextOffset, Partition};
@@ -25,7 +25,7 @@ fn offsets_that_no_coordinator_takes_end_the_client_and_not_the_service() {
     let outputs = OutputTopics { results: output("out"), dead_letters: output("dead") };
     let deadline = Duration::from_secs(30);
     let mut sink =
-        KafkaSink::open(&connection, "t", outputs, Guarantee::ExactlyOnce, deadline).expect("a producer");
+        KafkaSink::open(&connection, "t", outputs, Delivery::Transactional, deadline).expect("a producer");
     let notes = BTreeMap::from([(Partition(0), String::new())]);
     let source = Source::alone(&connection, "g", "in", notes, Default::default()).expect("a consumer");
 

@@ -6,7 +6,7 @@ use kvset::kafka::offsets::Offsets;
 use kvset::position::Partition;
 use kvset::service::error::ServiceError;
 use kvset::service::estimating::serve;
-use kvset::service::events::{Observer, ServiceEvent, Watchers};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::shutdown::Shutdown;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn recreate(broker: &Broker, again: usize) -> (ServiceError, Vec<Option<i64>>, P
     let (shutdown, processed) = (Shutdown::new(), Processed::default());
     let limit = StopAfter::new(&shutdown, u64::MAX);
     let ended = std::thread::scope(|scope| {
-        let service = scope.spawn(|| serve(&plan, &shutdown, &Watchers(vec![&processed, &limit])));
+        let service = scope.spawn(|| serve(&plan, &shutdown, &[&processed as &dyn Observer, &limit]));
         wait_for(|| processed.0.load(Ordering::SeqCst) == 200);
         std::thread::sleep(Duration::from_secs(1));
         broker.delete(&topic);
@@ -88,7 +88,7 @@ fn output_topics_that_are_created_anew_stop_nothing() {
     let (shutdown, processed) = (Shutdown::new(), Processed::default());
     let limit = StopAfter::new(&shutdown, input.records());
     std::thread::scope(|scope| {
-        let service = scope.spawn(|| serve(&plan, &shutdown, &Watchers(vec![&processed, &limit])));
+        let service = scope.spawn(|| serve(&plan, &shutdown, &[&processed as &dyn Observer, &limit]));
         wait_for(|| processed.0.load(Ordering::SeqCst) == 200);
         std::thread::sleep(Duration::from_secs(1));
         broker.delete(&plan.stream.outputs.results.name);

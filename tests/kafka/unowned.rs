@@ -2,7 +2,7 @@
 //! brokers give it what it had, and nobody those partitions.
 
 use crate::kafka_support::{Broker, wait_for};
-use kvset::kafka::config::{Assignor, MemberProtocol, Membership};
+use kvset::kafka::config::{AssignmentStrategy, MemberProtocol, Membership};
 use kvset::kafka::member::{Event, Member as _};
 use kvset::kafka::source::Source;
 use kvset::position::{NextOffset, Partition};
@@ -27,7 +27,7 @@ impl Held {
             group: broker.topic("stuck"),
             instance: Some(name.to_owned()),
             leave_on_stop: false,
-            protocol: MemberProtocol::Classic(Assignor::CooperativeSticky),
+            protocol: MemberProtocol::Classic(AssignmentStrategy::CooperativeSticky),
             poll_within: Duration::from_secs(60),
         };
         let source = Source::join(&broker.connection, &membership, topic).expect("a member");

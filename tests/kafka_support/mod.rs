@@ -12,7 +12,7 @@ use kvset::kafka::KafkaFailure;
 use kvset::kafka::config::{Connection, MemberProtocol, Membership};
 use kvset::kafka::mock::MockBroker;
 use kvset::kafka::reader::{From, ReadRecord, TopicReader};
-use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
+use kvset::kafka::sink::{Delivery, OutputTopic, OutputTopics};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
@@ -166,7 +166,7 @@ impl Broker {
             },
             topic: topic.to_owned(),
             outputs,
-            guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },
+            guarantee: if self.is_real() { Delivery::Transactional } else { Delivery::Idempotent },
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
             bounds: None,

@@ -8,7 +8,7 @@ use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles};
 use kvset::snapshot::store::SnapshotStore;
 use kvset::snapshot::stream::ByteSource;
-use kvset::snapshot::writer::{SnapshotOutcome, SnapshotQueue, Submitted, Unfinished, Writing, write};
+use kvset::snapshot::writer::{SnapshotOutcome, SnapshotQueue, Unfinished, Writing, write};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -171,7 +171,7 @@ impl Desk {
 }
 
 impl Writing for Desk {
-    fn submit(&self, snapshot: Snapshot) -> Submitted {
+    fn submit(&self, snapshot: Snapshot) -> bool {
         self.queue().submit(snapshot)
     }
 

@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::input::{TOPIC, task_config};
 use crate::world::Rates;
 use kvset::kafka::config::{Connection, Membership};
-use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
+use kvset::kafka::sink::{Delivery, OutputTopic, OutputTopics};
 use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::facts::Fingerprint;
 use kvset::pipeline::resume::{LostHistory, StartFrom};
@@ -93,7 +93,7 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
         },
         topic: TOPIC.to_owned(),
         outputs: OutputTopics { results: output("estimates"), dead_letters: output("dead-letters") },
-        guarantee: Guarantee::ExactlyOnce,
+        guarantee: Delivery::Transactional,
         start: StartFrom::Earliest,
         lost_history,
         bounds: None,

@@ -8,7 +8,7 @@ use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::lock::{DirectoryLock, LOCK_FILE};
+use kvset::snapshot::lock::{LOCK_FILE, acquire};
 use kvset::snapshot::store::{SnapshotStore, StoreError};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -72,10 +72,10 @@ fn a_second_service_is_told_who_holds_the_directory() {
 #[test]
 fn a_lock_whose_holder_wrote_nonsense_is_held_all_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
-    let _lock = DirectoryLock::acquire(folder.path()).expect("nobody else is here");
+    let _lock = acquire(folder.path()).expect("nobody else is here");
     for (text, said) in [(&b""[..], "in use by another process:"), (b"\x1b[2Jx\xff\ny", "in use by [2Jxy:")] {
         fs::write(folder.path().join(LOCK_FILE), text).expect("a disk");
-        let refused = DirectoryLock::acquire(folder.path()).expect_err("held").to_string();
+        let refused = acquire(folder.path()).expect_err("held").to_string();
         assert!(refused.contains(said), "{refused}");
     }
 }

@@ -51,3 +51,12 @@ pub struct LogRange {
     /// Offset the next record will get (for committed records: the last stable offset).
     pub end: NextOffset,
 }
+
+/// Where a group without a committed offset begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFrom {
+    /// At the oldest record that is still there.
+    Earliest,
+    /// At records that arrive from now on.
+    Latest,
+}

@@ -36,25 +36,11 @@ pub struct RangeProgress {
     pub outputs: Vec<OutputRecord>,
 }
 
-/// What the source should do for a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// Nothing.
-    Keep,
-    /// Fetch again.
-    Resume,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PartitionPhase {
-    Consuming,
-    Draining,
-}
-
 #[derive(Debug)]
 struct PartitionProgress {
     epoch: Epoch,
-    phase: PartitionPhase,
+    /// Whether no more records of it are dispatched.
+    draining: bool,
     /// Offset after the newest record handed to a worker: what a repeat is recognised by.
     dispatched: NextOffset,
     /// Everything before it is done.
@@ -119,7 +105,7 @@ impl Assignment {
     ) {
         let state = PartitionProgress {
             epoch,
-            phase: PartitionPhase::Consuming,
+            draining: false,
             dispatched: resume.replay_from,
             processed: resume.replay_from,
             committed,
@@ -149,8 +135,7 @@ impl Assignment {
     /// Counts a record that is about to be handed to a worker; says whether its partition is full now.
     pub fn dispatch(&mut self, partition: Partition, offset: i64, bytes: usize) -> Result<bool, OrderError> {
         let limits = self.limits;
-        let state =
-            self.partitions.get_mut(&partition).filter(|state| state.phase == PartitionPhase::Consuming);
+        let state = self.partitions.get_mut(&partition).filter(|state| !state.draining);
         let state = state.ok_or(OrderError::NotAssigned(partition))?;
         if offset < state.dispatched.0 {
             return Err(OrderError::Repeated { partition, offset, expected: state.dispatched });
@@ -180,7 +165,7 @@ impl Assignment {
 
     /// Takes a worker's report; says whether to fetch again. `None` when it is of an assignment that
     /// has ended: its outputs are dropped.
-    pub fn report(&mut self, progress: RangeProgress) -> Option<Flow> {
+    pub fn report(&mut self, progress: RangeProgress) -> Option<bool> {
         let limits = self.limits;
         let state =
             self.partitions.get_mut(&progress.partition).filter(|state| state.epoch == progress.epoch)?;
@@ -193,18 +178,18 @@ impl Assignment {
         state.outputs.extend(progress.outputs);
         // Half empty before fetching again, so that a full partition does not pause at every record.
         let roomy = state.records * 2 <= limits.records && state.bytes * 2 <= limits.bytes;
-        if state.paused && roomy && state.phase == PartitionPhase::Consuming {
+        if state.paused && roomy && !state.draining {
             state.paused = false;
-            return Some(Flow::Resume);
+            return Some(true);
         }
-        Some(Flow::Keep)
+        Some(false)
     }
 
     /// No more records of these partitions are to be dispatched.
     pub fn drain(&mut self, partitions: &[Partition]) {
         for partition in partitions {
             if let Some(state) = self.partitions.get_mut(partition) {
-                state.phase = PartitionPhase::Draining;
+                state.draining = true;
             }
         }
     }
@@ -337,7 +322,7 @@ impl PartitionProgress {
 
     fn is_full(&self, limits: FlowLimits) -> bool {
         let full = self.records >= limits.records || self.bytes >= limits.bytes;
-        full && !self.paused && self.phase == PartitionPhase::Consuming
+        full && !self.paused && !self.draining
     }
 
     /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
@@ -420,9 +405,9 @@ mod tests {
         assert!(assignment.is_full());
         assert_eq!(assignment.pause_full(), [P]);
         assert!(!assignment.is_full() && assignment.pause_full().is_empty(), "nobody waits for a paused one");
-        assert_eq!(assignment.report(done(1, 1, 0)), Some(Flow::Keep));
-        assert_eq!(assignment.report(done(2, 1, 0)), Some(Flow::Resume));
-        assert_eq!(assignment.report(done(3, 1, 0)), Some(Flow::Keep));
+        assert_eq!(assignment.report(done(1, 1, 0)), Some(false));
+        assert_eq!(assignment.report(done(2, 1, 0)), Some(true));
+        assert_eq!(assignment.report(done(3, 1, 0)), Some(false));
     }
 
     /// A producer with transactions left every partition one record behind for ever, and what it left open was none.

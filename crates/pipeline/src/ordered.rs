@@ -23,15 +23,8 @@ pub struct Ordered<T> {
 #[derive(Debug)]
 struct OrderedQueue<T> {
     epoch: Epoch,
-    /// In offset order.
-    records: VecDeque<UnderWay<T>>,
-}
-
-#[derive(Debug)]
-struct UnderWay<T> {
-    offset: i64,
-    bytes: usize,
-    done: Option<T>,
+    /// In offset order, each with what was done once it is.
+    records: VecDeque<InTurn<Option<T>>>,
 }
 
 impl<T> Default for Ordered<T> {
@@ -56,7 +49,7 @@ impl<T> Ordered<T> {
     pub fn begin(&mut self, partition: Partition, offset: i64, bytes: usize) -> Option<Epoch> {
         let queue = self.partitions.get_mut(&partition)?;
         debug_assert!(queue.records.back().is_none_or(|last| last.offset < offset));
-        queue.records.push_back(UnderWay { offset, bytes, done: None });
+        queue.records.push_back(InTurn { offset, bytes, done: None });
         Some(queue.epoch)
     }
 
@@ -69,9 +62,9 @@ impl<T> Ordered<T> {
             records[index].done = Some(done);
         }
         let mut ready = Vec::new();
-        while let Some(UnderWay { offset, bytes, done }) = records.pop_front() {
+        while let Some(InTurn { offset, bytes, done }) = records.pop_front() {
             let Some(done) = done else {
-                records.push_front(UnderWay { offset, bytes, done: None });
+                records.push_front(InTurn { offset, bytes, done: None });
                 break;
             };
             ready.push(InTurn { offset, bytes, done });

@@ -9,17 +9,9 @@
 //! The log is the truth and a snapshot a cache of it, so every decision replays from a point at or
 //! before `C` and publishes from exactly `C` on.
 
+pub use kvset_formats::position::StartFrom;
 use kvset_formats::position::{LogRange, NextOffset};
 use std::fmt::Display;
-
-/// Where a group without a committed offset begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartFrom {
-    /// At the oldest record that is still there.
-    Earliest,
-    /// At records that arrive from now on.
-    Latest,
-}
 
 /// What to do where records that the state depends on are no longer in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

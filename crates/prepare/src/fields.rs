@@ -20,13 +20,8 @@ const STREAMED: [&str; 2] = ["response", "chunks"];
 /// The values of the wanted fields, in memory reused from record to record.
 #[derive(Default)]
 pub(super) struct FieldValues {
-    slots: Vec<FieldSlot>,
-}
-
-#[derive(Default)]
-struct FieldSlot {
-    text: String,
-    depth: Option<ValueDepth>,
+    /// Texts, and where each was found, where it was.
+    slots: Vec<(String, Option<ValueDepth>)>,
 }
 
 /// Where a value was found; what stands at the top goes before what stands in the body.
@@ -39,13 +34,13 @@ enum ValueDepth {
 impl FieldValues {
     /// Forgets the last record; there are so many wanted fields.
     pub(super) fn reset(&mut self, fields: usize) {
-        self.slots.resize_with(fields, FieldSlot::default);
-        self.slots.iter_mut().for_each(|slot| slot.depth = None);
+        self.slots.resize_with(fields, Default::default);
+        self.slots.iter_mut().for_each(|(_, depth)| *depth = None);
     }
 
     /// The value of the field at `index` of those wanted.
     pub(super) fn get(&self, index: usize) -> Option<&str> {
-        self.slots.get(index).filter(|slot| slot.depth.is_some()).map(|slot| slot.text.as_str())
+        self.slots.get(index).filter(|(_, depth)| depth.is_some()).map(|(text, _)| text.as_str())
     }
 
     /// Takes a value that stands at the top.
@@ -54,13 +49,11 @@ impl FieldValues {
     }
 
     fn put(&mut self, index: usize, depth: ValueDepth, value: fmt::Arguments<'_>) -> Result<(), DecodeError> {
-        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.depth.is_none_or(|d| d <= depth))
-        else {
-            return Ok(());
-        };
-        slot.text.clear();
-        let written = Bounded(&mut slot.text).write_fmt(value);
-        slot.depth = Some(depth);
+        let slot = self.slots.get_mut(index).filter(|(_, found)| found.is_none_or(|found| found <= depth));
+        let Some((text, found)) = slot else { return Ok(()) };
+        text.clear();
+        let written = Bounded(text).write_fmt(value);
+        *found = Some(depth);
         written.map_err(|_| {
             let detail = format!("a field that a template names is longer than {MAX_VALUE_BYTES} bytes");
             DecodeError::new(ErrorCode::InvalidField, detail)
@@ -101,9 +94,13 @@ pub(super) fn read(
 ) -> Result<PromptForms, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
-    let place = PathSlot { depth: ValueDepth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
-    let held = PromptForms::default();
-    read_at(record, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
+    let (open, held) = ((0..paths.len()).collect(), PromptForms::default());
+    read_at(
+        record,
+        (ValueDepth::Top, 0),
+        open,
+        Walk { paths, with_tokens, values, prompts, answer, held, refusal: None },
+    )
 }
 
 /// Reads a request that was found inside a record of which the rest was read: what the record itself says goes first.
@@ -114,9 +111,14 @@ pub(super) fn read_request(
     values: &mut FieldValues,
     prompts: &mut RecordPrompts,
 ) -> Result<PromptForms, DecodeError> {
-    let place = PathSlot { depth: ValueDepth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
+    let open = (0..paths.len()).collect();
     let (answer, held) = (None, PromptForms::default());
-    read_at(request, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
+    read_at(
+        request,
+        (ValueDepth::Body, 0),
+        open,
+        Walk { paths, with_tokens, values, prompts, answer, held, refusal: None },
+    )
 }
 
 /// Reads a response that was found inside a record, as if it stood there under its usual name.
@@ -126,31 +128,27 @@ pub(super) fn read_response(
     values: &mut FieldValues,
 ) -> Result<(), DecodeError> {
     let is_of_responses = |index: &usize| paths[*index].first().is_some_and(|name| name == STREAMED[0]);
-    let open = (0..paths.len()).filter(is_of_responses).collect();
-    let place = PathSlot { depth: ValueDepth::Top, level: 1, top: false, open };
+    let open: Vec<usize> = (0..paths.len()).filter(is_of_responses).collect();
     let prompts = &mut RecordPrompts::default();
     let (answer, held) = (None, PromptForms::default());
     let walk = Walk { paths, with_tokens: false, values, prompts, answer, held, refusal: None };
     // What was streamed is text.
     if response.trim_ascii_start().first().is_none_or(|first| !matches!(first, b'{' | b'[')) {
         let quoted = serde_json::to_vec(&String::from_utf8_lossy(response));
-        return read_at(&quoted.unwrap_or_default(), place, walk).map(|_| ());
+        return read_at(&quoted.unwrap_or_default(), (ValueDepth::Top, 1), open, walk).map(|_| ());
     }
-    read_at(response, place, walk).map(|_| ())
+    read_at(response, (ValueDepth::Top, 1), open, walk).map(|_| ())
 }
 
-/// Where a value stands among the wanted paths.
-struct PathSlot {
-    depth: ValueDepth,
-    level: usize,
-    top: bool,
+/// Reads a value that stands below so many names of the paths in `open`: of none, the record itself.
+fn read_at(
+    json: &[u8],
+    (depth, level): (ValueDepth, usize),
     open: Vec<usize>,
-}
-
-fn read_at(json: &[u8], place: PathSlot, mut walk: Walk<'_>) -> Result<PromptForms, DecodeError> {
+    mut walk: Walk<'_>,
+) -> Result<PromptForms, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let PathSlot { depth, level, top, open } = place;
-    let read = Inside { walk: &mut walk, depth, level, open, top }
+    let read = Inside { walk: &mut walk, depth, level, open, top: level == 0 }
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
     match read {
@@ -239,7 +237,7 @@ impl<'w> Inside<'_, 'w> {
         let held = &mut self.walk.held;
         match key {
             _ if self.walk.with_tokens && TOKEN_FIELDS.contains(&key) => {
-                let found = map.next_value_seed(TokenArray(self.walk.prompts))?;
+                let found = map.next_value_seed(TokenArray { prompts: self.walk.prompts, is_item: false })?;
                 if found && held.tokens {
                     let detail = "the record holds token ids twice";
                     return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));

@@ -1,7 +1,7 @@
 //! Token ids of one prompt or several.
 
 use kvset_formats::record::numbers::{TokenId, WholeNumber};
-use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Unexpected, Visitor};
 use std::fmt;
 
 /// The prompts of a record, in memory reused from record to record. `Debug` is left out: token ids must
@@ -49,7 +49,19 @@ impl RecordPrompts {
 
 /// An array of token ids, or of arrays of them; says whether it is one. Under the same names logs keep
 /// numbers of tokens, which say nothing here.
-pub(super) struct TokenArray<'p>(pub(super) &'p mut RecordPrompts);
+pub(super) struct TokenArray<'p> {
+    pub(super) prompts: &'p mut RecordPrompts,
+    /// Whether this is an item of an array, where a number is a token.
+    pub(super) is_item: bool,
+}
+
+impl TokenArray<'_> {
+    fn token<E: Error>(self, token: WholeNumber) -> Result<bool, E> {
+        let TokenId(token) = TokenId::of(token).map_err(E::custom)?;
+        self.prompts.ids.push(token);
+        Ok(false)
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for TokenArray<'_> {
     type Value = bool;
@@ -63,23 +75,30 @@ impl<'de> Visitor<'de> for TokenArray<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of token ids, or of arrays of them")
+        f.write_str("token ids, or arrays of them")
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
-        Ok(false)
+    fn visit_u64<E: Error>(self, token: u64) -> Result<bool, E> {
+        if self.is_item { self.token(WholeNumber(Ok(Some(token.into())))) } else { Ok(false) }
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
-        Ok(false)
+    fn visit_i64<E: Error>(self, token: i64) -> Result<bool, E> {
+        self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_unit<E>(self) -> Result<bool, E> {
-        Ok(false)
+    fn visit_f64<E: Error>(self, token: f64) -> Result<bool, E> {
+        if self.is_item { self.token(WholeNumber::of_float(token)) } else { Ok(false) }
     }
 
-    /// A list of which a database has made a text; another one says nothing here.
+    fn visit_unit<E: Error>(self) -> Result<bool, E> {
+        if self.is_item { Err(E::invalid_type(Unexpected::Unit, &self)) } else { Ok(false) }
+    }
+
+    /// A token in quotes; or a list of which a database has made a text, while another text says nothing here.
     fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+        if self.is_item {
+            return self.token(WholeNumber::of_text(text));
+        }
         if !text.trim_start().starts_with('[') {
             return Ok(false);
         }
@@ -90,75 +109,24 @@ impl<'de> Visitor<'de> for TokenArray<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         let (mut lone, mut lists) = (false, false);
-        while let Some(item) = array.next_element_seed(TokenItem(self.0))? {
-            match item {
-                TokenKind::Token => lone = true,
-                TokenKind::List => lists = true,
+        if self.is_item {
+            while let Some(TokenId(token)) = array.next_element()? {
+                self.prompts.ids.push(token);
             }
-            if lone && lists {
-                return Err(A::Error::custom("tokens and arrays of tokens in one array"));
+        } else {
+            while let Some(is_list) =
+                array.next_element_seed(TokenArray { prompts: self.prompts, is_item: true })?
+            {
+                (lone, lists) = (lone | !is_list, lists | is_list);
+                if lone && lists {
+                    return Err(A::Error::custom("tokens and arrays of tokens in one array"));
+                }
             }
         }
         if !lists {
-            self.0.end_prompt();
+            self.prompts.end_prompt();
         }
         Ok(true)
-    }
-}
-
-enum TokenKind {
-    Token,
-    List,
-}
-
-/// A token id, or an array of them.
-struct TokenItem<'p>(&'p mut RecordPrompts);
-
-impl TokenItem<'_> {
-    fn token<E: Error>(self, token: WholeNumber) -> Result<TokenKind, E> {
-        let TokenId(token) = TokenId::of(token).map_err(E::custom)?;
-        self.0.ids.push(token);
-        Ok(TokenKind::Token)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for TokenItem<'_> {
-    type Value = TokenKind;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TokenKind, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TokenItem<'_> {
-    type Value = TokenKind;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a token id or an array of token ids")
-    }
-
-    fn visit_u64<E: Error>(self, token: u64) -> Result<TokenKind, E> {
-        self.token(WholeNumber(Ok(Some(token.into()))))
-    }
-
-    fn visit_i64<E: Error>(self, token: i64) -> Result<TokenKind, E> {
-        self.token(WholeNumber(Ok(Some(token.into()))))
-    }
-
-    fn visit_f64<E: Error>(self, token: f64) -> Result<TokenKind, E> {
-        self.token(WholeNumber::of_float(token))
-    }
-
-    fn visit_str<E: Error>(self, token: &str) -> Result<TokenKind, E> {
-        self.token(WholeNumber::of_text(token))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<TokenKind, A::Error> {
-        while let Some(TokenId(token)) = array.next_element()? {
-            self.0.ids.push(token);
-        }
-        self.0.end_prompt();
-        Ok(TokenKind::List)
     }
 }
 
@@ -168,7 +136,8 @@ mod tests {
 
     fn read(json: &str) -> Option<Vec<Vec<u32>>> {
         let mut prompts = RecordPrompts::default();
-        let read = TokenArray(&mut prompts).deserialize(&mut serde_json::Deserializer::from_str(json));
+        let read = TokenArray { prompts: &mut prompts, is_item: false }
+            .deserialize(&mut serde_json::Deserializer::from_str(json));
         read.ok().filter(|found| *found).map(|_| prompts.iter().map(<[u32]>::to_vec).collect())
     }
 

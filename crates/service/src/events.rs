@@ -247,19 +247,14 @@ pub trait Observer: Sync {
 }
 
 /// Watches nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {
+impl Observer for () {
     fn on(&self, _: &ServiceEvent<'_>) {}
 }
 
 /// Tells several watchers, in order.
-pub struct Watchers<'a>(pub Vec<&'a dyn Observer>);
-
-impl Observer for Watchers<'_> {
+impl<const N: usize> Observer for [&dyn Observer; N] {
     fn on(&self, event: &ServiceEvent<'_>) {
-        self.0.iter().for_each(|observer| observer.on(event));
+        self.iter().for_each(|observer| observer.on(event));
     }
 }
 

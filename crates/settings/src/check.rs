@@ -4,14 +4,14 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{
-    AssignmentStrategy, GroupProtocol, InputEncoding, OutputEncoding, PoolQuestions, Price, Settings,
-    field::Field,
+    AssignmentStrategy, GroupProtocol, OutputEncoding, PoolQuestions, Price, Settings, field::Field,
 };
 use kvset_core::estimate::config::{MAX_TIERS, PoolConfigError};
 use kvset_core::questions::question::QuestionsError;
 use kvset_core::sizing::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
+use kvset_formats::codec::Encoding;
 use kvset_prepare::template::TemplatePart;
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ impl Settings {
         if registry.url.as_str().is_empty() {
             let (input, output) = (self.input.encoding, self.output.encoding);
             let framed = [
-                ("input.encoding", input.toml(), input == InputEncoding::ConfluentAvro),
+                ("input.encoding", input.toml(), input == Encoding::ConfluentAvro),
                 ("output.encoding", output.toml(), output == OutputEncoding::ConfluentAvro),
             ];
             for (key, value, _) in framed.into_iter().filter(|(_, _, framed)| *framed) {

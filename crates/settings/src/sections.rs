@@ -8,8 +8,8 @@ use super::questions::PoolQuestions;
 use super::secret::Secret;
 use super::url::{HostName, HttpUrl};
 use super::values::{
-    AssignmentStrategy, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat,
-    LostHistoryPolicy, OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
+    AssignmentStrategy, Delivery, GroupProtocol, Listen, LogFilter, LogFormat, LostHistoryPolicy,
+    OutputEncoding, Price, Size, Span, TokenCost, TopicName,
 };
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -20,7 +20,8 @@ use kvset_core::units::PageSize;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
-use kvset_formats::codec::{EstimateDetail, LetterContent};
+use kvset_formats::codec::{Encoding, EstimateDetail, LetterContent};
+use kvset_formats::position::StartFrom;
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -85,12 +86,12 @@ sections! {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
         /// Where a group without committed offsets begins.
-        start: Start = Start::Earliest;
+        start: StartFrom = StartFrom::Earliest;
         /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Avro in Confluent's wire
         /// format, whose schemas come from [schema_registry], "json" is JSON, also behind the id of a JSON Schema;
         /// "auto" tells them apart one by one.
         [results]
-        encoding: InputEncoding = InputEncoding::Auto;
+        encoding: Encoding = Encoding::Auto;
         /// Largest record that is decoded; larger ones become dead letters.
         [results]
         max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);

@@ -6,10 +6,11 @@ use kvset_core::questions::costs::{PrefillRate, RateError};
 use kvset_core::questions::retention::{Ttl, TtlError};
 use kvset_core::questions::routing::{RouterSpec, SpecError};
 use kvset_core::sizing::tiers::{Inclusion, is_price};
-use kvset_core::stack::ChainPolicy;
+use kvset_core::stack::{ChainCheck, ChainPolicy};
 use kvset_core::units::capacity::{CapacityError, CapacitySize, CapacitySpec};
 use kvset_core::units::window::{format_duration_ms, parse_duration_ms};
-use kvset_formats::codec::EstimateDetail;
+use kvset_formats::codec::{Encoding, EstimateDetail};
+use kvset_formats::position::StartFrom;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::{Deref, RangeInclusive};
@@ -498,9 +499,28 @@ impl Choice for Inclusion {
         &[("exclusive", Inclusion::Exclusive), ("inclusive", Inclusion::Inclusive)];
 }
 
+impl Choice for StartFrom {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("earliest", StartFrom::Earliest), ("latest", StartFrom::Latest)];
+}
+
+impl Choice for Encoding {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Encoding::Auto),
+        ("avro", Encoding::Avro),
+        ("confluent-avro", Encoding::ConfluentAvro),
+        ("json", Encoding::Json),
+    ];
+}
+
 impl Choice for EstimateDetail {
     const NAMES: &'static [(&'static str, Self)] =
         &[("summary", EstimateDetail::Summary), ("full", EstimateDetail::Full)];
+}
+
+impl Choice for ChainCheck {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("sampled", ChainCheck::Sampled), ("full", ChainCheck::Full)];
 }
 
 impl Choice for ChainPolicy {
@@ -541,26 +561,6 @@ choices! {
         Range = "range",
         /// Partitions dealt out in turn.
         RoundRobin = "roundrobin",
-    }
-
-    /// Where a group without committed offsets begins.
-    pub enum Start {
-        /// At the oldest record kept.
-        Earliest = "earliest",
-        /// At the end: only records that are yet to come.
-        Latest = "latest",
-    }
-
-    /// How input records are encoded.
-    pub enum InputEncoding {
-        /// Told apart record by record.
-        Auto = "auto",
-        /// Avro single-object encoding.
-        Avro = "avro",
-        /// Avro in Confluent's wire format.
-        ConfluentAvro = "confluent-avro",
-        /// JSON.
-        Json = "json",
     }
 
     /// How estimates are encoded.

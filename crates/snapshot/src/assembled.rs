@@ -12,17 +12,11 @@ const AHEAD: usize = 64;
 /// Opens a parts file of the snapshot's own store.
 pub type OpenParts = Box<dyn FnMut(&PartsFile) -> io::Result<Box<dyn ByteSource>> + Send>;
 
-/// A parts file, and where it was left.
-struct OpenPartsFile {
-    name: PartsFile,
-    source: Box<dyn ByteSource>,
-    at: u64,
-}
-
 /// The parts of a state, and their files.
 pub(super) struct PartsReader {
     extents: std::vec::IntoIter<PartExtent>,
-    files: Vec<OpenPartsFile>,
+    /// Each with where it was left.
+    files: Vec<(PartsFile, Box<dyn ByteSource>, u64)>,
 }
 
 impl PartsReader {
@@ -32,7 +26,7 @@ impl PartsReader {
     /// [`FormatError::PartsGone`], [`ReadError::Io`].
     pub(super) fn open(contents: Contents, mut open: OpenParts) -> Result<Self, ReadError> {
         let opened = |name: PartsFile| match open(&name) {
-            Ok(source) => Ok(OpenPartsFile { name, source, at: 0 }),
+            Ok(source) => Ok((name, source, 0)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(FormatError::PartsGone { file: name }.into())
             }
@@ -81,7 +75,7 @@ impl PartsReader {
     /// Reads the next part and compares it with its hash; false when there is none.
     fn next_into(&mut self, part: &mut Vec<u8>) -> Result<bool, ReadError> {
         let Some(PartExtent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
-        let OpenPartsFile { name, source, at: left_at } = &mut self.files[file as usize];
+        let (name, source, left_at) = &mut self.files[file as usize];
         if *left_at != at {
             source.seek(SeekFrom::Start(at)).map_err(|error| in_file(*name, &error))?;
         }

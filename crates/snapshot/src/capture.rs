@@ -140,7 +140,7 @@ fn capture_parts<T: Serialize + ?Sized>(
 ) -> Result<InParts, BodyError> {
     let is_first = known.is_empty();
     let mut cutter = Cutter::new(known, buffer, limits);
-    let result = postcard::serialize_with_flavor(state, Cutting(&mut cutter));
+    let result = postcard::serialize_with_flavor(state, &mut cutter);
     let Cutter { fresh, extents, file, is_full, state_bytes, .. } = cutter;
     let is_new = fresh.len() > PARTS_MAGIC.len();
     let id = is_new.then(|| PartsFile { next_offset, digest: xxh3_64(&fresh) });
@@ -252,21 +252,18 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// The cutter as postcard asks for it.
-struct Cutting<'a, 'b>(&'a mut Cutter<'b>);
-
-impl Flavor for Cutting<'_, '_> {
+impl Flavor for &mut Cutter<'_> {
     type Output = ();
 
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.take(data)
+        self.take(data)
     }
 
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.take(&[byte])
+        self.take(&[byte])
     }
 
     fn finalize(self) -> postcard::Result<()> {
-        self.0.cut(true)
+        self.cut(true)
     }
 }

@@ -78,26 +78,20 @@ pub struct Contents {
     pub extents: Vec<PartExtent>,
 }
 
-/// The contents as they are written. Frozen: a change is a new format version.
-#[derive(Serialize, Deserialize)]
-struct ContentsFields {
-    files: Vec<(i64, u64)>,
-    extents: Vec<PartExtent>,
-}
-
 impl Contents {
     /// Bytes of the state.
     pub fn state_bytes(&self) -> u64 {
         self.extents.iter().map(|extent| u64::from(extent.bytes)).sum()
     }
 
-    /// The list in bytes.
+    /// The list in bytes. Frozen: a change is a new format version.
     ///
     /// # Errors
     /// [`postcard::Error`] where memory has no form in bytes.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        let files = self.files.iter().map(|file| (file.next_offset.0, file.digest)).collect();
-        postcard::to_allocvec(&ContentsFields { files, extents: self.extents.clone() })
+        let files: Vec<(i64, u64)> =
+            self.files.iter().map(|file| (file.next_offset.0, file.digest)).collect();
+        postcard::to_allocvec(&(files, &self.extents))
     }
 
     /// Reads a list whose checksum is right, of a state of so many bytes.
@@ -105,8 +99,8 @@ impl Contents {
     /// # Errors
     /// What of it makes no sense.
     pub fn decode(bytes: &[u8], state_bytes: u64) -> Result<Self, &'static str> {
-        let (ContentsFields { files, extents }, rest) =
-            postcard::take_from_bytes(bytes).map_err(|_| "list of parts")?;
+        let ((files, extents), rest) =
+            postcard::take_from_bytes::<(Vec<(i64, u64)>, Vec<_>)>(bytes).map_err(|_| "list of parts")?;
         let file = |(next_offset, digest)| PartsFile { next_offset: NextOffset(next_offset), digest };
         let contents = Self { files: files.into_iter().map(file).collect(), extents };
         let is_sound = |extent: &PartExtent| {

@@ -10,7 +10,7 @@ use super::assembled::OpenParts;
 use super::contents::PartsFile;
 use super::files::{DiskFiles, Files};
 use super::format::{InParts, Snapshot, StateBody};
-use super::lock::DirectoryLock;
+use super::lock;
 use super::names::{format_offset, parse_offset};
 use super::store::{
     Generation, MAX_LISTED, MAX_SET_ASIDE, SafeGeneration, SnapshotStore, StoreError, lost, surplus,
@@ -57,7 +57,7 @@ impl DirectoryStore {
     /// # Errors
     /// [`StoreError::Locked`] when another process has it open; [`StoreError::Io`].
     pub fn open(root: &Path, generations: NonZeroUsize) -> Result<Self, StoreError> {
-        let lock = DirectoryLock::acquire(root)?;
+        let lock = lock::acquire(root)?;
         Ok(Self::new(DiskFiles::new(Some(lock)), root, generations))
     }
 

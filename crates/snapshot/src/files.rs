@@ -1,7 +1,6 @@
 //! The few file operations a snapshot directory needs, so that a simulation can stand in for the disk.
 
 use super::durable::{create_durable_dir, sync_directory};
-use super::lock::DirectoryLock;
 use super::stream::ByteSource;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -46,12 +45,12 @@ pub trait Files: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct DiskFiles {
     /// Held as long as files may be written; none where they are only read.
-    _lock: Option<Arc<DirectoryLock>>,
+    _lock: Option<Arc<File>>,
 }
 
 impl DiskFiles {
     /// The disk, held by `lock` where files will be written.
-    pub fn new(lock: Option<DirectoryLock>) -> Self {
+    pub fn new(lock: Option<File>) -> Self {
         Self { _lock: lock.map(Arc::new) }
     }
 }

@@ -14,42 +14,34 @@ pub const LOCK_FILE: &str = "kvset.lock";
 /// Most bytes of a holder's own description that are repeated in an error.
 const MAX_HOLDER_BYTES: u64 = 200;
 
-/// Held while this value lives; the system releases it too when the process dies.
-#[derive(Debug)]
-pub struct DirectoryLock {
-    _file: File,
-}
-
-impl DirectoryLock {
-    /// Locks a directory, which is made if need be.
-    ///
-    /// # Errors
-    /// [`StoreError::Locked`] with the holder's process id and host; [`StoreError::Io`].
-    pub fn acquire(directory: &Path) -> Result<Self, StoreError> {
-        let path = directory.join(LOCK_FILE);
-        let failed = |operation| {
-            let place = path.display().to_string();
-            move |cause| StoreError::Io { operation, place, cause }
-        };
-        create_durable_dir(directory).map_err(failed("creating the directory of"))?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed("opening"))?;
-        match FileExt::try_lock(&file) {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let directory = directory.display().to_string();
-                return Err(StoreError::Locked { directory, holder: holder(&mut file) });
-            }
-            Err(TryLockError::Error(cause)) => return Err(failed("locking")(cause)),
+/// Locks a directory, which is made if need be, while the file lives; the system releases it too when the process dies.
+///
+/// # Errors
+/// [`StoreError::Locked`] with the holder's process id and host; [`StoreError::Io`].
+pub fn acquire(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK_FILE);
+    let failed = |operation| {
+        let place = path.display().to_string();
+        move |cause| StoreError::Io { operation, place, cause }
+    };
+    create_durable_dir(directory).map_err(failed("creating the directory of"))?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed("opening"))?;
+    match FileExt::try_lock(&file) {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let directory = directory.display().to_string();
+            return Err(StoreError::Locked { directory, holder: holder(&mut file) });
         }
-        describe_holder(&mut file).map_err(failed("writing"))?;
-        Ok(Self { _file: file })
+        Err(TryLockError::Error(cause)) => return Err(failed("locking")(cause)),
     }
+    describe_holder(&mut file).map_err(failed("writing"))?;
+    Ok(file)
 }
 
 fn describe_holder(file: &mut File) -> io::Result<()> {

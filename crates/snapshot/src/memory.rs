@@ -98,15 +98,9 @@ impl NameTree {
     }
 }
 
-/// How an operation goes.
-enum OperationVerdict {
-    Done,
-    DoneThenDead,
-}
-
 impl Disk {
-    /// Counts one operation and says how it goes.
-    fn step(&mut self) -> io::Result<OperationVerdict> {
+    /// Counts one operation; says whether the process lives on after it.
+    fn step(&mut self) -> io::Result<bool> {
         if self.dead {
             return Err(dead());
         }
@@ -117,12 +111,12 @@ impl Disk {
                 Fault::Fail { at, kind } if at == now => return Err(kind.into()),
                 Fault::Die { at, done } if at == now => {
                     self.dead = true;
-                    return if done { Ok(OperationVerdict::DoneThenDead) } else { Err(dead()) };
+                    return if done { Ok(false) } else { Err(dead()) };
                 }
                 _ => {}
             }
         }
-        Ok(OperationVerdict::Done)
+        Ok(true)
     }
 
     fn change(&mut self, change: StoreChange) {
@@ -132,9 +126,9 @@ impl Disk {
 
     /// One operation on names.
     fn change_names(&mut self, change: StoreChange) -> io::Result<()> {
-        let verdict = self.step()?;
+        let lives_on = self.step()?;
         self.change(change);
-        written(verdict)
+        written(lives_on)
     }
 
     fn file(&self, path: &Path) -> io::Result<usize> {
@@ -170,11 +164,8 @@ fn dead() -> io::Error {
     io::Error::other("the process is dead")
 }
 
-fn written(verdict: OperationVerdict) -> io::Result<()> {
-    match verdict {
-        OperationVerdict::Done => Ok(()),
-        OperationVerdict::DoneThenDead => Err(dead()),
-    }
+fn written(lives_on: bool) -> io::Result<()> {
+    if lives_on { Ok(()) } else { Err(dead()) }
 }
 
 impl MemoryFiles {
@@ -255,8 +246,8 @@ impl Files for MemoryFiles {
 
     fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<usize> {
         let mut disk = self.disk();
-        let verdict = disk.step();
-        if disk.dead && verdict.is_err() {
+        let lives_on = disk.step();
+        if disk.dead && lives_on.is_err() {
             return Err(dead());
         }
         let is_there = path.parent().is_some_and(|above| disk.names.directories.contains(above));
@@ -267,21 +258,21 @@ impl Files for MemoryFiles {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let mut bytes = parts.concat();
-        if verdict.is_err() {
+        if lives_on.is_err() {
             bytes.truncate(bytes.len() / 2);
         }
         let file = disk.files.len();
         disk.files.push(MemoryFile { bytes, synced: false });
         disk.change(StoreChange::Name(path.to_owned(), file));
-        written(verdict?)?;
+        written(lives_on?)?;
         Ok(file)
     }
 
     fn sync(&self, file: usize) -> io::Result<()> {
         let mut disk = self.disk();
-        let verdict = disk.step()?;
+        let lives_on = disk.step()?;
         disk.files[file].synced = true;
-        written(verdict)
+        written(lives_on)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -298,7 +289,7 @@ impl Files for MemoryFiles {
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         let mut disk = self.disk();
-        let verdict = disk.step()?;
+        let lives_on = disk.step()?;
         let is_inside = |change: &StoreChange| change.path().parent() == Some(directory);
         let (synced, pending): (Vec<_>, Vec<_>) =
             std::mem::take(&mut disk.pending).into_iter().partition(is_inside);
@@ -306,6 +297,6 @@ impl Files for MemoryFiles {
         for change in &synced {
             disk.durable.apply(change);
         }
-        written(verdict)
+        written(lives_on)
     }
 }

@@ -22,8 +22,8 @@ pub struct SnapshotWriter {
 
 /// Whoever writes snapshots while the stream goes on.
 pub trait Writing {
-    /// Hands a snapshot in and returns at once.
-    fn submit(&self, snapshot: Snapshot) -> Submitted;
+    /// Hands a snapshot in and returns at once; false where the writer is closing, and nothing was taken.
+    fn submit(&self, snapshot: Snapshot) -> bool;
 
     /// Writes what is waiting, and ends.
     ///
@@ -49,15 +49,6 @@ pub struct SnapshotOutcome {
     pub result: Result<SafeGeneration, StoreError>,
     /// The body's memory, for the next capture: memory in use already is five times as fast.
     pub buffer: Vec<u8>,
-}
-
-/// How a snapshot was taken in.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Submitted {
-    /// It waits for the thread.
-    Queued,
-    /// The writer is closing; nothing was taken.
-    Closed,
 }
 
 /// The writer did not come to its end in time.
@@ -89,13 +80,13 @@ pub struct SnapshotQueue {
 }
 
 impl SnapshotQueue {
-    /// Takes a snapshot in.
-    pub fn submit(&mut self, snapshot: Snapshot) -> Submitted {
+    /// Takes a snapshot in; false where the writer is closing.
+    pub fn submit(&mut self, snapshot: Snapshot) -> bool {
         if self.closed {
-            return Submitted::Closed;
+            return false;
         }
         self.waiting.push_back(snapshot);
-        Submitted::Queued
+        true
     }
 
     /// The next snapshot to write; the one before it is done.
@@ -181,7 +172,7 @@ impl SnapshotWriter {
     }
 
     /// Hands a snapshot in and returns at once.
-    pub fn submit(&self, snapshot: Snapshot) -> Submitted {
+    pub fn submit(&self, snapshot: Snapshot) -> bool {
         let submitted = self.shared.queue().submit(snapshot);
         self.shared.changed.notify_all();
         submitted
@@ -208,7 +199,7 @@ impl SnapshotWriter {
 }
 
 impl Writing for SnapshotWriter {
-    fn submit(&self, snapshot: Snapshot) -> Submitted {
+    fn submit(&self, snapshot: Snapshot) -> bool {
         Self::submit(self, snapshot)
     }
 

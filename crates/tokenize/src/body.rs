@@ -6,7 +6,7 @@ use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
 use super::rules::ChatRules;
 use super::tools;
-use super::unrendered::{self, SaysSomething};
+use super::unrendered::{self, says_something};
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectOutline<'a> {
                         let url: Option<&RawValue> = map.next_value()?;
                         outline.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
                     } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
-                        let SaysSomething(says) = map.next_value()?;
+                        let says = says_something(map.next_value()?);
                         outline.unrendered = outline.unrendered.or(says.then_some(field));
                     } else {
                         map.next_value::<IgnoredAny>()?;
@@ -397,44 +397,10 @@ impl<'de> Visitor<'de> for PromptsVisitor {
 }
 
 /// An item of a prompt that is an array.
+#[derive(Deserialize)]
+#[serde(untagged)]
 enum PromptItem<'a> {
-    Text(Cow<'a, str>),
+    Text(#[serde(borrow)] Cow<'a, str>),
     Token(u32),
     Tokens(Vec<u32>),
-}
-
-impl<'de> Deserialize<'de> for PromptItem<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ItemVisitor)
-    }
-}
-
-struct ItemVisitor;
-
-impl<'de> Visitor<'de> for ItemVisitor {
-    type Value = PromptItem<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string, a token id or an array of token ids")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<PromptItem<'de>, E> {
-        Ok(PromptItem::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<PromptItem<'de>, E> {
-        Ok(PromptItem::Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_u64<E: Error>(self, token: u64) -> Result<PromptItem<'de>, E> {
-        u32::try_from(token).map(PromptItem::Token).map_err(|_| E::custom("token id out of range"))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<PromptItem<'de>, A::Error> {
-        let mut tokens = Vec::new();
-        while let Some(token) = array.next_element()? {
-            tokens.push(token);
-        }
-        Ok(PromptItem::Tokens(tokens))
-    }
 }

@@ -30,18 +30,12 @@ pub(super) struct Setting {
     pub max_bytes: usize,
 }
 
-/// A prompt as text.
-pub(super) struct ChatPrompt {
-    pub text: String,
-    /// What is tokenised by itself behind it.
-    pub continued: Option<String>,
-}
-
 /// The variables of a template, by name; later ones hold.
 type Variables = Vec<(String, Value)>;
 
 impl Setting {
-    /// The text that the model's template makes of a chat, and what there is to say of it.
+    /// The text that the model's template makes of a chat, what is tokenised by itself behind it, and what there is to say of
+    /// it.
     pub fn render(
         self,
         model: &Model,
@@ -49,7 +43,7 @@ impl Setting {
         mut body: Body<'_>,
         roles: &mut RenderedRoles,
         mut remarks: ChatRemarks,
-    ) -> Result<(ChatPrompt, ChatRemarks), TokenizeError> {
+    ) -> Result<(String, Option<String>, ChatRemarks), TokenizeError> {
         let Some(templates) = &model.templates else {
             return Err(TokenizeError::new(TokenizeCode::NoChatTemplate, "the model has no chat template"));
         };
@@ -86,7 +80,7 @@ impl Setting {
         remarks.dated = u64::from(templates.asks_for(name, NOW));
         let is_cut = continues && self.rules.final_assistant == FinalAssistant::Stays;
         let text = if is_cut { cut_at_mark(text)? } else { text };
-        Ok((ChatPrompt { text, continued }, remarks))
+        Ok((text, continued, remarks))
     }
 
     /// Adds what the body says alongside its messages and tools; returns whether the last message is to be continued, and

@@ -31,14 +31,8 @@ pub(super) const TOKENIZER_FILE: &str = "tokenizer.json";
 pub(super) struct Encoder {
     tokenizer: Tokenizer,
     cuts: Option<Cuts>,
-    frame: TextFrame,
-}
-
-/// What the tokenizer puts around a text by itself, such as a token for its beginning.
-#[derive(Debug, Default)]
-struct TextFrame {
-    head: Vec<u32>,
-    tail: Vec<u32>,
+    /// What the tokenizer puts in front of a text and behind it by itself, such as a token for its beginning.
+    frame: (Vec<u32>, Vec<u32>),
 }
 
 /// How much was tokenised and how much was known, in bytes of text.
@@ -63,7 +57,7 @@ impl Encoder {
         // Engines tokenise whole prompts; what a file says here is for training.
         tokenizer.with_padding(None).with_truncation(None).map_err(|error| unusable(error.to_string()))?;
         let cuts = Cuts::of(tokenizer.get_added_tokens_decoder().values()).map_err(unusable)?;
-        let frame = TextFrame::of(&tokenizer).map_err(unusable)?;
+        let frame = frame(&tokenizer).map_err(unusable)?;
         Ok(Self { tokenizer, cuts, frame })
     }
 
@@ -78,7 +72,7 @@ impl Encoder {
         ids: &mut Vec<u32>,
     ) -> Result<&'t str, TokenizeError> {
         if framed {
-            ids.extend(&self.frame.head);
+            ids.extend(&self.frame.0);
         }
         let mut last = text;
         for piece in self.pieces(text) {
@@ -93,7 +87,7 @@ impl Encoder {
             cache.insert(piece, &ids[start..]);
         }
         if framed {
-            ids.extend(&self.frame.tail);
+            ids.extend(&self.frame.1);
         }
         Ok(last)
     }
@@ -119,19 +113,17 @@ impl Encoder {
     }
 }
 
-impl TextFrame {
-    /// Looks at what the tokenizer puts around a short text.
-    fn of(tokenizer: &Tokenizer) -> Result<Self, String> {
-        let ids = |framed| -> Result<Vec<u32>, String> {
-            let encoding = tokenizer.encode_fast("a", framed).map_err(|error| error.to_string())?;
-            Ok(encoding.get_ids().to_vec())
-        };
-        let (bare, framed) = (ids(false)?, ids(true)?);
-        let head = (0..=framed.len().saturating_sub(bare.len())).find(|at| framed[*at..].starts_with(&bare));
-        let head = head.filter(|_| !bare.is_empty() || framed.is_empty());
-        let head = head.ok_or("what it puts around a text depends on the text")?;
-        Ok(Self { head: framed[..head].to_vec(), tail: framed[head + bare.len()..].to_vec() })
-    }
+/// Looks at what the tokenizer puts around a short text.
+fn frame(tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), String> {
+    let ids = |framed| -> Result<Vec<u32>, String> {
+        let encoding = tokenizer.encode_fast("a", framed).map_err(|error| error.to_string())?;
+        Ok(encoding.get_ids().to_vec())
+    };
+    let (bare, framed) = (ids(false)?, ids(true)?);
+    let head = (0..=framed.len().saturating_sub(bare.len())).find(|at| framed[*at..].starts_with(&bare));
+    let head = head.filter(|_| !bare.is_empty() || framed.is_empty());
+    let head = head.ok_or("what it puts around a text depends on the text")?;
+    Ok((framed[..head].to_vec(), framed[head + bare.len()..].to_vec()))
 }
 
 /// Finds the places where a text may be cut.

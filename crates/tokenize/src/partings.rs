@@ -21,17 +21,11 @@ const LONG_BYTES: usize = 400;
 pub(super) struct HeadPartings {
     /// The order of tools that came first, by what they are in any order.
     tools: Seen<u64>,
-    /// The first text that came first, by what it is but for its numbers.
-    heads: Seen<Head>,
+    /// The hash and the begin of the first text that came first, by what it is but for its numbers.
+    heads: Seen<(u64, Box<str>)>,
 }
 
 type Seen<T> = HashMap<u64, T, foldhash::fast::RandomState>;
-
-#[derive(Debug)]
-struct Head {
-    hash: u64,
-    begin: Box<str>,
-}
 
 /// The first text of a prompt.
 #[derive(Debug, Clone, Copy)]
@@ -68,16 +62,9 @@ impl<'a> FirstText<'a> {
 pub(super) struct HeadParting {
     /// The tools are those of an earlier prompt, in another order.
     pub tools: bool,
-    /// The first text is that of an earlier prompt but for numbers.
-    pub head: Option<PartedHead>,
-}
-
-/// Where a first text parts from an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PartedHead {
-    /// The character, counted from 0, as far as the earlier one is known.
-    pub at: Option<usize>,
-    pub is_system: bool,
+    /// The first text is that of an earlier prompt but for numbers: the character at which they part, counted from 0, as far
+    /// as the earlier one is known, and whether the system says it.
+    pub head: Option<(Option<usize>, bool)>,
 }
 
 impl HeadPartings {
@@ -109,17 +96,17 @@ impl HeadPartings {
         }
     }
 
-    fn parted_head(&mut self, head: FirstText<'_>) -> Option<PartedHead> {
+    fn parted_head(&mut self, head: FirstText<'_>) -> Option<(Option<usize>, bool)> {
         let FirstText { text, is_system } = head;
         let hash = xxh3_64(text.as_bytes());
         let without_numbers = xxh3_64(without_numbers(text).as_bytes());
         match self.heads.get(&without_numbers) {
-            Some(first) if first.hash == hash => None,
-            Some(first) => Some(PartedHead { at: first.parts_at(text), is_system }),
+            Some((first, _)) if *first == hash => None,
+            Some((_, begin)) => Some((parts_at(begin, text), is_system)),
             None => {
                 if self.heads.len() < MOST {
                     let begin = text.chars().take(KEPT_CHARACTERS).collect::<String>().into();
-                    self.heads.insert(without_numbers, Head { hash, begin });
+                    self.heads.insert(without_numbers, (hash, begin));
                 }
                 None
             }
@@ -127,11 +114,9 @@ impl HeadPartings {
     }
 }
 
-impl Head {
-    /// The character at which another one parts from this one, as far as this one is kept.
-    fn parts_at(&self, other: &str) -> Option<usize> {
-        self.begin.chars().zip(other.chars()).position(|(own, other)| own != other)
-    }
+/// The character at which another text parts from one with this begin.
+fn parts_at(begin: &str, other: &str) -> Option<usize> {
+    begin.chars().zip(other.chars()).position(|(own, other)| own != other)
 }
 
 /// A text with each word that has a digit in it, such as a date, a count or an id, made the same.
@@ -170,7 +155,7 @@ mod tests {
         let mut partings = HeadPartings::default();
         let mut parted = |text: &str| {
             let head = partings.observe(None, Some(FirstText { text, is_system: true })).head;
-            head.map(|head| head.at)
+            head.map(|(at, _)| at)
         };
         assert_eq!(parted("It is 10:15 on day 3. Be kind."), None);
         assert_eq!(parted("It is 10:15 on day 3. Be kind."), None);

@@ -49,10 +49,10 @@ impl ChatRemarks {
     /// Notes how a prompt parts from an earlier one.
     pub(super) fn note(&mut self, parting: HeadParting) {
         let is_head =
-            |is_system: bool| u64::from(parting.head.is_some_and(|head| head.is_system == is_system));
+            |is_system: bool| u64::from(parting.head.is_some_and(|(_, of_system)| of_system == is_system));
         self.reordered_tools = u64::from(parting.tools);
         (self.renumbered_systems, self.renumbered_texts) = (is_head(true), is_head(false));
-        self.parted_at = parting.head.and_then(|head| head.at);
+        self.parted_at = parting.head.and_then(|(at, _)| at);
     }
 
     /// The same in sentences; `setting` is how users name the engine.

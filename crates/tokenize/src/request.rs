@@ -284,9 +284,10 @@ impl RequestTokenizer {
             remarks.note(partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
         }
         let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };
-        let (prompt, remarks) = setting.render(&self.model, messages, body, &mut self.roles, remarks)?;
-        self.encode(&prompt.text, framed)?;
-        if let Some(rest) = prompt.continued {
+        let (text, continued, remarks) =
+            setting.render(&self.model, messages, body, &mut self.roles, remarks)?;
+        self.encode(&text, framed)?;
+        if let Some(rest) = continued {
             self.encode(&rest, false)?;
         }
         self.prompts.end_prompt();

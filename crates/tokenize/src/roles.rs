@@ -11,16 +11,9 @@ use super::unrendered::shown_role;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// Roles that the template at hand is known to render. One per thread.
+/// Roles that a template is known to render, at the head of a chat or behind it. One per thread.
 #[derive(Default)]
-pub(super) struct RenderedRoles(Vec<RolePosition>);
-
-/// A role of a template, at the head of a chat or behind it.
-struct RolePosition {
-    template: &'static str,
-    role: String,
-    is_first: bool,
-}
+pub(super) struct RenderedRoles(Vec<(&'static str, String, bool)>);
 
 /// Most roles that are remembered; others are looked at each time.
 const MOST: usize = 32;
@@ -44,10 +37,11 @@ impl RenderedRoles {
         for (index, message) in messages.iter().enumerate() {
             let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
             let is_first = index == 0;
-            let is_same = |seen: &RolePosition| {
-                seen.role == role && seen.is_first == is_first && seen.template == template
-            };
-            if self.0.iter().any(is_same) {
+            if self
+                .0
+                .iter()
+                .any(|(of, seen, first)| (*of, seen.as_str(), *first) == (template, role, is_first))
+            {
                 continue;
             }
             let Some(marked) = marked(message) else { continue };
@@ -66,7 +60,7 @@ impl RenderedRoles {
                 return Err(TokenizeError::new(TokenizeCode::UnrenderedField, detail));
             }
             if self.0.len() < MOST {
-                self.0.push(RolePosition { template, role: role.to_owned(), is_first });
+                self.0.push((template, role.to_owned(), is_first));
             }
         }
         Ok(())

@@ -32,11 +32,10 @@ pub(super) fn declared(
         if rules.skips_server_tools && is_server_tool(tool) {
             continue;
         }
-        let Function { fields, defers } =
-            Function::of(tool, rules).ok_or_else(|| unrendered::refused(&format!("tools[{index}]")))?;
+        let fields = function(tool, rules).ok_or_else(|| unrendered::refused(&format!("tools[{index}]")))?;
         let name = fields.iter().find(|(name, _)| name == "name").map(|(_, name)| name);
         if chosen.as_ref().is_none_or(|chosen| name == Some(chosen)) {
-            declared.push(shown(fields, defers, rules.tool_form));
+            declared.push(shown(fields, field(tool, "defer_loading"), rules.tool_form));
         }
     }
     Ok((!declared.is_empty()).then_some(declared))
@@ -61,30 +60,21 @@ fn is_server_tool(tool: &Value) -> bool {
         && named.is_some_and(|date| date.len() == 8 && date.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// A function with its fields in the order in which the API's own server has them.
-struct Function {
-    fields: Vec<(String, Value)>,
-    defers: Option<Value>,
-}
-
-impl Function {
-    /// Nothing where the tool is no function.
-    fn of(tool: &Value, rules: &ChatRules) -> Option<Self> {
-        let defers = field(tool, "defer_loading");
-        if let Some(function) = field(tool, "function").filter(|function| function.kind() == ValueKind::Map) {
-            return Some(Self { fields: written(&function), defers });
-        }
-        if let Some(schema) = field(tool, "input_schema") {
-            let schema = Some(schema).filter(|schema| schema.kind() == ValueKind::Map)?;
-            return Some(Self { fields: anthropic(tool, schema, rules), defers });
-        }
-        let is_function = kind(tool) == "function" && field(tool, "name").is_some();
-        is_function.then(|| {
-            let mut fields = written(tool);
-            fields.retain(|(name, _)| name != "type");
-            Self { fields, defers }
-        })
+/// The fields of a function in the order in which the API's own server has them; nothing where the tool is none.
+fn function(tool: &Value, rules: &ChatRules) -> Option<Vec<(String, Value)>> {
+    if let Some(function) = field(tool, "function").filter(|function| function.kind() == ValueKind::Map) {
+        return Some(written(&function));
     }
+    if let Some(schema) = field(tool, "input_schema") {
+        let schema = Some(schema).filter(|schema| schema.kind() == ValueKind::Map)?;
+        return Some(anthropic(tool, schema, rules));
+    }
+    let is_function = kind(tool) == "function" && field(tool, "name").is_some();
+    is_function.then(|| {
+        let mut fields = written(tool);
+        fields.retain(|(name, _)| name != "type");
+        fields
+    })
 }
 
 /// Anthropic's tool: its schema is an object's where it does not say.

@@ -6,8 +6,7 @@
 //! silence.
 
 use super::error::{TokenizeCode, TokenizeError};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use serde_json::value::RawValue;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
 pub(super) const BODY_FIELDS: [&str; 33] = [
@@ -80,49 +79,9 @@ pub(super) fn known(fields: &[&'static str], key: &str) -> Option<&'static str> 
 }
 
 /// Whether a JSON value says anything: `null`, `false` and what is empty do not.
-pub(super) struct SaysSomething(pub bool);
-
-impl<'de> Deserialize<'de> for SaysSomething {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct UnrenderedValue;
-        impl<'de> Visitor<'de> for UnrenderedValue {
-            type Value = bool;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-            fn visit_unit<E>(self) -> Result<bool, E> {
-                Ok(false)
-            }
-            fn visit_bool<E>(self, flag: bool) -> Result<bool, E> {
-                Ok(flag)
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
-                Ok(true)
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
-                Ok(true)
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
-                Ok(true)
-            }
-            fn visit_str<E>(self, text: &str) -> Result<bool, E> {
-                Ok(!text.is_empty())
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
-                let mut any = false;
-                while array.next_element::<IgnoredAny>()?.is_some() {
-                    any = true;
-                }
-                Ok(any)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
-                let mut any = false;
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-                    any = true;
-                }
-                Ok(any)
-            }
-        }
-        deserializer.deserialize_any(UnrenderedValue).map(Self)
-    }
+pub(super) fn says_something(value: &RawValue) -> bool {
+    let value = value.get();
+    let inside = value.strip_prefix(['[', '{']).map(str::trim_start);
+    !matches!(value, "null" | "false" | "\"\"")
+        && !inside.is_some_and(|inside| inside.starts_with([']', '}']))
 }

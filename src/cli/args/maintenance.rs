@@ -1,21 +1,22 @@
-//! Arguments of `config`, `completions` and `man`.
+//! Arguments of `config`, and examples of what keeps a machine in order.
 
 use super::ConfigFile;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use std::path::PathBuf;
 
-/// Arguments of `kvset config`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// Examples under the help of `kvset config`.
+pub const CONFIG_EXAMPLES: &str = "\
 Examples:
   kvset config default > kvset.toml
   kvset config check --connect kvset.toml
-  KVSET__ESTIMATE__ENGINE=vllm kvset config show --config kvset.toml")]
-pub struct ConfigArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: ConfigCommand,
-}
+  KVSET__ESTIMATE__ENGINE=vllm kvset config show --config kvset.toml";
+
+/// Examples under the help of `kvset completions`.
+pub const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  kvset completions bash > ~/.local/share/bash-completion/completions/kvset
+  kvset completions zsh > ~/.zfunc/_kvset
+  kvset completions fish > ~/.config/fish/completions/kvset.fish";
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
@@ -50,25 +51,4 @@ Examples:
         #[command(flatten)]
         config: ConfigFile,
     },
-}
-
-/// Arguments of `kvset completions`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  kvset completions bash > ~/.local/share/bash-completion/completions/kvset
-  kvset completions zsh > ~/.zfunc/_kvset
-  kvset completions fish > ~/.config/fish/completions/kvset.fish")]
-pub struct CompletionsArgs {
-    /// The shell.
-    pub shell: clap_complete::Shell,
-}
-
-/// Arguments of `kvset man`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  kvset man ~/.local/share/man/man1")]
-pub struct ManArgs {
-    /// Directory to write to; made if it is not there.
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
 }

@@ -25,14 +25,14 @@ pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use generate::GenerateArgs;
 pub use health::HealthArgs;
-pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
+pub use maintenance::{COMPLETIONS_EXAMPLES, CONFIG_EXAMPLES, ConfigCommand};
 pub use model::ModelArgs;
 pub use prefixes::PrefixesArgs;
-pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
+pub use replay::{ReplayArgs, TraceArgs};
 pub use service::{PrepareArgs, ProduceArgs, RunArgs, SendArgs, WatchArgs};
 pub use skip::SkipArgs;
-pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
-pub use tune::{TUNE_EXAMPLES, TuneArgs};
+pub use snapshot::{SNAPSHOT_EXAMPLES, SnapshotCommand, SnapshotPlace};
+pub use tune::TUNE_EXAMPLES;
 
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,6 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
         PrefixesArgs::augment_args(clap::Command::new("prefixes")),
         ReplayArgs::augment_args(clap::Command::new("replay")),
         RunArgs::augment_args(clap::Command::new("run")),
-        TuneArgs::augment_args(clap::Command::new("tune")),
         PrepareArgs::augment_args(clap::Command::new("prepare")),
         ProduceArgs::augment_args(clap::Command::new("produce")),
         DeadLettersArgs::augment_args(clap::Command::new("dead-letters")),

@@ -25,7 +25,6 @@ use kvset_core::units::{Bytes, PageCount, PageSize};
 use kvset_formats::logs::{FieldPath, Places, Preset};
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
 use kvset_prepare::TimeUnit;
-use kvset_settings::Choice;
 use std::path::PathBuf;
 
 /// Which traces to read, and how.
@@ -255,8 +254,8 @@ pub struct ReplayArgs {
     )]
     pub max_tracked_pages: u64,
     /// Which page ids are watched for turning up under another prefix: a sample, or all of them.
-    #[arg(long, value_name = "IDS", value_parser = choice::<ChainChecking>(), default_value = "sampled")]
-    pub verify_chain: ChainChecking,
+    #[arg(long, value_name = "IDS", value_parser = choice::<ChainCheck>(), default_value = "sampled")]
+    pub verify_chain: ChainCheck,
     /// Compare with the cached tokens that the trace says the serving engine found: the capacity its cache
     /// behaves like, and where the rest was lost. On by itself where rows carry cached_tokens.
     #[arg(long)]
@@ -313,19 +312,6 @@ pub struct ReplayArgs {
     /// Print the result as JSON instead of tables.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Which ids are watched for chain violations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChainChecking {
-    /// A sample of them: costs nothing worth mentioning.
-    Sampled,
-    /// All of them: the count is exact.
-    Full,
-}
-
-impl Choice for ChainChecking {
-    const NAMES: &'static [(&'static str, Self)] = &[("sampled", Self::Sampled), ("full", Self::Full)];
 }
 
 impl ReplayArgs {
@@ -388,10 +374,7 @@ impl ReplayArgs {
                 max_tracked_pages: PageCount(self.max_tracked_pages),
                 max_pages_per_request: MAX_REQUEST_PAGES as u32,
                 sample_rate: self.sample_rate,
-                chain_check: match self.verify_chain {
-                    ChainChecking::Sampled => ChainCheck::Sampled,
-                    ChainChecking::Full => ChainCheck::Full,
-                },
+                chain_check: self.verify_chain,
                 chain_policy: ChainPolicy::Report,
             },
             windows: self.windows.clone(),

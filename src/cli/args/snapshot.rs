@@ -5,21 +5,15 @@ use clap::{Args, Subcommand};
 use kvset_pipeline::facts::PartitionId;
 use std::path::PathBuf;
 
-/// Arguments of `kvset snapshot`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// Examples under the help of `kvset snapshot`.
+pub const SNAPSHOT_EXAMPLES: &str = "\
 Examples:
   kvset snapshot list --directory kvset-state
   kvset snapshot inspect llm.requests-3 --config kvset.toml
   kvset snapshot list --shared --config kvset.toml
   kvset snapshot verify --json | jq '.snapshots[] | select(.problem)'
 
-Nothing is changed, and a running service is not disturbed. Exit code 1 when a snapshot is unsound.")]
-pub struct SnapshotArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: SnapshotCommand,
-}
+Nothing is changed, and a running service is not disturbed. Exit code 1 when a snapshot is unsound.";
 
 /// What to do with the snapshots.
 #[derive(Debug, Subcommand)]

@@ -1,16 +1,5 @@
-//! Arguments of `kvset tune`.
-
-use super::replay::ReplayArgs;
-use clap::Args;
-
-/// Arguments of `kvset tune`.
-#[derive(Debug, Clone, Args)]
-pub struct TuneArgs {
-    /// The present configuration, in the options of a replay: the engine with its options, at most one --router and one
-    /// --ttl, tiers --below; --provisioned, or --capacities with one size, is what the cache holds.
-    #[command(flatten)]
-    pub replay: ReplayArgs,
-}
+//! Examples of `kvset tune`, which takes the options of a replay: the engine with its options, at most one --router and one
+//! --ttl, tiers --below are the present configuration; --provisioned, or --capacities with one size, is what the cache holds.
 
 /// Examples under the help: those of a replay stand there otherwise.
 pub const TUNE_EXAMPLES: &str = "\

@@ -110,13 +110,8 @@ fn heading(backfill: &Backfill) -> String {
 /// Shows how far the run is.
 struct Bar<'a> {
     backfill: &'a Backfill,
-    shown: Mutex<BarState>,
-}
-
-struct BarState {
-    progress: TerminalProgress,
-    /// Offsets done of each partition.
-    done: BTreeMap<Partition, u64>,
+    /// The bar, and the offsets done of each partition.
+    shown: Mutex<(TerminalProgress, BTreeMap<Partition, u64>)>,
 }
 
 impl<'a> Bar<'a> {
@@ -127,12 +122,12 @@ impl<'a> Bar<'a> {
         };
         let done = backfill.offset_ranges.iter().map(all).collect::<BTreeMap<_, _>>();
         let progress = TerminalProgress::offsets(backfill.offsets(), done.values().sum());
-        Self { backfill, shown: Mutex::new(BarState { progress, done }) }
+        Self { backfill, shown: Mutex::new((progress, done)) }
     }
 
     /// Removes the bar; gives the offsets done.
     fn finish(self) -> u64 {
-        let BarState { progress, done } = self.shown.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (progress, done) = self.shown.into_inner().unwrap_or_else(PoisonError::into_inner);
         progress.finish("read");
         done.values().sum()
     }
@@ -147,9 +142,9 @@ impl Observer for Bar<'_> {
         };
         let Some(offset_range) = self.backfill.offset_ranges.get(partition) else { return };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.done.insert(*partition, offsets_before(offset_range, next.0));
-        let done = shown.done.values().sum();
-        shown.progress.advance_to(done);
+        let (progress, done) = &mut *shown;
+        done.insert(*partition, offsets_before(offset_range, next.0));
+        progress.advance_to(done.values().sum());
     }
 }
 

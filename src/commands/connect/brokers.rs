@@ -8,10 +8,10 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::lookup::RecordLookup;
 use kvset_kafka::kafka::offsets::Offsets;
-use kvset_kafka::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
+use kvset_kafka::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
 use kvset_service::plan::connection;
-use kvset_settings::{Delivery, Prepare, Settings, TopicName};
+use kvset_settings::{Prepare, Settings, TopicName};
 use std::num::NonZeroU32;
 
 /// A topic, the setting that names it, and what to do where there is none.
@@ -156,7 +156,7 @@ impl<'s> TopicStage<'s> {
             results: topic(&self.results, NonZeroU32::MIN),
             dead_letters: topic(&self.dead_letters, NonZeroU32::MIN),
         };
-        KafkaSink::open(connection, &id, topics, Guarantee::ExactlyOnce, FIRST_ANSWER).map_err(|error| {
+        KafkaSink::open(connection, &id, topics, Delivery::Transactional, FIRST_ANSWER).map_err(|error| {
             // With an instance's name the service's own id is known and may be all that was granted; trying that
             // one would fence a service that runs under it.
             if instance.is_empty() {

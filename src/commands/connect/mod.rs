@@ -7,12 +7,13 @@ mod finding;
 pub use finding::{CheckVerdict, ConnectCheck};
 
 use finding::{finding, judged};
+use kvset_formats::codec::Encoding;
 use kvset_formats::codec::schema;
 use kvset_formats::codec::{SchemaId, SchemaRef};
 use kvset_pipeline::facts::PartitionId;
 use kvset_service::plan::{schemas, shared_plan};
 use kvset_service::snapshots::stores::open_shared;
-use kvset_settings::{InputEncoding, OutputEncoding, Settings};
+use kvset_settings::{OutputEncoding, Settings};
 use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
 use std::net::TcpListener;
@@ -40,7 +41,7 @@ fn registry(settings: &Settings) -> ConnectCheck {
         Ok(None) if output.encoding == OutputEncoding::ConfluentAvro => {
             return finding(what, CheckVerdict::Bad, "output.encoding needs one: set schema_registry.url");
         }
-        Ok(None) if settings.input.encoding == InputEncoding::ConfluentAvro => {
+        Ok(None) if settings.input.encoding == Encoding::ConfluentAvro => {
             return finding(what, CheckVerdict::Bad, "input.encoding needs one: set schema_registry.url");
         }
         Ok(None) => return finding(what, CheckVerdict::Untried, "none is configured"),

@@ -7,7 +7,8 @@ use crate::cli::Failure;
 use crate::cli::args::DeadLettersArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::dead_letters::letter::{HEADING, Letter};
-use crate::commands::dead_letters::reading::{LetterCounts, LettersOptions, read_letters};
+use crate::commands::dead_letters::reading::{LetterCounts, read_letters};
+use crate::commands::watch::reading::WatchOptions;
 use crate::telemetry::logging;
 use kvset_kafka::kafka::reader::From;
 use kvset_kafka::kafka::topics::FIRST_ANSWER;
@@ -22,20 +23,20 @@ pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     let shutdown = shutdown_by_signals()?;
     let configured =
         if args.prepare { &settings.prepare.dead_letter_topic } else { &settings.output.dead_letter_topic };
-    let options = LettersOptions {
+    let options = WatchOptions {
         connection: connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?,
         topic: args.topic.as_ref().unwrap_or(configured).as_str().to_owned(),
         from: if args.from_beginning { From::Beginning } else { From::Now },
         until_end: args.until_end,
-        limit: args.limit.map(std::num::NonZeroU64::get),
-        codes: args.codes.clone(),
+        only: args.codes.clone(),
         retry_for: settings.kafka.retry_for.as_duration().min(FIRST_ANSWER),
     };
+    let limit = args.limit.map(std::num::NonZeroU64::get);
     if !args.json {
         writeln!(io::stdout().lock(), "{HEADING}")?;
     }
-    let seen = read_letters(&options, &shutdown, &mut |letter| show(letter, args.json, args.raw));
-    let seen = seen.map_err(anyhow::Error::from)?;
+    let seen = read_letters(&options, limit, &shutdown, &mut |letter| show(letter, args.json, args.raw));
+    let seen = seen?;
     eprint!("{}", summary(&seen, &options.topic));
     Ok(())
 }

@@ -1,31 +1,12 @@
 //! Reading the dead-letter topic, record by record.
 
 use super::letter::Letter;
-use crate::commands::watch::reading::WatchError;
-use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::reader::{From, TopicReader};
+use crate::commands::watch::reading::{SHOWING, WatchOptions};
+use anyhow::Context as _;
+use kvset_kafka::kafka::reader::TopicReader;
 use kvset_service::shutdown::Shutdown;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// What to read.
-#[derive(Debug, Clone)]
-pub struct LettersOptions {
-    /// How to reach the brokers.
-    pub connection: Connection,
-    /// The topic of dead letters.
-    pub topic: String,
-    /// Where to begin.
-    pub from: From,
-    /// Stop at what is the end of the topic when reading begins.
-    pub until_end: bool,
-    /// Stop after so many letters.
-    pub limit: Option<u64>,
-    /// Only letters of these codes; all where empty.
-    pub codes: Vec<String>,
-    /// How long to wait for the brokers' first answer.
-    pub retry_for: Duration,
-}
 
 /// Most codes that are counted apart; this program has fewer, another one's records may have any.
 const MAX_CODES: usize = 64;
@@ -46,16 +27,17 @@ pub struct LetterCounts {
 /// # Errors
 /// The brokers, or what `show` gives.
 pub fn read_letters(
-    options: &LettersOptions,
+    options: &WatchOptions,
+    limit: Option<u64>,
     shutdown: &Shutdown,
     show: &mut dyn FnMut(&Letter) -> std::io::Result<()>,
-) -> Result<LetterCounts, WatchError> {
+) -> anyhow::Result<LetterCounts> {
     const MOMENT: Duration = Duration::from_millis(100);
     let mut reader = TopicReader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
     shutdown.begin();
     let mut seen = LetterCounts::default();
     let is_over = |seen: &LetterCounts, reader: &TopicReader| {
-        options.limit.is_some_and(|limit| seen.letters >= limit) || (options.until_end && reader.at_end())
+        limit.is_some_and(|limit| seen.letters >= limit) || (options.until_end && reader.at_end())
     };
     while !shutdown.is_requested() && !is_over(&seen, &reader) {
         let Some(record) = reader.next(MOMENT)? else { continue };
@@ -63,14 +45,14 @@ pub fn read_letters(
             seen.others += 1;
             continue;
         };
-        if !options.codes.is_empty() && !options.codes.contains(&letter.code) {
+        if !options.only.is_empty() && !options.only.contains(&letter.code) {
             continue;
         }
         seen.letters += 1;
         if seen.by_code.len() < MAX_CODES || seen.by_code.contains_key(&letter.code) {
             *seen.by_code.entry(letter.code.clone()).or_default() += 1;
         }
-        show(&letter)?;
+        show(&letter).context(SHOWING)?;
     }
     Ok(seen)
 }

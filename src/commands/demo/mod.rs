@@ -15,7 +15,7 @@ use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
-use kvset_service::events::Watchers;
+use kvset_service::events::Observer;
 use kvset_settings::{Listen, LogFilter, Provisioned, Settings, Span, TokenCost};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -55,15 +55,15 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     metrics.begin_service(&settings.estimate.windows);
     set_fingerprint(settings.fingerprint_hex());
     let mut live = LiveEstimates::new(args.json, heading, provisioned.clone());
-    let mut newest = Newest::default();
+    let mut newest = BTreeMap::new();
     let options = DemoOptions {
         settings,
         duration: args.duration.map(Span::as_duration),
         trace: args.trace.clone(),
         speed: args.speed,
     };
-    let outcome = demo(&options, &shutdown, &Watchers(vec![&metrics, &*board]), &mut |estimate| {
-        estimate.iter().for_each(|estimate| newest.observe(estimate));
+    let outcome = demo(&options, &shutdown, &[&metrics as &dyn Observer, &*board], &mut |estimate| {
+        estimate.iter().for_each(|estimate| observe(&mut newest, estimate));
         live.show(estimate)
     });
     live.finish()?;
@@ -76,7 +76,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     })?;
     let bytes_per_token = options.settings.estimate.kv_bytes_per_token.map(TokenCost::get);
     let terminal = if args.json { Terminal::default() } else { Terminal::of_stdout() };
-    let conclusion = newest.conclusion(&provisioned, bytes_per_token, &terminal);
+    let conclusion = conclusion(&newest, &provisioned, bytes_per_token, &terminal);
     let done: String = report(&summary).lines().map(|line| terminal.paragraph(line)).collect();
     let text = format!("{done}\n{conclusion}");
     if args.json {
@@ -87,42 +87,34 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The newest estimate of each pool over the window to act on, which is what the demonstration concludes from.
-#[derive(Debug, Default)]
-struct Newest(BTreeMap<String, Estimate>);
-
-impl Newest {
-    fn observe(&mut self, estimate: &Estimate) {
-        let known = self.0.get(&estimate.pool);
-        let newer = known.is_none_or(|known| known.end_ms <= estimate.end_ms);
-        if estimate.act_on && newer && (known.is_some() || self.0.len() < MOST_POOLS) {
-            self.0.insert(estimate.pool.clone(), estimate.clone());
-        }
+/// Keeps the newest estimate of each pool over the window to act on, which is what the demonstration concludes from.
+fn observe(newest: &mut BTreeMap<String, Estimate>, estimate: &Estimate) {
+    let known = newest.get(&estimate.pool);
+    let is_newer = known.is_none_or(|known| known.end_ms <= estimate.end_ms);
+    if estimate.act_on && is_newer && (known.is_some() || newest.len() < MOST_POOLS) {
+        newest.insert(estimate.pool.clone(), estimate.clone());
     }
+}
 
-    /// What was found, and what to try next.
-    fn conclusion(
-        &self,
-        provisioned: &Provisioned,
-        bytes_per_token: Option<f64>,
-        terminal: &Terminal,
-    ) -> String {
-        let answers =
-            self.0.values().map(|estimate| terminal.paragraph(&answer_in_words(estimate, provisioned)));
-        let found = match self.0.is_empty() {
-            true => {
-                "No window has closed yet, so there is nothing to conclude: let it run longer.\n".to_owned()
-            }
-            false => answers.collect(),
-        };
-        let cost = bytes_per_token.map_or_else(String::new, |cost| format!(" --kv-bytes-per-token {cost}"));
-        format!(
-            "{found}\n{}\n  kvset generate --requests 2000 --output load.jsonl.zst\n  kvset replay{cost} load.jsonl.zst\n",
-            terminal.paragraph(
-                "Next, the same from a file, with the hit-rate curve (then from a trace of your own):"
-            ),
-        )
-    }
+/// What was found, and what to try next.
+fn conclusion(
+    newest: &BTreeMap<String, Estimate>,
+    provisioned: &Provisioned,
+    bytes_per_token: Option<f64>,
+    terminal: &Terminal,
+) -> String {
+    let answers = newest.values().map(|estimate| terminal.paragraph(&answer_in_words(estimate, provisioned)));
+    let found = match newest.is_empty() {
+        true => "No window has closed yet, so there is nothing to conclude: let it run longer.\n".to_owned(),
+        false => answers.collect(),
+    };
+    let cost = bytes_per_token.map_or_else(String::new, |cost| format!(" --kv-bytes-per-token {cost}"));
+    format!(
+        "{found}\n{}\n  kvset generate --requests 2000 --output load.jsonl.zst\n  kvset replay{cost} load.jsonl.zst\n",
+        terminal.paragraph(
+            "Next, the same from a file, with the hit-rate curve (then from a trace of your own):"
+        ),
+    )
 }
 
 /// The configuration, with windows short enough to see them close where none is given.

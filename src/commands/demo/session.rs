@@ -15,7 +15,7 @@ use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::error::ServiceError;
 use kvset_service::estimating::serve;
-use kvset_service::events::{Observer, ServiceEvent, Watchers};
+use kvset_service::events::{Observer, ServiceEvent};
 use kvset_service::plan::{PlanError, ServicePlan};
 use kvset_service::poll_loop::summary::Summary;
 use kvset_service::shutdown::Shutdown;
@@ -118,7 +118,7 @@ pub fn demo(
     let mut reader = TopicReader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
     let mut view = ReaderView { show, offsets: BTreeMap::new(), estimates: 0 };
     let (produced, service) = std::thread::scope(|scope| {
-        let service = scope.spawn(|| serve(&plan, &stop_service, &Watchers(vec![&meter, observer])));
+        let service = scope.spawn(|| serve(&plan, &stop_service, &[&meter as &dyn Observer, observer]));
         let load = scope.spawn(|| produce(options, &plan.stream.connection, input, shutdown, &meter));
         let watched =
             watch(options, shutdown, &mut reader, &mut view, &|| service.is_finished() || load.is_finished());
@@ -202,18 +202,12 @@ impl ReaderView<'_> {
     }
 }
 
-/// How much was produced and how much of it was consumed, by partition.
+/// Bytes produced, and those of them consumed, by partition.
 #[derive(Debug, Default)]
-struct DemoMeter(Mutex<BTreeMap<i32, PartitionFlow>>);
-
-#[derive(Debug, Default, Clone, Copy)]
-struct PartitionFlow {
-    produced: u64,
-    consumed: u64,
-}
+struct DemoMeter(Mutex<BTreeMap<i32, (u64, u64)>>);
 
 impl DemoMeter {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, PartitionFlow>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, (u64, u64)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,10 +216,10 @@ impl DemoMeter {
         while !shutdown.is_requested() {
             {
                 let mut flows = self.lock();
-                let flow = flows.entry(partition).or_default();
-                let unread = flow.produced.saturating_sub(flow.consumed);
+                let (produced, consumed) = flows.entry(partition).or_default();
+                let unread = produced.saturating_sub(*consumed);
                 if unread == 0 || unread + bytes <= SAFE_UNREAD_BYTES {
-                    flow.produced += bytes;
+                    *produced += bytes;
                     return true;
                 }
             }
@@ -237,7 +231,7 @@ impl DemoMeter {
     /// Waits, not for ever, until everything produced was consumed.
     fn await_consumed(&self, ended: &dyn Fn() -> bool) {
         let begin = Instant::now();
-        let behind = || self.lock().values().any(|flow| flow.consumed < flow.produced);
+        let behind = || self.lock().values().any(|(produced, consumed)| consumed < produced);
         while behind() && !ended() && begin.elapsed() < DEADLINE {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -247,7 +241,7 @@ impl DemoMeter {
 impl Observer for DemoMeter {
     fn on(&self, event: &ServiceEvent<'_>) {
         if let ServiceEvent::Progress { partition, counts, .. } = event {
-            self.lock().entry(partition.0).or_default().consumed += counts.bytes;
+            self.lock().entry(partition.0).or_default().1 += counts.bytes;
         }
     }
 }

@@ -4,7 +4,7 @@ mod printed;
 
 use crate::cli::args::PrefixesArgs;
 use crate::cli::{Failure, json, print};
-use crate::prefixes::{Search, find};
+use crate::prefixes::find;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::RequestLog;
 use kvset_core::units::capacity::CapacitySize;
@@ -20,8 +20,7 @@ pub fn run(args: &PrefixesArgs) -> Result<(), Failure> {
     let mut bar = TerminalProgress::bytes(None);
     let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
     log.notes().iter().for_each(|line| bar.note(&format!("note: {line}")));
-    let search = Search { most: usize::from(args.top), shows_text: args.show_text };
-    let found = find(&log, &options, search, &mut |step| bar.say(step))?;
+    let found = find(&log, &options, usize::from(args.top), args.show_text, &mut |step| bar.say(step))?;
     bar.finish("looked through");
     print(&if args.json { json(&found)? } else { printed::render(&found, &Terminal::of_stdout()) })
 }

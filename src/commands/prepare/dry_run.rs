@@ -36,7 +36,7 @@ struct DryRunFindings {
     times: BTreeMap<(String, TimeForm), u64>,
     /// Records that seem to be of a log known by name, and where in them.
     presets: BTreeMap<(Preset, RecordPath), u64>,
-    outcomes: BTreeMap<String, RecordOutcome>,
+    outcomes: BTreeMap<String, (u64, u64)>,
     tokens: u64,
     cached: u64,
     /// Tokens that were written to a provider's cache.
@@ -56,12 +56,6 @@ struct DryRunFindings {
     backwards: (u64, i64),
     /// What the chats held that a reader should know.
     remarks: Vec<String>,
-}
-
-struct RecordOutcome {
-    records: u64,
-    /// The first record of these, counted from 1.
-    first: u64,
 }
 
 /// Reads the first records of a file, or of a topic where there is no such file.
@@ -131,7 +125,7 @@ impl DryRunFindings {
             (None, None) => format!("{} request event(s)", prepared.requests),
         };
         let number = self.records;
-        self.outcomes.entry(outcome).or_insert(RecordOutcome { records: 0, first: number }).records += 1;
+        self.outcomes.entry(outcome).or_insert((0, number)).0 += 1;
         self.add(&prepared, first.timestamp_ms.is_some());
         Ok(())
     }
@@ -244,7 +238,7 @@ impl DryRunFindings {
         let became = self
             .outcomes
             .iter()
-            .map(|(what, outcome)| (outcome.records, format!("{what} (first: record {})", outcome.first)));
+            .map(|(what, (records, first))| (*records, format!("{what} (first: record {first})")));
         section("what becomes of them with these settings", became.collect());
         if self.tokens > 0 {
             let mut mapped = vec![(self.tokens, "prompt tokens".to_owned())];

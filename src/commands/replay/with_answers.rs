@@ -3,8 +3,7 @@
 use super::required::{CapacityResult, RequiredResult, required_of};
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words::{self, hit_rate};
-use crate::replay::WithAnswers;
-use kvset_core::estimate::TheoreticalHits;
+use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Recommendation, by_target};
 use serde::Serialize;
 
@@ -25,8 +24,7 @@ pub struct WithAnswersResult {
 
 impl WithAnswersResult {
     /// The result of what a replay found.
-    pub(super) fn of(found: &WithAnswers) -> Self {
-        let WithAnswers { returned_pages, estimate } = found;
+    pub(super) fn of((returned_pages, estimate): &(u64, Estimate)) -> Self {
         Self {
             returned_pages: *returned_pages,
             theoretical: estimate.theoretical,

@@ -31,21 +31,6 @@ pub struct Description {
     pub passed_offsets: Vec<String>,
 }
 
-/// What was found in a snapshot's body.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BodyContents {
-    /// How far it was looked into.
-    pub depth: InventoryDepth,
-    /// Offsets that could not be read and are not in the state.
-    pub passed_offsets: Vec<OffsetGap>,
-}
-
-impl From<InventoryDepth> for BodyContents {
-    fn from(depth: InventoryDepth) -> Self {
-        Self { depth, passed_offsets: Vec::new() }
-    }
-}
-
 /// How far a snapshot was looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,8 +105,9 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
     }
 }
 
-/// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is.
-pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<BodyContents, ReadError>;
+/// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is. Gives
+/// how far, and the offsets that could not be read and are not in the state.
+pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<(InventoryDepth, Vec<OffsetGap>), ReadError>;
 
 /// Generations, in order of partition and the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -181,7 +167,7 @@ fn look_into(store: &dyn SnapshotStore, snapshot: &mut Description, check_body: 
         check_body(verified).map_err(in_place)
     };
     match check() {
-        Ok(BodyContents { depth, passed_offsets }) => {
+        Ok((depth, passed_offsets)) => {
             snapshot.verified = Some(depth);
             snapshot.passed_offsets = passed_offsets.iter().map(OffsetGap::to_string).collect();
         }
@@ -214,8 +200,10 @@ pub fn inspect(
 ///
 /// # Errors
 /// [`ReadError`], most often that the body is another state.
-pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<BodyContents, ReadError> {
-    verified.restore::<T>().map(|_| InventoryDepth::State.into())
+pub fn decodes_as<T: serde::de::DeserializeOwned>(
+    verified: Verified,
+) -> Result<(InventoryDepth, Vec<OffsetGap>), ReadError> {
+    verified.restore::<T>().map(|_| (InventoryDepth::State, Vec::new()))
 }
 
 impl Description {

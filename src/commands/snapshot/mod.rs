@@ -3,10 +3,11 @@
 pub mod inventory;
 
 use crate::cli::Failure;
-use crate::cli::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
-use inventory::{BodyContents, Inventory, InventoryDepth};
+use crate::cli::args::{SnapshotCommand, SnapshotPlace};
+use inventory::{Inventory, InventoryDepth};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::Fingerprint;
+use kvset_pipeline::gaps::OffsetGap;
 use kvset_service::plan::shared_plan;
 use kvset_service::snapshots::stores::open_shared;
 use kvset_settings::Settings;
@@ -19,8 +20,8 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 
 /// Runs `kvset snapshot`.
-pub fn run(args: &SnapshotArgs) -> Result<(), Failure> {
-    match &args.command {
+pub fn run(command: &SnapshotCommand) -> Result<(), Failure> {
+    match command {
         SnapshotCommand::List { partition, place } => {
             let found = inventory::list(&*open(place)?, partition.as_ref()).map_err(anyhow::Error::new)?;
             tell_all(&found, place)
@@ -51,13 +52,13 @@ fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
 
 /// Decodes a state of this configuration. One of another may be another program's: of that the checksums
 /// say all there is to say.
-fn decode_own(verified: Verified, own: Fingerprint) -> Result<BodyContents, ReadError> {
+fn decode_own(verified: Verified, own: Fingerprint) -> Result<(InventoryDepth, Vec<OffsetGap>), ReadError> {
     match verified.header().require_fingerprint(own) {
         Ok(()) => {
             let task = verified.restore_task()?;
-            Ok(BodyContents { depth: InventoryDepth::State, passed_offsets: task.gaps().to_vec() })
+            Ok((InventoryDepth::State, task.gaps().to_vec()))
         }
-        Err(_) => verified.check().map(|()| InventoryDepth::Checksums.into()),
+        Err(_) => verified.check().map(|()| (InventoryDepth::Checksums, Vec::new())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod printed;
 
-use crate::cli::args::{ReplayArgs, TuneArgs};
+use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::prepared;
 use crate::present::terminal::{Terminal, TerminalProgress};
@@ -12,8 +12,7 @@ use kvset_core::units::window::WindowKind;
 use std::sync::{Mutex, PoisonError};
 
 /// Runs `kvset tune`.
-pub fn run(args: &TuneArgs) -> Result<(), Failure> {
-    let args = &args.replay;
+pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     check(args)?;
     let (model, options) = prepared(args)?;
     let mut bar = TerminalProgress::bytes(None);

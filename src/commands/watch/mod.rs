@@ -26,14 +26,14 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         topic,
         from: if args.from_beginning { From::Beginning } else { From::Now },
         until_end: args.until_end,
-        pools: args.pools.clone(),
+        only: args.pools.clone(),
         retry_for: settings.kafka.retry_for.as_duration().min(FIRST_ANSWER),
     };
-    let watched = watch(&options, &shutdown, &mut |estimate| live.show(estimate));
+    let unreadable = watch(&options, &shutdown, &mut |estimate| live.show(estimate));
     live.finish()?;
-    let watched = watched.map_err(anyhow::Error::from)?;
-    if watched.unreadable > 0 {
-        eprintln!("{} records on the topic are no estimates", watched.unreadable);
+    let unreadable = unreadable?;
+    if unreadable > 0 {
+        eprintln!("{unreadable} records on the topic are no estimates");
     }
     Ok(())
 }

@@ -91,20 +91,13 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Shares, Shares>>;
 type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// A plot for wide pages and for narrow ones.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Drawings {
-    pub wide: Drawing,
-    pub narrow: Drawing,
-}
-
-/// Draws panels one below the other, for both widths.
-pub(crate) fn draw(plot: &str, panels: Vec<Panel>) -> Result<Drawings, PlotError> {
+/// Draws panels one below the other, for wide pages and for narrow ones.
+pub(crate) fn draw(plot: &str, panels: Vec<Panel>) -> Result<[Drawing; 2], PlotError> {
     let narrow = panels.iter().cloned().map(|panel| Panel { width: NARROW, ..panel }).collect();
     let drawn = |panels| {
         draw_panels(panels).map_err(|error| PlotError { plot: plot.to_owned(), reason: error.to_string() })
     };
-    Ok(Drawings { wide: drawn(panels)?, narrow: drawn(narrow)? })
+    Ok([drawn(panels)?, drawn(narrow)?])
 }
 
 fn draw_panels(mut panels: Vec<Panel>) -> Result<Drawing, Box<dyn std::error::Error + Send + Sync>> {

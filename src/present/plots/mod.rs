@@ -11,7 +11,7 @@ mod worth;
 
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
-use draw::{Drawing, Drawings};
+use draw::Drawing;
 pub use engines::engine_curves;
 pub use history::{capacity_history, traffic_history};
 pub use worth::worth_against_price;
@@ -30,7 +30,8 @@ pub struct Plot {
     pub description: String,
     /// The numbers behind the drawing.
     pub table: Table,
-    drawings: Drawings,
+    /// For wide pages and for narrow ones.
+    drawings: [Drawing; 2],
 }
 
 /// The drawing library refused a plot.
@@ -44,7 +45,7 @@ pub struct PlotError {
 impl Plot {
     /// The drawing as an SVG file of its own that follows the reader's theme.
     pub fn standalone_svg(&self) -> String {
-        let drawing = &self.drawings.wide;
+        let [drawing, _] = &self.drawings;
         // Its size where the page that shows it says none.
         let [width, height] = [drawing.width, drawing.height].map(|units| units / UNITS_A_PIXEL);
         let mut attributes = Markup::default();
@@ -59,7 +60,7 @@ impl Plot {
     /// [`stylesheet`](super::stylesheet): for wide pages, then for narrow ones. The style shows one of them.
     pub fn inline_svgs(&self) -> [String; 2] {
         let none = Markup::default();
-        let Drawings { wide, narrow } = &self.drawings;
+        let [wide, narrow] = &self.drawings;
         [(wide, "wide"), (narrow, "narrow")]
             .map(|(drawing, width)| self.svg(drawing, width, &none, &none).into_string())
     }

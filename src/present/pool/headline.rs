@@ -80,24 +80,11 @@ fn nothing_to_reuse(requests: u64) -> String {
     )
 }
 
-/// A size as the subject of a sentence.
-struct SubjectSize {
-    text: String,
-    plural: bool,
-}
-
-impl SubjectSize {
-    fn of(pool: &PoolReport, pages: u64) -> Self {
-        let about = if pool.sampled() { "about " } else { "" };
-        Self {
-            text: format!("{about}{}", words::capacity(pages, pool.page_bytes)),
-            plural: pool.page_bytes.is_none() && pages != 1,
-        }
-    }
-
-    fn verb(&self, one: &'static str, many: &'static str) -> &'static str {
-        if self.plural { many } else { one }
-    }
+/// A size as the subject of a sentence, with its verb.
+fn size_does(pool: &PoolReport, pages: u64, one: &str, many: &str) -> String {
+    let about = if pool.sampled() { "about " } else { "" };
+    let verb = if pool.page_bytes.is_none() && pages != 1 { many } else { one };
+    format!("{about}{} {verb}", words::capacity(pages, pool.page_bytes))
 }
 
 fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
@@ -123,10 +110,7 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
 fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
-    let keeps = |pages| {
-        let size = SubjectSize::of(pool, pages);
-        format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
-    };
+    let keeps = |pages| format!("{} {aim}{room}", size_does(pool, pages, "keeps", "keep"));
     let why = || entry.why.as_deref().unwrap_or_default();
     match (entry.status, entry.so_far()) {
         (RecommendationStatus::TooFew, Some(pages)) => {
@@ -208,13 +192,9 @@ fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
             (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
             (same, _) if same == own => Some(format!("the same covers {share}")),
             (Some(pages), Ordering::Less) => {
-                let size = SubjectSize::of(pool, pages);
-                Some(format!("{} {} enough for {share}", size.text, size.verb("is", "are")))
+                Some(format!("{} enough for {share}", size_does(pool, pages, "is", "are")))
             }
-            (Some(pages), _) => {
-                let size = SubjectSize::of(pool, pages);
-                Some(format!("{} {} needed for {share}", size.text, size.verb("is", "are")))
-            }
+            (Some(pages), _) => Some(format!("{} needed for {share}", size_does(pool, pages, "is", "are"))),
         }
     };
     below.into_iter().chain(above).filter_map(clause).collect()

@@ -13,7 +13,6 @@ mod tiers;
 mod worth;
 
 pub use optimum::{foresight, optimum};
-pub use routing::PrefillCost;
 pub use sizes::recommended_place;
 pub(crate) use sizes::{climbing, prefix_hits, telling};
 pub use tiers::traffic_sentences;
@@ -41,7 +40,10 @@ pub struct QuestionSections {
 impl QuestionSections {
     /// What an estimate says alongside its curve; `cost` is what the prefill behind a router costs at so many pages of all
     /// replicas together, where that is known.
-    pub fn of(estimate: &Estimate, cost: impl Fn(&RouterEstimate, u64) -> Option<PrefillCost>) -> Self {
+    pub fn of(
+        estimate: &Estimate,
+        cost: impl Fn(&RouterEstimate, u64) -> Option<(Option<f64>, Option<f64>)>,
+    ) -> Self {
         let rate = |point: &CapacityPoint| {
             Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
         };

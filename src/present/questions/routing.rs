@@ -7,20 +7,11 @@ use kvset_core::estimate::Estimate;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
 use kvset_core::sizing::curve::share;
 
-/// What prefill takes behind a router, per day.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PrefillCost {
-    /// Accelerator-hours.
-    pub hours_a_day: Option<f64>,
-    /// Their price.
-    pub money_a_day: Option<f64>,
-}
-
-/// The routers alongside each other, then each at the capacities of the curve, with what prefill costs there where that is
-/// known; `None` where none was requested.
+/// The routers alongside each other, then each at the capacities of the curve, with what prefill costs there per day, in
+/// accelerator-hours and in money, where that is known; `None` where none was requested.
 pub(super) fn routing(
     estimate: &Estimate,
-    cost: impl Fn(&RouterEstimate, u64) -> Option<PrefillCost>,
+    cost: impl Fn(&RouterEstimate, u64) -> Option<(Option<f64>, Option<f64>)>,
 ) -> Option<Section> {
     let routing = &estimate.routing;
     routing.first()?;
@@ -72,7 +63,11 @@ fn has_one_capacity(routed: &RouterEstimate) -> bool {
 }
 
 /// A row per capacity of all replicas together.
-fn curve(routed: &RouterEstimate, cost: impl Fn(u64) -> Option<PrefillCost>, estimate: &Estimate) -> Table {
+fn curve(
+    routed: &RouterEstimate,
+    cost: impl Fn(u64) -> Option<(Option<f64>, Option<f64>)>,
+    estimate: &Estimate,
+) -> Table {
     let columns =
         ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance", "hours per day", "cost per day"];
     let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
@@ -93,8 +88,8 @@ fn curve(routed: &RouterEstimate, cost: impl Fn(u64) -> Option<PrefillCost>, est
             Cell::within_bound(point.page_hit_rate, Cell::Rate),
             Cell::within_bound(point.hit_rate_tokens, Cell::Rate),
             Cell::known(point.imbalance, Cell::Decimal),
-            figure(cost.and_then(|cost| cost.hours_a_day), hours),
-            figure(cost.and_then(|cost| cost.money_a_day), money),
+            figure(cost.and_then(|(hours_a_day, _)| hours_a_day), hours),
+            figure(cost.and_then(|(_, money_a_day)| money_a_day), money),
         ]);
     }
     table

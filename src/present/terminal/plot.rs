@@ -47,21 +47,21 @@ impl CurvePlot<'_> {
         }
         let dots = columns * DOTS_A_COLUMN;
         let across = |x: f64| (((x - low) / (high - low)) * (dots - 1) as f64).round().max(0.0) as usize;
-        let mut canvas = Canvas::new(columns);
+        let mut cells = vec![vec![0; columns]; LINES];
         let mut previous: Option<usize> = None;
         for dot in 0..dots {
             let x = low + (high - low) * dot as f64 / (dots - 1) as f64;
             let height = upwards(height_at(&known, x));
             // Steep parts are filled, so that the line has no holes.
             let from = previous.map_or(height, |before| before.min(height));
-            (from..=height.max(previous.unwrap_or(height))).for_each(|y| canvas.set(dot, y));
+            (from..=height.max(previous.unwrap_or(height))).for_each(|y| set(&mut cells, dot, y));
             previous = Some(height);
         }
         let marker = self.marker.as_ref().filter(|(pages, _)| *pages > 0);
         let marker = marker.map(|(pages, label)| ((*pages as f64).ln(), label.as_str()));
         let marker = marker.filter(|(x, _)| (low..=high).contains(x));
         let at = marker.map(|(x, _)| across(x) / DOTS_A_COLUMN);
-        let mut text = canvas.render(at, terminal.colour);
+        let mut text = lines(&cells, at, terminal.colour);
         text.push_str(&axis(columns, at));
         let ends = [low, high].map(|x| (self.size)(x.exp().round() as u64));
         text.push_str(&labels(columns, &ends, at.zip(marker.map(|(_, label)| label))));
@@ -88,45 +88,34 @@ fn upwards(share: f64) -> usize {
     (share.clamp(0.0, 1.0) * (LINES * DOTS_A_LINE - 1) as f64).round() as usize
 }
 
-/// The dots of a drawing.
-struct Canvas {
-    cells: Vec<Vec<u32>>,
+/// Sets a dot, counted from the bottom left, in the cells that the dots stand in.
+fn set(cells: &mut [Vec<u32>], x: usize, y: usize) {
+    let line = LINES - 1 - y / DOTS_A_LINE;
+    let bit = BITS[x % DOTS_A_COLUMN][DOTS_A_LINE - 1 - y % DOTS_A_LINE];
+    cells[line][x / DOTS_A_COLUMN] |= bit;
 }
 
-impl Canvas {
-    fn new(columns: usize) -> Self {
-        Self { cells: vec![vec![0; columns]; LINES] }
-    }
-
-    /// Sets a dot, counted from the bottom left.
-    fn set(&mut self, x: usize, y: usize) {
-        let line = LINES - 1 - y / DOTS_A_LINE;
-        let bit = BITS[x % DOTS_A_COLUMN][DOTS_A_LINE - 1 - y % DOTS_A_LINE];
-        self.cells[line][x / DOTS_A_COLUMN] |= bit;
-    }
-
-    /// The lines with their labels, and a marker over the columns that hold no dot.
-    fn render(&self, marker: Option<usize>, colour: bool) -> String {
-        let mut text = String::new();
-        for (number, line) in self.cells.iter().enumerate() {
-            let label = match number {
-                0 => "100 % ┤",
-                n if n == LINES / 2 => " 50 % ┤",
-                n if n == LINES - 1 => "  0 % ┤",
-                _ => "      │",
-            };
-            let dots: String =
-                line.iter().enumerate().map(|(at, bits)| glyph(*bits, marker == Some(at))).collect();
-            let dots = dots.trim_end();
-            text.push_str(label);
-            match (colour, dots.is_empty()) {
-                (true, false) => text.push_str(&format!("{CURVE_COLOUR}{dots}{PLAIN}")),
-                _ => text.push_str(dots),
-            }
-            text.push('\n');
+/// The lines with their labels, and a marker over the columns that hold no dot.
+fn lines(cells: &[Vec<u32>], marker: Option<usize>, colour: bool) -> String {
+    let mut text = String::new();
+    for (number, line) in cells.iter().enumerate() {
+        let label = match number {
+            0 => "100 % ┤",
+            n if n == LINES / 2 => " 50 % ┤",
+            n if n == LINES - 1 => "  0 % ┤",
+            _ => "      │",
+        };
+        let dots: String =
+            line.iter().enumerate().map(|(at, bits)| glyph(*bits, marker == Some(at))).collect();
+        let dots = dots.trim_end();
+        text.push_str(label);
+        match (colour, dots.is_empty()) {
+            (true, false) => text.push_str(&format!("{CURVE_COLOUR}{dots}{PLAIN}")),
+            _ => text.push_str(dots),
         }
-        text
+        text.push('\n');
     }
+    text
 }
 
 fn glyph(bits: u32, marked: bool) -> char {

@@ -7,8 +7,8 @@
 mod paging;
 mod prompts;
 
-pub use paging::PageSizeError;
-pub use prompts::{Insertion, PromptPath, PromptTree, SegmentView};
+pub use paging::check_page_size;
+pub use prompts::{PromptPath, PromptTree, SegmentView};
 
 use super::ledger::EngineLedger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};
@@ -166,7 +166,7 @@ impl RequestLog {
         let event = &row.event;
         ids.clear();
         ids.extend(event.page_ids.iter());
-        let Insertion { path, known } = self.prompts.add(event.scope, ids);
+        let (path, known) = self.prompts.add(event.scope, ids);
         let from = self.outputs.len();
         self.outputs.extend(event.output_page_ids.iter());
         if self.prompts.kept() + self.outputs.len() > MOST_IDS {

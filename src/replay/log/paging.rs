@@ -6,26 +6,19 @@ use kvset_core::units::hashing::PageHasher;
 use kvset_core::units::pages::{PageIds, Scope};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Pages cannot be had at a size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the log has ids of pages of {logged} tokens: what lies within one is not known, so only multiples of that can be \
-     replayed, not {wanted}"
-)]
-pub struct PageSizeError {
-    logged: u32,
-    wanted: u32,
-}
-
-impl PageSizeError {
-    /// Whether pages of `wanted` tokens can be made of those of `logged` tokens.
-    ///
-    /// # Errors
-    /// They cannot.
-    pub fn check(logged: PageSize, wanted: PageSize) -> Result<(), Self> {
-        let (logged, wanted) = (logged.get(), wanted.get());
-        if wanted.is_multiple_of(logged) { Ok(()) } else { Err(Self { logged, wanted }) }
+/// Whether pages of `wanted` tokens can be made of those of `logged` tokens.
+///
+/// # Errors
+/// They cannot.
+pub fn check_page_size(logged: PageSize, wanted: PageSize) -> Result<(), String> {
+    let (logged, wanted) = (logged.get(), wanted.get());
+    if wanted.is_multiple_of(logged) {
+        return Ok(());
     }
+    Err(format!(
+        "the log has ids of pages of {logged} tokens: what lies within one is not known, so only multiples of that can be \
+         replayed, not {wanted}"
+    ))
 }
 
 /// Makes pages.

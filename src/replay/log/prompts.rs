@@ -46,15 +46,6 @@ impl PromptPath {
     }
 }
 
-/// How a prompt was added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Insertion {
-    /// Where it is.
-    pub path: PromptPath,
-    /// Its leading ids that an earlier one had.
-    pub known: usize,
-}
-
 /// A segment as others see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentView {
@@ -77,12 +68,12 @@ impl PromptTree {
         self.segments.len()
     }
 
-    /// Adds a prompt of fewer than 2^32 ids.
-    pub fn add(&mut self, scope: Scope, ids: &[u64]) -> Insertion {
+    /// Adds a prompt of fewer than 2^32 ids; gives where it is, and how many of its leading ids an earlier one had.
+    pub fn add(&mut self, scope: Scope, ids: &[u64]) -> (PromptPath, usize) {
         let (mut above, mut at) = (Above::Scope(scope.value()), 0);
         while at < ids.len() {
             let Some(segment) = self.next.get(&(above, ids[at])).copied() else {
-                return Insertion { path: self.branch(above, ids, at), known: at };
+                return (self.branch(above, ids, at), at);
             };
             let found = self.segments[segment as usize];
             let own = &self.ids[found.start..found.start + found.length as usize];
@@ -90,15 +81,15 @@ impl PromptTree {
             at += shared;
             if at == ids.len() {
                 let path = PromptPath { segment: Some(segment), length: at as u32 };
-                return Insertion { path, known: at };
+                return (path, at);
             }
             if shared < own.len() {
                 let upper = self.split(segment, shared);
-                return Insertion { path: self.branch(Above::Segment(upper), ids, at), known: at };
+                return (self.branch(Above::Segment(upper), ids, at), at);
             }
             above = Above::Segment(segment);
         }
-        Insertion { path: PromptPath { segment: None, length: 0 }, known: 0 }
+        (PromptPath { segment: None, length: 0 }, 0)
     }
 
     /// Puts what is new of a prompt under `above`.
@@ -200,7 +191,7 @@ mod tests {
             let scope = |scope: u64| if scope == 0 { Scope::GLOBAL } else { Scope::named(&[scope as u8]) };
             let (mut prompts, mut paths, mut read) = (PromptTree::default(), Vec::new(), Vec::new());
             for (at, (of, ids)) in all.iter().enumerate() {
-                let Insertion { path, known } = prompts.add(scope(*of), ids);
+                let (path, known) = prompts.add(scope(*of), ids);
                 let shared = |(other, earlier): &(u64, Vec<u64>)| match other == of {
                     true => earlier.iter().zip(ids).take_while(|(one, two)| one == two).count(),
                     false => 0,

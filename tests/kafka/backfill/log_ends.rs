@@ -110,7 +110,7 @@ fn what_retention_deleted_is_refused_or_begun_after() {
     // A run whose state cannot be rebuilt any more is not bent silently.
     std::fs::remove_dir_all(&begun.settings.state.directory).expect("snapshots");
     let begun = bench.prepare("begun", "earliest", "latest", BackfillWarmUp::None).expect("a range");
-    let error = begun.run(&Shutdown::new(), &Unobserved).expect_err("history is lost").to_string();
+    let error = begun.run(&Shutdown::new(), &()).expect_err("history is lost").to_string();
     assert!(error.contains("needed and no longer in the log"), "{error}");
 }
 

@@ -16,7 +16,6 @@ use kvset::service::backfill::{
     Backfill, BackfillError, BackfillOptions, BackfillOutcome, BackfillPlaces, BackfillWarmUp, LogPlace,
     NoteError, RangeError, RequestedRange,
 };
-use kvset::service::events::Unobserved;
 use kvset::service::plan::ServicePlan;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Delivery, Settings, TokenCost, TopicName};
@@ -337,7 +336,7 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
         let published = Published::read(&bench.broker, &second.plan.stream.outputs);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
         let third = bench.prepare("halves", "earliest", "latest", BackfillWarmUp::None).expect("a range");
-        let outcome = third.run(&Shutdown::new(), &Unobserved).expect("nothing to do");
+        let outcome = third.run(&Shutdown::new(), &()).expect("nothing to do");
         assert!(outcome.complete && outcome.summary.records == 0, "{outcome:?}");
         let other = bench.prepare("halves", "earliest", "committed", BackfillWarmUp::None);
         assert!(matches!(other, Err(BackfillError::Note { error: NoteError::OtherRun, .. })));

@@ -75,20 +75,15 @@ impl fmt::Display for SchemaRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => write!(f, "id {id}"),
-            Self::Guid(guid) => write!(f, "GUID {}", Uuid(*guid)),
+            Self::Guid(guid) => write!(f, "GUID {}", uuid(*guid)),
         }
     }
 }
 
 /// A UUID in the usual groups.
-pub struct Uuid(pub u128);
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = format!("{:032x}", self.0);
-        let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
-        f.write_str(&groups.join("-"))
-    }
+pub fn uuid(id: u128) -> String {
+    let digits = format!("{id:032x}");
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]).join("-")
 }
 
 /// The header in which a producer may name the schema of a record's value.
@@ -193,7 +188,7 @@ mod tests {
         let mut bytes = vec![3, 5];
         bytes.extend(0..16);
         let Frame::Glue { version, compression } = frame(&bytes, None) else { panic!("a frame of Glue's") };
-        assert_eq!(Uuid(version).to_string(), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(uuid(version), "00010203-0405-0607-0809-0a0b0c0d0e0f");
         assert_eq!(compression, "compressed with zlib");
         bytes[1] = 1;
         assert_eq!(frame(&bytes, None), Frame::Absent, "no such compression");

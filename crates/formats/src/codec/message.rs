@@ -3,44 +3,72 @@
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::PageIds;
+use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
 /// One request event on the wire, before any limit is checked. Signed as Avro has it.
 ///
-/// `Debug` shows counts in place of ids and names, so that neither reaches a log by accident.
-#[derive(Clone, PartialEq, Eq, Default)]
+/// JSON leaves out what is absent. `Debug` shows counts in place of ids and names, so that neither reaches a log by accident.
+#[derive(Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RequestMessage<'a> {
     /// Milliseconds since the Unix epoch, or since the trace's zero.
     pub event_time: i64,
     /// Prompt page ids in prefix order.
+    #[serde(serialize_with = "write_ids")]
     pub page_ids: PageIds<'a>,
     /// The pool, where the value names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Cow<'a, str>>,
     /// Tokens per page.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
     /// Output page ids, continuing the prompt's chain.
+    #[serde(skip_serializing_if = "no_ids", serialize_with = "write_ids")]
     pub output_page_ids: PageIds<'a>,
     /// Tokens of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<i64>,
     /// Tokens generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<i64>,
     /// Milliseconds from arrival to last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
     /// What the ids are unique within.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Cow<'a, str>>,
     /// The serving system's name for the request; read by nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Cow<'a, str>>,
     /// Whether whoever made the ids declares them chained.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ids_chained: bool,
     /// Prompt tokens that came from the serving engine's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<i64>,
     /// Which cache served the request, on whose behalf.
+    #[serde(flatten, serialize_with = "write_labels")]
     pub labels: Labels<&'a str>,
     /// Whether the event names a prefix in place of listing it, by a reserved field. Such an event is refused.
+    #[serde(skip)]
     pub names_prefix: bool,
     /// Whether the log has a usage that leaves the cached tokens out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached_tokens_left_out: bool,
+}
+
+fn write_ids<S: Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(ids.iter())
+}
+
+fn no_ids(ids: &PageIds<'_>) -> bool {
+    ids.is_empty()
+}
+
+/// Writes labels as fields of their own.
+pub(crate) fn write_labels<S: Serializer>(labels: &Labels<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
 }
 
 impl<'a> RequestMessage<'a> {

@@ -15,7 +15,7 @@ mod frame;
 pub(crate) mod integers;
 mod json;
 mod limits;
-mod message;
+pub(crate) mod message;
 mod raw;
 mod repack;
 mod request;
@@ -32,7 +32,7 @@ pub use estimate::{
     estimate_headers, pool_partition,
 };
 pub use estimate_error::EstimateError;
-pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, Uuid};
+pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, uuid};
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};

@@ -1,7 +1,7 @@
 //! Records of the request topic: which encoding one is in, and both directions.
 
 use super::error::{DecodeError, ErrorCode};
-use super::frame::{Frame, Payload, SchemaId, SchemaRef, Uuid};
+use super::frame::{Frame, Payload, SchemaId, SchemaRef, uuid};
 use super::limits::DecodeLimits;
 use super::message::{Decoded, RequestMessage};
 use super::raw::{RawRequest, read_raw_request};
@@ -107,7 +107,7 @@ fn of_glue(version: u128, compression: &str) -> DecodeError {
     let detail = format!(
         "this is a frame of the aws glue schema registry (schema version {}, {compression}), which is not read: have \
          the producer write json, avro in single-object encoding or confluent's wire format",
-        Uuid(version)
+        uuid(version)
     );
     DecodeError::new(ErrorCode::UnknownEncoding, detail)
 }

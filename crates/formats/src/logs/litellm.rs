@@ -4,6 +4,7 @@ use super::layout::missing;
 use super::path;
 use super::{LoggedPrompt, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::record::members::member_text;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -110,14 +111,12 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
 
 /// The prompts of a completion, each of which the payload makes a message of a user.
 fn texts(messages: &str) -> Result<Cow<'static, str>, DecodeError> {
-    #[derive(serde::Deserialize)]
-    struct LitellmMessage {
-        content: String,
-    }
-    let messages: Vec<LitellmMessage> = serde_json::from_str(messages).map_err(|_| {
+    let texts = serde_json::from_str::<Vec<&RawValue>>(messages).ok();
+    let texts =
+        texts.and_then(|texts| texts.into_iter().map(|text| member_text(text.get(), "content")).collect());
+    let texts: Vec<String> = texts.ok_or_else(|| {
         DecodeError::new(ErrorCode::InvalidBody, "`messages` of a text completion are no texts")
     })?;
-    let texts: Vec<String> = messages.into_iter().map(|message| message.content).collect();
     Ok(Cow::Owned(serde_json::Value::from(texts).to_string()))
 }
 

@@ -1,9 +1,7 @@
 //! Where in a record something is: a path of names, through objects and through JSON in strings.
 
 use crate::codec::{DecodeError, ErrorCode};
-use crate::key::Key;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use crate::record::members::members;
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -86,12 +84,9 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'sta
     if !object.trim_start().starts_with('{') {
         return Ok(None);
     }
-    let mut deserializer = serde_json::Deserializer::from_str(object);
-    let found = MemberReader(name).deserialize(&mut deserializer).and_then(|found| {
-        deserializer.end()?;
-        Ok(found)
-    });
-    let found = found.map_err(|_| "no JSON on the way")?;
+    let members = members(object).ok_or("no JSON on the way")?;
+    // Of a name that stands twice the last one holds.
+    let found = members.into_iter().rfind(|(key, _)| key == name).map(|(_, value)| value);
     let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
     if !value.get().starts_with('"') {
         return Ok(Some(PathValue { text: Cow::Borrowed(value.get()), quoted: false }));
@@ -103,37 +98,6 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'sta
 /// Says where, never what.
 fn undecodable(what: &str, path: &str) -> DecodeError {
     DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at `{path}`"))
-}
-
-/// Reads the last value of this member.
-struct MemberReader<'n>(&'n str);
-
-impl<'de> DeserializeSeed<'de> for MemberReader<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for MemberReader<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(Key(key)) = map.next_key()? {
-            if *key == *self.0 {
-                found = Some(map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
-    }
 }
 
 #[cfg(test)]

@@ -40,13 +40,6 @@ const KNOWN: [&str; 20] = [
 /// Why other events of a trace are passed over.
 pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end; bodies of request_payload are read \
     at payload.request, where prepare.request or --request names that";
-/// A worker and its data-parallel rank, which has a cache of its own.
-#[derive(Debug, Default)]
-struct DynamoWorker {
-    id: Option<Range<usize>>,
-    rank: Option<Range<usize>>,
-}
-
 /// The record, its `event` envelope and its inner objects, read as one flat object.
 struct DynamoRecord<'s> {
     batch: &'s mut RowBatch,
@@ -67,9 +60,10 @@ struct DynamoRecord<'s> {
     cached_tokens: Option<u64>,
     labels: Labels<Range<usize>>,
     parts: NamedParts,
-    /// Who computed the prompt, in whose cache its prefix is, and who the answer.
-    prefill: DynamoWorker,
-    decode: DynamoWorker,
+    /// Who computed the prompt, in whose cache its prefix is, and who the answer: a worker and its data-parallel rank, which
+    /// has a cache of its own.
+    prefill: (Option<Range<usize>>, Option<Range<usize>>),
+    decode: (Option<Range<usize>>, Option<Range<usize>>),
 }
 
 impl<'s> DynamoRecord<'s> {
@@ -92,8 +86,8 @@ impl<'s> DynamoRecord<'s> {
             cached_tokens: None,
             labels: Labels::default(),
             parts: NamedParts::default(),
-            prefill: DynamoWorker::default(),
-            decode: DynamoWorker::default(),
+            prefill: (None, None),
+            decode: (None, None),
         }
     }
 
@@ -105,8 +99,8 @@ impl<'s> DynamoRecord<'s> {
     /// The cache that the prompt was looked up in: that of the worker that computed it and of its rank.
     fn replica(&mut self) -> Option<Range<usize>> {
         let decode = std::mem::take(&mut self.decode);
-        let DynamoWorker { id, rank } = match std::mem::take(&mut self.prefill) {
-            DynamoWorker { id: None, .. } => decode,
+        let (id, rank) = match std::mem::take(&mut self.prefill) {
+            (None, _) => decode,
             prefill => prefill,
         };
         let (Some(id), Some(rank)) = (id.clone(), rank) else { return id };
@@ -204,10 +198,10 @@ impl<'de> Fields<'de> for DynamoRecord<'_> {
                 self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
             }
             "input_sequence_hashes" => self.hashes(map)?,
-            "prefill_worker_id" => self.prefill.id = self.name(map)?,
-            "prefill_dp_rank" => self.prefill.rank = self.name(map)?,
-            "decode_worker_id" => self.decode.id = self.name(map)?,
-            "decode_dp_rank" => self.decode.rank = self.name(map)?,
+            "prefill_worker_id" => self.prefill.0 = self.name(map)?,
+            "prefill_dp_rank" => self.prefill.1 = self.name(map)?,
+            "decode_worker_id" => self.decode.0 = self.name(map)?,
+            "decode_dp_rank" => self.decode.1 = self.name(map)?,
             name if NamedParts::takes(name) => self.parts.read(name, map, &mut self.batch.text)?,
             field => match Label::of_field(field) {
                 Some(label) => {

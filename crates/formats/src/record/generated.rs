@@ -133,29 +133,16 @@ impl GeneratedReading {
 
     /// Takes the choices of a response, or of a chunk of one. vLLM lists in each the ids that it adds.
     pub fn choices(&mut self, choices: &RawValue) {
-        #[derive(serde::Deserialize)]
-        struct AnswerChoice<'a> {
-            #[serde(default)]
-            index: u64,
-            #[serde(borrow)]
-            token_ids: Option<&'a RawValue>,
-            #[serde(borrow)]
-            text: Option<&'a RawValue>,
-            #[serde(borrow)]
-            message: Option<&'a RawValue>,
-            #[serde(borrow)]
-            delta: Option<&'a RawValue>,
-            #[serde(borrow)]
-            finish_reason: Option<&'a RawValue>,
-        }
-        let Ok(choices) = serde_json::from_str::<Vec<AnswerChoice<'_>>>(choices.get()) else { return };
+        let Ok(choices) = serde_json::from_str::<Vec<&RawValue>>(choices.get()) else { return };
+        let choices: Vec<_> = choices.into_iter().map(object).collect();
         match choices.as_slice() {
-            [choice @ AnswerChoice { index: 0, .. }] => {
-                choice.token_ids.into_iter().for_each(|ids| self.ids.add(listed(ids.get()), true));
-                choice.text.into_iter().for_each(|text| self.text.add(content(text)));
-                let messages = choice.message.into_iter().chain(choice.delta);
+            [choice] if choice.get("index").is_none_or(|index| index.get() == "0") => {
+                let said = |name| choice.get(name).filter(|value| value.get() != "null");
+                said("token_ids").into_iter().for_each(|ids| self.ids.add(listed(ids.get()), true));
+                said("text").into_iter().for_each(|text| self.text.add(content(text)));
+                let messages = said("message").into_iter().chain(said("delta"));
                 messages.for_each(|message| self.text.add(message_text(message)));
-                choice.finish_reason.into_iter().for_each(|reason| self.end(reason));
+                said("finish_reason").into_iter().for_each(|reason| self.end(reason));
             }
             [] => {}
             _ => (self.ids, self.text) = (AnswerTokens::Several, Spoken::Else),

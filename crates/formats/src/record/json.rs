@@ -1,7 +1,7 @@
 //! JSON read field by field into reused buffers, without building a tree.
 
 use super::fault::RowFault;
-use super::numbers::{CountReader, NumberFault, PageId};
+use super::numbers::{NumberFault, PageId, read_count};
 use crate::key::Key;
 use crate::spelling::Spellings;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
@@ -232,7 +232,7 @@ impl ParseTrouble {
 
     /// Reads a field's value as a count; nothing for `null`.
     pub fn count<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<u64>, A::Error> {
-        let read = CountReader::read(map)?;
+        let read = read_count(map)?;
         self.number("count", read)
     }
 

@@ -9,6 +9,12 @@ use std::fmt;
 /// Names and values in the order of the object.
 pub type Members<'o> = Vec<(Cow<'o, str>, &'o RawValue)>;
 
+/// The text that a member of an object is; nothing where the object, or a text there, is none.
+pub(crate) fn member_text(object: &str, name: &str) -> Option<String> {
+    let value = members(object)?.into_iter().rfind(|(key, _)| key == name)?.1;
+    serde_json::from_str(value.get()).ok()
+}
+
 /// The members of an object, in their order; nothing where the text is no object.
 pub(crate) fn members(object: &str) -> Option<Members<'_>> {
     struct MembersVisitor;

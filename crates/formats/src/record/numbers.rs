@@ -83,12 +83,12 @@ impl WholeNumber {
     }
 }
 
-/// The count that a text says, as [`CountReader`] reads it.
+/// The count that a text says, as [`read_count`] reads it.
 ///
 /// # Errors
 /// It says something else.
 pub fn count(text: &str) -> Result<Option<u64>, NumberFault> {
-    WholeNumber::of_text(text).up_to(CountReader::MAX)
+    WholeNumber::of_text(text).up_to(u64::MAX)
 }
 
 impl<'de> Deserialize<'de> for WholeNumber {
@@ -141,17 +141,11 @@ impl<'de> Visitor<'de> for WholeVisitor {
     }
 }
 
-/// Reads counts: whole numbers from 0 on.
-pub(crate) struct CountReader;
-
-impl CountReader {
-    /// The largest count.
-    const MAX: u64 = u64::MAX;
-
-    /// A field's value; nothing for `null`.
-    pub fn read<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Result<Option<u64>, NumberFault>, A::Error> {
-        Ok(map.next_value::<WholeNumber>()?.up_to(Self::MAX))
-    }
+/// A field's value as a count, a whole number from 0 on; nothing for `null`.
+pub(crate) fn read_count<'de, A: MapAccess<'de>>(
+    map: &mut A,
+) -> Result<Result<Option<u64>, NumberFault>, A::Error> {
+    Ok(map.next_value::<WholeNumber>()?.up_to(u64::MAX))
 }
 
 /// A token's id in any form.
@@ -252,7 +246,7 @@ mod tests {
     use super::*;
 
     fn counted(json: &str) -> Result<Option<u64>, NumberFault> {
-        serde_json::from_str::<WholeNumber>(json).expect(json).up_to(CountReader::MAX)
+        serde_json::from_str::<WholeNumber>(json).expect(json).up_to(u64::MAX)
     }
 
     fn page(json: &str) -> Result<u64, NumberFault> {

@@ -59,14 +59,6 @@ struct ParsedLines {
     ranges: Vec<Option<PoolRange>>,
 }
 
-/// What is to be handed out next.
-enum NextGroup {
-    /// Comes when it is parsed.
-    Piece(Receiver<ParsedLines>),
-    /// The file cannot be read on.
-    Failed(io::Error),
-}
-
 /// A file of lines that need nothing of one another to be parsed.
 pub(super) struct ParallelLines {
     file: Arc<str>,
@@ -74,7 +66,7 @@ pub(super) struct ParallelLines {
     before: u64,
     parsers: Vec<JoinHandle<()>>,
     /// The pieces in their order.
-    order: Receiver<NextGroup>,
+    order: Receiver<io::Result<Receiver<ParsedLines>>>,
     /// The piece to be handed out, once its ranges were.
     batch: Option<RowBatch>,
     /// Emptied batches go back to the parsers, who fill no others.
@@ -135,8 +127,8 @@ impl TraceSource for ParallelLines {
                 return Ok(Filled::Requests);
             }
             let piece = match self.order.recv() {
-                Ok(NextGroup::Piece(parsed)) => parsed.recv(),
-                Ok(NextGroup::Failed(source)) => {
+                Ok(Ok(parsed)) => parsed.recv(),
+                Ok(Err(source)) => {
                     let (file, line) = (Arc::clone(&self.file), self.before);
                     return Err(TraceError::Read { file, line, source });
                 }
@@ -166,7 +158,7 @@ struct Feed {
     /// Batches between two pieces.
     spares: Receiver<RowBatch>,
     /// Where the pieces are announced; nothing once the lines are at their end.
-    order: Option<Sender<NextGroup>>,
+    order: Option<Sender<io::Result<Receiver<ParsedLines>>>>,
 }
 
 impl Feed {
@@ -177,11 +169,11 @@ impl Feed {
         let batch = self.spares.recv().ok()?;
         let (parsed, back) = bounded(1);
         let told = match self.texts.read(text, self.piece_bytes) {
-            Ok(true) => NextGroup::Piece(back),
+            Ok(true) => Ok(back),
             Ok(false) => return None,
-            Err(error) => NextGroup::Failed(error),
+            Err(error) => Err(error),
         };
-        let has_lines = matches!(told, NextGroup::Piece(_));
+        let has_lines = told.is_ok();
         order.send(told).ok()?;
         self.order = Some(order).filter(|_| has_lines);
         has_lines.then_some((batch, parsed))

@@ -31,19 +31,11 @@ pub(super) struct TraceTimeline {
     /// When the request before came, and when it was answered.
     before: (Moment, Moment),
     file: FileClock,
-    sessions: HashMap<Scope, SessionTimes>,
+    /// When the last answer of a session was complete, and the first page of its first prompt that has one.
+    sessions: HashMap<Scope, (Moment, Option<u64>)>,
     /// Whether the first rows of a file state no moment, while later ones state dates.
     is_stated_late: bool,
     facts: TimeFacts,
-}
-
-/// What is known of a session.
-#[derive(Debug, Clone, Copy)]
-struct SessionTimes {
-    /// When its last answer was complete.
-    answered: Moment,
-    /// The first page of its first prompt that has one.
-    first_page: Option<u64>,
 }
 
 /// What the rows of the file at hand count from.
@@ -230,7 +222,7 @@ impl TraceTimeline {
             StatedTimes::AfterAnswer(delay) => {
                 self.note_clock(TraceClock::Start);
                 let answered = match session {
-                    Some(session) => self.sessions.get(&session).map(|session| session.answered),
+                    Some(session) => self.sessions.get(&session).map(|(answered, _)| *answered),
                     None => Some(self.before.1),
                 };
                 // Nothing says when a session began.
@@ -258,12 +250,12 @@ impl TraceTimeline {
     }
 
     fn note_session(&mut self, session: Scope, answered: Moment, first_page: Option<u64>) {
-        let known = self.sessions.entry(session).or_insert(SessionTimes { answered, first_page: None });
-        known.answered = answered;
-        match (known.first_page, first_page) {
+        let (known, first) = self.sessions.entry(session).or_insert((answered, None));
+        *known = answered;
+        match (*first, first_page) {
             (Some(first), Some(page)) if first == page => self.facts.same_start += 1,
             (Some(_), Some(_)) => self.facts.other_start += 1,
-            (None, _) => known.first_page = first_page,
+            (None, _) => *first = first_page,
             (Some(_), None) => {}
         }
     }

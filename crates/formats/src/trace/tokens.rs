@@ -300,7 +300,8 @@ impl PromptObject<'_, '_> {
             return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
         }
         self.found = true;
-        map.next_value_seed(TokenArrays { prompts: self.prompts })
+        map.next_value_seed(TokenField { prompts: self.prompts, depth: 0, in_object: true })?;
+        Ok(())
     }
 }
 
@@ -347,20 +348,5 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The value of a token field: an array of tokens, or of arrays of tokens.
-struct TokenArrays<'a, 's> {
-    prompts: &'a mut LinePrompts<'s>,
-}
-
-impl<'de> DeserializeSeed<'de> for TokenArrays<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer
-            .deserialize_any(TokenField { prompts: self.prompts, depth: 0, in_object: true })
-            .map(|_| ())
     }
 }

@@ -1,9 +1,11 @@
 //! Writing requests as flat weka rows, the form every reader of this crate understands.
 
+use crate::codec::message::write_labels;
 use crate::record::row::TraceRow;
+use kvset_core::request::event::RequestEvent;
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::Scope;
-use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde::Serializer;
 use std::io::{self, Write};
 
 /// One row as it is written. Absent fields are left out.
@@ -16,7 +18,8 @@ struct FlatRow<'a> {
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     block_size: Option<u32>,
-    hash_ids: FlatIds<'a>,
+    #[serde(serialize_with = "write_ids")]
+    hash_ids: &'a RequestEvent<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ids_chained: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,25 +34,10 @@ struct FlatRow<'a> {
     labels: Labels<&'a str>,
 }
 
-fn write_labels<S: Serializer>(labels: &Labels<&str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
-}
-
 /// The prompt's ids with the scope already in them: a file has no other place for it.
-struct FlatIds<'a>(&'a TraceRow<'a>);
-
-impl Serialize for FlatIds<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let event = &self.0.event;
-        let mut array = serializer.serialize_seq(Some(event.page_ids.len()))?;
-        if let Some(first) = event.page_ids.get(0) {
-            array.serialize_element(&event.scope.first_page(first))?;
-        }
-        for id in event.page_ids.from(1).iter() {
-            array.serialize_element(&id)?;
-        }
-        array.end()
-    }
+fn write_ids<S: Serializer>(event: &RequestEvent<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    let first = event.page_ids.get(0).map(|first| event.scope.first_page(first));
+    serializer.collect_seq(first.into_iter().chain(event.page_ids.from(1).iter()))
 }
 
 /// Writes a request as one line: `timestamp` (ms), `session_id`, `model`, `block_size`, `hash_ids`, `ids_chained` (where they
@@ -66,7 +54,7 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
         session_id: row.session,
         model: row.pool,
         block_size: event.page_size.map(|size| size.get()),
-        hash_ids: FlatIds(row),
+        hash_ids: event,
         // Within their scope they may be, in the whole file only the first of them tells scopes apart.
         ids_chained: event.ids_chained && event.scope == Scope::GLOBAL,
         input_length: event.input_tokens,

@@ -2,6 +2,8 @@
 
 use super::error::KafkaFailure;
 use super::oauth::{self, OptionalTokens, TokenSource};
+pub use kvset_settings::AssignmentStrategy;
+use kvset_settings::Choice as _;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use std::time::Duration;
@@ -23,40 +25,18 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// How partitions are shared among the members of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Assignor {
-    /// Moves only what must move; members keep working meanwhile.
-    #[default]
-    CooperativeSticky,
-    /// Eager: contiguous ranges.
-    Range,
-    /// Eager: one after another.
-    RoundRobin,
-}
-
-impl Assignor {
-    fn name(self) -> &'static str {
-        match self {
-            Self::CooperativeSticky => "cooperative-sticky",
-            Self::Range => "range",
-            Self::RoundRobin => "roundrobin",
-        }
-    }
-}
-
 /// The protocol of a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberProtocol {
     /// One of the members shares partitions out, in this way.
-    Classic(Assignor),
+    Classic(AssignmentStrategy),
     /// The brokers do, and say how long a session lasts (KIP-848).
     Consumer,
 }
 
 impl Default for MemberProtocol {
     fn default() -> Self {
-        Self::Classic(Assignor::default())
+        Self::Classic(AssignmentStrategy::CooperativeSticky)
     }
 }
 
@@ -257,7 +237,7 @@ mod tests {
 
     fn membership(instance: Option<&str>) -> Membership {
         let (group, instance) = ("g".to_owned(), instance.map(str::to_owned));
-        let protocol = MemberProtocol::Classic(Assignor::Range);
+        let protocol = MemberProtocol::Classic(AssignmentStrategy::Range);
         Membership { group, instance, leave_on_stop: false, protocol, poll_within: Duration::from_secs(60) }
     }
 

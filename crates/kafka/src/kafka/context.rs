@@ -1,7 +1,7 @@
 //! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
 //! failures into a counter.
 
-use super::error::{BrokerTrouble, describe, is_permanent, kind};
+use super::error::{describe, is_permanent, kind};
 use super::member::LogEnd;
 use super::oauth::{OptionalTokens, token_of};
 use super::statistics::{ClientMeter, ClientRole};
@@ -35,40 +35,32 @@ fn log(level: Level, facility: &str, line: &str) {
 }
 
 fn log_error(error: &KafkaError, reason: &str) {
-    static SAID: Mutex<Spaced> = Mutex::new(Spaced { said: BTreeMap::new() });
+    static SAID: Mutex<BTreeMap<i32, (Instant, u64)>> = Mutex::new(BTreeMap::new());
     // The end of a log is news for the reader, which gets it as an event, and no error.
     let Some(code) = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::PartitionEOF) else {
         return;
     };
-    let Some(unsaid) = lock(&SAID).due(code as i32, Instant::now()) else { return };
+    let Some(unsaid) = due(&mut lock(&SAID), code as i32, Instant::now()) else { return };
     let repeated =
         if unsaid > 0 { format!(" ({unsaid} more since it was said last)") } else { String::new() };
     tracing::warn!(target: "kvset::librdkafka", "{}: {reason}{repeated}", describe(error));
 }
 
-/// Errors said now and then: clients without a broker repeat themselves many times a second.
-struct Spaced {
-    /// By error code: when it was said last, and how often it came since.
-    said: BTreeMap<i32, (Instant, u64)>,
-}
-
-impl Spaced {
+/// Whether to say this error: how often it came without being said. Errors are said now and then: clients without a broker
+/// repeat themselves many times a second. `said` keeps by error code when it was said last, and how often it came since.
+fn due(said: &mut BTreeMap<i32, (Instant, u64)>, code: i32, now: Instant) -> Option<u64> {
     /// Least time between two lines about one error.
     const SPACING: Duration = Duration::from_secs(10);
-
-    /// Whether to say this error: how often it came without being said.
-    fn due(&mut self, code: i32, now: Instant) -> Option<u64> {
-        let Some((last, unsaid)) = self.said.get_mut(&code) else {
-            self.said.insert(code, (now, 0));
-            return Some(0);
-        };
-        if now.duration_since(*last) < Self::SPACING {
-            *unsaid += 1;
-            return None;
-        }
-        *last = now;
-        Some(std::mem::take(unsaid))
+    let Some((last, unsaid)) = said.get_mut(&code) else {
+        said.insert(code, (now, 0));
+        return Some(0);
+    };
+    if now.duration_since(*last) < SPACING {
+        *unsaid += 1;
+        return None;
     }
+    *last = now;
+    Some(std::mem::take(unsaid))
 }
 
 /// Most events served at once.
@@ -98,7 +90,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Logging {
     tokens: OptionalTokens,
-    trouble: Arc<Mutex<Option<BrokerTrouble>>>,
+    trouble: Arc<Mutex<Option<(RDKafkaErrorCode, String)>>>,
 }
 
 impl Logging {
@@ -107,8 +99,8 @@ impl Logging {
         Self { tokens, trouble: Arc::default() }
     }
 
-    /// What kept the client from a broker last.
-    pub(super) fn trouble(&self) -> Option<BrokerTrouble> {
+    /// What kept the client from a broker last, in its own words.
+    pub(super) fn trouble(&self) -> Option<(RDKafkaErrorCode, String)> {
         lock(&self.trouble).clone()
     }
 }
@@ -129,7 +121,7 @@ impl ClientContext for Logging {
         // That all brokers are down follows from what was said of each.
         let code = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::AllBrokersDown);
         if let Some(code) = code {
-            *lock(&self.trouble) = Some(BrokerTrouble { code, reason: reason.to_owned() });
+            *lock(&self.trouble) = Some((code, reason.to_owned()));
         }
     }
 }
@@ -360,8 +352,8 @@ mod tests {
 
     #[test]
     fn an_error_that_repeats_itself_is_said_now_and_then_and_counted() {
-        let (mut spaced, begin) = (Spaced { said: BTreeMap::new() }, Instant::now());
-        let mut at = |code, seconds| spaced.due(code, begin + Duration::from_secs(seconds));
+        let (mut spaced, begin) = (BTreeMap::new(), Instant::now());
+        let mut at = |code, seconds| due(&mut spaced, code, begin + Duration::from_secs(seconds));
         assert_eq!([at(1, 0), at(1, 1), at(2, 1), at(1, 9)], [Some(0), None, Some(0), None]);
         assert_eq!([at(1, 10), at(1, 25), at(2, 25)], [Some(2), Some(0), Some(0)]);
     }

@@ -113,16 +113,7 @@ pub(super) fn member_id<C: ClientContext>(client: &Client<C>) -> String {
     }
 }
 
-/// What a group's members have of a topic.
-#[derive(Debug, Default)]
-pub(super) struct GroupAssignment {
-    /// Partitions that some member has.
-    pub partitions: BTreeSet<i32>,
-    /// Whether they are shared out, and not about to be.
-    pub is_stable: bool,
-}
-
-/// Partitions of a topic that some member of the group has; `None` where brokers do not tell, which they do of members
+/// Partitions of a topic that some member of the group has, and whether they are shared out, and not about to be; `None` where brokers do not tell, which they do of members
 /// that speak "classic" only.
 ///
 /// DescribeConsumerGroups would tell of all members. librdkafka (2.12) aborts the process where the coordinator comes back
@@ -135,18 +126,18 @@ pub(super) fn assigned<C: ClientContext>(
     group: &str,
     topic: &str,
     timeout: Duration,
-) -> Result<Option<GroupAssignment>, KafkaError> {
+) -> Result<Option<(BTreeSet<i32>, bool)>, KafkaError> {
     let groups = client.fetch_group_list(Some(group), timeout)?;
     let described = groups.groups().iter().find(|found| found.name() == group);
     let Some(described) = described.filter(|found| found.protocol_type() == CONSUMERS) else {
         return Ok(None);
     };
-    let mut found = GroupAssignment { is_stable: described.state() == STABLE, ..GroupAssignment::default() };
+    let mut found = BTreeSet::new();
     for assignment in described.members().iter().filter_map(GroupMemberInfo::assignment) {
         let read = assigned_partitions(assignment, topic);
-        found.partitions.extend(read.ok_or(KafkaError::GroupListFetch(Code::BadMessage))?);
+        found.extend(read.ok_or(KafkaError::GroupListFetch(Code::BadMessage))?);
     }
-    Ok(Some(found))
+    Ok(Some((found, described.state() == STABLE)))
 }
 
 /// What brokers call a group whose partitions are shared out.

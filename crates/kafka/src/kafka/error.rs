@@ -142,18 +142,10 @@ pub(super) fn is_permanent(code: Code) -> bool {
     )
 }
 
-/// What a client met last while it tried to reach brokers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BrokerTrouble {
-    pub code: Code,
-    /// In the client's words.
-    pub reason: String,
-}
-
-/// What to do where no broker answers, by what the client met last.
-pub(super) fn unreached(brokers: &str, trouble: Option<&BrokerTrouble>) -> String {
-    let reason = trouble.map_or("", |trouble| trouble.reason.as_str());
-    if trouble.is_some_and(|trouble| trouble.code == Code::Resolve) || reason.contains("resolve") {
+/// What to do where no broker answers, by what the client met last while it tried, in its own words.
+pub(super) fn unreached(brokers: &str, trouble: Option<&(Code, String)>) -> String {
+    let reason = trouble.map_or("", |(_, reason)| reason.as_str());
+    if trouble.is_some_and(|(code, _)| *code == Code::Resolve) || reason.contains("resolve") {
         return "correct the host's name in kafka.brokers (or KVSET__KAFKA__BROKERS), or the name service of this \
                 machine"
             .to_owned();
@@ -301,9 +293,7 @@ mod tests {
     /// A name that does not resolve, or a listener with TLS, was to be cured by `docker compose up`.
     #[test]
     fn the_cure_of_brokers_that_do_not_answer_is_that_of_the_cause() {
-        let advice = |brokers, code, reason: &str| {
-            unreached(brokers, Some(&BrokerTrouble { code, reason: reason.to_owned() }))
-        };
+        let advice = |brokers, code, reason: &str| unreached(brokers, Some(&(code, reason.to_owned())));
         let name = advice("nohost:9092", Code::Resolve, "Failed to resolve 'nohost:9092'");
         assert!(name.contains("host's name") && !name.contains("docker"), "{name}");
         let hint = "Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol \

@@ -2,7 +2,7 @@
 //!
 //! librdkafka's mock keeps 5 MiB a partition and silently drops what is older, stores no offsets sent
 //! in transactions, hides no aborted records and fences nobody. So records are produced no faster than it is
-//! read, and read in [`Guarantee::AtLeastOnce`](super::sink::Guarantee).
+//! read, and read in [`Delivery::Idempotent`](super::sink::Delivery).
 
 use super::config::Connection;
 use super::error::KafkaFailure;

@@ -8,6 +8,7 @@ use kvset_formats::codec::pool_partition;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::publish::{FailureKind, Sink, SinkError};
+pub use kvset_settings::Delivery;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::KafkaError;
@@ -39,16 +40,6 @@ pub struct OutputTopics {
     pub dead_letters: OutputTopic,
 }
 
-/// How outputs and offsets are tied together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guarantee {
-    /// One transaction: exactly once for readers of committed records.
-    ExactlyOnce,
-    /// Outputs are acknowledged before offsets are committed: at least once, where a repeat has the
-    /// same key and the same bytes.
-    AtLeastOnce,
-}
-
 /// Longest single wait for an answer; retry decides how often the call is made again.
 const CALL: Duration = Duration::from_secs(5);
 /// Time between two looks at whether all outputs have arrived.
@@ -58,43 +49,31 @@ const LOOK: Duration = Duration::from_millis(1);
 pub struct KafkaSink {
     producer: Arc<ThreadedProducer<Deliveries>>,
     topics: OutputTopics,
-    guarantee: Guarantee,
+    guarantee: Delivery,
     /// Failed deliveries before the current batch.
     failed_before: u64,
-    letters: LetterSizes,
+    /// Bytes of the largest dead letter that was sent and not committed yet.
+    largest_letter: AtomicUsize,
 }
 
-/// How large dead letters may be, as their topic has shown to this process, whose producers come and go.
-#[derive(Debug, Default)]
-struct LetterSizes {
-    /// The largest that was sent and not committed yet, in bytes.
-    largest: AtomicUsize,
-}
-
-/// By topic: larger ones go without the bytes of their record.
+/// How large dead letters may be, as their topic has shown to this process, whose producers come and go. By topic: larger
+/// ones go without the bytes of their record.
 static MOST: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
-impl LetterSizes {
-    /// Whether a letter of so many bytes may go as it is.
-    fn fits(topic: &str, bytes: usize) -> bool {
-        lock(&MOST).get(topic).is_none_or(|most| bytes <= *most)
-    }
+/// Whether a letter of so many bytes may go as it is.
+fn fits(topic: &str, bytes: usize) -> bool {
+    lock(&MOST).get(topic).is_none_or(|most| bytes <= *most)
+}
 
-    fn sent(&self, bytes: usize) {
-        self.largest.fetch_max(bytes, Ordering::SeqCst);
-    }
-
-    /// The topic has turned a record away as too large. Which one is not reported: letters are half as large as they were.
-    fn lower(&self, topic: &str) {
-        let largest = self.largest.swap(0, Ordering::SeqCst);
-        if largest > 0 {
-            let most = largest / 2;
-            tracing::warn!(
-                "a record was larger than topic `{topic}` takes: dead letters of more than {most} bytes go there without \
-                 the bytes of their record"
-            );
-            lock(&MOST).insert(topic.to_owned(), most);
-        }
+/// The topic has turned a record away as too large. Which one is not reported: letters are half as large as the largest was.
+fn lower(topic: &str, largest: usize) {
+    if largest > 0 {
+        let most = largest / 2;
+        tracing::warn!(
+            "a record was larger than topic `{topic}` takes: dead letters of more than {most} bytes go there without \
+             the bytes of their record"
+        );
+        lock(&MOST).insert(topic.to_owned(), most);
     }
 }
 
@@ -108,24 +87,22 @@ impl KafkaSink {
         connection: &Connection,
         transactional_id: &str,
         topics: OutputTopics,
-        guarantee: Guarantee,
+        guarantee: Delivery,
         deadline: Duration,
     ) -> Result<Self, KafkaFailure> {
         let (config, doing) = match guarantee {
-            Guarantee::ExactlyOnce => {
+            Delivery::Transactional => {
                 let config = connection.transactional(transactional_id);
                 (config, format!("opening the transactional producer `{transactional_id}`"))
             }
-            Guarantee::AtLeastOnce => {
-                (connection.idempotent_sink(deadline), "opening the producer".to_owned())
-            }
+            Delivery::Idempotent => (connection.idempotent_sink(deadline), "opening the producer".to_owned()),
         };
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
-        let letters = LetterSizes::default();
-        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, letters };
-        if guarantee == Guarantee::ExactlyOnce {
+        let largest_letter = AtomicUsize::new(0);
+        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, largest_letter };
+        if guarantee == Delivery::Transactional {
             sink.init(deadline, &doing)?;
         }
         Ok(sink)
@@ -192,7 +169,7 @@ impl KafkaSink {
     /// Takes note of a topic that took no record as large as one of these.
     fn note_sizes(&self) {
         if self.producer.context().take_too_large() {
-            self.letters.lower(&self.topics.dead_letters.name);
+            lower(&self.topics.dead_letters.name, self.largest_letter.swap(0, Ordering::SeqCst));
         }
     }
 
@@ -291,11 +268,11 @@ impl Sink for KafkaSink {
 
     fn begin(&mut self) -> Result<(), SinkError> {
         match self.guarantee {
-            Guarantee::AtLeastOnce => {
+            Delivery::Idempotent => {
                 self.failed_before = self.producer.context().failed();
                 Ok(())
             }
-            Guarantee::ExactlyOnce => {
+            Delivery::Transactional => {
                 let begun = self.producer.begin_transaction();
                 begun.map_err(|error| self.failure("opening a transaction", &error))
             }
@@ -306,7 +283,7 @@ impl Sink for KafkaSink {
         if record.destination != Destination::DeadLetters {
             return self.produce(record).map_err(|error| self.not_written(record, &error));
         }
-        let whole = LetterSizes::fits(&self.topics.dead_letters.name, record.bytes());
+        let whole = fits(&self.topics.dead_letters.name, record.bytes());
         let sent = match whole {
             true => self.produce(record),
             false => self.produce(&record.without_bytes()),
@@ -314,18 +291,18 @@ impl Sink for KafkaSink {
         let too_large = Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge));
         let sent = if sent == too_large { self.produce(&record.without_bytes()) } else { sent };
         if sent.is_ok() && whole {
-            self.letters.sent(record.bytes());
+            self.largest_letter.fetch_max(record.bytes(), Ordering::SeqCst);
         }
         sent.map_err(|error| self.not_written(record, &error))
     }
 
     fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), SinkError> {
         match self.guarantee {
-            Guarantee::AtLeastOnce => {
+            Delivery::Idempotent => {
                 self.acknowledged()?;
                 if next.is_empty() { Ok(()) } else { Ok(member.commit(next)?) }
             }
-            Guarantee::ExactlyOnce => {
+            Delivery::Transactional => {
                 let list = member.next_offsets(next)?;
                 let metadata = member.group_metadata()?;
                 self.add_offsets(list, metadata, "adding offsets to the transaction")
@@ -335,8 +312,8 @@ impl Sink for KafkaSink {
 
     fn commit(&mut self) -> Result<(), SinkError> {
         match self.guarantee {
-            Guarantee::AtLeastOnce => Ok(()),
-            Guarantee::ExactlyOnce => {
+            Delivery::Idempotent => Ok(()),
+            Delivery::Transactional => {
                 self.await_answers();
                 let committed = self.producer.commit_transaction(CALL);
                 committed.map_err(|error| self.failure("committing the transaction", &error))
@@ -347,13 +324,13 @@ impl Sink for KafkaSink {
     fn abort(&mut self) -> Result<(), SinkError> {
         self.note_sizes();
         match self.guarantee {
-            Guarantee::AtLeastOnce => {
+            Delivery::Idempotent => {
                 // What is still queued would only be repeated by the next attempt.
                 self.producer.purge(PurgeConfig::default().queue());
                 let flushed = self.producer.flush(CALL);
                 flushed.map_err(|error| self.failure("taking outputs back", &error))
             }
-            Guarantee::ExactlyOnce => {
+            Delivery::Transactional => {
                 let aborted = self.producer.abort_transaction(CALL);
                 aborted.map_err(|error| self.failure("aborting the transaction", &error))
             }

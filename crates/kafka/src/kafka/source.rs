@@ -7,7 +7,7 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::describe::{GroupAssignment, Informant, assigned, member_id};
+use super::describe::{Informant, assigned, member_id};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::RecordLookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId, Unowned};
@@ -385,7 +385,7 @@ impl Member for Source {
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let assigned =
             assigned(self.consumer.client(), &self.group, &self.topic, timeout).map_err(failure)?;
-        let Some(GroupAssignment { partitions: owned, is_stable }) = assigned else {
+        let Some((owned, is_stable)) = assigned else {
             return Ok(Unowned::default());
         };
         let partitions = topic.iter().flat_map(|topic| topic.partitions()).map(MetadataPartition::id);

@@ -73,23 +73,39 @@ pub fn figures(client: ClientRole) -> ClientFigures {
     lock(&FIGURES)[client.index()]
 }
 
-/// One report of one client: its totals since that client began, and how it stands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ClientReport {
-    received_bytes: u64,
-    sent_bytes: u64,
-    timeouts: u64,
-    in_flight: u64,
-    queued: u64,
-    round_trip: Option<Duration>,
+/// librdkafka counts with a sign; nothing here is below zero but what it does not know.
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
 }
 
-impl ClientReport {
+/// Adds the reports of one client to the figures of its role.
+#[derive(Debug)]
+pub(super) struct ClientMeter {
+    client: ClientRole,
+    last: Mutex<ClientFigures>,
+}
+
+impl ClientMeter {
+    /// For a new client.
+    pub(super) fn of(client: ClientRole) -> Self {
+        Self { client, last: Mutex::default() }
+    }
+
+    /// Takes in a report.
+    pub(super) fn note(&self, statistics: &Statistics) {
+        let report = ClientFigures::of(statistics);
+        let last = std::mem::replace(&mut *lock(&self.last), report);
+        lock(&FIGURES)[self.client.index()].add(report, last);
+    }
+}
+
+impl ClientFigures {
+    /// One report of one client: its totals since that client began, and how it stands.
     fn of(statistics: &Statistics) -> Self {
         let mut report = Self {
             received_bytes: unsigned(statistics.rx_bytes),
             sent_bytes: unsigned(statistics.tx_bytes),
-            ..Self::default()
+            ..NOTHING
         };
         for broker in statistics.brokers.values() {
             report.timeouts += broker.req_timeouts;
@@ -102,38 +118,10 @@ impl ClientReport {
         }
         report
     }
-}
 
-/// librdkafka counts with a sign; nothing here is below zero but what it does not know.
-fn unsigned(count: i64) -> u64 {
-    u64::try_from(count).unwrap_or(0)
-}
-
-/// Adds the reports of one client to the figures of its role.
-#[derive(Debug)]
-pub(super) struct ClientMeter {
-    client: ClientRole,
-    last: Mutex<ClientReport>,
-}
-
-impl ClientMeter {
-    /// For a new client.
-    pub(super) fn of(client: ClientRole) -> Self {
-        Self { client, last: Mutex::default() }
-    }
-
-    /// Takes in a report.
-    pub(super) fn note(&self, statistics: &Statistics) {
-        let report = ClientReport::of(statistics);
-        let last = std::mem::replace(&mut *lock(&self.last), report);
-        lock(&FIGURES)[self.client.index()].add(report, last);
-    }
-}
-
-impl ClientFigures {
     /// Adds a report to the one before it of the same client. A client's totals only grow; those of its
     /// role go on where a client before it ended.
-    fn add(&mut self, report: ClientReport, last: ClientReport) {
+    fn add(&mut self, report: Self, last: Self) {
         self.received_bytes += report.received_bytes.saturating_sub(last.received_bytes);
         self.sent_bytes += report.sent_bytes.saturating_sub(last.sent_bytes);
         self.timeouts += report.timeouts.saturating_sub(last.timeouts);
@@ -149,17 +137,17 @@ mod tests {
 
     #[test]
     fn totals_go_on_when_a_new_client_begins_again_at_zero() {
-        let report = |received_bytes, in_flight, round_trip| ClientReport {
+        let report = |received_bytes, in_flight, round_trip| ClientFigures {
             received_bytes,
             in_flight,
             round_trip,
-            ..ClientReport::default()
+            ..ClientFigures::default()
         };
         let (mut figures, slow) = (NOTHING, Some(Duration::from_millis(3)));
         let (first, second) = (report(100, 2, slow), report(150, 1, None));
-        figures.add(first, ClientReport::default());
+        figures.add(first, ClientFigures::default());
         figures.add(second, first);
-        figures.add(report(30, 0, None), ClientReport::default());
+        figures.add(report(30, 0, None), ClientFigures::default());
         assert_eq!(figures, ClientFigures { received_bytes: 180, round_trip: slow, ..NOTHING });
     }
 }

@@ -88,7 +88,7 @@ impl Topics {
     fn unanswered(&self, failure: &KafkaFailure) -> KafkaFailure {
         let (brokers, waited) = (&self.connection.brokers, words(self.deadline));
         let trouble = self.client.context().trouble();
-        let met = trouble.as_ref().map_or_else(|| failure.to_string(), |trouble| trouble.reason.clone());
+        let met = trouble.as_ref().map_or_else(|| failure.to_string(), |(_, reason)| reason.clone());
         let cure = unreached(brokers, trouble.as_ref());
         let message = format!("no answer from {brokers} for {waited} ({met}): {cure}");
         KafkaFailure { message, ..failure.clone() }

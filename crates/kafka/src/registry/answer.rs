@@ -3,6 +3,7 @@
 use kvset_formats::codec::{SchemaId, SchemaRef, WriterSchema};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// What a registry says of a schema; Avro where it names no type.
 #[derive(Deserialize)]
@@ -12,16 +13,6 @@ struct SchemaAnswer {
     schema_type: Option<String>,
     #[serde(default)]
     references: Vec<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct IdAnswer {
-    id: u32,
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    error_code: u32,
 }
 
 /// The schema that was requested under this name; `None` when the answer is none of a registry.
@@ -45,10 +36,14 @@ pub fn schema(name: SchemaRef, body: &[u8]) -> Option<WriterSchema> {
 
 /// The id of a schema that is, or was just, registered.
 pub fn id(body: &[u8]) -> Option<SchemaId> {
-    serde_json::from_slice(body).ok().map(|answer: IdAnswer| SchemaId(answer.id))
+    number(body, "id").map(SchemaId)
 }
 
 /// A registry's own number for what went wrong.
 pub fn error_code(body: &[u8]) -> Option<u32> {
-    serde_json::from_slice(body).ok().map(|answer: ErrorAnswer| answer.error_code)
+    number(body, "error_code")
+}
+
+fn number(body: &[u8], field: &str) -> Option<u32> {
+    serde_json::from_slice::<Value>(body).ok()?.get(field)?.as_u64()?.try_into().ok()
 }

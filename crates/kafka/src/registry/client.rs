@@ -8,9 +8,8 @@ use crate::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::units::features::{Feature, MissingFeature};
-use kvset_formats::codec::{SchemaId, SchemaRef, Uuid, WriterSchema};
+use kvset_formats::codec::{SchemaId, SchemaRef, WriterSchema, uuid};
 use kvset_settings::{SchemaRegistry, Secret, SecretError};
-use serde::Serialize;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
@@ -68,11 +67,6 @@ pub struct RegistryClient {
     token: Secret,
 }
 
-#[derive(Serialize)]
-struct SchemaQuestion<'a> {
-    schema: &'a str,
-}
-
 impl RegistryClient {
     /// A client for the registry that the settings name; nothing is asked yet.
     ///
@@ -102,7 +96,7 @@ impl RegistryClient {
     pub fn schema(&self, name: SchemaRef) -> Result<Option<WriterSchema>, RegistryFailure> {
         let path = match name {
             SchemaRef::Id(id) => format!("/schemas/ids/{id}"),
-            SchemaRef::Guid(guid) => format!("/schemas/guids/{}", Uuid(guid)),
+            SchemaRef::Guid(guid) => format!("/schemas/guids/{}", uuid(guid)),
         };
         self.ask(&path, None, |body| answer::schema(name, body))
     }
@@ -165,8 +159,7 @@ impl RegistryClient {
                 request.call()
             }
             Some(schema) => {
-                let question = serde_json::to_vec(&SchemaQuestion { schema });
-                let question = question.map_err(|_| self.lasting(path, "the schema cannot be sent"))?;
+                let question = serde_json::json!({ "schema": schema }).to_string();
                 let mut request =
                     self.agent.post(url).header("Accept", CONTENT_TYPE).content_type(CONTENT_TYPE);
                 if let Some(value) = authorization {

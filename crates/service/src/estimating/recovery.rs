@@ -9,10 +9,10 @@ use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset_pipeline::resume::{LastRecord, Origin, Resume, ResumeFacts, decide};
-use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
+use kvset_pipeline::task::{PartitionTask, RestoredTask};
 use kvset_snapshot::format::Header;
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
-use kvset_snapshot::stream::ReadError;
+use std::error::Error;
 use std::sync::Arc;
 
 /// A partition, ready for records.
@@ -23,12 +23,6 @@ pub(crate) struct TakenUp {
     pub(crate) restored: Option<(NextOffset, u64)>,
     /// Snapshots that were wanted and could not be used.
     pub(crate) failures: usize,
-}
-
-/// A snapshot, and whether the log still holds its last record; asked only of one that is wanted.
-struct Candidate {
-    generation: Generation,
-    last_record: Option<LastRecord>,
 }
 
 /// The identity of the record at an offset of the log.
@@ -73,25 +67,25 @@ pub(crate) fn take_up(
             task.pass(known.gaps);
             return Ok(TakenUp { resume, task, restored: None, failures });
         };
-        let Some(candidate) = candidates.get_mut(index) else {
+        let Some((generation, last_record)) = candidates.get_mut(index) else {
             // A decision for a snapshot that is not there is made again without any: none is decided for then.
             candidates.clear();
             failures += 1;
             continue;
         };
-        if candidate.last_record.is_none() {
-            candidate.last_record = Some(compare(&candidate.generation, known.log, look_up)?);
+        if last_record.is_none() {
+            *last_record = Some(compare(generation, known.log, look_up)?);
             continue;
         }
-        match restore(plan, &resume, checkpoints.store(), id, &candidate.generation) {
+        match restore(plan, &resume, checkpoints.store(), id, generation) {
             Ok((mut task, bytes)) => {
                 task.pass(known.gaps);
-                let restored = Some((candidate.generation.next_offset, bytes));
+                let restored = Some((generation.next_offset, bytes));
                 failures += set_aside(Some((checkpoints, id)), &candidates, &resume);
                 return Ok(TakenUp { resume, task, restored, failures });
             }
             Err(errors) => {
-                let next = candidate.generation.next_offset;
+                let next = generation.next_offset;
                 for error in errors {
                     tracing::warn!(
                         partition = known.partition.0,
@@ -107,14 +101,18 @@ pub(crate) fn take_up(
     }
 }
 
-fn found(store: &dyn SnapshotStore, id: &PartitionId) -> Result<Vec<Candidate>, StoreError> {
+/// The snapshots, and whether the log still holds the last record of each; asked only of one that is wanted.
+fn found(
+    store: &dyn SnapshotStore,
+    id: &PartitionId,
+) -> Result<Vec<(Generation, Option<LastRecord>)>, StoreError> {
     let generations = store.list(id)?.into_iter();
-    Ok(generations.map(|generation| Candidate { generation, last_record: None }).collect())
+    Ok(generations.map(|generation| (generation, None)).collect())
 }
 
 /// That the newest state there is was made under another configuration, if so: the reason of a rebuild.
-fn other_configuration(candidates: &[Candidate], current: Fingerprint) -> String {
-    let headers = candidates.iter().filter_map(|candidate| candidate.generation.header.as_ref().ok());
+fn other_configuration(candidates: &[(Generation, Option<LastRecord>)], current: Fingerprint) -> String {
+    let headers = candidates.iter().filter_map(|(generation, _)| generation.header.as_ref().ok());
     let newest = headers.max_by_key(|header| header.fact.next_offset);
     newest.filter(|header| header.fact.fingerprint != current).map_or_else(String::new, |header| {
         let SnapshotFact { next_offset, fingerprint, .. } = header.fact;
@@ -130,13 +128,12 @@ fn decision(
     known: &BrokerFacts,
     parked: Option<NextOffset>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
-    candidates: &[Candidate],
+    candidates: &[(Generation, Option<LastRecord>)],
 ) -> Result<Resume, ServiceError> {
     let BrokerFacts { partition, committed, log, .. } = *known;
     let snapshots: Vec<_> = checkpoints.map_or_else(Vec::new, |(checkpoints, _)| {
-        let facts = |candidate: &Candidate| {
-            let last_record = candidate.last_record.unwrap_or(LastRecord::Gone);
-            candidate.generation.facts(checkpoints.fingerprint(), last_record)
+        let facts = |(generation, last_record): &(Generation, Option<LastRecord>)| {
+            generation.facts(checkpoints.fingerprint(), last_record.unwrap_or(LastRecord::Gone))
         };
         candidates.iter().map(facts).collect()
     });
@@ -160,29 +157,18 @@ fn compare(generation: &Generation, log: LogRange, look_up: LookUp<'_>) -> Resul
     Ok(header.fact.last_record_in_log(there.as_ref()))
 }
 
-/// Why a snapshot was passed over.
-#[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error(transparent)]
-    Store(StoreError),
-    #[error(transparent)]
-    State(ReadError),
-    #[error(transparent)]
-    Task(TaskRestoreError),
-}
-
 fn restore(
     plan: &ServicePlan,
     resume: &Resume,
     store: &dyn SnapshotStore,
     id: &PartitionId,
     generation: &Generation,
-) -> Result<(PartitionTask, u64), Vec<Unusable>> {
+) -> Result<(PartitionTask, u64), Vec<Box<dyn Error>>> {
     let (header, image) = read(store, id, generation.next_offset)?;
     let (bytes, last_record) = (header.state_bytes, header.fact.last_record);
     let (config, partition) = (Arc::clone(&plan.task), Partition(id.partition()));
     let task = PartitionTask::restore(config, partition, resume, last_record, image);
-    Ok((task.map_err(|error| vec![Unusable::Task(error)])?, bytes))
+    Ok((task.map_err(|error| vec![error.into()])?, bytes))
 }
 
 /// Reads a state. Where parts of it turn out to be rotten the snapshot is set aside, and read again: there may be another
@@ -191,13 +177,13 @@ fn read(
     store: &dyn SnapshotStore,
     id: &PartitionId,
     at: NextOffset,
-) -> Result<(Header, RestoredTask), Vec<Unusable>> {
+) -> Result<(Header, RestoredTask), Vec<Box<dyn Error>>> {
     let mut passed_over = Vec::new();
     loop {
         let verified = match load_or_set_aside(store, id, at) {
             Ok(verified) => verified,
             Err(errors) => {
-                passed_over.extend(errors.into_iter().map(Unusable::Store));
+                passed_over.extend(errors.into_iter().map(Into::into));
                 return Err(passed_over);
             }
         };
@@ -205,14 +191,14 @@ fn read(
         match verified.restore_task() {
             Ok(image) => return Ok((header, image)),
             Err(error) if error.is_corrupt() && passed_over.is_empty() => {
-                passed_over.push(Unusable::State(error));
+                passed_over.push(error.into());
                 if let Err(error) = store.set_aside(id, at) {
-                    passed_over.push(Unusable::Store(error));
+                    passed_over.push(error.into());
                     return Err(passed_over);
                 }
             }
             Err(error) => {
-                passed_over.push(Unusable::State(error));
+                passed_over.push(error.into());
                 return Err(passed_over);
             }
         }
@@ -222,12 +208,12 @@ fn read(
 /// Takes snapshots whose headers are rotten out of the way; how many there were.
 fn set_aside(
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
-    candidates: &[Candidate],
+    candidates: &[(Generation, Option<LastRecord>)],
     resume: &Resume,
 ) -> usize {
     let Some((checkpoints, id)) = checkpoints else { return 0 };
-    for candidate in resume.set_aside.iter().filter_map(|index| candidates.get(*index)) {
-        let Generation { next_offset, header, .. } = &candidate.generation;
+    for (generation, _) in resume.set_aside.iter().filter_map(|index| candidates.get(*index)) {
+        let Generation { next_offset, header, .. } = generation;
         if let Err(error) = header {
             tracing::warn!(
                 partition = id.partition(),

@@ -6,11 +6,11 @@ pub mod schemas;
 use features::NotBuilt;
 use kvset_core::estimate::config::PoolConfigError;
 use kvset_core::pool::set::PoolConfigs;
-use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
+use kvset_formats::codec::{DecodeLimits, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::config::{Assignor, Connection, MemberProtocol, Membership};
-use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
+use kvset_kafka::kafka::config::{Connection, MemberProtocol, Membership};
+use kvset_kafka::kafka::sink::{Delivery, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
@@ -20,9 +20,7 @@ use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::resume::{LostHistory, StartFrom};
 use kvset_pipeline::task::TaskConfig;
-use kvset_settings::{
-    self, AssignmentStrategy, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Span, Start,
-};
+use kvset_settings::{self, OutputEncoding, SecretError, Settings, Span};
 use kvset_snapshot::limits::PartsLimits;
 use schemas::RegistryError;
 use std::collections::BTreeMap;
@@ -104,7 +102,7 @@ pub struct StreamPlan {
     /// Where output goes.
     pub outputs: OutputTopics,
     /// How outputs and offsets are tied together.
-    pub guarantee: Guarantee,
+    pub guarantee: Delivery,
     /// Where a group without offsets begins.
     pub start: StartFrom,
     /// What to do where history is missing.
@@ -173,13 +171,8 @@ pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, PlanError
 
 /// The protocol of the groups that are joined.
 fn group_protocol(kafka: &kvset_settings::Kafka) -> MemberProtocol {
-    let assignor = match kafka.assignment {
-        AssignmentStrategy::CooperativeSticky => Assignor::CooperativeSticky,
-        AssignmentStrategy::Range => Assignor::Range,
-        AssignmentStrategy::RoundRobin => Assignor::RoundRobin,
-    };
     match kafka.group_protocol {
-        kvset_settings::GroupProtocol::Classic => MemberProtocol::Classic(assignor),
+        kvset_settings::GroupProtocol::Classic => MemberProtocol::Classic(kafka.assignment),
         kvset_settings::GroupProtocol::Consumer => MemberProtocol::Consumer,
     }
 }
@@ -192,12 +185,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
     let named = settings.pools.iter().map(|pool| (pool.name.clone(), settings.pool_config(&pool.name)));
     Ok(TaskConfig {
         topic: settings.input.topic.as_str().to_owned(),
-        encoding: match settings.input.encoding {
-            InputEncoding::Auto => Encoding::Auto,
-            InputEncoding::Avro => Encoding::Avro,
-            InputEncoding::ConfluentAvro => Encoding::ConfluentAvro,
-            InputEncoding::Json => Encoding::Json,
-        },
+        encoding: settings.input.encoding,
         schemas: None,
         limits: DecodeLimits {
             max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
@@ -323,14 +311,8 @@ impl StreamPlan {
             topic: ends.input.0.as_str().to_owned(),
             bounds: None,
             outputs,
-            guarantee: match settings.output.delivery {
-                Delivery::Transactional => Guarantee::ExactlyOnce,
-                Delivery::Idempotent => Guarantee::AtLeastOnce,
-            },
-            start: match settings.input.start {
-                Start::Earliest => StartFrom::Earliest,
-                Start::Latest => StartFrom::Latest,
-            },
+            guarantee: settings.output.delivery,
+            start: settings.input.start,
             lost_history: match settings.state.lost_history {
                 kvset_settings::LostHistoryPolicy::Fail => LostHistory::Refuse,
                 kvset_settings::LostHistoryPolicy::Rebuild => LostHistory::Rebuild,

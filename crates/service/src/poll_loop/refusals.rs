@@ -9,24 +9,12 @@ use std::time::{Duration, Instant};
 /// Least time between two lines about one code.
 const SPACING: Duration = Duration::from_secs(10);
 
-/// The records refused of one code in one go: how many, and the offset of the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refusals {
-    /// Records.
-    records: u64,
-    /// Offset of the last of them.
-    last_offset: i64,
-}
-
-/// The records refused of each code, from the counts and the last offsets that are kept by code.
+/// How many records were refused of each code, and the offset of the last, from the counts and the last offsets that are kept by code.
 pub(crate) fn refusals<'a>(
     records: &'a BTreeMap<ErrorCode, u64>,
     last_offsets: &'a BTreeMap<ErrorCode, i64>,
-) -> impl Iterator<Item = (ErrorCode, Refusals)> + 'a {
-    records.iter().filter_map(|(code, records)| {
-        let last_offset = *last_offsets.get(code)?;
-        Some((*code, Refusals { records: *records, last_offset }))
-    })
+) -> impl Iterator<Item = (ErrorCode, u64, i64)> + 'a {
+    records.iter().filter_map(|(code, records)| Some((*code, *records, *last_offsets.get(code)?)))
 }
 
 /// One line to be written.
@@ -45,15 +33,8 @@ pub(crate) struct RefusalLog {
     /// Where the records came from and where their dead letters go.
     topic: String,
     dead_letters: String,
-    codes: BTreeMap<ErrorCode, NotedRefusals>,
-}
-
-#[derive(Debug)]
-struct NotedRefusals {
-    told: Option<Instant>,
-    untold: u64,
-    partition: Partition,
-    last_offset: i64,
+    /// When a line was written last, and what the next one will say.
+    codes: BTreeMap<ErrorCode, (Option<Instant>, RefusalLine)>,
 }
 
 impl RefusalLog {
@@ -66,14 +47,14 @@ impl RefusalLog {
     pub(crate) fn note(
         &mut self,
         partition: Partition,
-        refused: impl Iterator<Item = (ErrorCode, Refusals)>,
+        refused: impl Iterator<Item = (ErrorCode, u64, i64)>,
         now: Instant,
     ) {
-        for (code, Refusals { records, last_offset }) in refused {
-            let fresh = NotedRefusals { told: None, untold: 0, partition, last_offset };
-            let noted = self.codes.entry(code).or_insert(fresh);
-            noted.untold = noted.untold.saturating_add(records);
-            (noted.partition, noted.last_offset) = (partition, last_offset);
+        for (code, records, last_offset) in refused {
+            let fresh = RefusalLine { code, records: 0, partition, last_offset };
+            let (_, line) = self.codes.entry(code).or_insert((None, fresh));
+            line.records = line.records.saturating_add(records);
+            (line.partition, line.last_offset) = (partition, last_offset);
         }
         self.tell(now);
     }
@@ -97,15 +78,13 @@ impl RefusalLog {
 
     fn due(&mut self, now: Instant) -> Vec<RefusalLine> {
         let mut lines = Vec::new();
-        for (code, noted) in &mut self.codes {
-            let is_due = noted.told.is_none_or(|told| now.saturating_duration_since(told) >= SPACING);
-            if noted.untold == 0 || !is_due {
+        for (told, line) in self.codes.values_mut() {
+            let is_due = told.is_none_or(|told| now.saturating_duration_since(told) >= SPACING);
+            if line.records == 0 || !is_due {
                 continue;
             }
-            let records = std::mem::take(&mut noted.untold);
-            noted.told = Some(now);
-            let (partition, last_offset) = (noted.partition, noted.last_offset);
-            lines.push(RefusalLine { code: *code, records, partition, last_offset });
+            lines.push(*line);
+            (*told, line.records) = (Some(now), 0);
         }
         lines
     }
@@ -122,10 +101,10 @@ mod tests {
         last_offset: i64,
         now: Instant,
     ) -> Vec<RefusalLine> {
-        let noted = NotedRefusals { told: None, untold: 0, partition: Partition(3), last_offset };
-        let noted = log.codes.entry(code).or_insert(noted);
-        noted.untold += records;
-        noted.last_offset = last_offset;
+        let fresh = RefusalLine { code, records: 0, partition: Partition(3), last_offset };
+        let (_, line) = log.codes.entry(code).or_insert((None, fresh));
+        line.records += records;
+        line.last_offset = last_offset;
         log.due(now)
     }
 

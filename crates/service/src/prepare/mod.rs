@@ -17,13 +17,7 @@ use crate::poll_loop::parts::ServiceParts;
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use stage::Preparing;
-use threads::{Threads, ThreadsGone};
-
-impl From<ThreadsGone> for ServiceError {
-    fn from(gone: ThreadsGone) -> Self {
-        Self::Threads(gone.to_string())
-    }
-}
+use threads::Threads;
 
 /// Prepares records until it is asked to stop or cannot go on.
 ///

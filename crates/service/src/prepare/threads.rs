@@ -4,6 +4,7 @@
 //! before more is fetched.
 
 use super::PreparePlan;
+use crate::error::ServiceError;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use kvset_formats::codec::{DecodeError, ErrorCode, LookupError, WriterSchemas};
 use kvset_formats::position::{Epoch, Partition};
@@ -17,11 +18,6 @@ use std::sync::Arc;
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
-struct Job<'c> {
-    epoch: Epoch,
-    record: Record<'c>,
-}
-
 /// A record that was prepared, or why its schema cannot be known.
 pub(super) struct Finished {
     pub(super) partition: Partition,
@@ -32,13 +28,13 @@ pub(super) struct Finished {
 }
 
 /// Every thread is gone, which none is while its queue is open.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the preparing threads ended without being stopped")]
-pub(super) struct ThreadsGone;
+fn threads_gone() -> ServiceError {
+    ServiceError::Threads("the preparing threads ended without being stopped".to_owned())
+}
 
 /// The threads' queue and what they gave back.
 pub(super) struct Threads<'c> {
-    jobs: Sender<Job<'c>>,
+    jobs: Sender<(Epoch, Record<'c>)>,
     finished: Receiver<Finished>,
 }
 
@@ -48,7 +44,7 @@ impl<'c> Threads<'c> {
     where
         'c: 'scope,
     {
-        let (jobs, queue) = unbounded::<Job<'c>>();
+        let (jobs, queue) = unbounded::<(Epoch, Record<'c>)>();
         let (report, finished) = unbounded();
         for index in 0..plan.stream.threads.max(1) {
             let schemas = plan
@@ -60,8 +56,8 @@ impl<'c> Threads<'c> {
             let (queue, report) = (queue.clone(), report.clone());
             let builder = Builder::new().name(format!("kvset-prepare-{index}"));
             builder.spawn_scoped(scope, move || {
-                for job in queue {
-                    if report.send(finish(&mut preparer, &job)).is_err() {
+                for (epoch, record) in queue {
+                    if report.send(finish(&mut preparer, epoch, &record)).is_err() {
                         return;
                     }
                 }
@@ -70,27 +66,27 @@ impl<'c> Threads<'c> {
         Ok(Self { jobs, finished })
     }
 
-    pub(super) fn submit(&self, epoch: Epoch, record: Record<'c>) -> Result<(), ThreadsGone> {
-        self.jobs.send(Job { epoch, record }).map_err(|_| ThreadsGone)
+    pub(super) fn submit(&self, epoch: Epoch, record: Record<'c>) -> Result<(), ServiceError> {
+        self.jobs.send((epoch, record)).map_err(|_| threads_gone())
     }
 
     /// A record that was prepared, waited for; `None` when none was in time.
-    pub(super) fn finished(&self, timeout: Duration) -> Result<Option<Finished>, ThreadsGone> {
+    pub(super) fn finished(&self, timeout: Duration) -> Result<Option<Finished>, ServiceError> {
         match self.finished.recv_timeout(timeout) {
             Ok(finished) => Ok(Some(finished)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(ThreadsGone),
+            Err(RecvTimeoutError::Disconnected) => Err(threads_gone()),
         }
     }
 }
 
-fn finish(preparer: &mut Preparer, job: &Job<'_>) -> Finished {
+fn finish(preparer: &mut Preparer, epoch: Epoch, record: &Record<'_>) -> Finished {
     let begin = Instant::now();
-    let record = RawRecord { source: job.record.as_source(), headers: job.record.headers() };
-    let known = preparer.look_up(&record);
-    let prepared = known.map(|()| prepare_guarded(preparer, &record, Preparer::prepare));
-    let (partition, offset) = (job.record.partition(), job.record.offset());
-    Finished { partition, epoch: job.epoch, offset, prepared, took: begin.elapsed() }
+    let raw = RawRecord { source: record.as_source(), headers: record.headers() };
+    let known = preparer.look_up(&raw);
+    let prepared = known.map(|()| prepare_guarded(preparer, &raw, Preparer::prepare));
+    let (partition, offset) = (record.partition(), record.offset());
+    Finished { partition, epoch, offset, prepared, took: begin.elapsed() }
 }
 
 /// A defect that one record meets, in a tokenizer's library for example, must not end the others'

@@ -17,7 +17,7 @@ use kvset_snapshot::format::{Snapshot, StateBody};
 use kvset_snapshot::known::KnownParts;
 use kvset_snapshot::limits::PartsLimits;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
-use kvset_snapshot::writer::{SnapshotOutcome, SnapshotWriter, Submitted, Writing};
+use kvset_snapshot::writer::{SnapshotOutcome, SnapshotWriter, Writing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -245,8 +245,8 @@ impl Checkpoints {
                 pace.newest = Some(snapshot.fact.next_offset);
             }
             match self.writer.submit(snapshot) {
-                Submitted::Queued => pace.submitted += 1,
-                Submitted::Closed => pace.forget_parts(),
+                true => pace.submitted += 1,
+                false => pace.forget_parts(),
             }
         }
     }

@@ -6,13 +6,13 @@ use super::avro::IdBuffers;
 use super::error::{DecodeError, ErrorCode};
 use super::limits::{DecodeLimits, invalid_cached_tokens};
 use super::message::RequestMessage;
+use crate::key::Key;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::PageIds;
-use serde::Serialize;
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde_json::error::Category;
 use std::borrow::Cow;
@@ -86,29 +86,6 @@ impl KnownMember {
     }
 }
 
-/// Reads a member's name.
-struct MemberName;
-
-impl<'de> DeserializeSeed<'de> for MemberName {
-    type Value = KnownMember;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KnownMember, D::Error> {
-        deserializer.deserialize_identifier(self)
-    }
-}
-
-impl Visitor<'_> for MemberName {
-    type Value = KnownMember;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<KnownMember, E> {
-        Ok(KnownMember::named(name))
-    }
-}
-
 /// What was found alongside the ids, which go into the buffers.
 #[derive(Debug, Default, PartialEq)]
 struct ScalarFields<'a> {
@@ -163,27 +140,7 @@ impl JsonNumber {
 
 impl<'de> Deserialize<'de> for JsonNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
-        impl Visitor<'_> for NumberVisitor {
-            type Value = JsonNumber;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<JsonNumber, E> {
-                Ok(JsonNumber::Signed(value))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<JsonNumber, E> {
-                Ok(JsonNumber::Unsigned(value))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<JsonNumber, E> {
-                Ok(JsonNumber::Other)
-            }
-        }
-        deserializer.deserialize_any(NumberVisitor)
+        deserializer.deserialize_any(NumberVisitor { is_lenient: false })
     }
 }
 
@@ -193,17 +150,26 @@ struct Lenient(JsonNumber);
 
 impl<'de> Deserialize<'de> for Lenient {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LenientVisitor).map(Self)
+        deserializer.deserialize_any(NumberVisitor { is_lenient: true }).map(Self)
     }
 }
 
-struct LenientVisitor;
+struct NumberVisitor {
+    /// Whether what is no number is passed over.
+    is_lenient: bool,
+}
 
-impl<'de> Visitor<'de> for LenientVisitor {
+impl NumberVisitor {
+    fn other<E: Error>(self, found: Unexpected<'_>) -> Result<JsonNumber, E> {
+        if self.is_lenient { Ok(JsonNumber::Other) } else { Err(E::invalid_type(found, &self)) }
+    }
+}
+
+impl<'de> Visitor<'de> for NumberVisitor {
     type Value = JsonNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
+        f.write_str("a number")
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<JsonNumber, E> {
@@ -218,22 +184,22 @@ impl<'de> Visitor<'de> for LenientVisitor {
         Ok(JsonNumber::Other)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<JsonNumber, E> {
-        Ok(JsonNumber::Other)
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<JsonNumber, E> {
+        self.other(Unexpected::Bool(flag))
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<JsonNumber, E> {
-        Ok(JsonNumber::Other)
+    fn visit_str<E: Error>(self, text: &str) -> Result<JsonNumber, E> {
+        self.other(Unexpected::Str(text))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonNumber, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(JsonNumber::Other)
+        while self.is_lenient && items.next_element::<IgnoredAny>()?.is_some() {}
+        self.other(Unexpected::Seq)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonNumber, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(JsonNumber::Other)
+        while self.is_lenient && members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        self.other(Unexpected::Map)
     }
 }
 
@@ -255,7 +221,8 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<ScalarFields<'de>, A::Error> {
         let mut found = ScalarFields::default();
         let mut seen = 0u32;
-        while let Some(member) = map.next_key_seed(MemberName)? {
+        while let Some(Key(name)) = map.next_key()? {
+            let member = KnownMember::named(&name);
             if !member.is_first(&mut seen) {
                 return Err(A::Error::custom("a field is given twice"));
             }
@@ -465,67 +432,7 @@ fn undecodable(error: &serde_json::Error) -> DecodeError {
     DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at line {line} column {column}"))
 }
 
-/// The fields as they are written: absent ones left out.
-#[derive(Serialize)]
-struct JsonFields<'a> {
-    event_time: i64,
-    #[serde(serialize_with = "write_ids")]
-    page_ids: PageIds<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pool: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    page_size: Option<i32>,
-    #[serde(skip_serializing_if = "no_ids", serialize_with = "write_ids")]
-    output_page_ids: PageIds<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_tokens: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_tokens: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    ids_chained: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_tokens: Option<i64>,
-    #[serde(flatten, serialize_with = "write_labels")]
-    labels: Labels<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cached_tokens_left_out: bool,
-}
-
-fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(ids.iter())
-}
-
-fn write_labels<S: serde::Serializer>(labels: &Labels<&str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
-}
-
-fn no_ids(ids: &PageIds<'_>) -> bool {
-    ids.is_empty()
-}
-
 /// Appends a message as one line of JSON, without the line's end.
 pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-    let written = JsonFields {
-        event_time: message.event_time,
-        page_ids: message.page_ids,
-        pool: message.pool.as_deref(),
-        page_size: message.page_size,
-        output_page_ids: message.output_page_ids,
-        input_tokens: message.input_tokens,
-        output_tokens: message.output_tokens,
-        duration_ms: message.duration_ms,
-        scope: message.scope.as_deref(),
-        request_id: message.request_id.as_deref(),
-        ids_chained: message.ids_chained,
-        cached_tokens: message.cached_tokens,
-        labels: message.labels,
-        cached_tokens_left_out: message.cached_tokens_left_out,
-    };
-    serde_json::to_writer(out, &written)
+    serde_json::to_writer(out, message)
 }

@@ -2,6 +2,7 @@
 
 use super::chat::{self, quoted};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::record::members::member_text;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,15 +55,14 @@ pub(super) fn request(text: &str) -> Option<&str> {
 
 /// The messages of a list, where each has a role.
 pub(super) fn messages(text: &str) -> Option<Vec<String>> {
-    #[derive(Deserialize)]
-    struct BodyRole {
-        #[serde(rename = "role")]
-        _role: String,
-    }
     let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-    let is_message = |message: &&RawValue| serde_json::from_str::<BodyRole>(message.get()).is_ok();
-    let all = !list.is_empty() && list.iter().all(is_message);
+    let all = !list.is_empty() && list.iter().all(|message| is_message(message));
     all.then(|| list.iter().map(|message| message.get().to_owned()).collect())
+}
+
+/// Whether this is an object with a role.
+pub(super) fn is_message(message: &RawValue) -> bool {
+    member_text(message.get(), "role").is_some()
 }
 
 /// A body with tools that stand apart from it; its own hold.

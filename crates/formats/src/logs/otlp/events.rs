@@ -6,10 +6,11 @@
 //! | `content`: a text, or blocks as Amazon Bedrock writes them | Strands Agents, and others that follow the conventions of 1.28 |
 //! | attribute `events` of the span: a list of such messages | Pydantic AI before its version 2 |
 
-use super::chat::{self, malformed, message, quoted};
-use super::item::{LoggedItem, MessageEvent, is_message};
-use super::messages::AnyValue;
+use super::chat::{self, malformed, message, of_another_form, quoted};
+use super::item::{LoggedItem, is_message};
+use super::messages::{AnyValue, SpanEvent};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::record::members::member_text;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -38,7 +39,7 @@ pub(super) fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeE
     Ok(Some(chat))
 }
 
-fn add_event(event: &MessageEvent, chat: &mut Vec<String>) -> Result<(), DecodeError> {
+fn add_event(event: &SpanEvent, chat: &mut Vec<String>) -> Result<(), DecodeError> {
     let text = |key: &str| event.get(key).and_then(AnyValue::text);
     if let Some(said) = text(EVENT_CONTENT) {
         chat.push(whole(&event.name, said, EVENT_CONTENT)?);
@@ -80,16 +81,10 @@ fn whole(event: &str, text: &str, place: &str) -> Result<String, DecodeError> {
 
 /// The messages in the list of a span's events.
 fn of_list(json: &str) -> Result<Vec<String>, DecodeError> {
-    #[derive(Deserialize)]
-    struct EventName {
-        #[serde(rename = "event.name")]
-        name: String,
-    }
     let events: Vec<&RawValue> = serde_json::from_str(json).map_err(|error| malformed(LIST, &error))?;
     let mut chat = Vec::new();
     for event in events {
-        let EventName { name } =
-            serde_json::from_str(event.get()).map_err(|error| malformed(LIST, &error))?;
+        let name = member_text(event.get(), "event.name").ok_or_else(|| of_another_form(LIST))?;
         if is_message(&name) {
             chat.push(whole(&name, event.get(), LIST)?);
         }

@@ -1,8 +1,43 @@
 //! Attributes whose names count: `gen_ai.prompt.0.role`, `llm.input_messages.1.message.content`.
 
+use super::chat::{self, quoted};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
+use std::collections::BTreeMap;
+
+/// What attributes say of one message.
+#[derive(Default)]
+pub(super) struct IndexedMessage<'a> {
+    pub role: Option<&'a str>,
+    pub content: Option<&'a str>,
+    /// The parts of a content, by the fields that each has.
+    pub parts: BTreeMap<usize, BTreeMap<&'a str, &'a str>>,
+    pub calls: BTreeMap<usize, IndexedCall<'a>>,
+    pub call_id: Option<&'a str>,
+    pub name: Option<&'a str>,
+}
+
+/// What they say of a call of a tool.
+#[derive(Default)]
+pub(super) struct IndexedCall<'a> {
+    pub id: Option<&'a str>,
+    pub name: Option<&'a str>,
+    pub arguments: Option<&'a str>,
+}
+
+impl IndexedMessage<'_> {
+    /// The calls of a message that has some, as OpenAI writes them.
+    pub(super) fn calls(&self, prefix: &str) -> Result<String, DecodeError> {
+        check_numbers(prefix, self.calls.keys())?;
+        let calls = self.calls.values().map(|call| {
+            let name = call.name.ok_or_else(|| not_logged(prefix, "the name of a tool that was called"))?;
+            Ok(chat::call(call.id.unwrap_or_default(), name, &quoted(call.arguments.unwrap_or("{}"))))
+        });
+        let calls: Result<Vec<_>, DecodeError> = calls.collect();
+        Ok(format!("[{}]", calls?.join(",")))
+    }
+}
 
 /// The attributes below a prefix: their number, where it is one, what follows it, and the value.
 pub(super) fn numbered<'a>(

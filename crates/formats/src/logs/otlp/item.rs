@@ -1,6 +1,6 @@
 //! A span or a log record that may be a request.
 
-use super::messages::{AnyValue, KeyValue, LogRecord, OtlpValue, Resource, TelemetrySpan};
+use super::messages::{AnyValue, KeyValue, LogRecord, OtlpValue, Resource, SpanEvent, TelemetrySpan};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::numbers::count;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ pub(super) struct LoggedItem {
     /// Those of the process, which all its spans share.
     pub process: Rc<Vec<KeyValue>>,
     /// Events that hold one message each, in their order.
-    pub messages: Vec<MessageEvent>,
+    pub messages: Vec<SpanEvent>,
     /// What a span or a log record says its attributes lost.
     pub dropped: u32,
     /// What a span says its events lost.
@@ -33,14 +33,6 @@ pub(super) struct LoggedItem {
     pub failed: bool,
     /// The name of a log's event; empty of a span.
     pub event: String,
-}
-
-/// A message of a prompt as an event of its span.
-pub(super) struct MessageEvent {
-    /// `gen_ai.user.message` and the like.
-    pub name: String,
-    /// Attributes.
-    pub attributes: Vec<KeyValue>,
 }
 
 /// The refusal of what is neither traces nor logs.
@@ -75,8 +67,8 @@ impl LoggedItem {
                 attributes.extend(event.attributes);
                 dropped = dropped.saturating_add(event.dropped_attributes_count);
             } else if is_message(&event.name) {
-                messages.push(MessageEvent { name: event.name, attributes: event.attributes });
                 dropped = dropped.saturating_add(event.dropped_attributes_count);
+                messages.push(event);
             }
         }
         Self {
@@ -150,7 +142,7 @@ impl LoggedItem {
     }
 }
 
-impl MessageEvent {
+impl SpanEvent {
     pub(super) fn get(&self, key: &str) -> Option<&AnyValue> {
         value_of(self.attributes.iter(), key)
     }

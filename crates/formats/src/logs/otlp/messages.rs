@@ -2,57 +2,36 @@
 //! `logs.proto` and `common.proto` of v1. The same types are read from protobuf and from JSON; what they leave out is
 //! passed over.
 
-use crate::key::Key;
+use crate::record::json::{Fields, Object};
 use crate::record::numbers::WholeNumber;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess};
+use serde_json::Value;
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::Debug;
+use std::str::FromStr;
 
-/// What the collector's exporters write of traces.
+/// What the collector's exporters write: spans, or log records.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Traces {
+pub struct Exported<T: prost::Message + Default + Debug> {
     #[prost(message, repeated, tag = "1")]
-    pub resource_spans: Vec<ResourceSpans>,
+    pub processes: Vec<ExportedProcess<T>>,
 }
 
-/// What the collector's exporters write of logs.
+/// Those of one process.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Logs {
-    #[prost(message, repeated, tag = "1")]
-    pub resource_logs: Vec<ResourceLogs>,
-}
-
-/// Spans of one process.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ResourceSpans {
+pub struct ExportedProcess<T: prost::Message + Default + Debug> {
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
     #[prost(message, repeated, tag = "2")]
-    pub scope_spans: Vec<ScopeSpans>,
+    pub scopes: Vec<ExportedScope<T>>,
 }
 
-/// Spans of one library.
+/// Those of one library.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ScopeSpans {
+pub struct ExportedScope<T: prost::Message + Default + Debug> {
     #[prost(message, repeated, tag = "2")]
-    pub spans: Vec<TelemetrySpan>,
-}
-
-/// Log records of one process.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ResourceLogs {
-    #[prost(message, optional, tag = "1")]
-    pub resource: Option<Resource>,
-    #[prost(message, repeated, tag = "2")]
-    pub scope_logs: Vec<ScopeLogs>,
-}
-
-/// Log records of one library.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ScopeLogs {
-    #[prost(message, repeated, tag = "2")]
-    pub log_records: Vec<LogRecord>,
+    pub items: Vec<T>,
 }
 
 /// What is known of a process.
@@ -180,97 +159,64 @@ pub enum OtlpValue {
     #[prost(double, tag = "4")]
     Fraction(f64),
     #[prost(message, tag = "5")]
-    List(ArrayValue),
+    List(ValueList<AnyValue>),
     #[prost(message, tag = "6")]
-    Object(KeyValueList),
+    Object(ValueList<KeyValue>),
     #[prost(bytes, tag = "7")]
     Bytes(Vec<u8>),
 }
 
-/// Several values.
+/// Several values, or the fields of an object.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ArrayValue {
+#[serde(rename_all = "camelCase", default, bound(deserialize = "T: Deserialize<'de>"))]
+pub struct ValueList<T: prost::Message + Default + Debug> {
     #[prost(message, repeated, tag = "1")]
     #[serde(deserialize_with = "or_default")]
-    pub values: Vec<AnyValue>,
-}
-
-/// An object.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct KeyValueList {
-    #[prost(message, repeated, tag = "1")]
-    #[serde(deserialize_with = "or_default")]
-    pub values: Vec<KeyValue>,
+    pub values: Vec<T>,
 }
 
 /// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not there.
-struct TextNumber<N>(Option<N>);
-
-impl<'de, N: std::str::FromStr> Deserialize<'de> for TextNumber<N> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum AttributeText<'a> {
-            Text(#[serde(borrow)] Cow<'a, str>),
-            Signed(i64),
-            Unsigned(u64),
-            Fraction(f64),
-            Null,
-        }
-        let text = match AttributeText::deserialize(deserializer)? {
-            AttributeText::Text(text) => text.into_owned(),
-            AttributeText::Signed(number) => number.to_string(),
-            AttributeText::Unsigned(number) => number.to_string(),
-            AttributeText::Fraction(number) => number.to_string(),
-            AttributeText::Null => return Ok(Self(None)),
-        };
-        let whole = || {
-            WholeNumber::of_text(&text).0.ok().flatten().and_then(|number| number.to_string().parse().ok())
-        };
-        let number = text.parse().ok().or_else(whole);
-        number.map(|number| Self(Some(number))).ok_or_else(|| D::Error::custom("no number of this field"))
-    }
+fn text_number<N: FromStr, E: Error>(value: &Value) -> Result<Option<N>, E> {
+    let text = match value {
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        Value::Number(number) => Cow::Owned(number.to_string()),
+        Value::Null => return Ok(None),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return Err(E::custom("no number")),
+    };
+    let whole =
+        || WholeNumber::of_text(&text).0.ok().flatten().and_then(|number| number.to_string().parse().ok());
+    let number = text.parse().ok().or_else(whole);
+    number.map(Some).ok_or_else(|| E::custom("no number of this field"))
 }
 
-fn number<'de, D: Deserializer<'de>, N: std::str::FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
-    Ok(TextNumber::deserialize(deserializer)?.0.unwrap_or_default())
+fn number<'de, D: Deserializer<'de>, N: FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
+    Ok(text_number(&Value::deserialize(deserializer)?)?.unwrap_or_default())
 }
 
 /// A value of JSON is an object of one field, whose name tells the type. One of another type is broken: left out, the
 /// attribute would be missing without a word.
 impl<'de> Deserialize<'de> for AnyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OneOf)
+        let mut value = Self::default();
+        deserializer.deserialize_map(Object(&mut value))?;
+        Ok(value)
     }
 }
 
-struct OneOf;
-
-impl<'de> Visitor<'de> for OneOf {
-    type Value = AnyValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with a value's type")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AnyValue, A::Error> {
-        let mut value = None;
-        while let Some(Key(kind)) = map.next_key()? {
-            let read = match &*kind {
-                "stringValue" => map.next_value::<Option<String>>()?.map(OtlpValue::Text),
-                "boolValue" => map.next_value::<Option<bool>>()?.map(OtlpValue::Flag),
-                "intValue" => map.next_value::<TextNumber<i64>>()?.0.map(OtlpValue::Whole),
-                "doubleValue" => map.next_value::<TextNumber<f64>>()?.0.map(OtlpValue::Fraction),
-                "arrayValue" => map.next_value::<Option<ArrayValue>>()?.map(OtlpValue::List),
-                "kvlistValue" => map.next_value::<Option<KeyValueList>>()?.map(OtlpValue::Object),
-                "bytesValue" => map.next_value::<Option<IgnoredAny>>()?.map(|_| OtlpValue::Bytes(Vec::new())),
-                _ => map.next_value::<IgnoredAny>().map(|_| None)?,
-            };
-            value = read.or(value);
-        }
-        Ok(AnyValue { value })
+impl<'de> Fields<'de> for AnyValue {
+    fn field<A: MapAccess<'de>>(&mut self, kind: &str, map: &mut A) -> Result<(), A::Error> {
+        let read = match kind {
+            "stringValue" => map.next_value::<Option<String>>()?.map(OtlpValue::Text),
+            "boolValue" => map.next_value::<Option<bool>>()?.map(OtlpValue::Flag),
+            "intValue" => text_number(&map.next_value()?)?.map(OtlpValue::Whole),
+            "doubleValue" => text_number(&map.next_value()?)?.map(OtlpValue::Fraction),
+            "arrayValue" => map.next_value::<Option<ValueList<AnyValue>>>()?.map(OtlpValue::List),
+            "kvlistValue" => map.next_value::<Option<ValueList<KeyValue>>>()?.map(OtlpValue::Object),
+            "bytesValue" => map.next_value::<Option<IgnoredAny>>()?.map(|_| OtlpValue::Bytes(Vec::new())),
+            _ => map.next_value::<IgnoredAny>().map(|_| None)?,
+        };
+        self.value = read.or(self.value.take());
+        Ok(())
     }
 }
 

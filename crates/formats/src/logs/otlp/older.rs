@@ -10,13 +10,14 @@
 //! Nobody may say there what is left out, so whatever does not fit is refused: a message that has no text, an answer of
 //! a tool that nobody called, a list that Python printed.
 
+use super::bodies::is_message;
 use super::chat::{self, is_completion, malformed, missing, of_another_form, quoted};
 use super::events;
-use super::indexed::{check_numbers, not_logged, numbered};
+use super::indexed::{IndexedCall, IndexedMessage, check_numbers, not_logged, numbered};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
-use serde::Deserialize;
+use crate::record::members::member_text;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -63,34 +64,9 @@ fn whole(item: &LoggedItem, prompt: &AnyValue) -> Result<String, DecodeError> {
     }
 }
 
-fn is_message(message: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    struct OlderRole {
-        #[serde(rename = "role")]
-        _role: String,
-    }
-    serde_json::from_str::<OlderRole>(message.get()).is_ok()
-}
-
-/// What attributes say of one message.
-#[derive(Default)]
-struct OlderParts<'a> {
-    role: Option<&'a str>,
-    content: Option<&'a str>,
-    tool_call_id: Option<&'a str>,
-    calls: BTreeMap<usize, OlderToolCall<'a>>,
-}
-
-#[derive(Default)]
-struct OlderToolCall<'a> {
-    id: Option<&'a str>,
-    name: Option<&'a str>,
-    arguments: Option<&'a str>,
-}
-
 /// The messages whose fields are attributes of their own.
 fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, OlderParts<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<usize, IndexedMessage<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, prefix) {
         let Some(number) = number else {
             // What OpenLLMetry keeps alongside the messages.
@@ -101,7 +77,7 @@ fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String
         };
         let text =
             value.and_then(AnyValue::text).ok_or_else(|| of_another_form(&format!("{prefix}.N.content")))?;
-        if !all.entry(number).or_default().set(field, text) {
+        if !set(all.entry(number).or_default(), field, text) {
             return Err(if field == "user" { first_of_several(prefix) } else { unknown(prefix) });
         }
     }
@@ -117,79 +93,64 @@ fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String
             return Err(not_logged(prefix, "the call that an answer of a tool belongs to"));
         }
         called = !parts.calls.is_empty() || (called && role == "tool");
-        messages.push(parts.message(prefix, role)?);
+        messages.push(message(parts, prefix, role)?);
     }
     Ok(Some(messages))
 }
 
-impl<'a> OlderParts<'a> {
-    /// Keeps a field; false where no message has it.
-    fn set(&mut self, field: &str, text: &'a str) -> bool {
-        let kept = match field {
-            "role" => &mut self.role,
-            "content" => &mut self.content,
-            "tool_call_id" => &mut self.tool_call_id,
-            _ => {
-                let call = field.strip_prefix("tool_calls.").and_then(|rest| rest.split_once('.'));
-                let Some((number, field)) = call else { return false };
-                let Ok(number) = number.parse() else { return false };
-                return self.calls.entry(number).or_default().set(field, text);
-            }
-        };
-        *kept = Some(text);
-        true
-    }
-
-    fn message(&self, prefix: &str, role: &str) -> Result<String, DecodeError> {
-        let mut fields = Vec::new();
-        match self.content {
-            Some(text) => fields.push(("content", content(prefix, text)?)),
-            // An empty text is not logged either, and cannot be distinguished from one that was left out.
-            None if self.calls.is_empty() => return Err(not_logged(prefix, "the content of a message")),
-            None => {}
+/// Keeps a field; false where no message has it.
+fn set<'a>(said: &mut IndexedMessage<'a>, field: &str, text: &'a str) -> bool {
+    let kept = match field {
+        "role" => &mut said.role,
+        "content" => &mut said.content,
+        "tool_call_id" => &mut said.call_id,
+        _ => {
+            let call = field.strip_prefix("tool_calls.").and_then(|rest| rest.split_once('.'));
+            let Some((number, field)) = call else { return false };
+            let Ok(number) = number.parse() else { return false };
+            return set_of_call(said.calls.entry(number).or_default(), field, text);
         }
-        if !self.calls.is_empty() {
-            check_numbers(prefix, self.calls.keys())?;
-            let calls: Option<Vec<String>> = self.calls.values().map(OlderToolCall::json).collect();
-            let calls = calls.ok_or_else(|| not_logged(prefix, "the name of a tool that was called"))?;
-            fields.push(("tool_calls", format!("[{}]", calls.join(","))));
-        }
-        fields.extend(self.tool_call_id.map(|id| ("tool_call_id", quoted(id))));
-        Ok(chat::message(role, &fields))
-    }
+    };
+    *kept = Some(text);
+    true
 }
 
-impl<'a> OlderToolCall<'a> {
-    fn set(&mut self, field: &str, text: &'a str) -> bool {
-        let kept = match field {
-            "id" => &mut self.id,
-            "name" | "function.name" => &mut self.name,
-            "arguments" | "function.arguments" => &mut self.arguments,
-            "type" => return text == "function",
-            _ => return false,
-        };
-        *kept = Some(text);
-        true
-    }
+fn set_of_call<'a>(call: &mut IndexedCall<'a>, field: &str, text: &'a str) -> bool {
+    let kept = match field {
+        "id" => &mut call.id,
+        "name" | "function.name" => &mut call.name,
+        "arguments" | "function.arguments" => &mut call.arguments,
+        "type" => return text == "function",
+        _ => return false,
+    };
+    *kept = Some(text);
+    true
+}
 
-    fn json(&self) -> Option<String> {
-        let arguments = quoted(self.arguments.unwrap_or("{}"));
-        Some(chat::call(self.id.unwrap_or_default(), self.name?, &arguments))
+fn message(said: &IndexedMessage<'_>, prefix: &str, role: &str) -> Result<String, DecodeError> {
+    let mut fields = Vec::new();
+    match said.content {
+        Some(text) => fields.push(("content", content(prefix, text)?)),
+        // An empty text is not logged either, and cannot be distinguished from one that was left out.
+        None if said.calls.is_empty() => return Err(not_logged(prefix, "the content of a message")),
+        None => {}
     }
+    if !said.calls.is_empty() {
+        fields.push(("tool_calls", said.calls(prefix)?));
+    }
+    fields.extend(said.call_id.map(|id| ("tool_call_id", quoted(id))));
+    Ok(chat::message(role, &fields))
 }
 
 /// A text, or the parts that were written as one.
 fn content(prefix: &str, text: &str) -> Result<String, DecodeError> {
-    #[derive(Deserialize)]
-    struct OlderPart {
-        #[serde(rename = "type")]
-        _kind: String,
-    }
     if text.starts_with("[{'") {
         let detail = format!("`{prefix}.N.content` is a list as Python prints it, no text and no JSON");
         return Err(DecodeError::new(ErrorCode::InvalidBody, detail));
     }
-    let is_parts = serde_json::from_str::<Vec<OlderPart>>(text).is_ok_and(|parts| !parts.is_empty());
+    let is_part = |part: &&RawValue| member_text(part.get(), "type").is_some();
+    let is_parts = serde_json::from_str::<Vec<&RawValue>>(text)
+        .is_ok_and(|parts| !parts.is_empty() && parts.iter().all(is_part));
     Ok(if is_parts { text.to_owned() } else { quoted(text) })
 }
 

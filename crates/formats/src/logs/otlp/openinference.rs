@@ -5,7 +5,7 @@
 
 use super::bodies;
 use super::chat::{self, message, quoted};
-use super::indexed::{self, check_numbers, numbered};
+use super::indexed::{self, IndexedMessage, check_numbers, numbered};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
@@ -47,30 +47,9 @@ pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     Ok(None)
 }
 
-/// What attributes say of one message.
-#[derive(Default)]
-struct InferenceMessage<'a> {
-    role: Option<&'a str>,
-    content: Option<&'a str>,
-    parts: BTreeMap<usize, InferencePart<'a>>,
-    calls: BTreeMap<usize, ToolCall<'a>>,
-    call_id: Option<&'a str>,
-    name: Option<&'a str>,
-}
-
-/// A part of a content, by the fields that it has.
-type InferencePart<'a> = BTreeMap<&'a str, &'a str>;
-
-#[derive(Default)]
-struct ToolCall<'a> {
-    id: Option<&'a str>,
-    name: Option<&'a str>,
-    arguments: Option<&'a str>,
-}
-
 /// The messages whose fields are attributes of their own.
 fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, InferenceMessage<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<usize, IndexedMessage<'_>> = BTreeMap::new();
     for (number, field, value) in numbered(item, MESSAGES) {
         let number = number.ok_or_else(|| unknown(MESSAGES))?;
         let field = field.strip_prefix("message.").ok_or_else(|| unknown(MESSAGES))?;
@@ -82,80 +61,72 @@ fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
             );
             return Err(DecodeError::new(ErrorCode::MissingField, detail));
         }
-        said.set(field, text)?;
+        set(said, field, text)?;
     }
     if all.is_empty() {
         return Ok(None);
     }
     check_numbers(MESSAGES, all.keys())?;
-    all.values().map(InferenceMessage::json).collect::<Result<Vec<_>, _>>().map(Some)
+    all.values().map(json).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
-impl<'a> InferenceMessage<'a> {
-    fn set(&mut self, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
-        match field {
-            "role" => self.role = Some(text),
-            "content" => self.content = Some(text),
-            "tool_call_id" => self.call_id = Some(text),
-            "name" => self.name = Some(text),
-            _ => return self.set_inner(field, text),
-        }
-        Ok(())
+fn set<'a>(said: &mut IndexedMessage<'a>, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
+    match field {
+        "role" => said.role = Some(text),
+        "content" => said.content = Some(text),
+        "tool_call_id" => said.call_id = Some(text),
+        "name" => said.name = Some(text),
+        _ => return set_inner(said, field, text),
     }
+    Ok(())
+}
 
-    fn set_inner(&mut self, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
-        let (list, rest) = field.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
-        let (number, rest) = rest.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
-        let number: usize = number.parse().map_err(|_| unknown(MESSAGES))?;
-        match list {
-            "contents" => {
-                let field = rest.strip_prefix("message_content.").ok_or_else(|| unknown(MESSAGES))?;
-                self.parts.entry(number).or_default().insert(field, text);
-            }
-            "tool_calls" => {
-                let call = self.calls.entry(number).or_default();
-                match rest.strip_prefix("tool_call.") {
-                    Some("id") => call.id = Some(text),
-                    Some("function.name") => call.name = Some(text),
-                    Some("function.arguments") => call.arguments = Some(text),
-                    _ => return Err(unknown(MESSAGES)),
-                }
-            }
-            _ => return Err(unknown(MESSAGES)),
+fn set_inner<'a>(said: &mut IndexedMessage<'a>, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
+    let (list, rest) = field.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
+    let (number, rest) = rest.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
+    let number: usize = number.parse().map_err(|_| unknown(MESSAGES))?;
+    match list {
+        "contents" => {
+            let field = rest.strip_prefix("message_content.").ok_or_else(|| unknown(MESSAGES))?;
+            said.parts.entry(number).or_default().insert(field, text);
         }
-        Ok(())
+        "tool_calls" => {
+            let call = said.calls.entry(number).or_default();
+            match rest.strip_prefix("tool_call.") {
+                Some("id") => call.id = Some(text),
+                Some("function.name") => call.name = Some(text),
+                Some("function.arguments") => call.arguments = Some(text),
+                _ => return Err(unknown(MESSAGES)),
+            }
+        }
+        _ => return Err(unknown(MESSAGES)),
     }
+    Ok(())
+}
 
-    fn json(&self) -> Result<String, DecodeError> {
-        let role = self.role.ok_or_else(|| not_logged("the role of a message"))?;
-        let mut fields = Vec::new();
-        match (self.content, self.parts.is_empty()) {
-            (Some(text), true) => fields.push(("content", quoted(text))),
-            (_, false) => {
-                check_numbers(MESSAGES, self.parts.keys())?;
-                let parts: Result<Vec<_>, _> = self.parts.values().map(part).collect();
-                fields.push(("content", format!("[{}]", parts?.join(","))));
-            }
-            (None, true) if self.calls.is_empty() => return Err(not_logged("the content of a message")),
-            (None, true) => {}
+fn json(said: &IndexedMessage<'_>) -> Result<String, DecodeError> {
+    let role = said.role.ok_or_else(|| not_logged("the role of a message"))?;
+    let mut fields = Vec::new();
+    match (said.content, said.parts.is_empty()) {
+        (Some(text), true) => fields.push(("content", quoted(text))),
+        (_, false) => {
+            check_numbers(MESSAGES, said.parts.keys())?;
+            let parts: Result<Vec<_>, _> = said.parts.values().map(part).collect();
+            fields.push(("content", format!("[{}]", parts?.join(","))));
         }
-        if !self.calls.is_empty() {
-            check_numbers(MESSAGES, self.calls.keys())?;
-            let calls = self.calls.values().map(|call| {
-                let name = call.name.ok_or_else(|| not_logged("the name of a tool that was called"))?;
-                Ok(chat::call(call.id.unwrap_or_default(), name, &quoted(call.arguments.unwrap_or("{}"))))
-            });
-            let calls: Result<Vec<_>, DecodeError> = calls.collect();
-            fields.push(("tool_calls", format!("[{}]", calls?.join(","))));
-        }
-        fields.extend(self.call_id.map(|id| ("tool_call_id", quoted(id))));
-        fields.extend(self.name.map(|name| ("name", quoted(name))));
-        Ok(message(role, &fields))
+        (None, true) if said.calls.is_empty() => return Err(not_logged("the content of a message")),
+        (None, true) => {}
     }
+    if !said.calls.is_empty() {
+        fields.push(("tool_calls", said.calls(MESSAGES)?));
+    }
+    fields.extend(said.call_id.map(|id| ("tool_call_id", quoted(id))));
+    fields.extend(said.name.map(|name| ("name", quoted(name))));
+    Ok(message(role, &fields))
 }
 
 /// A part that is text; of an image the attributes say where it was, not what it showed.
-fn part(part: &InferencePart<'_>) -> Result<String, DecodeError> {
+fn part(part: &BTreeMap<&str, &str>) -> Result<String, DecodeError> {
     let text = part.get("text").filter(|_| part.get("type").is_none_or(|kind| *kind == "text"));
     let text = text.ok_or_else(|| {
         let detail = format!("`{MESSAGES}` holds a part that is no text");

@@ -5,6 +5,7 @@ use super::chat::{self, malformed, message, of_another_form, quoted};
 use super::item::LoggedItem;
 use super::messages::{AnyValue, OtlpValue as Any};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::record::members::members;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -83,16 +84,12 @@ fn call(part: &VercelPart<'_>) -> Result<String, DecodeError> {
 }
 
 /// What a tool answered: a text, or the JSON of what is none.
-fn result(part: &VercelPart<'_>) -> Result<String, DecodeError> {
-    #[derive(Deserialize)]
-    struct VercelOutput<'a> {
-        #[serde(borrow)]
-        value: &'a RawValue,
-    }
-    let output = part.output.map(|output| match serde_json::from_str::<VercelOutput<'_>>(output.get()) {
-        Ok(VercelOutput { value }) => value,
-        Err(_) => output,
-    });
+fn result<'a>(part: &VercelPart<'a>) -> Result<String, DecodeError> {
+    let value = |output: &'a RawValue| {
+        let members = members(output.get()).unwrap_or_default();
+        members.into_iter().rfind(|(name, _)| name == "value").map_or(output, |(_, value)| value)
+    };
+    let output = part.output.map(value);
     let said = output.or(part.result).ok_or_else(|| of_another_form(MESSAGES))?.get();
     let content = if said.starts_with('"') { said.to_owned() } else { quoted(said) };
     let id = quoted(part.tool_call_id.as_deref().unwrap_or_default());

@@ -17,7 +17,7 @@ use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Event, InputRecord, LogEnd, Member, UnreadableRecords};
-use kvset_pipeline::assignment::{Assignment, Flow, RangeProgress};
+use kvset_pipeline::assignment::{Assignment, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use kvset_pipeline::worker::Report;
@@ -325,8 +325,8 @@ where
         let RangeProgress { partition, next, .. } = progress;
         match self.assignment.report(progress) {
             None => return Ok(()),
-            Some(Flow::Resume) => self.source.resume(partition)?,
-            Some(Flow::Keep) => {}
+            Some(true) => self.source.resume(partition)?,
+            Some(false) => {}
         }
         let records = self.stage.tell(partition, next, summary);
         self.summary.records += records;
