@@ -34,7 +34,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
 /// Produces the requests, at the asked pace.
 fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let target = ProduceTarget { requests: Some(args.requests), ..target(topic, &args.sending, &settings)? };
     let end_ms = args.end_ms();
@@ -51,7 +51,8 @@ fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
     let shutdown = shutdown_by_signals()?;
     shutdown.begin();
     let mut progress = TerminalProgress::requests(args.duration.is_none().then_some(args.requests));
-    let mut out = Out::create(&args.output)?;
+    let context = || format!("cannot write trace `{}`", args.output.display());
+    let mut out = Writer::create(&args.output).with_context(context)?;
     let end_ms = args.end_ms();
     let mut written = 0;
     for request in generator {
@@ -61,23 +62,17 @@ fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
         if written % STEP == 0 {
             progress.advance_to(written);
             if shutdown.is_requested() {
-                out.finish()?;
+                out.finish().with_context(context)?;
                 let reached = integer(written);
                 return Err(anyhow::anyhow!("stopped by a signal after {reached} whole requests").into());
             }
         }
-        out.write(|mut writer| write_row(&mut writer, &request.as_row()))?;
+        out.write(|mut writer| write_row(&mut writer, &request.as_row())).with_context(context)?;
         written += 1;
     }
-    out.finish()?;
+    out.finish().with_context(context)?;
     progress.finish(&format!("{} requests", integer(written)));
     Ok(())
-}
-
-/// The trace being written.
-struct Out<'a> {
-    path: &'a Path,
-    writer: Writer,
 }
 
 /// Where the rows go.
@@ -87,39 +82,35 @@ enum Writer {
     Gzip(flate2::write::GzEncoder<BufWriter<File>>),
 }
 
-impl<'a> Out<'a> {
+impl Writer {
     /// Opens the file; `-` is standard output, and the name's ending chooses the compression.
-    fn create(path: &'a Path) -> anyhow::Result<Self> {
-        let context = || format!("cannot write trace `{}`", path.display());
+    fn create(path: &Path) -> io::Result<Self> {
         if path.as_os_str() == "-" {
-            return Ok(Self { path, writer: Writer::Plain(BufWriter::new(Box::new(io::stdout()))) });
+            return Ok(Self::Plain(BufWriter::new(Box::new(io::stdout()))));
         }
-        let file = BufWriter::new(File::create(path).with_context(context)?);
-        let writer = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("zst") => Writer::Zstd(zstd::Encoder::new(file, ZSTD_LEVEL).with_context(context)?),
-            Some("gz") => Writer::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
-            _ => Writer::Plain(BufWriter::new(Box::new(file))),
-        };
-        Ok(Self { path, writer })
+        let file = BufWriter::new(File::create(path)?);
+        Ok(match path.extension().and_then(|ending| ending.to_str()) {
+            Some("zst") => Self::Zstd(zstd::Encoder::new(file, ZSTD_LEVEL)?),
+            Some("gz") => Self::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
+            _ => Self::Plain(BufWriter::new(Box::new(file))),
+        })
     }
 
     /// Writes through the compression.
-    fn write(&mut self, row: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-        let written = match &mut self.writer {
-            Writer::Plain(writer) => row(writer),
-            Writer::Zstd(writer) => row(writer),
-            Writer::Gzip(writer) => row(writer),
-        };
-        written.with_context(|| format!("cannot write trace `{}`", self.path.display()))
+    fn write(&mut self, row: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::Plain(writer) => row(writer),
+            Self::Zstd(writer) => row(writer),
+            Self::Gzip(writer) => row(writer),
+        }
     }
 
     /// Ends the compressed stream and hands everything to the system.
-    fn finish(self) -> anyhow::Result<()> {
-        let finished = match self.writer {
-            Writer::Plain(mut writer) => writer.flush(),
-            Writer::Zstd(writer) => writer.finish().and_then(|mut file| file.flush()),
-            Writer::Gzip(writer) => writer.finish().and_then(|mut file| file.flush()),
-        };
-        finished.with_context(|| format!("cannot write trace `{}`", self.path.display()))
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(mut writer) => writer.flush(),
+            Self::Zstd(writer) => writer.finish().and_then(|mut file| file.flush()),
+            Self::Gzip(writer) => writer.finish().and_then(|mut file| file.flush()),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ModelArgs, ReplayArgs};
-use crate::model::{CheckpointFiles, CostOptions, KvMemory, ModelCost, QUANTIZATION_FILE, StateDtype, cost};
+use crate::model::{CostOptions, KvMemory, ModelCost, QUANTIZATION_FILE, StateDtype, cost};
 use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::Bytes;
@@ -115,9 +115,9 @@ impl Checkpoint {
 
     /// What a token costs.
     fn cost(&self, options: &CostOptions) -> anyhow::Result<ModelCost> {
-        let files = CheckpointFiles { config: &self.config, quantization: self.quantization.as_deref() };
         let path = self.path.display();
-        cost(files, options).with_context(|| format!("cannot compute the cache of model config `{path}`"))
+        let cost = cost(&self.config, self.quantization.as_deref(), options);
+        cost.with_context(|| format!("cannot compute the cache of model config `{path}`"))
     }
 }
 

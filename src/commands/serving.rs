@@ -34,7 +34,7 @@ impl Serving {
     }
 
     fn over(settings: Settings, board: Option<&Arc<Board>>) -> Result<Self, Failure> {
-        logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+        logging::init(&settings.log).map_err(Failure::Usage)?;
         settings.exposures().iter().for_each(|exposure| tracing::warn!("{exposure}"));
         let shutdown = service_shutdown_by_signals()?;
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
@@ -70,7 +70,7 @@ pub(super) fn serve_http(
     board: Option<&Arc<Board>>,
 ) -> Result<Option<Server>, Failure> {
     let Some(address) = http.listen.0 else { return Ok(None) };
-    let recorder = recorder().map_err(anyhow::Error::from)?;
+    let recorder = recorder()?;
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
     let bounds =
@@ -78,8 +78,7 @@ pub(super) fn serve_http(
     let live =
         |board: &Arc<Board>| LiveFacts { board: Arc::clone(board), health: Arc::clone(health), bounds };
     let page = board.map_or_else(Router::new, |board| router(live(board)));
-    let server = Server::start(address, &http.allowed_hosts, handle, Arc::clone(health), bounds, page)
-        .map_err(anyhow::Error::from)?;
+    let server = Server::start(address, &http.allowed_hosts, handle, Arc::clone(health), bounds, page)?;
     tracing::info!("serving on http://{}", server.address());
     Ok(Some(server))
 }

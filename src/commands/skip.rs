@@ -33,7 +33,7 @@ struct SkippedLog<'a> {
 /// Runs `kvset skip`.
 pub fn run(args: &SkipArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let (topic, group) = match args.prepare {
         true => (&settings.prepare.topic, &settings.prepare.group),

@@ -44,44 +44,23 @@ use layers::Layers;
 /// Longest `config.json` that is read, in bytes; real ones stay below a tenth of it.
 const MAX_CONFIG_BYTES: usize = 4 << 20;
 
-/// The files of a checkpoint that say what it caches.
-#[derive(Debug, Clone, Copy)]
-pub struct CheckpointFiles<'a> {
-    /// The text of `config.json`.
-    pub config: &'a str,
-    /// The text of [`QUANTIZATION_FILE`] alongside it, if there is one.
-    pub quantization: Option<&'a str>,
-}
-
-impl<'a> From<&'a str> for CheckpointFiles<'a> {
-    /// A config alone.
-    fn from(config: &'a str) -> Self {
-        Self { config, quantization: None }
-    }
-}
-
-impl<'a> From<&'a String> for CheckpointFiles<'a> {
-    fn from(config: &'a String) -> Self {
-        Self::from(config.as_str())
-    }
-}
-
-/// What one cached token of this model costs, and what its layers without a full cache need alongside.
+/// What one cached token of the model of a `config.json` costs, and what its layers without a full cache need alongside;
+/// `quantization` is the text of [`QUANTIZATION_FILE`] alongside it, if there is one.
 ///
 /// # Errors
 /// [`ModelConfigError`] names the field and what it should hold; an architecture that is in no table, and whose type is
 /// not either, is refused by name.
-pub fn cost<'a>(
-    files: impl Into<CheckpointFiles<'a>>,
+pub fn cost(
+    config: &str,
+    quantization: Option<&str>,
     options: &CostOptions,
 ) -> Result<ModelCost, ModelConfigError> {
-    let files = files.into();
-    if files.config.len() > MAX_CONFIG_BYTES {
-        return Err(ModelConfigError::TooLong { bytes: files.config.len(), most: MAX_CONFIG_BYTES });
+    if config.len() > MAX_CONFIG_BYTES {
+        return Err(ModelConfigError::TooLong { bytes: config.len(), most: MAX_CONFIG_BYTES });
     }
-    let root = json::parse(files.config)?;
+    let root = json::parse(config)?;
     let model = architecture::find(ConfigFields::root(&root))?;
-    let (kv, type_remarks) = cache_type::of(&model.fields, files.quantization, options)?;
+    let (kv, type_remarks) = cache_type::of(&model.fields, quantization, options)?;
     let layers = Layers::of(&model.family, &model.fields)?;
     let caches = TokenCaches::of(&model, &layers, kv, options)?;
 

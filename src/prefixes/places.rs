@@ -90,8 +90,8 @@ fn gather(log: &RequestLog, places: &mut [PartingPlace], grain: Grain) {
     }
     for (at, request) in requests.iter().enumerate() {
         let passed: Vec<_> = prompts.passed(request.path).collect();
-        for segment in passed {
-            for (number, end) in behind.get(&segment.number).into_iter().flatten() {
+        for (segment, ..) in passed {
+            for (number, end) in behind.get(&segment).into_iter().flatten() {
                 let place = &mut places[*number];
                 if request.path.ids() <= *end || place.members.last().is_some_and(|(last, _)| *last == at) {
                     continue;

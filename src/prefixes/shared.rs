@@ -15,12 +15,12 @@ pub fn shared(log: &RequestLog, most: usize) -> Vec<(u64, usize)> {
     let mut above = vec![None; prompts.segments()];
     let mut seen = HashSet::new();
     for request in log.requests() {
-        for segment in prompts.passed(request.path) {
-            ends[segment.number] = segment.end;
-            above[segment.number] = segment.above;
-            requests[segment.number] += u64::from(request.path.ids() >= segment.end);
-            if seen.insert(segment.number)
-                && let Some(above) = segment.above
+        for (number, upper, end) in prompts.passed(request.path) {
+            ends[number] = end;
+            above[number] = upper;
+            requests[number] += u64::from(request.path.ids() >= end);
+            if seen.insert(number)
+                && let Some(above) = upper
             {
                 ways[above] += 1;
             }

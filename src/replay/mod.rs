@@ -55,7 +55,7 @@ pub use ceiling::Ceiling;
 pub use channels::RowCensus;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use ledger::EngineLedger;
-pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, SegmentView, check_page_size};
+pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, check_page_size};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};

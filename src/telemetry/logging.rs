@@ -7,32 +7,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The log could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum LoggingError {
-    /// The directives cannot be read.
-    #[error("log.level cannot be read: {0}; write a level like info, or directives like info,kvset=debug")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// The process has a log already.
-    #[error("the log is already set up: {0}")]
-    Taken(Box<dyn std::error::Error + Send + Sync>),
-}
-
 /// Sets up the process's log.
 ///
 /// # Errors
 /// The directives cannot be read, or there is a log already.
-pub fn init(log: &LogSettings) -> Result<(), LoggingError> {
+pub fn init(log: &LogSettings) -> anyhow::Result<()> {
     let is_json = log.format == LogFormat::Json;
+    let filter = filter(log.level.as_str()).map_err(|error| {
+        anyhow::anyhow!(
+            "log.level cannot be read: {error}; write a level like info, or directives like info,kvset=debug"
+        )
+    })?;
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(log.level.as_str())?)
+        .with_env_filter(filter)
         .with_writer(move || OrderedLines { out: std::io::stderr(), is_json })
         .with_ansi(colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()));
     match log.format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
-    .map_err(LoggingError::Taken)?;
+    .map_err(|error| anyhow::anyhow!("the log is already set up: {error}"))?;
     IS_JSON.store(is_json, Ordering::Relaxed);
     Ok(())
 }
@@ -124,6 +118,7 @@ mod tests {
     fn a_second_log_is_refused() {
         let log = LogSettings::default();
         let outcomes = [init(&log), init(&log)];
-        assert!(matches!(outcomes[1], Err(LoggingError::Taken(_))));
+        let refused = outcomes[1].as_ref().expect_err("there is one").to_string();
+        assert!(refused.starts_with("the log is already set up"), "{refused}");
     }
 }

@@ -22,5 +22,5 @@ pub use health::{Health, HealthBounds};
 pub use labels::PoolLabels;
 pub use metric::{Metric, MetricKind, MetricUnit};
 pub use process::set_fingerprint;
-pub use recorder::{RecorderError, recorder};
-pub use server::{Server, ServerError};
+pub use recorder::recorder;
+pub use server::Server;

@@ -2,28 +2,26 @@
 
 use super::catalog::ALL;
 use super::metric::MetricKind;
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 use metrics_util::MetricKindMask;
 use std::time::Duration;
 
 /// Gauges that nobody set for this long are dropped: those of partitions and pools that went elsewhere.
 const FORGET_GAUGES_AFTER: Duration = Duration::from_secs(3600);
 
-/// The recorder could not be made.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up metrics: {0}")]
-pub struct RecorderError(#[from] BuildError);
-
 /// A recorder with the help of every metric and the buckets of every histogram. Keep its handle for the
 /// [`Server`](super::Server) and give it to [`metrics::set_global_recorder`].
 ///
 /// # Errors
 /// A histogram has no buckets.
-pub fn recorder() -> Result<PrometheusRecorder, RecorderError> {
+pub fn recorder() -> anyhow::Result<PrometheusRecorder> {
     let mut builder = PrometheusBuilder::new().idle_timeout(MetricKindMask::GAUGE, Some(FORGET_GAUGES_AFTER));
     for metric in ALL {
         if let MetricKind::Histogram(bounds) = metric.kind {
-            builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), bounds)?;
+            let of_metric = Matcher::Full(metric.name.to_owned());
+            builder = builder
+                .set_buckets_for_metric(of_metric, bounds)
+                .map_err(|error| anyhow::anyhow!("cannot set up metrics: {error}"))?;
         }
     }
     let recorder = builder.build_recorder();

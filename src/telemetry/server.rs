@@ -32,22 +32,6 @@ struct ServerFacts {
     bounds: HealthBounds,
 }
 
-/// The server could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address} (http.listen): {source}; choose a free port, or \"\" for no server")]
-    Bind {
-        /// The address requested.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is no thread or event loop to be had.
-    #[error("cannot start the HTTP server: {0}")]
-    Start(#[from] io::Error),
-}
-
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
@@ -70,17 +54,31 @@ impl Server {
         health: Arc<Health>,
         bounds: HealthBounds,
         further: Router,
-    ) -> Result<Self, ServerError> {
-        let bind = |source| ServerError::Bind { address, source };
-        let listener = std::net::TcpListener::bind(address).map_err(bind)?;
+    ) -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind(address).map_err(|error| {
+            anyhow::anyhow!(
+                "cannot listen on {address} (http.listen): {error}; choose a free port, or \"\" for no server"
+            )
+        })?;
+        let facts = ServerFacts { metrics, health, bounds };
+        let started = Self::serve(listener, hosts, facts, further);
+        started.map_err(|error| anyhow::anyhow!("cannot start the HTTP server: {error}"))
+    }
+
+    fn serve(
+        listener: std::net::TcpListener,
+        hosts: &[HostName],
+        facts: ServerFacts,
+        further: Router,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
         let (stop, stopped) = oneshot::channel();
         let hosts = KnownHosts::of(address, hosts);
-        let upkeep = metrics.clone();
-        let router = router(ServerFacts { metrics, health, bounds }, further, hosts);
+        let upkeep = facts.metrics.clone();
+        let router = router(facts, further, hosts);
         let serve = move || runtime.block_on(serve(listener, router, upkeep, stopped));
         let thread = std::thread::Builder::new().name("kvset-http".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })

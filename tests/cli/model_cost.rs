@@ -15,7 +15,7 @@ fn config(name: &str) -> String {
 }
 
 fn cost_of(name: &str, options: CostOptions) -> ModelCost {
-    cost(&config(name), &options).unwrap_or_else(|error| panic!("{name}: {error}"))
+    cost(&config(name), None, &options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn fp8() -> CostOptions {
@@ -40,7 +40,7 @@ fn small(changes: Value) -> String {
 }
 
 fn error_of(config: &str, options: CostOptions) -> String {
-    cost(config, &options).expect_err("should be refused").to_string()
+    cost(config, None, &options).expect_err("should be refused").to_string()
 }
 
 #[test]
@@ -131,10 +131,10 @@ fn windows_count_only_where_they_are_used() {
         .replace("\"use_sliding_window\": false", "\"use_sliding_window\": true")
         .replace("\"sliding_window\": 131072", "\"sliding_window\": 4096")
         .replace("\"max_window_layers\": 28", "\"max_window_layers\": 21");
-    let used = cost(&used, &CostOptions::default()).expect("sound");
+    let used = cost(&used, None, &CostOptions::default()).expect("sound");
     assert_eq!((used.bytes_per_token, used.reserves[0].layers), (57_344 / 4 * 3, 7));
     let wide = config("gpt-oss-120b").replace("\"sliding_window\": 128", "\"sliding_window\": 131072");
-    let wide = cost(&wide, &CostOptions::default()).expect("sound");
+    let wide = cost(&wide, None, &CostOptions::default()).expect("sound");
     assert_eq!((wide.bytes_per_token, wide.reserves.len()), (73_728, 0), "no sequence is longer");
     let all = cost_of("mistral-7b-v0.1", CostOptions::default());
     assert_eq!((all.bytes_per_token, all.reserves.len()), (131_072, 0));
@@ -174,12 +174,12 @@ fn layers_that_share_an_indexer_cache_no_index_keys() {
     assert!(owners(&listed), "{:?}", listed.warnings);
     let mut config: Value = serde_json::from_str(&config("glm-5.2")).expect("a config");
     config.as_object_mut().expect("an object").remove("indexer_types");
-    let by_frequency = cost(&config.to_string(), &fp8()).expect("sound");
+    let by_frequency = cost(&config.to_string(), None, &fp8()).expect("sound");
     assert_eq!(by_frequency.bytes_per_token, listed.bytes_per_token);
     let layers = config["num_hidden_layers"].as_u64().expect("a count");
     let pattern: String = (0..layers).map(|layer| if layer % 2 == 0 { 'F' } else { 'S' }).collect();
     config["index_topk_pattern"] = Value::from(pattern);
-    assert_eq!(cost(&config.to_string(), &fp8()).expect("sound").bytes_per_token, 78 * 576 + 39 * 132);
+    assert_eq!(cost(&config.to_string(), None, &fp8()).expect("sound").bytes_per_token, 78 * 576 + 39 * 132);
 }
 
 #[test]
@@ -239,14 +239,20 @@ fn unknown_architectures_are_refused_by_name() {
     assert!(error_of(&inner.to_string(), CostOptions::default()).contains("`new`"));
     // A wrapper without a text level is what its class makes of it, if that is the text class's own defaults.
     let bare = |class: &str| json!({"architectures": [class], "dtype": "bfloat16"}).to_string();
-    let llava = cost(&bare("LlavaForConditionalGeneration"), &CostOptions::default()).expect("sound");
+    let llava = cost(&bare("LlavaForConditionalGeneration"), None, &CostOptions::default()).expect("sound");
     assert_eq!(llava.bytes_per_token, 524_288);
     let mistral = error_of(&bare("Mistral3ForConditionalGeneration"), CostOptions::default());
     assert!(mistral.contains("`text_config` is missing"), "{mistral}");
     let by_type = small(json!({"architectures": null, "model_type": "llama"}));
-    assert_eq!(cost(&by_type, &CostOptions::default()).expect("sound").bytes_per_token, 2 * 4 * 2 * 8 * 2);
+    assert_eq!(
+        cost(&by_type, None, &CostOptions::default()).expect("sound").bytes_per_token,
+        2 * 4 * 2 * 8 * 2
+    );
     let floats = small(json!({"num_hidden_layers": 4.0, "num_key_value_heads": [2.0, 2, 2e0, 2]}));
-    assert_eq!(cost(&floats, &CostOptions::default()).expect("whole").bytes_per_token, 2 * 4 * 2 * 8 * 2);
+    assert_eq!(
+        cost(&floats, None, &CostOptions::default()).expect("whole").bytes_per_token,
+        2 * 4 * 2 * 8 * 2
+    );
     let nameless = error_of(&small(json!({"architectures": null})), CostOptions::default());
     assert!(nameless.contains("`architectures` is missing"), "{nameless}");
     let escape =
@@ -330,7 +336,7 @@ fn errors_name_the_field_and_what_it_should_hold() {
         );
     }
     let long = " ".repeat(5 << 20);
-    assert!(matches!(cost(&long, &CostOptions::default()), Err(ModelConfigError::TooLong { .. })));
+    assert!(matches!(cost(&long, None, &CostOptions::default()), Err(ModelConfigError::TooLong { .. })));
 }
 
 /// What matters of every config of the table of figures, and whole configs.
@@ -386,7 +392,7 @@ proptest! {
         }
         let tier = if host { CacheTier::Host } else { CacheTier::Gpu };
         let options = CostOptions { page_size: PageSize::new(page), ..split(ranks.max(1), tier) };
-        match cost(&value.to_string(), &options) {
+        match cost(&value.to_string(), None, &options) {
             Ok(cost) => prop_assert!(cost.bytes_per_token > 0 && !cost.to_string().is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
@@ -404,7 +410,7 @@ fn a_hybrid_model_of_absurd_size_is_told_without_overflow() {
                 let mut value: Value = serde_json::from_str(&config(name)).expect("a config");
                 value[field] = Value::from(1u64 << bits);
                 let options = CostOptions { page_size: PageSize::new(u32::MAX), ..CostOptions::default() };
-                match cost(&value.to_string(), &options) {
+                match cost(&value.to_string(), None, &options) {
                     Ok(cost) => {
                         assert!(cost.to_string().contains("bytes per token"), "{name}: {field} = 2^{bits}")
                     }
@@ -443,7 +449,7 @@ fn layers_are_put_into_the_groups_of_vllms_shared_pool() {
             "architectures": ["GptOssForCausalLM"], "head_dim": 8, "num_hidden_layers": types.len(),
             "layer_types": types, "sliding_window": 64,
         }));
-        match cost(&config, &CostOptions::default()).expect("known").pooling {
+        match cost(&config, None, &CostOptions::default()).expect("known").pooling {
             Pooling::Shared(pool) => {
                 (pool.attention.to_string(), pool.layers_a_group, pool.block_bytes_per_token)
             }
@@ -479,7 +485,7 @@ fn global_heads_count_where_their_flag_is_set() {
         for (name, value) in changes.as_object().expect("an object") {
             config[name] = value.clone();
         }
-        let cost = cost(&config.to_string(), &CostOptions::default()).expect("sound");
+        let cost = cost(&config.to_string(), None, &CostOptions::default()).expect("sound");
         (cost.bytes_per_token, cost.bytes_per_token_all_layers - cost.bytes_per_token)
     };
     let windowed = 2 * 5 * 4 * 64 * 2;
@@ -499,7 +505,7 @@ fn only_the_ratio_of_four_has_index_keys() {
             "architectures": ["DeepseekV4ForCausalLM"], "dtype": "bfloat16", "num_hidden_layers": 3, "head_dim": 512,
             "qk_rope_head_dim": 64, "index_head_dim": 128, "sliding_window": 128, "compress_ratios": ratios,
         });
-        cost(&config.to_string(), &CostOptions::default()).expect("sound").bytes_per_token
+        cost(&config.to_string(), None, &CostOptions::default()).expect("sound").bytes_per_token
     };
     assert_eq!(of([0, 128, 128]), 2 * 512 * 2 / 128);
     assert_eq!(of([0, 4, 128]), (512 + 128) * 2 / 4 + 512 * 2 / 128);

@@ -38,7 +38,7 @@ fn every_model_of_the_table_has_its_figure() {
             options.indexer_dtype = indexer_dtype.parse().expect("a type");
         }
         let expected = (figure.bytes_per_token, figure.windowed, figure.state);
-        let seen = cost(&figure.config.to_string(), &options).map(|cost| {
+        let seen = cost(&figure.config.to_string(), None, &options).map(|cost| {
             let states = cost.reserves.iter().filter(|reserve| reserve.per == ReservePer::Checkpoint);
             let windowed = cost.windowed_lines.iter().map(|line| line.bytes).sum::<u64>();
             (cost.bytes_per_token, windowed, states.map(|reserve| reserve.bytes).sum::<u64>())

@@ -89,16 +89,15 @@ fn partitions_of_a_member_killed_on_the_way_get_owners_again() {
     let found = [unowned(&one), unowned(&two.borrow())];
     let held = one.partitions.len() + two.borrow().partitions.len();
     assert!(held < PARTITIONS as usize, "the brokers shared them out: nothing is left to show");
-    assert_eq!(found[0].partitions.len(), PARTITIONS as usize - held);
-    assert_eq!(found.iter().filter(|found| found.is_mine).count(), 1, "one of them sees to it: {found:?}");
+    assert_eq!(found[0].0.len(), PARTITIONS as usize - held);
+    assert_eq!(found.iter().filter(|(_, is_mine)| *is_mine).count(), 1, "one of them sees to it: {found:?}");
 
     let mut two = two.into_inner();
-    if found[0].is_mine { &one } else { &two }.source.share_out_again();
+    if found[0].1 { &one } else { &two }.source.share_out_again();
     wait_for(|| {
         two.obey();
         one.obey();
-        one.partitions.len() + two.partitions.len() == PARTITIONS as usize
-            && unowned(&one).partitions.is_empty()
+        one.partitions.len() + two.partitions.len() == PARTITIONS as usize && unowned(&one).0.is_empty()
     });
     assert!(one.partitions.is_disjoint(&two.partitions) && !two.partitions.is_empty());
 }

@@ -6,7 +6,7 @@ use crate::sink::join_again;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member, TopicId, Unowned};
+use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member, TopicId};
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -136,8 +136,8 @@ impl Member for SimMember {
         })?
     }
 
-    fn unowned(&self, _: Duration) -> Result<Unowned, KafkaFailure> {
-        self.0.step("unowned", |state| passing(state, "unowned").map(|()| Unowned::default()))?
+    fn unowned(&self, _: Duration) -> Result<(Vec<Partition>, bool), KafkaFailure> {
+        self.0.step("unowned", |state| passing(state, "unowned").map(|()| (Vec::new(), false)))?
     }
 
     fn share_out_again(&self) {}

@@ -107,16 +107,8 @@ const DEPLOYMENT: char = '\u{1e}';
 /// itself goes before what stands in its `body`, and of what stands there twice the last holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NamedParts {
-    values: Vec<NamedPart>,
-}
-
-#[derive(Debug, Clone)]
-struct NamedPart {
-    /// Its place in [`FIELDS`].
-    place: usize,
-    /// Whether it stands in the object's `body`, or in another object.
-    is_within: bool,
-    value: Range<usize>,
+    /// Each by its place in [`FIELDS`], and whether it stands in the object's `body`, or in another object.
+    values: Vec<(usize, bool, Range<usize>)>,
 }
 
 impl NamedParts {
@@ -160,18 +152,18 @@ impl NamedParts {
 
     /// Takes a value that was found by the name of its place.
     pub fn set(&mut self, place: usize, value: Range<usize>) {
-        self.values.push(NamedPart { place, is_within: false, value });
+        self.values.push((place, false, value));
     }
 
     /// Every value, by its place.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
-        self.values.iter().map(|part| (part.place, part.value.clone()))
+        self.values.iter().map(|(place, _, value)| (*place, value.clone()))
     }
 
     /// The model, where it is all that is named, as of nearly every row.
     pub fn only_model(&self) -> Option<Range<usize>> {
         match self.values.as_slice() {
-            [NamedPart { place, value, .. }] if FIELDS[*place].1 == ScopePart::Model && !value.is_empty() => {
+            [(place, _, value)] if FIELDS[*place].1 == ScopePart::Model && !value.is_empty() => {
                 Some(value.clone())
             }
             _ => None,
@@ -187,8 +179,8 @@ impl NamedParts {
     pub fn identity<'t>(&self, text: &'t str) -> PageIdentity<'t> {
         let mut values = [None; COUNT];
         for is_within in [true, false] {
-            for part in self.values.iter().filter(|part| part.is_within == is_within) {
-                values[part.place] = Some(&text[part.value.clone()]);
+            for (place, _, value) in self.values.iter().filter(|(_, within, _)| *within == is_within) {
+                values[*place] = Some(&text[value.clone()]);
             }
         }
         PageIdentity::of(|place| values[place])
@@ -211,7 +203,7 @@ fn below(open: u32, level: usize, key: &str) -> u32 {
 
 /// A value at or above some of the fields.
 struct NestedValue<'a> {
-    parts: &'a mut Vec<NamedPart>,
+    parts: &'a mut Vec<(usize, bool, Range<usize>)>,
     is_within: bool,
     text: &'a mut String,
     /// Names of the paths in `open` that lead here.
@@ -226,11 +218,7 @@ impl NestedValue<'_> {
         let _ = fmt::write(self.text, value);
         let ends_here = |place: &usize| self.open >> place & 1 == 1 && FIELDS[*place].0.len() == self.level;
         let (is_within, value) = (self.is_within, start..self.text.len());
-        self.parts.extend((0..COUNT).filter(ends_here).map(|place| NamedPart {
-            place,
-            is_within,
-            value: value.clone(),
-        }));
+        self.parts.extend((0..COUNT).filter(ends_here).map(|place| (place, is_within, value.clone())));
     }
 }
 

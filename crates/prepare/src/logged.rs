@@ -310,7 +310,8 @@ impl PreparedRecord {
 }
 
 impl PoolShare {
-    fn add(&mut self, other: Self) {
+    /// Adds what another record comes to.
+    pub fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.tokens += other.tokens;
         self.pages += other.pages;

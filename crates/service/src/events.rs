@@ -43,24 +43,13 @@ pub struct PrepareCounts {
     /// Records without a value, which were passed.
     pub tombstones: u64,
     /// What became of them, by pool.
-    pub pools: BTreeMap<String, PoolCounts>,
+    pub pools: BTreeMap<String, PoolShare>,
     /// Refused records by code.
     pub refused: BTreeMap<ErrorCode, u64>,
     /// Offset of the last of them, by code.
     pub refused_at: BTreeMap<ErrorCode, i64>,
     /// How long each record took.
     pub durations: Vec<Duration>,
-}
-
-/// What was prepared for one pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PoolCounts {
-    /// Request events.
-    pub requests: u64,
-    /// Prompt tokens.
-    pub tokens: u64,
-    /// Page ids.
-    pub pages: u64,
 }
 
 impl PrepareCounts {
@@ -92,12 +81,10 @@ impl PrepareCounts {
 
     fn add_share(&mut self, pool: &str, share: PoolShare) {
         if !self.pools.contains_key(pool) {
-            self.pools.insert(pool.to_owned(), PoolCounts::default());
+            self.pools.insert(pool.to_owned(), PoolShare::default());
         }
         if let Some(counts) = self.pools.get_mut(pool) {
-            counts.requests += share.requests;
-            counts.tokens += share.tokens;
-            counts.pages += share.pages;
+            counts.add(share);
         }
     }
 }

@@ -30,7 +30,7 @@ mod values;
 
 pub use declare::{FieldDoc, SettingsSection};
 pub use field::Choice;
-pub use load::{ENVIRONMENT_PREFIX, SettingsFile};
+pub use load::ENVIRONMENT_PREFIX;
 pub use pool::Provisioned;
 pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
@@ -157,13 +157,12 @@ impl Settings {
                 .map_err(|source| SettingsError::Read { path: path.to_owned(), source })
         };
         let text = file.map(read).transpose()?;
-        let file = file.zip(text.as_deref()).map(|(path, text)| SettingsFile { path, text });
-        Self::of_file(file, variables)
+        Self::of_file(file.zip(text.as_deref()), variables)
     }
 
     /// Like [`Settings::load_with`], with a file that was already read.
     pub fn of_file(
-        file: Option<SettingsFile<'_>>,
+        file: Option<(&Path, &str)>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();

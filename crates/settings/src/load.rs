@@ -52,19 +52,9 @@ fn convert(origin: &String, value: &toml::Value) -> Value {
     Value::new(Some(origin), kind)
 }
 
-/// A configuration file that was read.
-#[derive(Debug, Clone, Copy)]
-pub struct SettingsFile<'a> {
-    /// Where it was read; errors name it.
-    pub path: &'a Path,
-    /// What it holds.
-    pub text: &'a str,
-}
-
 /// Parses a file. The parser's own message is not passed on whole: it quotes the line, which may hold a
 /// secret.
-fn parse(file: SettingsFile<'_>) -> Result<TomlFile, SettingsError> {
-    let SettingsFile { path, text } = file;
+fn parse(path: &Path, text: &str) -> Result<TomlFile, SettingsError> {
     let table = text.parse::<toml::Table>().map_err(|error| SettingsError::Syntax {
         path: path.to_owned(),
         position: position(text, error.span().map_or(0, |span| span.start)),
@@ -109,16 +99,17 @@ fn settings_variables(
     found
 }
 
-/// The tree of all values: the file's, and over it the environment's.
+/// The tree of all values: the file's, by where it was read, which errors name, and what it holds; and over it the
+/// environment's.
 pub fn load(
-    file: Option<SettingsFile<'_>>,
+    file: Option<(&Path, &str)>,
     variables: impl Iterator<Item = (OsString, OsString)>,
     problems: &mut Vec<Problem>,
 ) -> Result<Map<String, Value>, SettingsError> {
     let mut builder = Config::builder();
     let mut root = Map::new();
-    if let Some(file) = file {
-        let mut file = parse(file)?;
+    if let Some((path, text)) = file {
+        let mut file = parse(path, text)?;
         // Top-level names are taken as paths by the `config` crate; a name that is no plain word is
         // unknown anyway, and goes round it.
         let plain = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

@@ -9,22 +9,13 @@ use std::collections::{BTreeMap, HashMap};
 /// A process knows what it wrote itself: its first snapshot of a partition writes every part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownParts {
-    parts: HashMap<PartHash, PartLocation>,
+    /// With the round in which the state had the part last.
+    parts: HashMap<PartHash, (PartExtent, u32)>,
     files: BTreeMap<u32, FileUse>,
     /// Captures of whole states so far.
     round: u32,
     /// Captures since that found no room for all that was new.
     unfinished: u32,
-}
-
-/// Where a part lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PartLocation {
-    file: u32,
-    at: u64,
-    bytes: u32,
-    /// When the state had it last.
-    round: u32,
 }
 
 /// What a file is still good for.
@@ -54,7 +45,7 @@ impl KnownParts {
     /// Forgets the parts of the newest file, which was captured and will not be written.
     pub fn take_back(&mut self) {
         if let Some((newest, _)) = self.files.pop_last() {
-            self.parts.retain(|_, known| known.file != newest);
+            self.parts.retain(|_, (known, _)| known.file != newest);
         }
     }
 
@@ -75,20 +66,19 @@ impl KnownParts {
 
     /// Where a part lies that a file has which stays.
     pub(super) fn find(&mut self, hash: PartHash, bytes: u32) -> Option<PartExtent> {
-        let known = self.parts.get_mut(&hash).filter(|known| known.bytes == bytes)?;
+        let (known, round) = self.parts.get_mut(&hash).filter(|(known, _)| known.bytes == bytes)?;
         let file = self.files.get(&known.file).filter(|file| !file.retired)?;
         debug_assert!(file.bytes > 0, "a file has its parts");
-        known.round = self.round;
-        Some(PartExtent { file: known.file, at: known.at, bytes, hash })
+        *round = self.round;
+        Some(*known)
     }
 
     /// A part was added to a file.
     pub(super) fn add(&mut self, extent: PartExtent) {
-        let PartExtent { file, at, bytes, hash } = extent;
-        self.parts.insert(hash, PartLocation { file, at, bytes, round: self.round });
-        if let Some(file) = self.files.get_mut(&file) {
-            file.bytes += u64::from(bytes);
-            file.live += u64::from(bytes);
+        self.parts.insert(extent.hash, (extent, self.round));
+        if let Some(file) = self.files.get_mut(&extent.file) {
+            file.bytes += u64::from(extent.bytes);
+            file.live += u64::from(extent.bytes);
         }
     }
 
@@ -109,9 +99,9 @@ impl KnownParts {
     /// more is forgotten, and files that are worth it are retired.
     pub(super) fn finish(&mut self, mut extents: Vec<PartExtent>, limits: &PartsLimits) -> Contents {
         let round = self.round;
-        self.parts.retain(|_, known| known.round == round);
+        self.parts.retain(|_, (_, last)| *last == round);
         self.files.values_mut().for_each(|file| file.live = 0);
-        for known in self.parts.values() {
+        for (known, _) in self.parts.values() {
             if let Some(file) = self.files.get_mut(&known.file) {
                 file.live += u64::from(known.bytes);
             }

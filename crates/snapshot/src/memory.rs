@@ -45,7 +45,8 @@ pub enum NextProcess {
 
 #[derive(Debug, Default)]
 struct Disk {
-    files: Vec<MemoryFile>,
+    /// Their bytes, and whether they are durable.
+    files: Vec<(Vec<u8>, bool)>,
     names: NameTree,
     durable: NameTree,
     /// Changes of names since their directory was last synced.
@@ -59,12 +60,6 @@ struct Disk {
 struct NameTree {
     directories: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, usize>,
-}
-
-#[derive(Debug, Default)]
-struct MemoryFile {
-    bytes: Vec<u8>,
-    synced: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -146,11 +141,11 @@ impl Disk {
                 self.durable.apply(&change);
             }
         }
-        for file in self.files.iter_mut().filter(|file| !file.synced) {
-            let kept = chance(file.bytes.len() as u64 + 1) as usize;
+        for (bytes, _) in self.files.iter_mut().filter(|(_, synced)| !synced) {
+            let kept = chance(bytes.len() as u64 + 1) as usize;
             match chance(3) {
-                0 => file.bytes.truncate(kept),
-                1 => file.bytes[kept..].fill(0),
+                0 => bytes.truncate(kept),
+                1 => bytes[kept..].fill(0),
                 _ => {}
             }
         }
@@ -209,7 +204,7 @@ impl MemoryFiles {
     pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut disk = self.disk();
         let Ok(file) = disk.file(path) else { return false };
-        change(&mut disk.files[file].bytes);
+        change(&mut disk.files[file].0);
         true
     }
 }
@@ -241,7 +236,7 @@ impl Files for MemoryFiles {
             return Err(dead());
         }
         let file = disk.file(path)?;
-        Ok(Box::new(Cursor::new(disk.files[file].bytes.clone())))
+        Ok(Box::new(Cursor::new(disk.files[file].0.clone())))
     }
 
     fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<usize> {
@@ -262,7 +257,7 @@ impl Files for MemoryFiles {
             bytes.truncate(bytes.len() / 2);
         }
         let file = disk.files.len();
-        disk.files.push(MemoryFile { bytes, synced: false });
+        disk.files.push((bytes, false));
         disk.change(StoreChange::Name(path.to_owned(), file));
         written(lives_on?)?;
         Ok(file)
@@ -271,7 +266,7 @@ impl Files for MemoryFiles {
     fn sync(&self, file: usize) -> io::Result<()> {
         let mut disk = self.disk();
         let lives_on = disk.step()?;
-        disk.files[file].synced = true;
+        disk.files[file].1 = true;
         written(lives_on)
     }
 

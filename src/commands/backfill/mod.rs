@@ -31,7 +31,7 @@ use std::time::SystemTime;
 /// Runs `kvset backfill`.
 pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let run_id = match &args.run_id {
         Some(run_id) => run_id.clone(),

@@ -19,7 +19,7 @@ use std::io::{self, Write as _};
 /// Runs `kvset dead-letters`.
 pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let configured =
         if args.prepare { &settings.prepare.dead_letter_topic } else { &settings.output.dead_letter_topic };

@@ -33,7 +33,7 @@ const MOST_POOLS: usize = 20;
 /// Runs `kvset demo`.
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     shutdown.begin();
     let load = match &args.trace {

@@ -20,7 +20,7 @@ use kvset_settings::{OutputEncoding, Settings};
 /// Runs `kvset produce`.
 pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.input.topic).as_str();
     let options = ProduceOptions {

@@ -16,7 +16,7 @@ use kvset_settings::Settings;
 /// Runs `kvset watch`.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
     let mut live =

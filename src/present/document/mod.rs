@@ -5,6 +5,6 @@ mod section;
 mod table;
 
 pub use cell::Cell;
-pub use section::{PageMeasure, Section};
+pub use section::Section;
 pub use table::Table;
 pub(crate) use table::{MOST_SIZES, spread};

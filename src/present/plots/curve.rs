@@ -5,7 +5,6 @@ use super::draw::{Marker, Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
-use crate::present::questions::measured::MeasuredBand;
 use crate::present::theme::Ink;
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
@@ -22,8 +21,8 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else { return Ok(None) };
     let markers = coverage_markers(pool, |pages| interpolate(drawn, pages).into_iter().collect());
     // The axis reaches every marker, also where the curve was not requested that far.
-    let band = pool.questions.measured.filter(|band| band.pages_from > 0);
-    let ends = band.into_iter().flat_map(|band| [Some(band.pages_from), band.pages_to]).flatten();
+    let band = pool.questions.measured.filter(|(from, ..)| *from > 0);
+    let ends = band.into_iter().flat_map(|(from, to, _)| [Some(from), to]).flatten();
     let reached: Vec<_> =
         markers.iter().map(|marker| marker.x).chain(ends.map(|pages| pages as f64)).collect();
     let low = reached.iter().copied().fold(first.pages as f64, f64::min);
@@ -127,8 +126,7 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
     if !pool.questions.foresight.is_empty() {
         series.push(foresight(pool, drawn));
     }
-    series
-        .extend(pool.questions.measured.filter(|band| band.pages_from > 0).map(|band| measured(band, high)));
+    series.extend(pool.questions.measured.filter(|(from, ..)| *from > 0).map(|band| measured(band, high)));
     if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
@@ -143,11 +141,11 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
 
 /// What the cache in use behaves like: a band of capacities at its hit rate, up to the axis' end where
 /// nothing bounds it. Its ends are dots by themselves, so that a narrow band is seen.
-fn measured(band: MeasuredBand, high: f64) -> Series {
-    let ends = [band.pages_from as f64, band.pages_to.map_or(high, |pages| pages as f64)];
-    let [from, to] = ends.map(|end| Some((end, band.hit_rate)));
+fn measured((from, to, hit_rate): (u64, Option<u64>, f64), high: f64) -> Series {
+    let ends = [from as f64, to.map_or(high, |pages| pages as f64)];
+    let [from, to] = ends.map(|end| Some((end, hit_rate)));
     Series {
-        label: format!("measured: {}", words::rate(band.hit_rate)),
+        label: format!("measured: {}", words::rate(hit_rate)),
         ink: Ink::Fourth,
         shape: SeriesShape::Line,
         on_right: false,

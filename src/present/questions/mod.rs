@@ -18,7 +18,7 @@ pub(crate) use sizes::{climbing, prefix_hits, telling};
 pub use tiers::traffic_sentences;
 pub use worth::WorthCurve;
 
-use crate::present::document::{PageMeasure, Section};
+use crate::present::document::Section;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::worth::{TierWorth, WorthEstimate};
@@ -30,7 +30,7 @@ pub struct QuestionSections {
     /// Hit rates that perfect foresight would have, by capacity in pages.
     pub foresight: Vec<(u64, f64)>,
     /// What the cache in use behaves like, where the log tells it.
-    pub measured: Option<measured::MeasuredBand>,
+    pub measured: Option<(u64, Option<u64>, f64)>,
     /// What the next GiB earns, where that and its price are known.
     pub worth: Option<WorthCurve>,
     /// Sections, in the order shown.
@@ -47,14 +47,13 @@ impl QuestionSections {
         let rate = |point: &CapacityPoint| {
             Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)))
         };
-        let page = PageMeasure { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
         let measured = estimate.measured.as_ref();
         let sections = [
             retention::retention(estimate),
             tiers::traffic(estimate),
             tenants::tenants(estimate),
             estimate.retention_classes.as_deref().and_then(retention_classes::section),
-            measured.map(|measured| measured::section(measured, page, estimate.is_pointwise())),
+            measured.map(|measured| measured::section(measured, estimate)),
             routing::routing(estimate, cost),
             estimate.restarts.as_ref().and_then(restarts::section),
         ];

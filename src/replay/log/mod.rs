@@ -8,7 +8,7 @@ mod paging;
 mod prompts;
 
 pub use paging::check_page_size;
-pub use prompts::{PromptPath, PromptTree, SegmentView};
+pub use prompts::{PromptPath, PromptTree};
 
 use super::ledger::EngineLedger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};

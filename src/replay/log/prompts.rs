@@ -46,17 +46,6 @@ impl PromptPath {
     }
 }
 
-/// A segment as others see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SegmentView {
-    /// Its number.
-    pub number: usize,
-    /// The one above it; none at the beginning of a scope.
-    pub above: Option<usize>,
-    /// Ids of the path up to its end.
-    pub end: usize,
-}
-
 impl PromptTree {
     /// Ids that are kept.
     pub fn kept(&self) -> usize {
@@ -147,15 +136,15 @@ impl PromptTree {
         });
     }
 
-    /// The segments that a path passes, from its end.
-    pub fn passed(&self, path: PromptPath) -> impl Iterator<Item = SegmentView> + '_ {
-        self.segments_of(path).map(|(number, segment)| SegmentView {
-            number: number as usize,
-            above: match segment.above {
+    /// The segments that a path passes, from its end: the number of each, that of the one above it, where it does not begin a
+    /// scope, and the ids of the path up to its end.
+    pub fn passed(&self, path: PromptPath) -> impl Iterator<Item = (usize, Option<usize>, usize)> + '_ {
+        self.segments_of(path).map(|(number, segment)| {
+            let above = match segment.above {
                 Above::Segment(above) => Some(above as usize),
                 Above::Scope(_) => None,
-            },
-            end: (segment.depth + segment.length) as usize,
+            };
+            (number as usize, above, (segment.depth + segment.length) as usize)
         })
     }
 

@@ -20,7 +20,8 @@ pub(super) struct RowGroup {
     /// Parsed lines, each with the name of its file. Those behind `used` are empty, kept for their memory.
     batches: Vec<(RowBatch, Arc<str>)>,
     used: usize,
-    items: Vec<GroupedRow>,
+    /// Requests by the number of their batch and their own in that, and why rows were refused, each handed out once.
+    items: Vec<Result<(usize, usize), Option<RowError>>>,
     /// The next item to be handed out.
     next: usize,
     /// What all of the requests come to in each of the pools that take ranges.
@@ -29,24 +30,17 @@ pub(super) struct RowGroup {
     pub progress: ReadProgress,
 }
 
-/// What [`RowGroup`] holds of a row.
-enum GroupedRow {
-    /// The number of its batch, and its own in that.
-    Request(usize, usize),
-    /// Handed out once, and gone then.
-    Refused(Option<RowError>),
-}
-
-impl GroupedRow {
-    /// The row as a caller gets it; a refused one only once.
-    fn take<'a>(&mut self, batches: &'a [(RowBatch, Arc<str>)]) -> Option<TraceItem<'a>> {
-        match self {
-            Self::Request(batch, index) => {
-                let (batch, file) = &batches[*batch];
-                Some(TraceItem::Request(batch.row(*index, file)))
-            }
-            Self::Refused(error) => error.take().map(TraceItem::Refused),
+/// A row as a caller gets it; a refused one only once.
+fn take<'a>(
+    row: &mut Result<(usize, usize), Option<RowError>>,
+    batches: &'a [(RowBatch, Arc<str>)],
+) -> Option<TraceItem<'a>> {
+    match row {
+        Ok((batch, index)) => {
+            let (batch, file) = &batches[*batch];
+            Some(TraceItem::Request(batch.row(*index, file)))
         }
+        Err(error) => error.take().map(TraceItem::Refused),
     }
 }
 
@@ -69,7 +63,7 @@ impl RowGroup {
     pub fn next_item(&mut self) -> Option<TraceItem<'_>> {
         let item = self.items.get_mut(self.next)?;
         self.next += 1;
-        item.take(&self.batches)
+        take(item, &self.batches)
     }
 
     /// All items that were not handed out yet.
@@ -77,7 +71,7 @@ impl RowGroup {
         let is_whole = self.next == 0;
         let rest = &mut self.items[self.next..];
         self.next += rest.len();
-        let items = rest.iter_mut().filter_map(|item| item.take(&self.batches)).collect();
+        let items = rest.iter_mut().filter_map(|item| take(item, &self.batches)).collect();
         ItemGroup { items, ranges: if is_whole { std::mem::take(&mut self.ranges) } else { Vec::new() } }
     }
 
@@ -98,8 +92,8 @@ impl RowGroup {
         let mut ids = 0;
         while !reader.batch_mut().is_drained() || !self.is_full(ids) {
             match reader.step()? {
-                Some(ReaderStep::Request(index)) => self.items.push(GroupedRow::Request(self.used, index)),
-                Some(ReaderStep::Refused(error)) => self.items.push(GroupedRow::Refused(Some(error))),
+                Some(ReaderStep::Request(index)) => self.items.push(Ok((self.used, index))),
+                Some(ReaderStep::Refused(error)) => self.items.push(Err(Some(error))),
                 Some(ReaderStep::Ranges(found)) => {
                     if self.ends_before(&found) {
                         *ranges = found;

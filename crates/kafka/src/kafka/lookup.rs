@@ -17,17 +17,6 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use std::time::{Duration, Instant};
 
-/// What a reader meets from an offset on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LookupReading {
-    /// A record, the first one.
-    Record(i64),
-    /// The end of the log.
-    End,
-    /// Nothing, for this reason.
-    Unreadable(&'static str),
-}
-
 /// Reads records of one topic where they are requested.
 pub struct RecordLookup {
     consumer: BaseConsumer<Logging>,
@@ -59,22 +48,18 @@ impl RecordLookup {
         self.first_from(partition, offset, timeout, |record| copy(record))
     }
 
-    /// What a reader meets from this offset on.
+    /// Why what a reader meets from this offset on cannot be read; `None` where it can, and at the log's end.
     ///
     /// # Errors
     /// As for [`RecordLookup::record`].
-    pub fn reading(
+    pub fn unreadable(
         &self,
         partition: Partition,
         offset: Offset,
         timeout: Duration,
-    ) -> Result<LookupReading, KafkaFailure> {
-        let met = self.met_from(partition, offset, timeout, |record| record.offset())?;
-        Ok(match met {
-            None => LookupReading::End,
-            Some(Ok(offset)) => LookupReading::Record(offset),
-            Some(Err(error)) => LookupReading::Unreadable(unreadable(&error).unwrap_or_default()),
-        })
+    ) -> Result<Option<&'static str>, KafkaFailure> {
+        let met = self.met_from(partition, offset, timeout, |_| ())?;
+        Ok(met.and_then(Result::err).map(|error| unreadable(&error).unwrap_or_default()))
     }
 
     fn first_from<T>(

@@ -106,16 +106,6 @@ pub enum Event<R> {
     Trouble(KafkaFailure),
 }
 
-/// Partitions that no member of a group has.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unowned {
-    /// The partitions, ascending.
-    pub partitions: Vec<Partition>,
-    /// Whether it is this member's part to have them shared out: its first partition is the first that anybody has, or
-    /// nobody has any; and the group is not about to share them out by itself.
-    pub is_mine: bool,
-}
-
 /// A member of a consumer group on one topic, polled by one thread.
 ///
 /// A rebalance must be answered, with [`Member::assign`] or [`Member::unassign`], before the next
@@ -155,11 +145,13 @@ pub trait Member {
     /// No broker answers within `timeout`, or none knows the topic now, which are passing troubles; or they refuse.
     fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure>;
 
-    /// Partitions of the topic that no member of the group has; none of a reader of its own, nor where brokers do not tell.
+    /// Partitions of the topic that no member of the group has, ascending; none of a reader of its own, nor where brokers do
+    /// not tell. And whether it is this member's part to have them shared out: its first partition is the first that anybody
+    /// has, or nobody has any; and the group is not about to share them out by itself.
     ///
     /// # Errors
     /// The brokers do not answer within `timeout`, or refuse to say.
-    fn unowned(&self, timeout: Duration) -> Result<Unowned, KafkaFailure>;
+    fn unowned(&self, timeout: Duration) -> Result<(Vec<Partition>, bool), KafkaFailure>;
 
     /// Has the group share its partitions out once more, while this goes on. With cooperative assignment and stable names
     /// that takes somebody who joins: a member that gave partitions up, was killed before it joined again, and is back under

@@ -10,7 +10,7 @@ use super::context::{MemberContext, Rebalance, lock};
 use super::describe::{Informant, assigned, member_id};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::RecordLookup;
-use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId, Unowned};
+use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
 use super::offsets::{NotedOffset, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
 use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
@@ -375,9 +375,9 @@ impl Member for Source {
             .map_err(|error| KafkaFailure::of_known(&doing(), &error))
     }
 
-    fn unowned(&self, timeout: Duration) -> Result<Unowned, KafkaFailure> {
+    fn unowned(&self, timeout: Duration) -> Result<(Vec<Partition>, bool), KafkaFailure> {
         if self.gaps.is_some() {
-            return Ok(Unowned::default());
+            return Ok((Vec::new(), false));
         }
         let doing = || format!("describing group `{}`", self.group);
         let failure = |error| KafkaFailure::of(&doing(), &error);
@@ -386,7 +386,7 @@ impl Member for Source {
         let assigned =
             assigned(self.consumer.client(), &self.group, &self.topic, timeout).map_err(failure)?;
         let Some((owned, is_stable)) = assigned else {
-            return Ok(Unowned::default());
+            return Ok((Vec::new(), false));
         };
         let partitions = topic.iter().flat_map(|topic| topic.partitions()).map(MetadataPartition::id);
         let mut partitions: Vec<_> =
@@ -394,7 +394,7 @@ impl Member for Source {
         partitions.sort_unstable();
         let own = lock(&self.starts).keys().next().copied();
         let is_mine = is_stable && (owned.is_empty() || own == owned.first().copied().map(Partition));
-        Ok(Unowned { partitions, is_mine })
+        Ok((partitions, is_mine))
     }
 
     fn share_out_again(&self) {

@@ -5,7 +5,7 @@
 
 use super::config::Connection;
 use super::error::KafkaFailure;
-use super::lookup::{LookupReading, RecordLookup};
+use super::lookup::RecordLookup;
 use super::member::UnreadableRecords;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -26,7 +26,7 @@ pub(super) fn find(
 ) -> Result<Option<UnreadableRecords>, KafkaFailure> {
     let lookup = RecordLookup::open(connection, topic)?;
     for (partition, next) in positions {
-        if let LookupReading::Unreadable(reason) = lookup.reading(partition, Offset(next.0), ANSWER)? {
+        if let Some(reason) = lookup.unreadable(partition, Offset(next.0), ANSWER)? {
             return Ok(Some(UnreadableRecords { partition, offset: next.0, reason }));
         }
     }
@@ -70,8 +70,7 @@ pub fn gap_at(
 ) -> Result<OffsetGap, NoGap> {
     let lookup = RecordLookup::open(connection, topic)?;
     let mut is_readable = |at: i64| -> Result<bool, KafkaFailure> {
-        let found = lookup.reading(partition, Offset(at), ANSWER)?;
-        Ok(!matches!(found, LookupReading::Unreadable(_)))
+        Ok(lookup.unreadable(partition, Offset(at), ANSWER)?.is_none())
     };
     if is_readable(offset)? {
         return Err(NoGap::Readable { topic: topic.to_owned(), partition, offset });

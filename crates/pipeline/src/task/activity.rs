@@ -1,6 +1,5 @@
 //! What was done for one pool, and how far its clock is.
 
-use super::arrivals::Delay;
 use kvset_core::pool::Pool;
 use kvset_core::pool::set::{Observed, Timeline};
 use kvset_core::units::EventTime;
@@ -36,19 +35,20 @@ pub struct PoolActivity {
 }
 
 impl PoolActivity {
-    /// Takes in an accepted record.
-    pub(super) fn add(&mut self, observed: &Observed, delay: Delay) {
+    /// Takes in an accepted record: by how much it arrived before one that was taken earlier, in milliseconds, and whether it
+    /// was taken early, to make room.
+    pub(super) fn add(&mut self, observed: &Observed, out_of_order_by_ms: Option<u64>, is_early: bool) {
         self.requests += 1;
         self.pages += observed.page_accesses;
         if let Some(behind) = observed.late_by_ms {
             self.late += 1;
             self.late_by_ms = self.late_by_ms.max(behind);
         }
-        if let Some(behind) = delay.out_of_order_by_ms {
+        if let Some(behind) = out_of_order_by_ms {
             self.out_of_order += 1;
             self.out_of_order_by_ms = self.out_of_order_by_ms.max(behind);
         }
-        self.early += u64::from(delay.is_early);
+        self.early += u64::from(is_early);
     }
 }
 

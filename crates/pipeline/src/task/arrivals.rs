@@ -28,15 +28,6 @@ pub(super) enum Receipt {
     Taken(Result<(), DecodeError>),
 }
 
-/// How a record's turn came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Delay {
-    /// By how much it arrived before one that was taken earlier, in milliseconds.
-    pub out_of_order_by_ms: Option<u64>,
-    /// Whether it was taken early, to make room.
-    pub is_early: bool,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct HeldBytes(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
 
@@ -238,7 +229,7 @@ impl PartitionTask {
         if let Err(error) = self.config.limits.check_ahead(event.event_time, record.timestamp_ms) {
             return Ok(Receipt::Taken(Err(error)));
         }
-        let mut delay = Delay::default();
+        let mut out_of_order_by_ms = None;
         if let Some(arrivals) = &mut self.arrivals {
             let place = ArrivalPlace { event_time: event.event_time, offset: Offset(record.offset) };
             let bound = hold_back_ms(&self.config.pools, pool);
@@ -247,13 +238,13 @@ impl PartitionTask {
                     arrivals.queue.push(place, DelayedRecord::of(record, packed));
                     return Ok(Receipt::Waits);
                 }
-                RecordTurn::OutOfOrder { by_ms } => delay.out_of_order_by_ms = Some(by_ms),
+                RecordTurn::OutOfOrder { by_ms } => out_of_order_by_ms = Some(by_ms),
                 RecordTurn::AsItComes => {}
             }
         }
         let record =
             PoolRecord::in_order(pool, event, Offset(record.offset), self.counts_in_windows(record.offset));
-        Ok(Receipt::Taken(self.observe(record, delay)?))
+        Ok(Receipt::Taken(self.observe(record, out_of_order_by_ms, false)?))
     }
 
     /// Gives the records that still wait to their pools: nothing follows before `end`, where the run over the log ends.
@@ -309,8 +300,7 @@ impl PartitionTask {
             counted: self.counts_in_windows(offset),
             session: None,
         };
-        let delay = Delay { is_early: *is_early, ..Delay::default() };
-        let observed = self.observe(record, delay)?;
+        let observed = self.observe(record, None, *is_early)?;
         let config = Arc::clone(&self.config);
         self.settle(&delayed.source(&config.topic, partition), observed, at, out)
     }

@@ -31,7 +31,7 @@ mod image;
 mod latest;
 
 use ahead::AheadRecord;
-use arrivals::{Arrivals, Delay, Receipt};
+use arrivals::{Arrivals, Receipt};
 use latest::LatestEstimates;
 
 pub use activity::{PoolActivity, PoolTime};
@@ -435,14 +435,15 @@ impl PartitionTask {
     fn observe(
         &mut self,
         record: PoolRecord<'_>,
-        delay: Delay,
+        out_of_order_by_ms: Option<u64>,
+        is_early: bool,
     ) -> Result<Result<(), DecodeError>, TaskError> {
         let pool = record.pool;
         let observed = self.pools.observe(record, &mut self.closed);
         self.take_leave_of_forgotten();
         match observed {
             Ok(observed) => {
-                self.active.entry(observed.pool).or_default().add(&observed, delay);
+                self.active.entry(observed.pool).or_default().add(&observed, out_of_order_by_ms, is_early);
                 Ok(Ok(()))
             }
             Err(ObserveError::Refused(refusal)) => Ok(Err(refused(&refusal))),

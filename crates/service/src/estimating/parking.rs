@@ -12,15 +12,10 @@ use std::time::Instant;
 /// The states kept, within limits of time and memory.
 pub(crate) struct Parking {
     plan: ParkingPlan,
-    parked: BTreeMap<Partition, Parked>,
+    /// With their bytes, and since when they are kept.
+    parked: BTreeMap<Partition, (Box<PartitionTask>, u64, Instant)>,
     /// Partitions whose states workers still have, to be parked once they hand them back.
     awaited: BTreeSet<Partition>,
-}
-
-struct Parked {
-    task: Box<PartitionTask>,
-    bytes: u64,
-    since: Instant,
 }
 
 impl Parking {
@@ -54,7 +49,7 @@ impl Parking {
             return;
         }
         while self.bytes() + bytes > self.plan.max_bytes {
-            let oldest = self.parked.iter().min_by_key(|(_, parked)| parked.since);
+            let oldest = self.parked.iter().min_by_key(|(_, (_, _, since))| *since);
             let Some(oldest) = oldest.map(|(partition, _)| *partition) else { break };
             self.parked.remove(&oldest);
         }
@@ -63,24 +58,24 @@ impl Parking {
             bytes,
             "partition {partition}: keeping {bytes} bytes of state in memory"
         );
-        self.parked.insert(partition, Parked { task, bytes, since: now });
+        self.parked.insert(partition, (task, bytes, now));
     }
 
     /// Drops what was kept for long enough.
     pub(crate) fn expire(&mut self, now: Instant) {
         let keep_for = self.plan.keep_for;
-        self.parked.retain(|_, parked| now.saturating_duration_since(parked.since) < keep_for);
+        self.parked.retain(|_, (_, _, since)| now.saturating_duration_since(*since) < keep_for);
     }
 
     /// Hands a partition's state out, if it is kept; it is not kept any longer either way.
     pub(crate) fn take(&mut self, partition: Partition) -> Option<PartitionTask> {
         self.awaited.remove(&partition);
-        Some(*self.parked.remove(&partition)?.task)
+        Some(*self.parked.remove(&partition)?.0)
     }
 
     /// Bytes of all states kept.
     fn bytes(&self) -> u64 {
-        self.parked.values().map(|parked| parked.bytes).sum()
+        self.parked.values().map(|(_, bytes, _)| bytes).sum()
     }
 }
 

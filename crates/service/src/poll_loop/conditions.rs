@@ -5,7 +5,6 @@ use crate::clock::Clock;
 use crate::events::partition_list;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::Unowned;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -63,13 +62,13 @@ impl<'c> Conditions<'c> {
 
     /// Looks at the group where it is time to; whether this member is to have it share its partitions out again. An answer
     /// that fails to come says nothing.
-    pub fn look(&mut self, unowned: impl FnOnce() -> Result<Unowned, KafkaFailure>) -> bool {
+    pub fn look(&mut self, unowned: impl FnOnce() -> Result<(Vec<Partition>, bool), KafkaFailure>) -> bool {
         if self.clock.since(self.looked) < LOOK {
             return false;
         }
-        let Unowned { partitions: suspects, is_mine } = unowned().unwrap_or_else(|failure| {
+        let (suspects, is_mine) = unowned().unwrap_or_else(|failure| {
             tracing::debug!("{failure}");
-            Unowned::default()
+            (Vec::new(), false)
         });
         let lasting = |partition: &Partition| self.suspects.contains(partition);
         let unowned: Vec<_> = suspects.iter().copied().filter(lasting).collect();
@@ -151,8 +150,8 @@ mod tests {
         assert_eq!(conditions.stalled(), [], "it waits anew");
     }
 
-    fn unowned(partitions: &[i32], is_mine: bool) -> Result<Unowned, KafkaFailure> {
-        Ok(Unowned { partitions: partitions.iter().copied().map(Partition).collect(), is_mine })
+    fn unowned(partitions: &[i32], is_mine: bool) -> Result<(Vec<Partition>, bool), KafkaFailure> {
+        Ok((partitions.iter().copied().map(Partition).collect(), is_mine))
     }
 
     #[test]

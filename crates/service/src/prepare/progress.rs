@@ -1,6 +1,7 @@
 //! Lines that tell how far prepare has come.
 
-use crate::events::{Observer, PoolCounts, PrepareCounts, ServiceEvent};
+use crate::events::{Observer, PrepareCounts, ServiceEvent};
+use kvset_prepare::PoolShare;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ pub struct ProgressLog<'o> {
 
 struct NotedProgress {
     since: Instant,
-    total: PoolCounts,
+    total: PoolShare,
     records: u64,
     /// The same when the last line was written.
     told: (u64, u64),
@@ -26,7 +27,7 @@ struct NotedProgress {
 impl<'o> ProgressLog<'o> {
     /// Logs, and forwards to `next`.
     pub fn before(next: &'o dyn Observer) -> Self {
-        let (total, refused) = (PoolCounts::default(), BTreeMap::new());
+        let (total, refused) = (PoolShare::default(), BTreeMap::new());
         let noted = NotedProgress { since: Instant::now(), total, records: 0, told: (0, 0), refused };
         Self { next, noted: Mutex::new(noted) }
     }

@@ -49,9 +49,9 @@ impl<R: InputRecord + Send + Sync> Workers<R> {
         let mut queues = Vec::with_capacity(threads);
         for index in 0..threads.max(1) {
             let (queue, orders) = unbounded();
-            let (reply, helper) = (reply.clone(), Helper { ahead: ahead.clone(), repacker: repacker() });
+            let (reply, ahead, repacker) = (reply.clone(), ahead.clone(), repacker());
             let builder = Builder::new().name(format!("kvset-worker-{index}"));
-            builder.spawn_scoped(scope, move || work(&orders, &reply, helper))?;
+            builder.spawn_scoped(scope, move || work(&orders, &reply, &ahead, repacker))?;
             queues.push(queue);
         }
         Ok(Self { queues, replies, placed: BTreeMap::new(), ahead, repacker: repacker() })
@@ -126,34 +126,32 @@ impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
     }
 }
 
-/// What a worker does for others.
-struct Helper<R> {
-    ahead: WaitingBatches<R>,
-    repacker: Repacker,
+/// Reads a batch ahead that waits for another worker; false where none does.
+fn help<R: InputRecord>(ahead: &WaitingBatches<R>, repacker: &mut Repacker) -> bool {
+    let next = ahead.next();
+    let is_there = next.is_some();
+    read_ahead(next, repacker);
+    is_there
 }
 
-impl<R: InputRecord> Helper<R> {
-    /// Reads a batch ahead that waits for another worker; false where none does.
-    fn help(&mut self) -> bool {
-        let next = self.ahead.next();
-        let is_there = next.is_some();
-        self.read_ahead(next);
-        is_there
-    }
-
-    fn read_ahead(&mut self, batch: Option<Arc<Batch<R>>>) {
-        if let Some(batch) = batch {
-            batch.repack(&mut self.repacker);
-        }
+fn read_ahead<R: InputRecord>(batch: Option<Arc<Batch<R>>>, repacker: &mut Repacker) {
+    if let Some(batch) = batch {
+        batch.repack(repacker);
     }
 }
 
 /// A worker's life: until its queue is closed or nobody listens any more.
-fn work<R: InputRecord>(orders: &Receiver<WorkerOrder<R>>, replies: &Sender<Reply>, mut helper: Helper<R>) {
+fn work<R: InputRecord>(
+    orders: &Receiver<WorkerOrder<R>>,
+    replies: &Sender<Reply>,
+    ahead: &WaitingBatches<R>,
+    mut repacker: Repacker,
+) {
     let mut worker = Worker::default();
-    while let Some(first) = next_order(orders, &mut helper) {
+    while let Some(first) = next_order(orders, ahead, &mut repacker) {
         let orders = std::iter::once(first).chain(orders.try_iter().take(ORDERS - 1));
-        if !carry_out(&mut worker, orders, || helper.help(), |reply| replies.send(reply).is_ok()) {
+        if !carry_out(&mut worker, orders, || help(ahead, &mut repacker), |reply| replies.send(reply).is_ok())
+        {
             return;
         }
     }
@@ -162,16 +160,19 @@ fn work<R: InputRecord>(orders: &Receiver<WorkerOrder<R>>, replies: &Sender<Repl
 /// Waits for an order, and helps others meanwhile; `None` once the queue is closed.
 fn next_order<R: InputRecord>(
     orders: &Receiver<WorkerOrder<R>>,
-    helper: &mut Helper<R>,
+    ahead: &WaitingBatches<R>,
+    repacker: &mut Repacker,
 ) -> Option<WorkerOrder<R>> {
     loop {
         match orders.try_recv() {
             Ok(order) => return Some(order),
             Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) if helper.help() => {}
+            Err(TryRecvError::Empty) if help(ahead, repacker) => {}
             Err(TryRecvError::Empty) => select! {
                 recv(orders) -> order => return order.ok(),
-                recv(helper.ahead.waiting) -> batch => helper.read_ahead(batch.ok().and_then(|batch| batch.upgrade())),
+                recv(ahead.waiting) -> batch => {
+                    read_ahead(batch.ok().and_then(|batch| batch.upgrade()), repacker);
+                }
             },
         }
     }

@@ -10,7 +10,7 @@ use super::chat::{self, malformed, message, of_another_form, quoted};
 use super::item::{LoggedItem, is_message};
 use super::messages::{AnyValue, SpanEvent};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::record::members::member_text;
+use crate::record::members::{member_text, members};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -141,14 +141,7 @@ struct ToolUse<'a> {
 struct ToolResult<'a> {
     tool_use_id: String,
     #[serde(borrow)]
-    content: Vec<EventReply<'a>>,
-}
-
-#[derive(Deserialize)]
-struct EventReply<'a> {
-    text: Option<String>,
-    #[serde(borrow)]
-    json: Option<&'a RawValue>,
+    content: Vec<&'a RawValue>,
 }
 
 /// Adds a message of blocks; each result of a tool is one by itself.
@@ -177,11 +170,12 @@ fn add_blocks(role: &str, blocks: &[BedrockBlock<'_>], chat: &mut Vec<String>) -
 }
 
 fn answered(result: &ToolResult<'_>) -> Result<String, DecodeError> {
-    let said = result.content.iter().map(|answer| match (&answer.text, answer.json) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(json)) => Some(json.get().to_owned()),
-        (None, None) => None,
-    });
+    let json = |answer: &str| {
+        let json = members(answer)?.into_iter().find(|(name, _)| name == "json")?.1;
+        (json.get() != "null").then(|| json.get().to_owned())
+    };
+    let said =
+        result.content.iter().map(|answer| member_text(answer.get(), "text").or_else(|| json(answer.get())));
     let said: Option<Vec<String>> = said.collect();
     let said = said.ok_or_else(|| {
         let detail = format!("`{CONTENT}` of an event holds an answer of a tool that is no text");
