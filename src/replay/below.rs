@@ -135,11 +135,16 @@ impl fmt::Display for BelowOption {
     }
 }
 
-/// vLLM's tier in host memory, where the pool of blocks above it is modelled with it.
-pub(super) fn offload_of(cache: &CacheConfig, below: &[BelowOption]) -> Option<(CapacitySpec, Store)> {
-    let first = below.first().filter(|below| below.tier.is_vllm_offload())?;
-    let is_shared = cache.rules.is_pool_of_blocks(cache.profile) && cache.rules.draft_tokens == 0;
-    is_shared.then_some((first.capacity.clone(), first.tier.store()?))
+/// The rules of vLLM over its tier in host memory, where that is below it.
+pub fn over_offload(rules: EngineRules, below: &[BelowOption]) -> EngineRules {
+    let of = |below: &BelowOption| match below.tier {
+        TierBelow::Store(Store::VllmOffload(options)) => Some((below.capacity.clone(), options)),
+        _ => None,
+    };
+    match below.first().and_then(of) {
+        Some((size, options)) => rules.over_offload(Some(size), options),
+        None => rules.over_offload(None, OffloadOptions::default()),
+    }
 }
 
 /// What the tiers found under one capacity of the engine.
@@ -221,11 +226,11 @@ impl Tiers {
     /// Tiers that have seen nothing; none where none are requested.
     pub(super) fn new(extras: &Extras, cache: &CacheConfig) -> Option<Self> {
         let (asked, rules) = (&extras.below, &extras.below_rules);
-        let first = asked.first()?.tier;
+        asked.first()?;
         let groups = cache.rules.attention.groups().len() as u64;
         Some(Self {
-            groups: cache.offload.is_some().then(|| (groups, extras.layers.unwrap_or((groups, 1)))),
-            is_first_in_caches: first == TierBelow::Hicache || cache.offload.is_some(),
+            groups: cache.rules.vllm_offload.as_ref().map(|_| (groups, extras.layers.unwrap_or((groups, 1)))),
+            is_first_in_caches: cache.rules.has_host(cache.profile),
             asked: asked.to_vec(),
             rules: rules.clone(),
             pages: Vec::new(),

@@ -49,7 +49,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use ahead::cores;
-pub use below::{BelowHits, BelowOption, TierBelow};
+pub use below::{BelowHits, BelowOption, TierBelow, over_offload};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;

@@ -2,7 +2,7 @@
 
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
-use super::below::{Tiers, offload_of};
+use super::below::{Tiers, over_offload};
 use super::ceiling::{CeilingRequest, Ceilings, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
@@ -13,6 +13,7 @@ use super::worth::{CacheWorth, RoutedTally};
 use super::{CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, TraceFindings};
 use crate::present::pool::HistoryRecorder;
 use kvset_core::engines::bank::CacheBank;
+use kvset_core::engines::config::CacheConfig;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
@@ -108,7 +109,10 @@ impl ReplayRun {
         config.act_on = Some(WindowKind::All);
         questions::check(&config, &options.extras)?;
         config.questions = questions::of_finite_log(&config, options);
-        config.cache.offload = offload_of(&config.cache, &options.extras.below);
+        if !options.extras.below.is_empty() {
+            let CacheConfig { profile, rules, .. } = &config.cache;
+            config.cache.rules = over_offload(rules.clone(), &options.extras.below).of_profile(*profile);
+        }
         let below = Tiers::new(&options.extras, &config.cache);
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);

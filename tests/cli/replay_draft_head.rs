@@ -72,9 +72,12 @@ fn vllms_own_tier_is_told_its_options_behind_its_size() {
 fn vllms_own_tier_under_several_groups_says_how_many_pages_of_all_of_them_it_holds() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());
-    let with = ["--engine", "vllm", "--attention", "full+window:128", "--overlap", "off"];
+    let with = ["--engine", "vllm", "--attention", "full+window:128"];
     let with = [&with[..], &["--capacities", "3000p", "--below", "vllm-offload:2001p"]].concat();
-    let below = &json(&trace, &with)["capacities"][0]["below"][0];
+    let result = json(&trace, &with);
+    let options = &result["trace"]["engine_options"];
+    assert_eq!((&options["vllm_offload"], &options["overlap"]), (&"2001p".into(), &Value::Null));
+    let below = &result["capacities"][0]["below"][0];
     let count = |field: &str| below[field].as_u64().unwrap_or_else(|| panic!("{field} in {below}"));
     assert_eq!((count("pages"), count("pages_of_all_groups")), (2001, 1000));
     assert_eq!(count("fair_pages_of_all_groups"), 1000);
@@ -107,7 +110,14 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
         ),
         (&[&["--engine", "sglang"], &below[..]].concat(), "choose --engine vllm"),
         (&[&["--engine", "vllm", "--draft-head"], &below[..]].concat(), "leave one of them out"),
-        (&[&["--engine", "vllm", "--attention", "full+mamba"], &below[..]].concat(), "give --overlap off"),
+        (
+            &[&["--engine", "vllm", "--attention", "full+mamba", "--overlap", "on"], &below[..]].concat(),
+            "leave --below vllm-offload out",
+        ),
+        (
+            &[&["--engine", "vllm", "--attention", "full+mamba", "--draft-head"], &below[..]].concat(),
+            "leave --below vllm-offload out",
+        ),
         (&[&["--engine", "vllm", "--below", "mooncake:9p"], &below[..]].concat(), "name it alone"),
         (
             &["--engine", "vllm", "--capacities", "9p", "--below", "vllm-offload:9p:policy=fifo"],

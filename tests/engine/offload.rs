@@ -142,6 +142,7 @@ proptest! {
         threshold in 0u32..4,
         is_arc in any::<bool>(),
         requests in prop::collection::vec(asked(), 1..50),
+        restart in any::<prop::sample::Index>(),
     ) {
         let page = u64::from(pool.page_size.get());
         let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
@@ -155,6 +156,11 @@ proptest! {
         let mut slow = slow(capacity, &pool);
         let mut manager = SlowManager::new(blocks, u64::from(chunk), threshold as usize, is_arc);
         for (index, asked) in requests.iter().enumerate() {
+            if index == restart.index(requests.len()) {
+                let saved = tier.save();
+                tier = OffloadTier::restore(&saved, &pool).expect("as it was saved");
+                prop_assert_eq!(tier.save(), saved);
+            }
             let (found, below) = tier.request_under(&mut fast, &to_event(asked, page));
             let (mut next, mut below_next) = (slow.clone(), manager.clone());
             let request = (asked.ids.as_slice(), input(asked, page), asked.output);

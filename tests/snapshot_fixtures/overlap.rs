@@ -9,6 +9,7 @@ use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::engines::sglang::WritePolicy;
+use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy};
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
@@ -148,6 +149,25 @@ fn config_of_hosts_under_load() -> Arc<TaskConfig> {
     })
 }
 
+/// A task with pools of vLLM over its own tier in host memory, by each policy.
+fn config_over_own_tiers() -> Arc<TaskConfig> {
+    let config = config_of_rules_under_load();
+    let pool = |(name, attention, offload): (&str, &str, OffloadOptions)| {
+        let own = PoolConfig::clone(config.pools.of("windows"));
+        let attention = attention.parse().expect("groups");
+        let size = Some("40p".parse().expect("pages"));
+        let rules = EngineRules { attention, ..EngineRules::default() }.over_offload(size, offload);
+        (name.to_owned(), PoolConfig { cache: CacheConfig { rules, ..own.cache }, hold_back_ms: 0, ..own })
+    };
+    let arc = OffloadOptions { policy: OffloadPolicy::Arc, store_threshold: 2, blocks_per_chunk: 2 };
+    let named =
+        [("arc", "full+2*mamba", arc), ("lru", "full+window:40", OffloadOptions::default())].map(pool);
+    Arc::new(TaskConfig {
+        pools: PoolConfigs::new(config.pools.default_pool().clone(), named).expect("usable").into(),
+        ..TaskConfig::clone(&config)
+    })
+}
+
 /// Compares a task that was stopped with one that was not, and with the frozen files of a folder.
 fn goes_on(config: fn() -> Arc<TaskConfig>, pools: &[&'static str], folder: &str) -> String {
     let mut unstopped = fresh(config(), &from_the_start());
@@ -182,6 +202,11 @@ fn caches_of_other_engines_with_requests_in_flight_are_read_for_ever() {
 #[test]
 fn caches_over_a_host_with_requests_in_flight_are_read_for_ever() {
     goes_on(config_of_hosts_under_load, &["back", "through"], "loaded_hosts");
+}
+
+#[test]
+fn pools_over_vllms_own_tier_are_read_for_ever() {
+    goes_on(config_over_own_tiers, &["arc", "lru"], "own_tiers");
 }
 
 #[test]

@@ -168,6 +168,7 @@ impl Settings {
             needs_cost(notes, "estimate.provisioned", estimate.questions.provisioned.as_slice(), cost);
             let rules = self.pool_config("").cache.rules;
             needs_cost(notes, "estimate.hicache", rules.hicache.as_slice(), cost);
+            needs_cost(notes, "estimate.vllm_offload", rules.vllm_offload.as_slice(), cost);
             needs_cost(notes, "estimate.host_cache", rules.host_cache.as_slice(), cost);
         }
     }

@@ -50,7 +50,6 @@ impl Settings {
             cache: CacheConfig {
                 profile: general.engine,
                 rules: general.rules(own),
-                offload: None,
                 outputs: general.outputs,
                 page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
                 kv_bytes_per_token: cost.map(TokenCost::get),

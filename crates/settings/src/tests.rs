@@ -39,6 +39,15 @@ fn with_examples(left_out: &[&str]) -> String {
 }
 
 const OF_VLLM: [&str; 4] = ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = "];
+const OF_OFFLOAD: [&str; 7] = [
+    "attention = ",
+    "retention_interval = ",
+    "prefill_chunk = ",
+    "vllm_offload = ",
+    "offload_policy = ",
+    "store_threshold = ",
+    "blocks_per_chunk = ",
+];
 const OF_SGLANG: [&str; 2] = ["hicache = ", "hicache_write = "];
 const OF_WINDOWS: [&str; 3] = ["attention = ", "prefill_chunk = ", "swa_full_tokens_ratio = "];
 const OF_STATES: [&str; 4] =
@@ -52,14 +61,24 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
     let further = ["traffic = true", "overlap = ", "hold_back"];
-    let of_engines =
-        [&OF_VLLM[..], &OF_SGLANG, &OF_WINDOWS, &OF_STATES, &OF_LMCACHE, &OF_MOONCAKE, &OF_TRTLLM, &further]
-            .concat();
+    let of_engines = [
+        &OF_VLLM[..],
+        &OF_OFFLOAD,
+        &OF_SGLANG,
+        &OF_WINDOWS,
+        &OF_STATES,
+        &OF_LMCACHE,
+        &OF_MOONCAKE,
+        &OF_TRTLLM,
+        &further,
+    ]
+    .concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
     let engines = [
         ("vllm", &OF_VLLM[..]),
+        ("vllm", &OF_OFFLOAD),
         ("sglang", &OF_SGLANG),
         ("sglang", &OF_WINDOWS),
         ("sglang", &OF_STATES),

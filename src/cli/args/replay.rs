@@ -363,7 +363,6 @@ impl ReplayArgs {
             cache: CacheConfig {
                 profile: self.engines.first().copied().unwrap_or_default(),
                 rules,
-                offload: None,
                 outputs: self.outputs,
                 page_size: self.trace.page_size,
                 kv_bytes_per_token: costs.first().copied(),

@@ -33,10 +33,10 @@ use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::{
     BelowOption, Extras, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow,
-    pool_report, replay_pools, search, several_pools,
+    over_offload, pool_report, replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
-use kvset_core::engines::profile::{OverlapMode, Profile};
+use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
@@ -198,7 +198,7 @@ impl ReplayArgs {
     /// Every option, whichever engine has it.
     fn all_rules(&self, model: &FromModel) -> EngineRules {
         let hicache = self.hicache().map(|below| below.capacity.clone());
-        let rules = self.options.rules(model.attention.as_ref());
+        let rules = over_offload(self.options.rules(model.attention.as_ref()), &self.below);
         EngineRules { hicache, state_tokens: model.state_tokens.unwrap_or(rules.state_tokens), ..rules }
     }
 
@@ -238,9 +238,6 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         }
         _ if offloads && args.options.has("draft_head") => {
             "vllm-offload below a model with a draft head is not modelled: leave one of them out"
-        }
-        _ if offloads && has_groups && args.own_rules(model).overlap == OverlapMode::On => {
-            "vllm-offload below several groups of layers takes one request after another: give --overlap off"
         }
         _ if offloads && has_groups && args.search => {
             "--search looks for one capacity, and vllm-offload below several groups of layers is a part of it: leave one out"

@@ -1,11 +1,11 @@
 //! How one pool's cache is modelled, and at which sizes it is requested.
 
-use crate::engines::below::Store;
 use crate::engines::one_pass::EngineConfig;
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
 use crate::engines::sglang::HicacheRules;
 use crate::engines::trtllm::TrtllmRules;
+use crate::engines::vllm_offload::OffloadOptions;
 use crate::stack::{ChainCheck, ChainPolicy};
 use crate::units::capacity::{CapacitySpec, default_grid};
 use crate::units::ratio::Ratio;
@@ -19,9 +19,6 @@ pub struct CacheConfig {
     pub profile: Profile,
     /// The options of the engine.
     pub rules: EngineRules,
-    /// vLLM's tier in host memory under a pool of blocks that several groups of layers share, which is modelled with it; of
-    /// a replay alone.
-    pub offload: Option<(CapacitySpec, Store)>,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
     /// Tokens per page; where absent, the pool's first event decides.
@@ -55,7 +52,6 @@ impl Default for CacheConfig {
         Self {
             profile: Profile::Paper,
             rules: EngineRules::default(),
-            offload: None,
             outputs: Outputs::Cached,
             page_size: None,
             kv_bytes_per_token: None,
@@ -131,10 +127,11 @@ impl CacheConfig {
         TrtllmRules { page_size, outputs: self.outputs, host: host.unwrap_or(PageCount(0)) }
     }
 
-    /// What of vLLM's tier in host memory lies under its pools of blocks, in their blocks; `None` where there is none.
-    pub(crate) fn offload_pages(&self, page_size: PageSize) -> Option<(PageCount, Store)> {
-        let (size, store) = self.offload.as_ref()?;
-        Some((size.pages(self.page_bytes(page_size))?, *store))
+    /// vLLM's tier in host memory under its pool of blocks, in blocks of that; `None` where there is none.
+    pub(crate) fn offload(&self, page_size: PageSize) -> Option<(PageCount, OffloadOptions)> {
+        // A size in bytes without a cost is refused by `check`.
+        let blocks = self.rules.vllm_offload.as_ref()?.pages(self.page_bytes(page_size))?;
+        Some((blocks, self.rules.offload_options()))
     }
 
     /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate

@@ -6,6 +6,7 @@ use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
 use super::sglang::{CapacityTooLarge, StateRules, WindowPoolRules};
+use super::vllm_offload::OffloadTier;
 use crate::units::PageSize;
 
 /// An option that its engine cannot be run with.
@@ -88,7 +89,12 @@ impl EngineRules {
                 Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)
             }
             Profile::Vllm if self.is_pool_of_blocks(profile) => {
-                Ok(self.hybrid(page_size, Outputs::Cached).check()?)
+                let pool = self.hybrid(page_size, Outputs::Cached);
+                pool.check()?;
+                match self.has_host(profile) {
+                    true => Ok(OffloadTier::check(self.offload_options(), &pool)?),
+                    false => Ok(()),
+                }
             }
             Profile::Sglang if self.has_window_pool(profile) => {
                 Ok(self.windows(page_size, Outputs::Cached).check()?)

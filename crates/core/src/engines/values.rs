@@ -3,6 +3,7 @@
 use super::hybrid::{Attention, AttentionError, BlockRetention};
 use super::profile::OverlapMode;
 use super::sglang::WritePolicy;
+use super::vllm_offload::OffloadPolicy;
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
 use crate::units::window::{format_duration_ms, parse_duration_ms};
@@ -38,7 +39,7 @@ impl OptionValues {
             Self::Proportion(range) => text.parse().is_ok_and(|proportion| range.contains(&proportion)),
             Self::Time(most) => duration_ms(text).is_some_and(|ms| ms <= *most),
             Self::Names(names) => names.contains(&text),
-            Self::Text(_) => true,
+            Self::Text(_) => *self != Self::CAPACITY || text.parse::<CapacitySpec>().is_ok(),
         }
     }
 
@@ -123,7 +124,7 @@ macro_rules! written_by_name {
     )+};
 }
 
-written_by_name!(WritePolicy OverlapMode);
+written_by_name!(WritePolicy OverlapMode OffloadPolicy);
 
 impl OptionType for Attention {
     fn read(text: &str) -> Result<Self, UnreadableValue> {

@@ -244,9 +244,14 @@ impl PoolConfig {
                     return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
                 }
                 let rules = &self.cache.rules;
-                let hosts = [("hicache", &rules.hicache), ("host_cache", &rules.host_cache)].into_iter();
-                let mut hosts =
-                    hosts.filter_map(|(key, host)| Some((key, host.as_ref().filter(in_bytes)?.clone())));
+                let hosts = [
+                    ("hicache", &rules.hicache),
+                    ("vllm_offload", &rules.vllm_offload),
+                    ("host_cache", &rules.host_cache),
+                ];
+                let mut hosts = hosts
+                    .into_iter()
+                    .filter_map(|(key, host)| Some((key, host.as_ref().filter(in_bytes)?.clone())));
                 hosts.next().map_or(Ok(()), |(key, size)| Err(PoolConfigError::HostWithoutCost { key, size }))
             }
         }

@@ -31,6 +31,12 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
     let rules = load(host, &[]).expect("valid").pool_config("any").cache.rules;
     assert_eq!(texts(rules.options_of(Profile::Sglang)), ["5000p", "write-back", "on"]);
+    let offload = "[estimate]\nengine = \"vllm\"\nattention = \"full+window:128\"\nvllm_offload = \"5000p\"\n\
+                   offload_policy = \"arc\"\nstore_threshold = 2\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
+    let offload = load(offload, &[]).expect("valid");
+    let told = |pool: &str| texts(offload.pool_config(pool).cache.rules.options_of(Profile::Vllm));
+    assert_eq!(told("any"), ["full+window:128", "0", "8192", "5000p", "arc", "2", "1"], "one after another");
+    assert_eq!(told("plain"), ["on"], "under full attention the tier changes nothing");
     let windows = "[estimate]\nengine = \"sglang\"\nattention = \"full+window:128\"\nswa_full_tokens_ratio = 0.5\n\
                    [[pools]]\nname = \"next\"\nswa_full_tokens_ratio = 0.1\n[[pools]]\nname = \"plain\"\nattention = \"full\"\n";
     let windows = load(windows, &[]).expect("valid");
@@ -115,6 +121,20 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache_write = \"write-back\"\n", &["estimate.hicache_write: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache = \"9GiB\"\n", &["needs estimate.kv_bytes_per_token"]);
+    let offload = "[estimate]\nengine = \"vllm\"\nattention = \"full+window:9\"\nvllm_offload = \"9p\"\n";
+    assert!(load(&format!("{offload}overlap = \"off\"\n"), &[]).is_ok());
+    says(&format!("{offload}overlap = \"on\"\n"), &["estimate.overlap: "]);
+    says(&format!("{offload}draft_head = 1\n"), &["estimate.draft_head: "]);
+    says(&format!("{offload}hold_back = \"1m\"\n"), &["estimate.hold_back = "]);
+    says(&offload.replace("9p", "9GiB"), &["needs estimate.kv_bytes_per_token"]);
+    says(&offload.replace("full+window:9", "full"), &["estimate.vllm_offload: "]);
+    let groups = offload.replace("full+window:9", &["full"; 30].join("+"));
+    says(&format!("{groups}page_size = 16\n"), &["estimate.attention: 30 groups"]);
+    says(
+        &format!("{offload}page_size = 16\nretention_interval = 64\nblocks_per_chunk = 8\n"),
+        &["no multiple of a chunk of the tier below"],
+    );
+    says("[estimate]\nengine = \"vllm\"\noffload_policy = \"arc\"\n", &["estimate.offload_policy: "]);
     says("[estimate]\nengine = \"vllm\"\nattention = \"window:9\"\n", &["no group is `full`"]);
     says("[estimate]\nengine = \"vllm\"\nprefill_chunk = 512\n", &["estimate.prefill_chunk: "]);
     let lmcache =

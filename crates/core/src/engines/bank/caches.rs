@@ -39,9 +39,7 @@ pub(super) enum Caches {
     HostStates(Ceiled<OverHost<StateCache>, StateCache>),
     HostWindows(Ceiled<OverHost<WindowCache>, WindowCache>),
     Trtllm(Vec<TrtllmCache>),
-    /// Of a replay alone, which saves nothing; the last one, for what is left out has no number.
-    #[serde(skip)]
-    Offloaded(Ceiled<OffloadedPool, HybridCache>),
+    Offloaded(DraftHybrids<OffloadedPool>),
 }
 
 /// Those of a hybrid model.
@@ -49,24 +47,24 @@ pub(super) type Hybrids = Ceiled<HybridCache>;
 
 /// The same of a model with a draft head, saved with what that drafts.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDraftHybrids")]
-pub(super) struct DraftHybrids {
+#[serde(from = "SavedDraftHybrids<C>")]
+#[serde(bound(deserialize = "C: Deserialize<'de> + PointCache"))]
+pub(super) struct DraftHybrids<C = HybridCache> {
     pub(super) draft_tokens: u32,
-    pub(super) hybrids: Hybrids,
+    pub(super) hybrids: Ceiled<C, HybridCache>,
 }
 
 #[derive(Debug, Deserialize)]
-struct SavedDraftHybrids {
+struct SavedDraftHybrids<C> {
     draft_tokens: u32,
-    hybrids: Hybrids,
+    hybrids: Ceiled<C, HybridCache>,
 }
 
-impl From<SavedDraftHybrids> for DraftHybrids {
-    fn from(SavedDraftHybrids { draft_tokens, hybrids }: SavedDraftHybrids) -> Self {
-        let Ceiled { caches, ceiling } = hybrids;
-        let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
-        let ceiling = Box::new(ceiling.drafting(draft_tokens));
-        Self { draft_tokens, hybrids: Ceiled { caches, ceiling } }
+impl<C: PointCache> From<SavedDraftHybrids<C>> for DraftHybrids<C> {
+    fn from(SavedDraftHybrids { draft_tokens, mut hybrids }: SavedDraftHybrids<C>) -> Self {
+        hybrids.caches.iter_mut().for_each(|cache| cache.draft(draft_tokens));
+        hybrids.ceiling.draft(draft_tokens);
+        Self { draft_tokens, hybrids }
     }
 }
 
@@ -126,7 +124,10 @@ macro_rules! by_capacity {
             Caches::States(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
             Caches::HostWindows(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
             Caches::HostStates(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
-            Caches::Offloaded(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::Offloaded(DraftHybrids {
+                hybrids: Ceiled { caches: $caches, ceiling: $ceiling },
+                ..
+            }) => $both,
             Caches::Hybrid(Ceiled { caches: $caches, ceiling: $ceiling })
             | Caches::DraftHybrids(DraftHybrids {
                 hybrids: Ceiled { caches: $caches, ceiling: $ceiling },
@@ -178,8 +179,9 @@ impl Caches {
             (Self::SglangLoads(SglangLoads { ceiling, .. }), Profile::Sglang) => {
                 config.models_overlap() && ceiling.is_some() == drafts
             }
-            (Self::Hybrid(_) | Self::DraftHybrids(_), Profile::Vllm)
-            | (Self::Lmcache(_), Profile::Lmcache)
+            (Self::Hybrid(_) | Self::DraftHybrids(_), Profile::Vllm) => !rules.has_host(*profile),
+            (Self::Offloaded(_), Profile::Vllm) => rules.has_host(*profile),
+            (Self::Lmcache(_), Profile::Lmcache)
             | (Self::LmcacheMp(_), Profile::LmcacheMp)
             | (Self::Mooncake(_), Profile::Mooncake)
             | (Self::Trtllm(_), Profile::Trtllm) => true,

@@ -8,7 +8,6 @@ mod points;
 
 pub use ahead::Lane;
 
-use crate::engines::below::Store;
 use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
@@ -85,6 +84,8 @@ trait PointCache {
     fn host(&self) -> (u64, u64) {
         (0, 0)
     }
+    /// Lets a head draft so many tokens at a time, which a saved state does not say, in a pool of vLLM's.
+    fn draft(&mut self, _: u32) {}
     fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool;
@@ -179,16 +180,17 @@ impl CacheBank {
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 let caches: Vec<_> =
                     pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
-                if let Some((blocks, Store::VllmOffload(options))) = config.offload_pages(page_size) {
-                    let over = |pool| OffloadedPool::new(pool, blocks, options);
-                    let caches = caches.into_iter().map(over).collect::<Result<_, _>>()?;
-                    let caches = Caches::Offloaded(Ceiled { caches, ceiling });
-                    return Ok(Self { caches, ..Self::default() });
-                }
-                let hybrids = Ceiled { caches, ceiling };
-                match config.rules.draft_tokens {
-                    0 => Caches::Hybrid(hybrids),
-                    draft_tokens => Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids }),
+                match (config.offload(page_size), config.rules.draft_tokens) {
+                    (Some((blocks, options)), draft_tokens) => {
+                        let over = |pool| OffloadedPool::new(pool, blocks, options);
+                        let caches = caches.into_iter().map(over).collect::<Result<_, _>>()?;
+                        Caches::Offloaded(DraftHybrids { draft_tokens, hybrids: Ceiled { caches, ceiling } })
+                    }
+                    (None, 0) => Caches::Hybrid(Ceiled { caches, ceiling }),
+                    (None, draft_tokens) => Caches::DraftHybrids(DraftHybrids {
+                        draft_tokens,
+                        hybrids: Ceiled { caches, ceiling },
+                    }),
                 }
             }
             Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,

@@ -3,15 +3,32 @@
 use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::{HybridCache, RulesError};
-use crate::engines::vllm_offload::{OffloadOptions, OffloadTier};
+use crate::engines::vllm_offload::{OffloadOptions, OffloadTier, SavedOffload};
 use crate::request::event::RequestEvent;
+use crate::stack::runs::StateFault;
 use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A pool and the tier below it.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "(HybridCache, SavedOffload)")]
 pub(super) struct OffloadedPool {
     pool: HybridCache,
     tier: OffloadTier,
+}
+
+impl Serialize for OffloadedPool {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&self.pool, self.tier.save()).serialize(serializer)
+    }
+}
+
+impl TryFrom<(HybridCache, SavedOffload)> for OffloadedPool {
+    type Error = StateFault;
+
+    fn try_from((pool, tier): (HybridCache, SavedOffload)) -> Result<Self, StateFault> {
+        Ok(Self { tier: OffloadTier::restore(&tier, pool.rules())?, pool })
+    }
 }
 
 impl OffloadedPool {
@@ -41,8 +58,12 @@ impl PointCache for OffloadedPool {
         self.pool.memory_bytes() + self.tier.memory_bytes()
     }
 
-    /// It is never read back.
-    fn is_sound(&self, _: &CacheConfig, _: PageSize) -> bool {
-        false
+    fn draft(&mut self, draft_tokens: u32) {
+        self.pool.draft(draft_tokens);
+    }
+
+    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
+        self.pool.is_sound(config, page_size)
+            && config.offload(page_size).is_some_and(|offload| self.tier.is_of(offload))
     }
 }

@@ -105,6 +105,10 @@ impl PointCache for HybridCache {
         BankHits::here(self.request(event).hits)
     }
 
+    fn draft(&mut self, draft_tokens: u32) {
+        Self::draft(self, draft_tokens);
+    }
+
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         *self.rules() == config.rules.hybrid(page_size, config.outputs) && self.is_countable()
     }

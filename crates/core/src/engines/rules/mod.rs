@@ -9,6 +9,7 @@ use super::hybrid::{Attention, BlockRetention, GroupKind};
 use super::profile::{OverlapMode, Profile};
 use super::sglang::WritePolicy;
 use super::values::{OptionType, OptionValues};
+use super::vllm_offload::{MAX_OPTION, OffloadOptions, OffloadPolicy};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
 use option::{RulesField, engine_options};
@@ -206,6 +207,57 @@ engine_options! {
             engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
+        /// What vLLM's own tier in host memory holds below several groups of layers, a block of one group in each of its rows;
+        /// none where it is left out. What is loaded from it is no hit of the estimates, which are of the device. Requests are
+        /// then taken one after another.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        vllm_offload: Option<CapacitySpec> = None => {
+            key: "vllm_offload",
+            flag: None,
+            value_name: "SIZE",
+            values: OptionValues::CAPACITY,
+            alone: None,
+            example: "500GiB",
+            engines: &[(Profile::Vllm, OptionNeeds::SeveralGroups)],
+            differs_by_pool: false,
+        }
+        /// Which chunks leave vLLM's own tier first: those of the request that used them longest ago, or by adaptive
+        /// replacement; lru where it is left out.
+        #[serde(skip_serializing_if = "is_lru")]
+        offload_policy: OffloadPolicy = OffloadPolicy::Lru => {
+            key: "offload_policy",
+            flag: None,
+            value_name: "POLICY",
+            values: OptionValues::Names(&["lru", "arc"]),
+            alone: None,
+            example: "arc",
+            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
+            differs_by_pool: false,
+        }
+        /// How often vLLM's own tier must be offered a chunk to store it; at once where it is left out, as with 0 and 1.
+        #[serde(skip_serializing_if = "is_zero")]
+        store_threshold: u32 = 0 => {
+            key: "store_threshold",
+            flag: None,
+            value_name: "N",
+            values: OptionValues::Count(0..=MAX_OPTION),
+            alone: None,
+            example: "2",
+            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
+            differs_by_pool: false,
+        }
+        /// Blocks of the device in a chunk of vLLM's own tier; 1 where it is left out.
+        #[serde(skip_serializing_if = "is_one")]
+        blocks_per_chunk: u32 = 1 => {
+            key: "blocks_per_chunk",
+            flag: None,
+            value_name: "N",
+            values: OptionValues::Count(1..=MAX_OPTION),
+            alone: None,
+            example: "4",
+            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
+            differs_by_pool: false,
+        }
         /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is found there
         /// is a hit of the engine.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,7 +281,7 @@ engine_options! {
             values: OptionValues::Count(1..=MAX_DRAFT_TOKENS),
             alone: Some("1"),
             example: "1",
-            engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
+            engines: &[(Profile::Vllm, OptionNeeds::NoHostTier), (Profile::Sglang, OptionNeeds::NoHostTier)],
             differs_by_pool: true,
         }
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
@@ -245,7 +297,7 @@ engine_options! {
             example: "off",
             engines: &[
                 (Profile::LeafFirst, OptionNeeds::Nothing),
-                (Profile::Vllm, OptionNeeds::Nothing),
+                (Profile::Vllm, OptionNeeds::NoHostTier),
                 (Profile::Sglang, OptionNeeds::NoOtherPool),
                 (Profile::Lmcache, OptionNeeds::Nothing),
                 (Profile::LmcacheMp, OptionNeeds::Nothing),
@@ -258,6 +310,14 @@ engine_options! {
 
 fn is_zero(tokens: &u32) -> bool {
     *tokens == 0
+}
+
+fn is_one(blocks: &u32) -> bool {
+    *blocks == 1
+}
+
+fn is_lru(policy: &OffloadPolicy) -> bool {
+    *policy == OffloadPolicy::Lru
 }
 
 fn is_off(overlap: &OverlapMode) -> bool {
@@ -312,6 +372,26 @@ impl EngineRules {
     /// other, and a page that a draft head loses is computed into a second copy.
     pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
+    }
+
+    /// Whether a host tier of the engine's own is modelled with its device.
+    pub fn has_host(&self, engine: Profile) -> bool {
+        match engine {
+            Profile::Vllm => self.vllm_offload.is_some() && !self.attention.is_full(),
+            _ => self.hicache.is_some(),
+        }
+    }
+
+    /// The options of vLLM's own tier.
+    pub fn offload_options(&self) -> OffloadOptions {
+        let Self { offload_policy: policy, store_threshold, blocks_per_chunk, .. } = *self;
+        OffloadOptions { policy, store_threshold, blocks_per_chunk }
+    }
+
+    /// The same over vLLM's own tier of this size, or over none.
+    pub fn over_offload(self, size: Option<CapacitySpec>, options: OffloadOptions) -> Self {
+        let OffloadOptions { policy: offload_policy, store_threshold, blocks_per_chunk } = options;
+        Self { vllm_offload: size, offload_policy, store_threshold, blocks_per_chunk, ..self }
     }
 
     /// Whether SGLang's pool of windows is modelled alongside that of full attention.

@@ -123,8 +123,8 @@ impl OptionNeeds {
             Self::WindowPool => rules.has_window_pool(engine),
             Self::StatePool => rules.has_state_pool(engine),
             Self::OtherPool => rules.has_other_pool(engine),
-            Self::HostTier => rules.hicache.is_some(),
-            Self::NoHostTier => rules.hicache.is_none(),
+            Self::HostTier => rules.has_host(engine),
+            Self::NoHostTier => !rules.has_host(engine),
             Self::NoOtherPool => !rules.has_other_pool(engine),
         }
     }
@@ -144,8 +144,8 @@ impl OptionNeeds {
         }
     }
 
-    /// What to do on the command line for it to hold, but for leaving the option out.
-    pub fn cure(self) -> Option<&'static str> {
+    /// What to do on the command line for it to hold of an engine, but for leaving the option out.
+    pub fn cure(self, engine: Profile) -> Option<&'static str> {
         match self {
             Self::Nothing => None,
             Self::SeveralGroups => Some("give --attention, such as full+window:128"),
@@ -157,6 +157,7 @@ impl OptionNeeds {
             }
             Self::StatePool => Some("give --attention such as full+3*mamba, without --draft-head"),
             Self::HostTier => Some("give --below hicache:SIZE"),
+            Self::NoHostTier if engine == Profile::Vllm => Some("leave --below vllm-offload out"),
             Self::NoHostTier => Some("leave --below hicache out"),
             Self::NoOtherPool => Some("leave --attention out"),
         }

@@ -17,9 +17,10 @@ fn every_example_is_read_and_is_written_as_it_was_read() {
 fn every_name_is_one_of_the_types() {
     let policies = WritePolicy::NAMES.map(|(name, _)| name);
     let modes = OverlapMode::NAMES.map(|(name, _)| name);
+    let offloads = OffloadPolicy::NAMES.map(|(name, _)| name);
     for option in EngineRules::OPTIONS {
         if let OptionValues::Names(names) = &option.values {
-            assert!(*names == policies || *names == modes, "{}", option.key);
+            assert!(*names == policies || *names == modes || *names == offloads, "{}", option.key);
         }
     }
 }

@@ -9,7 +9,8 @@ use super::residents::GroupRun;
 use super::residents::{
     GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of, tag, total,
 };
-use crate::stack::runs::{Piece, PieceIndex, RunTree};
+use super::saved::{SavedOffload, fault, restore_lists};
+use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 
 /// Chunks used once, used again, and the ghosts of those that left either.
 const ONCE: u32 = 0;
@@ -274,5 +275,25 @@ impl Residents for ArcChunks {
 
     fn memory_bytes(&self) -> usize {
         self.path.memory_bytes()
+    }
+
+    fn save(&self, saved: &mut SavedOffload) {
+        (saved.stored, saved.runs) = (self.stored, self.path.tree.save(self.lists));
+        saved.wanted_once = self.wanted_once;
+    }
+
+    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault> {
+        if !(0.0..=self.capacity as f64).contains(&saved.wanted_once) {
+            return Err(fault("wants more than its capacity"));
+        }
+        (self.stored, self.wanted_once) = (saved.stored, saved.wanted_once);
+        let Some((tree, lists)) = restore_lists(&saved.runs, groups)? else { return Ok(()) };
+        self.path.tree = tree;
+        (self.lists, self.keys) = (lists.map(|(list, _)| list), lists.map(|(_, keys)| keys));
+        let ghosts = [ONCE_GHOSTS, AGAIN_GHOSTS].map(|list| self.keys[list as usize]);
+        if [self.held(), ghosts[0], ghosts[1]].into_iter().any(|keys| keys > self.capacity) {
+            return Err(fault("holds more than its capacity"));
+        }
+        Ok(())
     }
 }

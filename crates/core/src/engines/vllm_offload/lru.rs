@@ -9,7 +9,8 @@ use super::residents::{
     GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, is_of, keys, list_of, tag,
     total,
 };
-use crate::stack::runs::{Piece, PieceIndex, RunTree};
+use super::saved::{SavedOffload, fault, restore_lists};
+use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 
 /// Chunks that wait in the order of their last use.
 const QUEUED: u32 = 0;
@@ -160,5 +161,19 @@ impl Residents for LruChunks {
 
     fn memory_bytes(&self) -> usize {
         self.path.memory_bytes()
+    }
+
+    fn save(&self, saved: &mut SavedOffload) {
+        (saved.stored, saved.runs) = (self.stored, self.path.tree.save([self.queue]));
+    }
+
+    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault> {
+        let Some((tree, [(queue, held)])) = restore_lists(&saved.runs, groups)? else { return Ok(()) };
+        if held > self.capacity {
+            return Err(fault("holds more than its capacity"));
+        }
+        (self.path.tree, self.queue) = (tree, queue);
+        (self.queued, self.held, self.stored) = (held, held, saved.stored);
+        Ok(())
     }
 }

@@ -13,8 +13,10 @@ mod lru;
 mod offers;
 mod options;
 mod residents;
+mod saved;
 
-pub use options::{OffloadOptions, OffloadPolicy};
+pub use options::{MAX_OPTION, OffloadOptions, OffloadPolicy};
+pub use saved::SavedOffload;
 
 use crate::engines::chunks::Chunks;
 use crate::engines::hybrid::{
@@ -22,7 +24,7 @@ use crate::engines::hybrid::{
 };
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
-use crate::units::{PageCount, PageSize};
+use crate::units::{PageCount, PageSize, is_countable};
 use arc::ArcChunks;
 use lru::LruChunks;
 use offers::Offers;
@@ -43,6 +45,7 @@ pub struct OffloadRules {
 #[derive(Debug)]
 pub struct OffloadTier {
     rules: OffloadRules,
+    capacity: PageCount,
     attention: Attention,
     retention: BlockRetention,
     chunks: Chunks,
@@ -72,9 +75,20 @@ impl OffloadTier {
         options: OffloadOptions,
         pool: &HybridRules,
     ) -> Result<Self, RulesError> {
+        Self::check(options, pool)?;
         let HybridRules { attention, retention, prefill_chunk, page_size, .. } = pool.clone();
+        let rules = OffloadRules { options, page_size, prefill_chunk };
+        Ok(Self::of_groups(capacity, rules, attention, retention))
+    }
+
+    /// Whether a tier can be modelled under a pool of these rules.
+    ///
+    /// # Errors
+    /// What [`OffloadTier::under`] refuses.
+    pub fn check(options: OffloadOptions, pool: &HybridRules) -> Result<(), RulesError> {
+        let HybridRules { attention, retention, page_size, .. } = pool;
         let chunk = u64::from(options.blocks_per_chunk) * u64::from(page_size.get());
-        if let (BlockRetention::Every(interval), Some(_)) = (retention, attention.other())
+        if let (BlockRetention::Every(interval), Some(_)) = (*retention, attention.other())
             && !u64::from(interval).is_multiple_of(chunk)
         {
             return Err(RulesError::RetentionChunk { interval, chunk });
@@ -83,8 +97,7 @@ impl OffloadTier {
         if groups > most {
             return Err(RulesError::OffloadGroups { groups, most });
         }
-        let rules = OffloadRules { options, page_size, prefill_chunk };
-        Ok(Self::of_groups(capacity, rules, attention, retention))
+        Ok(())
     }
 
     fn of_groups(
@@ -97,6 +110,7 @@ impl OffloadTier {
         let chunks = capacity.0.min(MAX_PAGES) / u64::from(blocks_per_chunk);
         Self {
             rules,
+            capacity,
             attention,
             retention,
             chunks: Chunks::new(rules.page_size, blocks_per_chunk),
@@ -109,6 +123,11 @@ impl OffloadTier {
             computed: 0,
             first: 0,
         }
+    }
+
+    /// Whether it is one of so many blocks, with these options, whose counts a log can come to.
+    pub(crate) fn is_of(&self, (blocks, options): (PageCount, OffloadOptions)) -> bool {
+        self.capacity == blocks && self.rules.options == options && is_countable(self.residents.stored())
     }
 
     /// Serves a request of which the device found so many leading pages, full attention alone; how many after them the tier

@@ -2,7 +2,8 @@
 //! first.
 
 use super::residents::{GroupSpan, ResidentPath};
-use crate::stack::runs::{Piece, PieceIndex, RunTree};
+use super::saved::fault;
+use crate::stack::runs::{Piece, PieceIndex, RunTree, SavedRuns, StateFault};
 
 /// Chunks that are remembered (`max_tracker_size`).
 const MOST: u64 = 64_000;
@@ -97,5 +98,29 @@ impl Offers {
 
     pub fn memory_bytes(&self) -> usize {
         self.path.memory_bytes()
+    }
+
+    /// The table as plain data.
+    pub fn save(&self) -> SavedRuns {
+        self.path.tree.save([self.queue])
+    }
+
+    /// Takes a saved table of so many groups up where nothing is counted yet.
+    pub fn restore(&mut self, saved: &SavedRuns, groups: u32) -> Result<(), StateFault> {
+        let is_one = |order| (1..=self.threshold).contains(&order);
+        if saved.pages() > self.most
+            || !saved.pieces.iter().all(|piece| piece.node != 0 && is_one(piece.order))
+        {
+            return Err(fault("has offers that were not made"));
+        }
+        let mut queue = None;
+        let tree = RunTree::restore(saved, groups, |tree, piece| {
+            let list = *queue.get_or_insert_with(|| tree.arena.new_list());
+            tree.arena.push(list, piece);
+        })?;
+        if let Some(queue) = queue {
+            (self.path.tree, self.queue, self.count) = (tree, queue, saved.pages());
+        }
+        Ok(())
     }
 }

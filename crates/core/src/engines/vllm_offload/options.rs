@@ -1,10 +1,12 @@
 //! The options of vLLM's tier in host memory, as they are written behind its size.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Which chunks leave first (`eviction_policy`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OffloadPolicy {
     /// Those of the request that used them longest ago.
     #[default]
@@ -27,7 +29,7 @@ impl OffloadPolicy {
 }
 
 /// The options of the tier (`kv_connector_extra_config`), written as `policy=arc,store_threshold=2`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadOptions {
     /// Which chunks leave first.
     pub policy: OffloadPolicy,
@@ -44,7 +46,7 @@ impl Default for OffloadOptions {
 }
 
 /// Largest value of an option that is a number.
-const MOST: u32 = 1 << 16;
+pub const MAX_OPTION: u32 = 1 << 16;
 
 impl FromStr for OffloadOptions {
     type Err = String;
@@ -60,8 +62,8 @@ impl FromStr for OffloadOptions {
             }
             named.push(name);
             let number = |least: u32| match value.parse() {
-                Ok(number) if (least..=MOST).contains(&number) => Ok(number),
-                _ => Err(format!("`{option}`: expected {name}={least} to {MOST}")),
+                Ok(number) if (least..=MAX_OPTION).contains(&number) => Ok(number),
+                _ => Err(format!("`{option}`: expected {name}={least} to {MAX_OPTION}")),
             };
             match name {
                 "policy" => {

@@ -1,7 +1,8 @@
 //! The chunks that the tier holds, whatever its policy. A key is a chunk of one group of layers; groups that hold the same
 //! chunks, and let go of them together, share a piece.
 
-use crate::stack::runs::{Piece, PieceIndex, ROOT, RunIndex, RunTree};
+use super::SavedOffload;
+use crate::stack::runs::{Piece, PieceIndex, ROOT, RunIndex, RunTree, StateFault};
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
@@ -16,8 +17,8 @@ pub(super) type GroupRun = (u32, (RunIndex, u32, u32));
 /// Bits of a piece's tag that say which list it stands in; each of the others stands for a group.
 const LIST_BITS: u32 = 2;
 
-/// Most groups of layers that the tier is modelled for.
-pub(super) const MOST_GROUPS: usize = (u32::BITS - LIST_BITS) as usize;
+/// Most groups of layers that the tier is modelled for: no tag is the largest number, which a saved tree refuses.
+pub(super) const MOST_GROUPS: usize = (u32::BITS - LIST_BITS - 1) as usize;
 
 /// The tag of a piece of these groups in a list.
 pub(super) fn tag(list: u32, groups: u32) -> u32 {
@@ -108,6 +109,12 @@ pub(super) trait Residents: fmt::Debug {
 
     /// Bytes of memory held, nearly.
     fn memory_bytes(&self) -> usize;
+
+    /// Writes down what decides future answers, while no request is served.
+    fn save(&self, saved: &mut SavedOffload);
+
+    /// Takes that up where nothing is held yet; the groups are those of the tier, a bit each.
+    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault>;
 }
 
 /// A tree with the path of the request being served.

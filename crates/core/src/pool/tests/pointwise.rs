@@ -13,6 +13,7 @@ use crate::engines::sglang::{
     HicacheCache, HicacheHits, OverHost, SglangCache, StateCache, WindowCache, WritePolicy,
 };
 use crate::engines::trtllm::TrtllmCache;
+use crate::engines::vllm_offload::{OffloadPolicy, OffloadTier};
 use crate::estimate::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
@@ -97,10 +98,20 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     requests.iter().enumerate().map(&mut hits).collect()
 }
 
-/// SGLang's cache of so many pages over a host: what a request finds on both.
+/// A device of so many pages over a host tier of the engine's own: what a request finds on both.
 fn over_host(pages: u64, config: &CacheConfig) -> Box<dyn FnMut(&RequestEvent<'_>) -> HicacheHits> {
     let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
     let (pages, rules) = (PageCount(pages), &config.rules);
+    if config.profile == Profile::Vllm {
+        let (blocks, options) = config.offload(page_size).expect("a tier");
+        let rules = rules.hybrid(page_size, Outputs::Cached);
+        let mut tier = OffloadTier::under(blocks, options, &rules).expect("sound rules");
+        let mut pool = HybridCache::new(pages, rules).expect("sound rules");
+        return Box::new(move |request| {
+            let (found, host) = tier.request_under(&mut pool, request);
+            HicacheHits { device: found.hits, host, refused: found.refused }
+        });
+    }
     let host = config.hicache(page_size).expect("a host");
     if rules.has_window_pool(config.profile) {
         let rules = rules.windows(page_size, Outputs::Cached);
@@ -120,13 +131,18 @@ proptest! {
     #[test]
     fn a_device_over_a_host_counts_its_own_hits_and_a_restored_pool_goes_on(
         requests in chained_requests(40),
-        engine in prop::sample::select(vec![ENGINES[0], ENGINES[3], ENGINES[4]]),
+        engine in prop::sample::select(ENGINES[..5].to_vec()),
         write in prop::sample::select(WritePolicy::NAMES.to_vec()),
         cut in any::<prop::sample::Index>(),
     ) {
         let alone = config(engine);
-        let hicache = Some("20p".parse().expect("pages"));
-        let rules = EngineRules { hicache, hicache_write: write.1, ..alone.cache.rules.clone() };
+        let host = Some("20p".parse().expect("pages"));
+        let rules = alone.cache.rules.clone();
+        let policy = if write.1 == WritePolicy::WriteBack { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
+        let rules = match engine.0 {
+            Profile::Vllm => EngineRules { vllm_offload: host, offload_policy: policy, ..rules },
+            _ => EngineRules { hicache: host, hicache_write: write.1, ..rules },
+        };
         let config = PoolConfig { cache: CacheConfig { rules, ..alone.cache.clone() }, ..alone.clone() };
         let mut caches = CAPACITIES.map(|pages| over_host(pages, &config.cache));
         let mut expected = [0; CAPACITIES.len()];
