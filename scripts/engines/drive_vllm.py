@@ -59,8 +59,8 @@ MODEL = {
 }
 
 
-def group(kind, block_size, at):
-    """A cache group: `full`, `window:TOKENS` or `mamba`."""
+def group(kind, block_size, at, drafts):
+    """A cache group: `full`, `window:TOKENS` or `mamba`; where a head drafts, those of attention have layers of it."""
     attention = {"block_size": block_size, "num_kv_heads": 1, "head_size": 64, "dtype": torch.float16}
     if kind == "full":
         spec = FullAttentionSpec(**attention)
@@ -71,7 +71,7 @@ def group(kind, block_size, at):
         spec = MambaSpec(
             block_size=block_size, shapes=((4, 4),), dtypes=(torch.float16,), mamba_cache_mode="align"
         )
-    return KVCacheGroupSpec([f"layer{at}"], spec)
+    return KVCacheGroupSpec([f"layer{at}"], spec, is_eagle_group=drafts and kind != "mamba")
 
 
 def drafting(folder, model, draft_tokens):
@@ -119,7 +119,7 @@ def configuration(settings, page_size, capacity, connector=None):
     pool = KVCacheConfig(
         num_blocks=capacity + 1,
         kv_cache_tensors=[],
-        kv_cache_groups=[group(kind, page_size, at) for at, kind in enumerate(kinds)],
+        kv_cache_groups=[group(kind, page_size, at, draft_tokens > 0) for at, kind in enumerate(kinds)],
     )
     if "retention" in settings:
         pool.prefix_cache_retention_interval = settings["retention"]

@@ -134,6 +134,16 @@ HYBRID_OFFLOADS = [
     ("agents-64", "mamba-3", STATES, {"blocks_per_chunk": 4, "prefill_chunk_tokens": 2048}, 1_600, [260, 400, 600, 1000, 1500, 3000]),
 ]
 
+# The same with a head that drafts.
+DRAFT_OFFLOADS = [
+    ("agents-16", "full-draft-1", ["full"], {"draft_tokens": 1}, 1_500, [220, 350, 700, 1500, 3000]),
+    ("agents-64", "full-draft-3", ["full"], {"draft_tokens": 3, "policy": "arc", "store_threshold": 2}, 1_200, [230, 400, 800, 1600, 3000]),
+    ("agents-16", "window-128-draft-1", WINDOW, {"draft_tokens": 1}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
+    ("agents-16", "window-128-dense-draft-3", WINDOW, {"draft_tokens": 3, "retention": None, "policy": "arc", "blocks_per_chunk": 4}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
+    ("short-turns-16", "window-128-every-64-draft-1", WINDOW, {"draft_tokens": 1, "retention": 64, "blocks_per_chunk": 4, "prefill_chunk_tokens": 512}, 1_600, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-16", "mamba-3-draft-1", STATES, {"draft_tokens": 1}, 1_500, [300, 400, 600, 1000, 1500, 3000]),
+]
+
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
@@ -270,7 +280,9 @@ def offload(workload, options, pages, capacities):
 def hybrid_offload(workload, layout, groups, options, pages, capacities):
     recording = offload(workload, options, pages, capacities)
     recording.settings = recording.settings | {"groups": groups, "retention": 0} | options
-    recording.name = recording.name.replace(workload, f"hybrid_{workload}_{layout}").replace("_retention-None", "").replace("_retention-64", "")
+    recording.name = recording.name.replace(workload, f"hybrid_{workload}_{layout}")
+    for said in ("_retention-None", "_retention-64", "_draft-tokens-1", "_draft-tokens-3"):
+        recording.name = recording.name.replace(said, "")
     return recording
 
 
@@ -306,7 +318,7 @@ def recordings(engine):
     if engine == "vllm_lmcache":
         return [chain(*each) for each in CHAINS + CHAIN_LOADS]
     if engine == "vllm_offload":
-        return [offload(*each) for each in OFFLOADS] + [hybrid_offload(*each) for each in HYBRID_OFFLOADS]
+        return [offload(*each) for each in OFFLOADS] + [hybrid_offload(*each) for each in HYBRID_OFFLOADS + DRAFT_OFFLOADS]
     if engine == "lmcache":
         return [chunked(*each) for each in CHUNKS + CHUNK_LOADS] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
     plain = [

@@ -228,8 +228,9 @@ impl Tiers {
         let (asked, rules) = (&extras.below, &extras.below_rules);
         asked.first()?;
         let groups = cache.rules.attention.groups().len() as u64;
+        let is_offload = cache.rules.vllm_offload.is_some();
         Some(Self {
-            groups: cache.rules.vllm_offload.as_ref().map(|_| (groups, extras.layers.unwrap_or((groups, 1)))),
+            groups: (is_offload && groups > 1).then(|| (groups, extras.layers.unwrap_or((groups, 1)))),
             is_first_in_caches: cache.rules.has_host(cache.profile),
             asked: asked.to_vec(),
             rules: rules.clone(),

@@ -109,13 +109,8 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
             "--retention-interval is of vllm",
         ),
         (&[&["--engine", "sglang"], &below[..]].concat(), "choose --engine vllm"),
-        (&[&["--engine", "vllm", "--draft-head"], &below[..]].concat(), "leave one of them out"),
         (
             &[&["--engine", "vllm", "--attention", "full+mamba", "--overlap", "on"], &below[..]].concat(),
-            "leave --below vllm-offload out",
-        ),
-        (
-            &[&["--engine", "vllm", "--attention", "full+mamba", "--draft-head"], &below[..]].concat(),
             "leave --below vllm-offload out",
         ),
         (&[&["--engine", "vllm", "--below", "mooncake:9p"], &below[..]].concat(), "name it alone"),

@@ -5,7 +5,7 @@ use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
-use kvset::core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
+use kvset::core::engines::hybrid::{BlockRetention, HybridCache};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
@@ -124,11 +124,6 @@ proptest! {
     }
 }
 
-/// Rules of a pool with several groups and without a draft head.
-fn grouped() -> impl Strategy<Value = HybridRules> {
-    pool_rules().prop_map(|rules| HybridRules { draft_tokens: 0, ..rules })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -137,7 +132,7 @@ proptest! {
     #[test]
     fn under_several_groups_pool_and_tier_equal_the_slow_transcription(
         (capacity, blocks) in (60u64..200, 8u64..150),
-        pool in grouped(),
+        pool in pool_rules(),
         chunk in 1u32..4,
         threshold in 0u32..4,
         is_arc in any::<bool>(),

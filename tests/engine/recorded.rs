@@ -415,7 +415,7 @@ fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
 
 #[test]
 fn both_tiers_equal_vllm_with_its_own_tier_under_several_groups() {
-    compare_all("vllm-offload_hybrid_", 13, Recorded::is_hybrid);
+    compare_all("vllm-offload_hybrid_", 19, Recorded::is_hybrid);
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 143);
+    assert_eq!(recordings.len(), 149);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

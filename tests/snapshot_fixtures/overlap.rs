@@ -150,13 +150,14 @@ fn config_of_hosts_under_load() -> Arc<TaskConfig> {
 }
 
 /// A task with pools of vLLM over its own tier in host memory, by each policy.
-fn config_over_own_tiers() -> Arc<TaskConfig> {
+fn config_over_own_tiers(draft_tokens: u32) -> Arc<TaskConfig> {
     let config = config_of_rules_under_load();
     let pool = |(name, attention, offload): (&str, &str, OffloadOptions)| {
         let own = PoolConfig::clone(config.pools.of("windows"));
         let attention = attention.parse().expect("groups");
         let size = Some("40p".parse().expect("pages"));
-        let rules = EngineRules { attention, ..EngineRules::default() }.over_offload(size, offload);
+        let rules =
+            EngineRules { attention, draft_tokens, ..EngineRules::default() }.over_offload(size, offload);
         (name.to_owned(), PoolConfig { cache: CacheConfig { rules, ..own.cache }, hold_back_ms: 0, ..own })
     };
     let arc = OffloadOptions { policy: OffloadPolicy::Arc, store_threshold: 2, blocks_per_chunk: 2 };
@@ -206,7 +207,9 @@ fn caches_over_a_host_with_requests_in_flight_are_read_for_ever() {
 
 #[test]
 fn pools_over_vllms_own_tier_are_read_for_ever() {
-    goes_on(config_over_own_tiers, &["arc", "lru"], "own_tiers");
+    let published = goes_on(|| config_over_own_tiers(0), &["arc", "lru"], "own_tiers");
+    let drafting = goes_on(|| config_over_own_tiers(1), &["arc", "lru"], "own_tiers_draft");
+    assert_ne!(published, drafting, "a head loses chunks");
 }
 
 #[test]

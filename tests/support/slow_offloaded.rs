@@ -2,6 +2,7 @@
 
 use super::slow_hybrid::{Kind, Retain, SlowHybrid, SlowRequest, Table};
 use super::slow_manager::{Key, SlowManager};
+use std::collections::HashSet;
 
 /// What the connector knows of the request it serves.
 struct Connected {
@@ -9,7 +10,7 @@ struct Connected {
     keys: Vec<Vec<Key>>,
     blocks: Vec<Vec<Option<usize>>>,
     next: usize,
-    ends: [u64; 2],
+    ends: Vec<u64>,
 }
 
 impl SlowHybrid {
@@ -22,9 +23,12 @@ impl SlowHybrid {
     ) -> Option<(u64, u64)> {
         let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
         let path = self.path(&ids[..(n / self.page) as usize], known_outputs, (stored / self.page) as usize);
-        let (hits, junction) = self.lookup(&path[..(n.saturating_sub(1) / self.page) as usize]);
         let limit = n.saturating_sub(1) / self.page;
+        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
+        let (hits, junction) =
+            self.lookup(&path[..if looks_behind { n / self.page } else { limit } as usize]);
         let ends = self.ends(limit, n / self.page, junction);
+        let limit = if self.drafted > 0 { (n / self.page).saturating_sub(1) } else { limit };
         let mut request = SlowRequest { path, n, prompt: n, stored, hits, ends, ..SlowRequest::default() };
         (request.named, request.is_first) = (hits, true);
         let chunk = tier.pages_a_chunk as usize;
@@ -36,7 +40,10 @@ impl SlowHybrid {
             keys,
             blocks: Vec::new(),
             next: 0,
-            ends: [n.saturating_sub(1), junction * self.page],
+            ends: [Some(n.saturating_sub(1)), Some(junction * self.page).filter(|end| *end > 0)]
+                .into_iter()
+                .flatten()
+                .collect(),
         };
         tier.begin(own.keys.iter().flat_map(|keys| (1i64..).zip(keys.iter().copied())));
         let found = self.look_up_below(&own, tier, n, hits * self.page);
@@ -174,7 +181,8 @@ impl SlowHybrid {
     }
 
     fn is_kept_below(&self, own: &Connected, window: u64, page: u64, chunk: u64) -> Option<bool> {
-        let need = (window - 1).div_ceil(self.page);
+        let behind = u64::from(self.drafted > 0);
+        let need = (window - 1).div_ceil(self.page) + behind;
         let every = match self.retain {
             Retain::All => Some(chunk),
             Retain::Ends => None,
@@ -183,9 +191,10 @@ impl SlowHybrid {
         if every.is_some_and(|every| need >= every) {
             return None;
         }
-        let of_interval = every.is_some_and(|every| page % every >= every - need);
-        let ends = own.ends.map(|tokens| tokens / (chunk * self.page) * chunk);
-        let at_end = ends.iter().any(|end| page < *end && page >= end.saturating_sub(need));
+        let of_interval =
+            every.is_some_and(|every| page >= behind && (page - behind) % every >= every - need);
+        let mut ends = own.ends.iter().map(|tokens| tokens / (chunk * self.page) * chunk + behind);
+        let at_end = ends.any(|end| page < end && page >= end.saturating_sub(need));
         Some(of_interval || (at_end && self.retain != Retain::All))
     }
 
@@ -241,6 +250,8 @@ impl SlowHybrid {
             }
         }
         let mut hit = 0;
+        let is_of_head = |group: usize| self.drafted > 0 && self.groups[group] != Kind::Mamba;
+        let mut has_lost = HashSet::new();
         let mut groups: Vec<usize> = full.into_iter().chain(others.clone()).collect();
         while !groups.is_empty() {
             let mut has_window = false;
@@ -250,7 +261,9 @@ impl SlowHybrid {
                 if most < computed + size {
                     return 0;
                 }
-                let chunks = (most.div_ceil(size) as usize).min(keys.len());
+                let lost = usize::from(is_of_head(group) && !has_lost.contains(&group));
+                let queried = (most + lost as u64 * size).min(keys.len() as u64 * size);
+                let chunks = (queried.div_ceil(size) as usize).min(keys.len());
                 let first = (computed / size) as usize;
                 let keys = &keys[first..chunks];
                 let found = match self.groups[group] {
@@ -258,21 +271,27 @@ impl SlowHybrid {
                     Kind::Mamba => window(keys, tier, 1, 1),
                     Kind::Window(tokens) => {
                         let usual = tokens.div_ceil(size).max((tokens - 1).div_ceil(size));
-                        let end = most.min(chunks as u64 * size);
+                        let end = most.min((chunks - lost) as u64 * size);
                         let padding = (size - end % size) % size;
                         let at_first = usual.max((tokens - 1 + padding).div_ceil(size));
-                        window(keys, tier, usual as usize, at_first as usize)
+                        window(keys, tier, usual as usize + lost, at_first as usize + lost)
                     }
                 };
                 if found == 0 {
                     return 0;
                 }
-                most = most.min(size * (first + found) as u64);
+                has_lost.extend((lost > 0).then_some(group));
+                most = most.min(size * (first + found - lost) as u64);
                 if most < computed + size {
                     return 0;
                 }
-                if most - computed < hit && has_window && groups.is_empty() {
-                    groups.clone_from(&others);
+                if most - computed < hit {
+                    if !is_of_head(group) {
+                        has_lost.clear();
+                    }
+                    if has_window && groups.is_empty() {
+                        groups.clone_from(&others);
+                    }
                 }
                 has_window |= self.groups[group] != Kind::Full;
                 hit = most - computed;

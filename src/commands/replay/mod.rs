@@ -236,9 +236,6 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         _ if offloads && args.engines != [Profile::Vllm] => {
             "vllm-offload is vLLM's own tier: choose --engine vllm, or another tier"
         }
-        _ if offloads && args.options.has("draft_head") => {
-            "vllm-offload below a model with a draft head is not modelled: leave one of them out"
-        }
         _ if offloads && has_groups && args.search => {
             "--search looks for one capacity, and vllm-offload below several groups of layers is a part of it: leave one out"
         }

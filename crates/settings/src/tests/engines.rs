@@ -124,7 +124,9 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     let offload = "[estimate]\nengine = \"vllm\"\nattention = \"full+window:9\"\nvllm_offload = \"9p\"\n";
     assert!(load(&format!("{offload}overlap = \"off\"\n"), &[]).is_ok());
     says(&format!("{offload}overlap = \"on\"\n"), &["estimate.overlap: "]);
-    says(&format!("{offload}draft_head = 1\n"), &["estimate.draft_head: "]);
+    assert!(load(&format!("{offload}draft_head = 1\n"), &[]).is_ok());
+    let head = offload.replace("full+window:9", "full") + "draft_head = 1\n";
+    assert!(load(&head, &[]).is_ok(), "a pool of one group");
     says(&format!("{offload}hold_back = \"1m\"\n"), &["estimate.hold_back = "]);
     says(&offload.replace("9p", "9GiB"), &["needs estimate.kv_bytes_per_token"]);
     says(&offload.replace("full+window:9", "full"), &["estimate.vllm_offload: "]);

@@ -60,6 +60,7 @@ impl PointCache for OffloadedPool {
 
     fn draft(&mut self, draft_tokens: u32) {
         self.pool.draft(draft_tokens);
+        self.tier.draft(draft_tokens > 0);
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

@@ -207,7 +207,7 @@ engine_options! {
             engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
-        /// What vLLM's own tier in host memory holds below several groups of layers, a block of one group in each of its rows;
+        /// What vLLM's own tier in host memory holds below several groups of layers, or a draft head, a block of one group in a row;
         /// none where it is left out. What is loaded from it is no hit of the estimates, which are of the device. Requests are
         /// then taken one after another.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ engine_options! {
             values: OptionValues::CAPACITY,
             alone: None,
             example: "500GiB",
-            engines: &[(Profile::Vllm, OptionNeeds::SeveralGroups)],
+            engines: &[(Profile::Vllm, OptionNeeds::BlockPool)],
             differs_by_pool: false,
         }
         /// Which chunks leave vLLM's own tier first: those of the request that used them longest ago, or by adaptive
@@ -281,7 +281,7 @@ engine_options! {
             values: OptionValues::Count(1..=MAX_DRAFT_TOKENS),
             alone: Some("1"),
             example: "1",
-            engines: &[(Profile::Vllm, OptionNeeds::NoHostTier), (Profile::Sglang, OptionNeeds::NoHostTier)],
+            engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
             differs_by_pool: true,
         }
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
@@ -377,7 +377,7 @@ impl EngineRules {
     /// Whether a host tier of the engine's own is modelled with its device.
     pub fn has_host(&self, engine: Profile) -> bool {
         match engine {
-            Profile::Vllm => self.vllm_offload.is_some() && !self.attention.is_full(),
+            Profile::Vllm => self.vllm_offload.is_some() && self.is_pool_of_blocks(engine),
             _ => self.hicache.is_some(),
         }
     }

@@ -86,22 +86,26 @@ struct KeptPages {
     /// Pages a chunk: places to go on from are ends of chunks.
     size: u64,
     /// Places at which something is kept at any rate, in pages.
-    ends: [u64; 2],
+    ends: [Option<u64>; 2],
     /// Pages between places that are kept besides, the first one behind as many; 0 where there are none.
     every: u64,
+    /// Pages behind each place that are kept with it: with a draft head the one that is lost.
+    behind: u64,
 }
 
 impl KeptPages {
     fn of(tier: &OffloadTier, tokens: u32) -> Self {
         let (page, size) = (u64::from(tier.rules.page_size.get()), tier.chunk_pages());
         let LookedUpPrompt { findable, junction, .. } = tier.prompt;
-        let ends = [findable / page, junction].map(|pages| pages / size * size);
+        let ends = [Some(findable / page), Some(junction).filter(|pages| *pages > 0)];
+        let ends = ends.map(|pages| Some(pages? / size * size));
         let (ends, every) = match tier.retention {
-            BlockRetention::All => ([0; 2], size),
+            BlockRetention::All => ([None; 2], size),
             BlockRetention::Ends => (ends, 0),
             BlockRetention::Every(tokens) => (ends, u64::from(tokens) / page),
         };
-        Self { need: u64::from(tokens - 1).div_ceil(page), size, ends, every }
+        let behind = u64::from(tier.drafts);
+        Self { need: u64::from(tokens - 1).div_ceil(page) + behind, size, ends, every, behind }
     }
 
     /// Whether all pages are kept.
@@ -110,10 +114,11 @@ impl KeptPages {
     }
 
     fn has(&self, page: u64) -> bool {
-        let is_before = |end: &u64| page < *end && page + self.need >= *end;
+        let is_before = |end: &u64| page < *end + self.behind && page + self.need >= *end + self.behind;
+        let of_interval = |page: u64| self.every > 0 && page % self.every + self.need >= self.every;
         self.is_dense()
-            || (self.every > 0 && page % self.every + self.need >= self.every)
-            || self.ends.iter().any(is_before)
+            || page.checked_sub(self.behind).is_some_and(of_interval)
+            || self.ends.iter().flatten().any(is_before)
     }
 
     /// The chunks of a span with such pages, in ascending order.
@@ -122,14 +127,15 @@ impl KeptPages {
             return vec![(first, end)];
         }
         let (low, high) = (u64::from(first) * self.size, u64::from(end) * self.size);
-        let mut ends: Vec<u64> = self.ends.into();
-        if let Some(begun) = low.checked_div(self.every) {
+        let mut ends: Vec<u64> = self.ends.into_iter().flatten().collect();
+        if let Some(begun) = low.saturating_sub(self.behind).checked_div(self.every) {
             ends.extend(
                 (begun..).map(|count| (count + 1) * self.every).take_while(|at| *at < high + self.every),
             );
         }
         ends.sort_unstable();
         let chunks = ends.into_iter().map(|end| {
+            let end = end + self.behind;
             let from = end.saturating_sub(self.need) / self.size;
             ((from as u32).max(first), (end.div_ceil(self.size).min(high / self.size)) as u32)
         });

@@ -8,7 +8,8 @@ impl OffloadTier {
     /// The tokens that are there with what the tier has, device's included; `None` where that is less than a chunk more.
     ///
     /// Full groups say how far, from their first chunk on, and each of the others draws that back to the last place that it can
-    /// be gone on from, until all of them agree.
+    /// be gone on from, until all of them agree. With a draft head full groups and windows lose once the last chunk that they
+    /// find, and look for it behind what the groups before them have left.
     pub(super) fn look_up(&self, prompt: &LookedUpPrompt) -> Option<u64> {
         let size = self.chunk_tokens();
         let computed = prompt.hits * u64::from(self.rules.page_size.get());
@@ -20,12 +21,15 @@ impl OffloadTier {
         let groups = || (0u32..).zip(self.attention.groups().iter().copied());
         let of_kind = |is_full: bool| groups().filter(move |(_, kind)| (*kind == GroupKind::Full) == is_full);
         for (group, kind) in of_kind(true) {
-            most = self.found_in(group, kind, (first, computed), most)?;
+            most = self.found_in(group, kind, (first, computed), (most, self.lost(kind)))?;
+        }
+        for (group, kind) in of_kind(false) {
+            most = self.found_in(group, kind, (first, computed), (most, self.lost(kind)))?;
         }
         loop {
             let before = most;
             for (group, kind) in of_kind(false) {
-                most = self.found_in(group, kind, (first, computed), most)?;
+                most = self.found_in(group, kind, (first, computed), (most, 0))?;
             }
             if most == before {
                 return Some(most);
@@ -33,25 +37,41 @@ impl OffloadTier {
         }
     }
 
-    /// The tokens up to which a group has what it needs, at most so many; `None` where that is less than a chunk.
-    fn found_in(&self, group: u32, kind: GroupKind, (first, computed): (u32, u64), most: u64) -> Option<u64> {
+    /// Chunks that a group of this kind loses: the state of a draft in the last one depends on the token behind it. Layers of a
+    /// head have no states.
+    fn lost(&self, kind: GroupKind) -> u32 {
+        u32::from(self.drafts && kind != GroupKind::Mamba)
+    }
+
+    /// The tokens up to which a group has what it needs, at most so many, with so many chunks behind them that it loses; `None`
+    /// where that is less than a chunk.
+    fn found_in(
+        &self,
+        group: u32,
+        kind: GroupKind,
+        (first, computed): (u32, u64),
+        (most, lost): (u64, u32),
+    ) -> Option<u64> {
         let size = self.chunk_tokens();
         let most = most.min(u64::from(self.chunk_count()) * size);
         let is_enough = |tokens: u64| tokens >= computed + size;
-        let chunks = most.div_ceil(size) as u32;
         if !is_enough(most) {
             return None;
         }
+        let chunks = (most.div_ceil(size) as u32 + lost).min(self.chunk_count());
+        // Where a window would end.
+        let most_behind = most.min(u64::from(chunks - lost) * size);
+        let behind = most_behind.next_multiple_of(size) - most_behind;
         let end = match kind {
             GroupKind::Full => self.residents.found((group, (first, chunks))),
             GroupKind::Mamba => self.window_end(group, (first, chunks), [1, 1]),
             GroupKind::Window(tokens) => {
-                let behind = most.next_multiple_of(size) - most;
                 let usual = u64::from(tokens).div_ceil(size);
                 let at_first = usual.max((u64::from(tokens) - 1 + behind).div_ceil(size));
-                self.window_end(group, (first, chunks), [usual, at_first])
+                self.window_end(group, (first, chunks), [usual, at_first].map(|run| run + u64::from(lost)))
             }
         };
+        let end = end.saturating_sub(lost);
         let most = most.min(u64::from(end) * size);
         (end > first && is_enough(most)).then_some(most)
     }

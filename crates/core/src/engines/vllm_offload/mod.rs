@@ -48,6 +48,8 @@ pub struct OffloadTier {
     capacity: PageCount,
     attention: Attention,
     retention: BlockRetention,
+    /// Whether a head drafts in the pool above it.
+    drafts: bool,
     chunks: Chunks,
     residents: Box<dyn Residents + Send>,
     /// How often chunks were offered, where that matters.
@@ -78,7 +80,13 @@ impl OffloadTier {
         Self::check(options, pool)?;
         let HybridRules { attention, retention, prefill_chunk, page_size, .. } = pool.clone();
         let rules = OffloadRules { options, page_size, prefill_chunk };
-        Ok(Self::of_groups(capacity, rules, attention, retention))
+        let tier = Self::of_groups(capacity, rules, attention, retention);
+        Ok(Self { drafts: pool.draft_tokens > 0, ..tier })
+    }
+
+    /// Lets a head draft in the pool above it, which a saved state does not say, or not.
+    pub(crate) fn draft(&mut self, drafts: bool) {
+        self.drafts = drafts;
     }
 
     /// Whether a tier can be modelled under a pool of these rules.
@@ -113,6 +121,7 @@ impl OffloadTier {
             capacity,
             attention,
             retention,
+            drafts: false,
             chunks: Chunks::new(rules.page_size, blocks_per_chunk),
             residents: match policy {
                 OffloadPolicy::Lru => Box::new(LruChunks::new(chunks)),
