@@ -74,11 +74,14 @@ impl Units {
         let rows = rows.into_iter().filter_map(|(rules, hits)| Some((rules, hits?)));
         rows.for_each(|(rules, hits)| table.row([rules.into(), self.rate_cell(hits)]));
         let lost = found.full_attention.saturating_sub(found.these_rules);
-        let sentence = format!(
-            "No capacity brings back what the rules of windows and states lose: {} of page accesses would hit if every \
-             layer had full attention, and do not.",
-            self.rate(lost)
-        );
+        let sentence = match lost {
+            0 => "With unlimited capacity the rules of windows and states lose nothing here.".to_owned(),
+            _ => format!(
+                "No capacity brings back what the rules of windows and states lose: {} of page accesses would hit if every \
+                 layer had full attention, and do not.",
+                self.rate(lost)
+            ),
+        };
         Section {
             title: "What the model's layers cost in hits".to_owned(),
             sentences: vec![sentence],
