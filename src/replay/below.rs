@@ -1,17 +1,18 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
 use super::Extras;
+use super::files_below::{FilesBelow, FilesResult};
 use crate::present::words;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::rules::EngineRules;
-use kvset_core::engines::vllm_offload::OffloadOptions;
+use kvset_core::engines::vllm_offload::{OffloadOptions, OffloadRules};
 use kvset_core::pool::Pool;
 use kvset_core::questions::worth::TierWorth;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
-use kvset_core::units::{Bytes, PageBytes, PageCount};
+use kvset_core::units::{Bytes, PageBytes, PageCount, PageSize};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -54,36 +55,49 @@ pub struct BelowOption {
     pub bandwidth: Option<Bytes>,
     /// Price of a GiB of it for an hour.
     pub gib_hour: Option<f64>,
+    /// Whether files behind it keep all that it stores (`secondary=fs` of vLLM's own).
+    pub has_files: bool,
 }
 
-/// Takes a tier's bandwidth and price per GiB and hour, which are no word of what it finds, out of its options, which are
-/// separated by commas; gives the others.
-fn take_costs<'a>(
-    options: &'a str,
-    bandwidth: &mut Option<Bytes>,
-    gib_hour: &mut Option<f64>,
-) -> Result<Vec<&'a str>, String> {
-    let mut others = Vec::new();
-    for option in options.split(',') {
-        match option.split_once('=') {
-            Some(("bandwidth", rate)) => {
-                let rate = rate.strip_suffix("/s").unwrap_or(rate);
-                let rate = rate.parse::<CapacitySpec>().map_err(|error| format!("bandwidth: {error}"))?;
-                let CapacitySize::Bytes(bytes) = rate.size else {
-                    return Err("bandwidth is bytes per second, such as 20GiB".to_owned());
-                };
-                *bandwidth = Some(bytes);
+/// The options of a tier alongside those of its own rules.
+#[derive(Debug, Clone, Copy, Default)]
+struct TierOptions {
+    bandwidth: Option<Bytes>,
+    gib_hour: Option<f64>,
+    has_files: bool,
+}
+
+impl TierOptions {
+    /// Takes its own options out of those of a tier, which are separated by commas; gives the others.
+    fn take<'a>(&mut self, options: &'a str) -> Result<Vec<&'a str>, String> {
+        let mut others = Vec::new();
+        for option in options.split(',') {
+            match option.split_once('=') {
+                Some(("bandwidth", rate)) => {
+                    let rate = rate.strip_suffix("/s").unwrap_or(rate);
+                    let rate = rate.parse::<CapacitySpec>().map_err(|error| format!("bandwidth: {error}"))?;
+                    match rate.size {
+                        CapacitySize::Bytes(bytes) => self.bandwidth = Some(bytes),
+                        CapacitySize::Pages(_) => {
+                            return Err("bandwidth is bytes per second, such as 20GiB".to_owned());
+                        }
+                    }
+                }
+                Some(("price", price)) => {
+                    let price: Option<f64> = price.parse().ok();
+                    let price = price.filter(|price| (0.0..=1e9).contains(price));
+                    let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
+                    self.gib_hour = Some(price);
+                }
+                Some(("secondary", "fs")) => self.has_files = true,
+                Some(("secondary", other)) => {
+                    return Err(format!("secondary={other} is not modelled: expected secondary=fs"));
+                }
+                _ => others.push(option),
             }
-            Some(("price", price)) => {
-                let price: Option<f64> = price.parse().ok();
-                let price = price.filter(|price| (0.0..=1e9).contains(price));
-                let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
-                *gib_hour = Some(price);
-            }
-            _ => others.push(option),
         }
+        Ok(others)
     }
-    Ok(others)
 }
 
 impl FromStr for BelowOption {
@@ -101,9 +115,9 @@ impl FromStr for BelowOption {
         // Options follow the size behind a colon, or a comma as that between options.
         let (size, options) =
             rest.split_once([':', ',']).map_or((rest, None), |(size, all)| (size, Some(all)));
-        let (mut bandwidth, mut gib_hour) = (None, None);
-        let own = options.map(|options| take_costs(options, &mut bandwidth, &mut gib_hour));
-        let own = own.transpose().map_err(|error| said(&error))?.unwrap_or_default();
+        let mut taken = TierOptions::default();
+        let own = options.map(|options| taken.take(options)).transpose().map_err(|error| said(&error))?;
+        let own = own.unwrap_or_default();
         let tier = match Store::named(name) {
             None if name == HICACHE => TierBelow::Hicache,
             None => return Err(expected()),
@@ -118,7 +132,19 @@ impl FromStr for BelowOption {
                 "{text}: `{unknown}` is no option of {name}: expected bandwidth=SIZE or price=X"
             ));
         }
-        Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))?, bandwidth, gib_hour })
+        let TierOptions { bandwidth, gib_hour, has_files } = taken;
+        match tier {
+            TierBelow::Store(Store::VllmOffload(options)) if has_files && options.store_threshold >= 2 => {
+                Err(format!(
+                    "{text}: vLLM refuses a store_threshold where files lie behind the tier: leave one of them out"
+                ))
+            }
+            TierBelow::Store(Store::VllmOffload(_)) => Ok(()),
+            _ if has_files => Err(format!("{text}: secondary=fs is an option of vllm-offload: leave it out")),
+            _ => Ok(()),
+        }?;
+        let capacity = size.parse().map_err(|error| said(&error))?;
+        Ok(Self { tier, capacity, bandwidth, gib_hour, has_files })
     }
 }
 
@@ -128,8 +154,9 @@ impl fmt::Display for BelowOption {
         write!(f, "{name}:{}", self.capacity)?;
         match self.tier {
             TierBelow::Store(Store::VllmOffload(options)) if options != OffloadOptions::default() => {
-                write!(f, ":{options}")
+                write!(f, ":{options}{}", if self.has_files { ",secondary=fs" } else { "" })
             }
+            _ if self.has_files => write!(f, ":secondary=fs"),
             _ => Ok(()),
         }
     }
@@ -164,6 +191,9 @@ pub struct BelowHits {
     /// The same if each block took the bytes of its own group's layers, where a block is as large as the largest group's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_pages_of_all_groups: Option<u64>,
+    /// The files behind it, where these are requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesResult>,
 }
 
 impl BelowHits {
@@ -201,6 +231,8 @@ pub(super) struct Tiers {
     groups: Option<(u64, (u64, u64))>,
     /// The others, one chain a capacity of the engine.
     chains: Vec<Chain>,
+    /// The files behind the first of them, likewise, where these are requested.
+    files: Vec<FilesBelow>,
     /// What each tier found of the last request, by capacity.
     last: Vec<Vec<u64>>,
     /// Hits of the requests that count, by capacity and tier.
@@ -238,6 +270,7 @@ impl Tiers {
             page_seconds: Vec::new(),
             page_bytes: None,
             chains: Vec::new(),
+            files: Vec::new(),
             last: Vec::new(),
             found: Vec::new(),
             written: Vec::new(),
@@ -267,6 +300,7 @@ impl Tiers {
             let stores: Vec<_> = stores.collect();
             for _ in curve.thresholds() {
                 self.chains.push(Chain::new(&stores, &self.rules, page_size)?);
+                self.files.extend(self.files_of(page_size));
                 self.last.push(Vec::with_capacity(self.asked.len()));
                 self.found.push(vec![0; self.asked.len()]);
                 self.written.push(vec![0; self.asked.len()]);
@@ -283,6 +317,9 @@ impl Tiers {
                 }
                 None => (outcome.hits_at(*threshold), 0, 0),
             };
+            if let Some(files) = self.files.get_mut(at) {
+                files.observe(event, own, counted);
+            }
             last.clear();
             last.extend(has_host.then_some(host));
             last.extend(match has_host {
@@ -297,6 +334,13 @@ impl Tiers {
             }
         }
         Ok(())
+    }
+
+    /// The files behind vLLM's own tier, where these are requested.
+    fn files_of(&self, page_size: PageSize) -> Option<FilesBelow> {
+        let first = self.asked.first().filter(|below| below.has_files)?;
+        let Some(Store::VllmOffload(options)) = first.tier.store() else { return None };
+        Some(FilesBelow::new(OffloadRules { options, page_size, prefill_chunk: self.rules.prefill_chunk }))
     }
 
     /// What the tiers found of the last request, by capacity of the engine.
@@ -329,7 +373,7 @@ impl Tiers {
 
     /// What they found in all, by capacity of the engine.
     pub(super) fn result(&self) -> Vec<Vec<BelowHits>> {
-        let of = |(found, written): (&Vec<u64>, &Vec<u64>)| {
+        let of = |(at, (found, written)): (usize, (&Vec<u64>, &Vec<u64>))| {
             let tiers = self.asked.iter().zip(&self.pages).zip(found.iter().zip(written));
             let hits = |((below, pages), (hits, writes)): ((&BelowOption, &u64), (&u64, &u64))| BelowHits {
                 tier: below.to_string(),
@@ -342,9 +386,10 @@ impl Tiers {
                     // Fewer than blocks.
                     fair.max(u128::from(pages / groups)) as u64
                 }),
+                files: self.files.get(at).map(FilesBelow::result),
             };
             tiers.map(hits).collect()
         };
-        self.found.iter().zip(&self.written).map(of).collect()
+        self.found.iter().zip(&self.written).enumerate().map(of).collect()
     }
 }

@@ -118,6 +118,28 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
             &["--engine", "vllm", "--capacities", "9p", "--below", "vllm-offload:9p:policy=fifo"],
             "expected policy=lru or policy=arc",
         ),
+        (
+            &[&["--engine", "vllm"], &below[..3], &["lmcache:9p:secondary=fs"]].concat(),
+            "an option of vllm-offload",
+        ),
+        (
+            &[&["--engine", "vllm"], &below[..3], &["vllm-offload:9p:secondary=obj"]].concat(),
+            "expected secondary=fs",
+        ),
+        (
+            &[&["--engine", "vllm"], &below[..3], &["vllm-offload:9p:store_threshold=2,secondary=fs"]]
+                .concat(),
+            "leave one of them out",
+        ),
+        (
+            &[
+                &["--engine", "vllm", "--attention", "full+window:128", "--overlap", "off"],
+                &below[..3],
+                &["vllm-offload:9p:secondary=fs"],
+            ]
+            .concat(),
+            "full attention without a draft head",
+        ),
     ] {
         let output = kvset(&["replay"]).args(args).arg(&trace).assert().code(2).get_output().stderr.clone();
         let text = String::from_utf8(output).expect("UTF-8");

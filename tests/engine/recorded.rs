@@ -55,6 +55,8 @@ struct Settings {
     policy: Option<String>,
     store_threshold: Option<u32>,
     blocks_per_chunk: Option<u32>,
+    /// What lies behind that tier.
+    secondary: Option<String>,
     /// Tokens that a head drafts at a time in the same cache.
     draft_tokens: Option<u32>,
     /// SGLang's HiCache: when it writes to the host.
@@ -108,9 +110,11 @@ impl Recorded {
         self.settings.write.is_some()
     }
 
-    /// The tier below, as `--below` names it.
+    /// The tier below, as `--below` names it. Files behind it are never removed, so that both find together what a tier
+    /// without a limit does.
     fn below(&self) -> Option<String> {
         let (store, pages) = (self.settings.below.as_ref()?, self.settings.below_pages?);
+        let pages = if self.settings.secondary.is_some() { u64::from(u32::MAX) } else { pages };
         let options = [
             self.settings.policy.as_ref().map(|policy| format!("policy={policy}")),
             self.settings.store_threshold.map(|threshold| format!("store_threshold={threshold}")),
@@ -280,7 +284,7 @@ fn recorded(prefix: &str) -> Vec<(String, Recorded)> {
 
 /// Requests that the models here still answer differently, of 600 at a capacity; docs/engines-recorded.md says why. A
 /// model that gets better must come here and lower its number.
-const DIFFERING: [(&str, u64, usize); 35] = [
+const DIFFERING: [(&str, u64, usize); 36] = [
     // vLLM keeps the old block where a prompt of whole pages, cached to its end, computes its last page anew: a second
     // copy that takes room until it is evicted. One stack has one place a page.
     ("vllm_agents-16_cached.json", 1500, 1),
@@ -288,6 +292,7 @@ const DIFFERING: [(&str, u64, usize); 35] = [
     ("vllm-lmcache_agents-16_chunk-16.json", 1500, 1),
     ("vllm-lmcache_agents-16_chunk-256.json", 1500, 1),
     ("vllm-lmcache_load_paced-16_chunk-16.json", 3000, 1),
+    ("vllm-offload_agents-16_1000_secondary-fs.json", 1500, 1),
     ("vllm-offload_agents-16_1200_policy-arc_store-threshold-2_blocks-per-chunk-4.json", 1500, 1),
     ("vllm-offload_agents-16_1200_prefill-chunk-tokens-512.json", 1500, 1),
     ("vllm-offload_agents-16_150.json", 1500, 1),
@@ -325,9 +330,10 @@ const DIFFERING: [(&str, u64, usize); 35] = [
 ];
 
 /// What the tier below finds more or less where the engine above it finds less or more.
-const BELOW_DIFFERING: [(&str, u64, usize); 6] = [
+const BELOW_DIFFERING: [(&str, u64, usize); 7] = [
     ("vllm-lmcache_agents-16_chunk-256.json", 1500, 1),
     ("vllm-lmcache_load_paced-16_chunk-16.json", 3000, 1),
+    ("vllm-offload_agents-16_1000_secondary-fs.json", 1500, 1),
     ("vllm-offload_agents-16_1200_policy-arc_store-threshold-2_blocks-per-chunk-4.json", 1500, 1),
     ("vllm-offload_agents-16_2000.json", 1500, 1),
     ("vllm-offload_agents-16_2000_policy-arc.json", 1500, 1),
@@ -410,7 +416,55 @@ fn requests_that_overlap_equal_sglang() {
 
 #[test]
 fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
-    compare("vllm-offload", 9);
+    compare("vllm-offload", 11);
+}
+
+/// The files of a tier that is smaller than the log: as many hits as vLLM counted, but for its second copies.
+#[test]
+fn host_memory_and_files_find_together_what_vllm_finds() {
+    let recordings =
+        recorded("vllm-offload_").into_iter().filter(|(_, own)| own.settings.secondary.is_some());
+    for (name, recorded) in recordings {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = recorded.generate(folder.path());
+        let pages: Vec<_> =
+            recorded.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
+        let (policy, tier) = (recorded.settings.policy.as_deref(), recorded.settings.below_pages);
+        let (policy, tier) = (policy.expect("a policy"), tier.expect("a tier"));
+        let output =
+            kvset(&["replay", "--json", "--engine", "vllm", "--overlap", "off", "--page-size", "16"])
+                .args([
+                    "--prefill-chunk",
+                    &recorded.settings.prefill_chunk_tokens.expect("a chunk").to_string(),
+                ])
+                .args(["--below", &format!("vllm-offload:{tier}p:policy={policy},secondary=fs")])
+                .args(["--capacities", &pages.join(",")])
+                .arg(&trace)
+                .assert()
+                .success();
+        let result: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+        for (expected, capacity) in
+            recorded.results.iter().zip(result["capacities"].as_array().expect("rows"))
+        {
+            let (host, files) = (&capacity["below"][0]["page_hits"], &capacity["below"][0]["files"]);
+            let ours = files["page_hits"].as_u64().expect("a count");
+            assert!(host.as_u64().expect("a count") < ours, "{name}: the files bring nothing");
+            let theirs = expected.below_hit_pages.expect("hits");
+            let known = BELOW_DIFFERING.iter().find(|(file, ..)| *file == name);
+            let known =
+                known.filter(|(_, pages, _)| *pages == expected.capacity_pages).map_or(0, |known| known.2);
+            assert!(
+                ours.abs_diff(theirs) <= known as u64,
+                "{name} at {}: {ours}, {theirs}",
+                expected.capacity_pages
+            );
+            let growth = files["growth"].as_array().expect("moments");
+            assert_eq!(growth.last().expect("the last")["pages"], files["pages"]);
+            assert!(
+                growth.is_sorted_by_key(|moment| (moment["after_ms"].as_u64(), moment["pages"].as_u64()))
+            );
+        }
+    }
 }
 
 #[test]
@@ -501,7 +555,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 149);
+    assert_eq!(recordings.len(), 151);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -217,7 +217,8 @@ pub struct ReplayArgs {
     /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
     /// mooncake:SIZE, at each of the --capacities. The first looks up the whole prompt, as the engines' connectors do,
     /// each further one what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
-    /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004
+    /// device finds. Under vllm, vllm-offload:SIZE; vllm-offload:SIZE:secondary=fs says what files behind it bring, and
+    /// how they grow. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004
     /// says how many bytes are loaded from it per second, and what a GiB of it costs per hour.
     #[arg(long, value_name = "TIER:SIZE[:OPTIONS]")]
     pub below: Vec<BelowOption>,
