@@ -130,8 +130,12 @@ impl Checkpoint {
         let Some(text) = file_alongside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
         let index: Value = serde_json::from_str(&text)
             .with_context(|| format!("`{WEIGHTS_INDEX}` alongside the config is no index of weights"))?;
-        let size = index["metadata"]["total_size"].as_f64();
-        Ok(size.filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))
+        let size = &index["metadata"]["total_size"];
+        anyhow::ensure!(
+            size.is_null() || size.is_number(),
+            "`metadata.total_size` of `{WEIGHTS_INDEX}` alongside the config is no number"
+        );
+        Ok(size.as_f64().filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))
     }
 }
 

@@ -111,6 +111,9 @@ fn what_is_left_for_the_cache_is_computed_from_memory_weights_and_ranks() {
         let (exit, _, said) = checkpoint(&files, &[&memory[..2], args].concat());
         assert!(exit == 2 && said.contains(part), "{args:?}: {said}");
     }
+    let worded = [files[0], ("model.safetensors.index.json", r#"{"metadata": {"total_size": "16 GB"}}"#)];
+    let (exit, _, said) = checkpoint(&worded, &memory);
+    assert!(exit == 1 && said.contains("`metadata.total_size`"), "{exit}: {said}");
     let (exit, _, said) = checkpoint(&files[..1], &memory);
     assert!(exit == 2 && said.contains("model.safetensors.index.json"), "nothing is guessed: {said}");
     let (exit, _, said) = checkpoint(&files, &["--dp", "2"]);

@@ -9,10 +9,12 @@ use std::fmt;
 /// Names and values in the order of the object.
 pub type Members<'o> = Vec<(Cow<'o, str>, &'o RawValue)>;
 
-/// The text that a member of an object is; nothing where the object, or a text there, is none.
+/// The text that a member of an object is; nothing where the object, or a text there, is none, or the name comes twice.
 pub(crate) fn member_text(object: &str, name: &str) -> Option<String> {
-    let value = members(object)?.into_iter().rfind(|(key, _)| key == name)?.1;
-    serde_json::from_str(value.get()).ok()
+    let mut named = members(object)?.into_iter().filter(|(key, _)| key == name);
+    let (_, value) = named.next()?;
+    let is_only_one = named.next().is_none();
+    serde_json::from_str(value.get()).ok().filter(|_: &String| is_only_one)
 }
 
 /// The members of an object, in their order; nothing where the text is no object.
@@ -36,4 +38,17 @@ pub(crate) fn members(object: &str) -> Option<Members<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(object);
     let members = deserializer.deserialize_map(MembersVisitor).ok()?;
     deserializer.end().ok().map(|()| members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_comes_twice_says_nothing() {
+        assert_eq!(member_text(r#"{"role":"user","content":"a"}"#, "role").as_deref(), Some("user"));
+        assert_eq!(member_text(r#"{"role":"user","role":"tool"}"#, "role"), None);
+        assert_eq!(member_text(r#"{"role":7}"#, "role"), None);
+        assert_eq!(member_text(r#"["role"]"#, "role"), None);
+    }
 }
