@@ -7,7 +7,7 @@ use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::configured::PageMismatch;
 use kvset_core::engines::rules::EngineRules;
-use kvset_core::engines::vllm_offload::{OffloadOptions, OffloadRules};
+use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
 use kvset_core::questions::worth::TierWorth;
 use kvset_core::request::event::RequestEvent;
@@ -300,7 +300,8 @@ impl Tiers {
             let stores: Vec<_> = stores.collect();
             for _ in curve.thresholds() {
                 self.chains.push(Chain::new(&stores, &self.rules, page_size)?);
-                self.files.extend(self.files_of(page_size));
+                let files = self.files_of(page_size)?;
+                self.files.extend(files);
                 self.last.push(Vec::with_capacity(self.asked.len()));
                 self.found.push(vec![0; self.asked.len()]);
                 self.written.push(vec![0; self.asked.len()]);
@@ -337,10 +338,11 @@ impl Tiers {
     }
 
     /// The files behind vLLM's own tier, where these are requested.
-    fn files_of(&self, page_size: PageSize) -> Option<FilesBelow> {
-        let first = self.asked.first().filter(|below| below.has_files)?;
-        let Some(Store::VllmOffload(options)) = first.tier.store() else { return None };
-        Some(FilesBelow::new(OffloadRules { options, page_size, prefill_chunk: self.rules.prefill_chunk }))
+    fn files_of(&self, page_size: PageSize) -> Result<Option<FilesBelow>, PageMismatch> {
+        let Some(first) = self.asked.first().filter(|below| below.has_files) else { return Ok(None) };
+        let without_limit: Vec<_> =
+            first.tier.store().map(|store| (store, PageCount(u64::MAX))).into_iter().collect();
+        Ok(Some(FilesBelow::new(Chain::new(&without_limit, &self.rules, page_size)?)))
     }
 
     /// What the tiers found of the last request, by capacity of the engine.

@@ -4,9 +4,9 @@
 //! have is read into host memory first. So both find together what host memory without a limit would find, as long as host
 //! memory holds a prompt (ENGINES 2, vLLM's tier in host memory).
 
-use kvset_core::engines::vllm_offload::{OffloadRules, OffloadTier};
+use kvset_core::engines::below::Chain;
 use kvset_core::request::event::RequestEvent;
-use kvset_core::units::{EventTime, PageCount};
+use kvset_core::units::EventTime;
 use serde::Serialize;
 
 /// Most moments at which the size of the files is kept while they grow.
@@ -18,7 +18,8 @@ const SHOWN_MOMENTS: i64 = 8;
 /// Follows the files under one capacity of the engine.
 #[derive(Debug)]
 pub(super) struct FilesBelow {
-    tier: OffloadTier,
+    /// A tier without a limit.
+    tier: Chain,
     page_hits: u64,
     first: Option<EventTime>,
     /// When the files had how many pages: of so many requests one.
@@ -49,9 +50,10 @@ pub struct FilesAt {
 }
 
 impl FilesBelow {
-    pub(super) fn new(rules: OffloadRules) -> Self {
+    /// Files that hold nothing, by the rules of a tier without a limit.
+    pub(super) fn new(tier: Chain) -> Self {
         Self {
-            tier: OffloadTier::new(PageCount(u64::MAX), rules),
+            tier,
             page_hits: 0,
             first: None,
             moments: Vec::new(),
@@ -63,12 +65,14 @@ impl FilesBelow {
 
     /// Serves a request of which the engine found so many leading pages.
     pub(super) fn observe(&mut self, event: &RequestEvent<'_>, above: u64, counted: bool) {
-        let found = self.tier.request_after(event, above);
+        let found: u64 = self.tier.request(event, above).iter().sum();
         self.page_hits += if counted { found } else { 0 };
+        // What is written stays.
+        let pages = self.last.pages + self.tier.last_writes().iter().sum::<u64>();
         let first = *self.first.get_or_insert(event.event_time);
         // Requests may come out of order.
         let after_ms = event.event_time.0.saturating_sub(first.0).max(self.last.after_ms);
-        self.last = FilesAt { after_ms, pages: self.tier.resident().0 };
+        self.last = FilesAt { after_ms, pages };
         if self.requests.is_multiple_of(self.stride) {
             if self.moments.len() == MOST_MOMENTS {
                 let mut index = 0;

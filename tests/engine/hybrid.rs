@@ -131,7 +131,7 @@ fn the_slow_transcription_equals_vllm_on_every_request_too() {
 pub(super) struct Asked {
     pub ids: Vec<u64>,
     /// Tokens missing from the last page; none where the prompt ends at a page's edge.
-    tail: u64,
+    pub tail: u64,
     pub output: u64,
     pub known_outputs: Vec<u64>,
 }

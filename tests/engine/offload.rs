@@ -1,11 +1,11 @@
 //! vLLM's tier in host memory against the recorded answers of its manager and a slow model of its rules.
 
-use super::hybrid::{asked, input, rules as pool_rules, slow, to_event};
+use super::hybrid::{Asked, asked, input, rules as pool_rules, slow, to_event};
 use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
-use kvset::core::engines::hybrid::{BlockRetention, HybridCache};
+use kvset::core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
@@ -124,6 +124,107 @@ proptest! {
     }
 }
 
+/// A pool and its tier alongside the slow transcription of both; the tier is saved and read back before one of the requests.
+fn compare_grouped(
+    (capacity, blocks): (u64, u64),
+    pool: &HybridRules,
+    (chunk, threshold, is_arc): (u32, u32, bool),
+    requests: &[Asked],
+    restart: usize,
+) -> Result<(), TestCaseError> {
+    let page = u64::from(pool.page_size.get());
+    let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
+    let is_odd = matches!(pool.retention, BlockRetention::Every(tokens) if !tokens.is_multiple_of(chunk * pool.page_size.get()));
+    let chunk = if is_odd { 1 } else { chunk };
+    // Which blocks of a chunk that found no room are still there the pool does not know.
+    let blocks = if chunk > 1 { blocks + 300 } else { blocks };
+    let options = OffloadOptions { policy, store_threshold: threshold, blocks_per_chunk: chunk };
+    let mut fast = HybridCache::new(PageCount(capacity), pool.clone()).expect("sound rules");
+    let mut tier = OffloadTier::under(PageCount(blocks), options, pool).expect("sound rules");
+    let mut slow = slow(capacity, pool);
+    let mut manager = SlowManager::new(blocks, u64::from(chunk), threshold as usize, is_arc);
+    for (index, asked) in requests.iter().enumerate() {
+        if index == restart {
+            let saved = tier.save();
+            tier = OffloadTier::restore(&saved, pool).expect("as it was saved");
+            prop_assert_eq!(tier.save(), saved);
+        }
+        let (found, below) = tier.request_under(&mut fast, &to_event(asked, page));
+        let (mut next, mut below_next) = (slow.clone(), manager.clone());
+        let request = (asked.ids.as_slice(), input(asked, page), asked.output);
+        let expected = next.request_over(request, &asked.known_outputs, &mut below_next);
+        prop_assert_eq!(found.refused, expected.is_none(), "request {}", index);
+        if let Some(expected) = expected {
+            prop_assert_eq!((found.hits, below), expected, "request {}", index);
+            (slow, manager) = (next, below_next);
+        }
+        prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+        prop_assert_eq!(tier.resident().0, manager.resident(), "in the tier after request {}", index);
+        prop_assert_eq!(tier.written().0, manager.written, "written after request {}", index);
+    }
+    Ok(())
+}
+
+/// Requests with these pages and outputs in a tier by ARC, under one full group and two of states.
+fn compare_in_arc(
+    sizes: (u64, u64),
+    (retention, prefill_chunk): (BlockRetention, u32),
+    threshold: u32,
+    requests: &[(&[u64], u64)],
+) {
+    let pool = HybridRules {
+        attention: "full+2*mamba".parse().expect("groups"),
+        retention,
+        prefill_chunk,
+        page_size: PageSize::new(1).expect("not zero"),
+        outputs: Outputs::Cached,
+        draft_tokens: 0,
+    };
+    let asked = |(ids, output): &(&[u64], u64)| Asked {
+        ids: ids.to_vec(),
+        tail: 0,
+        output: *output,
+        known_outputs: vec![],
+    };
+    let requests: Vec<Asked> = requests.iter().map(asked).collect();
+    compare_grouped(sizes, &pool, (1, threshold, true), &requests, 0).expect("equal");
+}
+
+#[test]
+fn what_a_request_found_and_lost_to_its_own_stores_counts_as_used_again() {
+    let long = [3, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43];
+    let requests: [(&[u64], u64); 8] = [
+        (&[1], 0),
+        (&[2], 0),
+        (&long, 7),
+        (&[2, 21], 0),
+        (&[], 0),
+        (&[2, 21, 22, 23, 24, 25, 26], 0),
+        (&[1, 11, 12, 13, 14, 15, 16, 17, 18], 6),
+        (&[2], 0),
+    ];
+    compare_in_arc((60, 45), (BlockRetention::Every(1), 1), 0, &requests);
+}
+
+#[test]
+fn a_ghost_that_lies_partly_in_an_earlier_offer_teaches_the_rest() {
+    let requests: [(&[u64], u64); 12] = [
+        (&[1, 11, 12, 13], 0),
+        (&[2, 20, 21], 0),
+        (&[1, 11, 12, 13, 14, 15, 16, 17], 0),
+        (&[1, 18, 19], 21),
+        (&[2, 22, 23, 24], 0),
+        (&[1], 0),
+        (&[1, 11, 12, 13, 14, 15, 16, 17], 2),
+        (&[], 0),
+        (&[], 20),
+        (&[], 0),
+        (&[2, 22, 25], 0),
+        (&[1, 11], 0),
+    ];
+    compare_in_arc((76, 8), (BlockRetention::All, 7), 2, &requests);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -139,35 +240,7 @@ proptest! {
         requests in prop::collection::vec(asked(), 1..50),
         restart in any::<prop::sample::Index>(),
     ) {
-        let page = u64::from(pool.page_size.get());
-        let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
-        let is_odd = matches!(pool.retention, BlockRetention::Every(tokens) if !tokens.is_multiple_of(chunk * pool.page_size.get()));
-        let chunk = if is_odd { 1 } else { chunk };
-        // Which blocks of a chunk that found no room are still there the pool does not know.
-        let blocks = if chunk > 1 { blocks + 300 } else { blocks };
-        let options = OffloadOptions { policy, store_threshold: threshold, blocks_per_chunk: chunk };
-        let mut fast = HybridCache::new(PageCount(capacity), pool.clone()).expect("sound rules");
-        let mut tier = OffloadTier::under(PageCount(blocks), options, &pool).expect("sound rules");
-        let mut slow = slow(capacity, &pool);
-        let mut manager = SlowManager::new(blocks, u64::from(chunk), threshold as usize, is_arc);
-        for (index, asked) in requests.iter().enumerate() {
-            if index == restart.index(requests.len()) {
-                let saved = tier.save();
-                tier = OffloadTier::restore(&saved, &pool).expect("as it was saved");
-                prop_assert_eq!(tier.save(), saved);
-            }
-            let (found, below) = tier.request_under(&mut fast, &to_event(asked, page));
-            let (mut next, mut below_next) = (slow.clone(), manager.clone());
-            let request = (asked.ids.as_slice(), input(asked, page), asked.output);
-            let expected = next.request_over(request, &asked.known_outputs, &mut below_next);
-            prop_assert_eq!(found.refused, expected.is_none(), "request {}", index);
-            if let Some(expected) = expected {
-                prop_assert_eq!((found.hits, below), expected, "request {}", index);
-                (slow, manager) = (next, below_next);
-            }
-            prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
-            prop_assert_eq!(tier.resident().0, manager.resident(), "in the tier after request {}", index);
-            prop_assert_eq!(tier.written().0, manager.written, "written after request {}", index);
-        }
+        let options = (chunk, threshold, is_arc);
+        compare_grouped((capacity, blocks), &pool, options, &requests, restart.index(requests.len()))?;
     }
 }

@@ -5,9 +5,9 @@
 //! those used again. Until then chunks keep their places, so those that a request found may leave before it ends. What is
 //! being written, in the step and in the next one, and what is offered cannot.
 
-use super::residents::GroupRun;
 use super::residents::{
-    GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of, tag, total,
+    ChunkSpan, GroupRun, GroupSpan, MOST_GROUPS, OfferClock, ResidentPath, Residents, by_groups, clip,
+    groups_of, is_of, keys, list_of, tag, total,
 };
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
@@ -46,6 +46,8 @@ pub(super) struct ArcChunks {
     clock: OfferClock,
     /// What the request being served missed in offers that found no room.
     missed: Vec<GroupSpan>,
+    /// What it found, and lost again to its own stores.
+    lost: Vec<GroupSpan>,
 }
 
 impl ArcChunks {
@@ -62,6 +64,7 @@ impl ArcChunks {
             stored: 0,
             clock: OfferClock::default(),
             missed: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -73,34 +76,37 @@ impl ArcChunks {
     /// the two lists of ghosts.
     fn learn(&mut self, wanted: &[GroupRun]) {
         let [_, _, once, again] = self.keys.map(|keys| keys as f64);
-        let most = self.capacity as f64;
         for (group, (_, from, to)) in wanted.iter().rev() {
-            let groups = 1 << group;
-            let ghosts = self.path.cut_out(is_ghost, ((*from, *to), groups));
-            for index in ghosts.into_iter().rev() {
-                if self.was_missed(*group, index) {
-                    continue;
-                }
-                let list = list_of(self.path.tree.arena.get(index).tag);
-                let index = self.path.take_out(index, groups);
-                for _ in 0..self.path.tree.arena.get(index).pages() {
-                    self.wanted_once = match list {
-                        ONCE_GHOSTS => (self.wanted_once + (again / once).max(1.0)).min(most),
-                        _ => (self.wanted_once - (once / again).max(1.0)).max(0.0),
-                    };
-                }
-                self.path.tree.arena.get_mut(index).ascending = false;
-                self.path.tree.append(self.lists[list as usize], index);
+            for span in self.not_missed(*group, (*from, *to)).into_iter().rev() {
+                self.learn_from(span, *group, [once, again]);
             }
         }
     }
 
-    /// Whether an earlier offer of the request has learnt from a ghost; cut at the ends of steps, it lies in one whole.
-    fn was_missed(&self, group: u32, index: PieceIndex) -> bool {
-        let ghost = self.path.tree.arena.get(index);
-        let is_it =
-            |(other, (from, to)): &GroupSpan| *other == group && *from <= ghost.from && ghost.to <= *to;
-        self.missed.iter().any(is_it)
+    fn learn_from(&mut self, span: ChunkSpan, group: u32, [once, again]: [f64; 2]) {
+        let (groups, most) = (1 << group, self.capacity as f64);
+        for index in self.path.cut_out(is_ghost, (span, groups)).into_iter().rev() {
+            let list = list_of(self.path.tree.arena.get(index).tag);
+            let index = self.path.take_out(index, groups);
+            for _ in 0..self.path.tree.arena.get(index).pages() {
+                self.wanted_once = match list {
+                    ONCE_GHOSTS => (self.wanted_once + (again / once).max(1.0)).min(most),
+                    _ => (self.wanted_once - (once / again).max(1.0)).max(0.0),
+                };
+            }
+            self.path.tree.arena.get_mut(index).ascending = false;
+            self.path.tree.append(self.lists[list as usize], index);
+        }
+    }
+
+    /// The parts of a span that no earlier offer of the request has learnt from.
+    fn not_missed(&self, group: u32, span: ChunkSpan) -> Vec<ChunkSpan> {
+        let mut parts = vec![span];
+        for (_, (start, end)) in self.missed.iter().filter(|(other, _)| *other == group) {
+            let around = |(from, to): ChunkSpan| [(from, to.min(*start)), (from.max(*end), to)];
+            parts = parts.into_iter().flat_map(around).filter(|(from, to)| from < to).collect();
+        }
+        parts
     }
 
     /// Keys of a list that cannot leave now, all of them the request's own.
@@ -150,6 +156,10 @@ impl ArcChunks {
                 self.path.tree.arena.unlink(leaving);
                 let piece = self.path.tree.arena.get_mut(leaving);
                 left -= keys(piece);
+                if piece.order & FOUND != 0 {
+                    let lost = (0..MOST_GROUPS as u32).filter(|group| is_of(piece.tag, *group));
+                    self.lost.extend(lost.map(|group| (group, (piece.from, piece.to))));
+                }
                 (piece.tag, piece.order) = (tag(ghosts, groups_of(piece.tag)), 0);
                 self.path.tree.append(self.lists[ghosts as usize], leaving);
             }
@@ -178,7 +188,21 @@ impl ArcChunks {
             self.keys[list as usize] -= keys(self.path.tree.arena.get(ghost));
             self.path.tree.remove_piece(ghost);
         }
-        let order = (self.clock.written() << MARKS) | STORED;
+        if self.lost.iter().all(|(other, span)| *other != group || span.1 <= from || to <= span.0) {
+            self.store_as(STORED, (group, (node, from, to)));
+        } else {
+            (from..to).for_each(|at| self.store_as(self.mark_of(group, at), (group, (node, at, at + 1))));
+        }
+    }
+
+    /// What is stored of a key: one that the request found before, and lost, was used again all the same.
+    fn mark_of(&self, group: u32, at: u32) -> u64 {
+        let is_it = |(other, (from, to)): &GroupSpan| *other == group && (*from..*to).contains(&at);
+        if self.lost.iter().any(is_it) { STORED | FOUND } else { STORED }
+    }
+
+    fn store_as(&mut self, mark: u64, (group, (node, from, to)): GroupRun) {
+        let order = (self.clock.written() << MARKS) | mark;
         let piece = Piece::new(node, tag(ONCE, 1 << group), (from, to), order).root_first();
         let piece = self.path.tree.add_piece(piece);
         self.path.tree.append(self.lists[ONCE as usize], piece);
@@ -201,6 +225,7 @@ impl Residents for ArcChunks {
     fn enter(&mut self, ids: &[u64]) {
         self.path.enter(ids);
         self.missed.clear();
+        self.lost.clear();
         // The stores of the request before are done.
         self.clock.pass(2);
     }
