@@ -117,8 +117,8 @@ fn quotas(quotas: &[QuotaResult], whole: &Estimate) -> Option<Section> {
     let rate = |hits: u64| share(hits, whole.page_accesses);
     let at = questions::recommended_place(whole);
     let sentence = |quota: &QuotaResult| {
-        let (split, shared) = (quota.capacities.get(at?)?, &whole.capacities[at?]);
-        let points = (rate(shared.page_hits?) - rate(split.page_hits?)) * 100.0;
+        let ((_, split), shared) = (quota.capacities.get(at?)?, &whole.capacities[at?]);
+        let points = (rate(shared.page_hits?) - rate((*split)?)) * 100.0;
         let change = if points < 0.0 { "gain" } else { "lose" };
         let (size, points) = (words::capacity(shared.pages, whole.page_bytes), points.abs());
         Some(format!("Split by quota {}, {size} {change} {points:.1} points of hit rate.", quota.quota))
@@ -142,14 +142,13 @@ fn split(quota: &QuotaResult, whole: &Estimate) -> Table {
         Cell::Figure(format!("{:.2}", lost * 100.0))
     };
     for shared in shown {
-        let Some(split) = quota.capacities.iter().find(|split| split.pages == shared.pages) else { continue };
+        let split = quota.capacities.iter().find(|(pages, _)| *pages == shared.pages);
+        let Some((_, split)) = split.copied() else { continue };
         table.row([
             Cell::Pages(shared.pages, whole.page_bytes),
-            Cell::within_bound(split.page_hits, Cell::Count),
+            Cell::within_bound(split, Cell::Count),
             Cell::within_bound(shared.page_hits, Cell::Count),
-            Cell::within_bound(split.page_hits.zip(shared.page_hits), |(split, shared)| {
-                points(split, shared)
-            }),
+            Cell::within_bound(split.zip(shared.page_hits), |(split, shared)| points(split, shared)),
         ]);
     }
     table

@@ -11,8 +11,8 @@ use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
-    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
+    SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::costs::Prices;
@@ -21,11 +21,11 @@ use kvset::core::questions::measured::{
 };
 use kvset::core::questions::restarts::{RestartHour, RestartsAt, RestartsEstimate};
 use kvset::core::questions::retention::{
-    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
+    RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
 };
 use kvset::core::questions::retention_classes::{RetentionClassAt, RetentionClassEstimate};
 use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
-use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
+use kvset::core::questions::tenants::TenantEstimate;
 use kvset::core::questions::traffic::{LoadSizes, PeakTraffic, TierTraffic, TrafficEstimate};
 use kvset::core::questions::worth::{CoverageWorth, TimeToFirstToken, WorthAt, WorthEstimate};
 use kvset::core::request::event::RequestEvent;
@@ -243,9 +243,9 @@ fn recommended() -> impl Strategy<Value = (bool, Vec<Recommendation>, Vec<Capaci
 prop_compose! {
     fn required_in_flight()(
         target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..4),
-    ) -> RequiredInFlight {
-        let entry = |(coverage, pages, bytes)| CoverageInFlight { coverage, pages, bytes };
-        RequiredInFlight { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+    ) -> Required<CoverageSize> {
+        let entry = |(coverage, pages, bytes)| CoverageSize { coverage, pages, bytes };
+        Required { target_ratio, coverage: entries.into_iter().map(entry).collect() }
     }
 }
 
@@ -279,9 +279,9 @@ prop_compose! {
 prop_compose! {
     fn required_ttl()(
         target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count())), 0..3),
-    ) -> RequiredTtlEstimate {
+    ) -> Required<TtlCoverage> {
         let entry = |(coverage, ttl_ms)| TtlCoverage { coverage, ttl_ms };
-        RequiredTtlEstimate { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+        Required { target_ratio, coverage: entries.into_iter().map(entry).collect() }
     }
 }
 
@@ -319,8 +319,8 @@ prop_compose! {
         cold_bytes in maybe(count()), hits in prop::collection::vec(count(), 0..3), held in prop::collection::vec(count(), 0..3),
         required in prop::collection::vec((ratio(), prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..3)), 0..3),
     ) -> TenantEstimate {
-        let coverage = |(coverage, pages, bytes)| TenantCoverage { coverage, pages, bytes };
-        let requirement = |(target_ratio, entries): (_, Vec<_>)| TenantRequired {
+        let coverage = |(coverage, pages, bytes)| CoverageSize { coverage, pages, bytes };
+        let requirement = |(target_ratio, entries): (_, Vec<_>)| Required {
             target_ratio, coverage: entries.into_iter().map(coverage).collect(),
         };
         TenantEstimate {

@@ -3,8 +3,9 @@
 use crate::asked::walk;
 use crate::support::shared::{mooncake_trace, read_shared};
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
+use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::hybrid::{
-    Attention, BlockRetention, GroupKind, HybridCache, HybridHits, HybridRules, SavedHybrid,
+    Attention, BlockRetention, GroupKind, HybridCache, HybridRules, SavedHybrid,
 };
 use kvset::core::engines::profile::Outputs;
 use kvset::core::request::event::RequestEvent;
@@ -299,7 +300,7 @@ fn a_request_of_no_tokens_takes_no_room_for_drafts() {
     };
     // Three drafts in three groups would be nine blocks.
     let mut cache = HybridCache::new(PageCount(8), rules.clone()).expect("sound rules");
-    assert_eq!(cache.request(&event(&[], 0, 0)), HybridHits { hits: 0, refused: false });
+    assert_eq!(cache.request(&event(&[], 0, 0)), CacheHits { hits: 0, refused: false });
     assert_eq!(slow(8, &rules).request(&[], 0, 0, &[]), Some(0));
 }
 
@@ -314,7 +315,7 @@ fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
         draft_tokens: 0,
     };
     let mut cache = HybridCache::new(PageCount(5), rules).expect("sound rules");
-    assert_eq!(cache.request(&event(&[1, 2], 32, 1)), HybridHits { hits: 0, refused: false });
+    assert_eq!(cache.request(&event(&[1, 2], 32, 1)), CacheHits { hits: 0, refused: false });
     let before = cache.save();
     assert!(cache.request(&event(&[1, 2, 3], 48, 1)).refused, "three pages in each of two groups");
     assert!(cache.request(&event(&[1, 2], 32, 1000)).refused, "the output does not fit");

@@ -3,8 +3,9 @@
 use crate::asked::{asked, event, to_event};
 use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
+use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{MAX_CAPACITY, SglangCache, SglangHits, SglangSavedCache};
+use kvset::core::engines::sglang::{MAX_CAPACITY, SglangCache, SglangSavedCache};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
@@ -93,7 +94,7 @@ proptest! {
 fn a_request_larger_than_the_cache_is_turned_away_and_changes_nothing() {
     let mut cache = cache(4, 16, Outputs::Cached);
     let small = [1, 2];
-    assert_eq!(cache.request(&event(&small, 32, 1)), SglangHits { hits: 0, refused: false });
+    assert_eq!(cache.request(&event(&small, 32, 1)), CacheHits { hits: 0, refused: false });
     let before = cache.save();
     assert!(cache.request(&event(&[1, 2, 3, 4], 64, 1)).refused, "prefill asks for one page more");
     assert!(cache.request(&event(&small, 32, 1000)).refused, "the output does not fit");

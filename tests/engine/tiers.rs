@@ -1,8 +1,10 @@
 //! Tier plans, convergence and hysteresis: worked cases, and properties against obvious models.
 
+use kvset::core::request::outcome::Run;
+use kvset::core::sizing::curve::PromptTokens;
+use kvset::core::sizing::exact_curve::{FoundCurve, FoundPages, FoundRun};
 use kvset::core::sizing::tiers::{
-    CapacityUnit, Convergence, CurvePoint, HitCurve, Hysteresis, Inclusion, PlanInput, PointCurve, Settled,
-    TierPlan, TierSpec, plan,
+    CapacityUnit, Convergence, Hysteresis, Inclusion, Settled, TierPlan, TierSpec, plan,
 };
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
@@ -18,21 +20,22 @@ fn tier(name: &str, inclusion: Inclusion, unit: (u64, u64), unit_price: Option<f
 }
 
 /// Hits that grow with every page up to 1000, of 2000 accesses.
-struct Straight;
-
-impl HitCurve for Straight {
-    fn page_accesses(&self) -> u64 {
-        2000
-    }
-
-    fn prefix_hits(&self, capacity: PageCount) -> Option<u64> {
-        Some(capacity.0.min(1000))
-    }
+fn straight<T>(read: impl FnOnce(&FoundCurve<'_>) -> T) -> T {
+    let mut found = FoundPages::default();
+    let run = Run { pages: 1000, need: 1, step: 1, last_touched_by: 0 };
+    found.add(&FoundRun::of(&run).expect("within the bound"));
+    read(&FoundCurve {
+        found: &found,
+        page_accesses: 2000,
+        prompts: PromptTokens::default(),
+        sample_rate: Ratio::ONE,
+        bound: PageCount(1 << 32),
+    })
 }
 
 fn plan_of(tiers: &[TierSpec], required: &[Option<u64>], pinned: u64) -> TierPlan {
     let required: Vec<_> = required.iter().map(|pages| pages.map(PageCount)).collect();
-    plan(tiers, &PlanInput { required: &required, pinned: Some(PageCount(pinned)), curve: &Straight })
+    straight(|curve| plan(tiers, &required, Some(PageCount(pinned)), curve))
 }
 
 #[test]
@@ -92,15 +95,6 @@ fn beyond_the_bound_there_is_no_number_here_or_below() {
     assert_eq!(planned.tiers.iter().map(|tier| tier.units).collect::<Vec<_>>(), [Some(1), None, None]);
     assert_eq!((planned.cost, planned.tiers[2].required_pages), (None, Some(PageCount(900))));
     assert_eq!(plan_of(&[], &[], 0).cost, None);
-}
-
-#[test]
-fn a_curve_known_at_points_never_promises_too_much() {
-    let point = |pages, prefix_hits| CurvePoint { pages: PageCount(pages), prefix_hits };
-    let curve = PointCurve::new(vec![point(200, 60), point(100, 40)], 100, Some(PageCount(500)));
-    let hits = [0, 99, 100, 199, 200, 500, 501].map(|pages| curve.prefix_hits(PageCount(pages)));
-    assert_eq!(hits, [Some(0), Some(0), Some(40), Some(40), Some(60), Some(60), None]);
-    assert_eq!(PointCurve::default().hit_rate(PageCount(1)), None, "no access, no rate");
 }
 
 #[test]
@@ -189,7 +183,7 @@ proptest! {
             prop_assert_eq!(tier.units, Some(expected), "tier {}", position);
             let reach = tier.reach_pages.expect("a number").0;
             prop_assert!(reach >= required[position] && reach >= above);
-            prop_assert_eq!(tier.hit_rate, Straight.hit_rate(PageCount(reach)));
+            prop_assert_eq!(tier.hit_rate, straight(|curve| curve.hit_rate(PageCount(reach))));
             prop_assert!(tier.next_unit.expect("a number").hit_rate_gain.expect("known") >= 0.0);
             above = reach;
         }

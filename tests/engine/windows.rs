@@ -2,8 +2,9 @@
 
 use crate::asked::{asked, event, to_event};
 use crate::support::slow_windows::{SlowRules, SlowWindows};
+use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedPools, SglangHits, WindowCache, WindowPoolRules};
+use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowPoolRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -126,7 +127,7 @@ fn an_answer_that_the_pool_of_windows_has_no_room_for_is_ended_and_nothing_of_it
     // 60 pages of 2 tokens for full attention, 12 for windows, which pass a page no sooner than after 132 tokens.
     let mut cache = cache(72, &rules("full+window:5", "0.2", 1000, 2, true));
     assert_eq!(cache.pools(), (PageCount(60), PageCount(12)));
-    let served = SglangHits { hits: 0, refused: false };
+    let served = CacheHits { hits: 0, refused: false };
     assert_eq!(cache.request(&event(&[1, 2], 4, 40)), served);
     assert_eq!(cache.resident(), (PageCount(2), PageCount(2)), "the prompt");
     assert_eq!(cache.request(&event(&[1, 2], 4, 3)).hits, 1);

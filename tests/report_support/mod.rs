@@ -5,8 +5,8 @@
 
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
-    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
+    SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::sizing::recommendation::{Recommendation, RecommendationBasis, recommend};
 use kvset::core::sizing::tiers::Settled;
@@ -197,12 +197,12 @@ pub fn in_flight(max_requests: u64, pages: u64) -> InFlightFigures {
 
 /// The same over these requirements.
 pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u64) -> InFlightFigures {
-    let with_room = |required: &RequiredCapacity| RequiredInFlight {
+    let with_room = |required: &RequiredCapacity| Required {
         target_ratio: required.target_ratio,
         coverage: required
             .coverage
             .iter()
-            .map(|entry| CoverageInFlight {
+            .map(|entry| CoverageSize {
                 coverage: entry.coverage,
                 pages: entry.pages.map(|own| own + pages),
                 bytes: entry.pages.map(|own| (own + pages) * PAGE_BYTES),

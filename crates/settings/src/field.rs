@@ -244,7 +244,7 @@ impl Field for WindowKind {
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         text.parse()
-            .map_err(|error: kvset_core::units::window::WindowError| ValueRefusal::Because(error.to_string()))
+            .map_err(|error: kvset_core::units::text::TextError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<WindowKind> {

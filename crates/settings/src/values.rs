@@ -2,12 +2,13 @@
 
 use super::field::{Choice, Field, ValueRefusal, quoted, text_of};
 use config::{Value, ValueKind};
-use kvset_core::questions::costs::{PrefillRate, RateError};
-use kvset_core::questions::retention::{Ttl, TtlError};
+use kvset_core::questions::costs::PrefillRate;
+use kvset_core::questions::retention::Ttl;
 use kvset_core::questions::routing::{RouterSpec, SpecError};
 use kvset_core::sizing::tiers::{Inclusion, is_price};
 use kvset_core::stack::{ChainCheck, ChainPolicy};
-use kvset_core::units::capacity::{CapacityError, CapacitySize, CapacitySpec};
+use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::text::TextError;
 use kvset_core::units::window::{format_duration_ms, parse_duration_ms};
 use kvset_formats::codec::{Encoding, EstimateDetail};
 use kvset_formats::position::StartFrom;
@@ -162,7 +163,7 @@ impl Field for CapacitySpec {
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        text_of(value)?.parse().map_err(|error: CapacityError| ValueRefusal::Because(error.to_string()))
+        text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -182,7 +183,7 @@ impl Field for Ttl {
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        text_of(value)?.parse().map_err(|error: TtlError| ValueRefusal::Because(error.to_string()))
+        text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {
@@ -207,7 +208,7 @@ impl Field for PrefillRate {
             ValueKind::String(text) => text.clone(),
             _ => super::field::decimal(value)?.to_string(),
         };
-        text.parse().map_err(|error: RateError| ValueRefusal::Because(error.to_string()))
+        text.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {

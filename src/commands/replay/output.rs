@@ -16,10 +16,11 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlightFigures, TheoreticalHits};
 use kvset_core::questions::observers::QuestionAnswers;
 use kvset_core::questions::optimum::OptimalCapacity;
-use kvset_core::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
+use kvset_core::questions::retention::{RetentionEstimate, TtlCoverage};
 use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::questions::tenants::TenantEstimate;
 use kvset_core::questions::traffic::TrafficEstimate;
+use kvset_core::sizing::figures::Required;
 use kvset_core::sizing::recommendation::{Answer, Recommendation};
 use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::stack::ChainCheck;
@@ -101,7 +102,7 @@ pub struct ReplayResult {
     pub retention: Vec<RetentionEstimate>,
     /// How long pages must be kept, one entry per target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<RequiredTtlEstimate>,
+    pub retention_required: Vec<Required<TtlCoverage>>,
     /// The recommended capacity alongside the one that perfect foresight would need for its hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal: Option<OptimalCapacity>,
@@ -208,7 +209,7 @@ pub struct WindowResult {
     pub optimal_page_hits: Option<Option<Vec<Option<u64>>>>,
     /// How long pages must be kept for its requests, one entry per target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<RequiredTtlEstimate>,
+    pub retention_required: Vec<Required<TtlCoverage>>,
     /// The recommended capacities.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recommended: Vec<Recommendation>,

@@ -36,15 +36,15 @@ impl QuotaOutput {
         let whole = replay.whole.as_ref();
         let shared = whole.map(|all| all.capacities.as_slice()).unwrap_or_default();
         let accesses = whole.map_or(0, |all| all.page_accesses);
-        let capacities = found.capacities.iter().zip(shared).map(|(split, shared)| QuotaCapacityOutput {
-            pages: split.pages,
-            page_hits: split.page_hits,
-            shared_page_hits: shared.page_hits,
-            lost: split
-                .page_hits
-                .zip(shared.page_hits)
-                .map(|(split, all)| share(all, accesses) - share(split, accesses)),
-        });
+        let capacities =
+            found.capacities.iter().zip(shared).map(|((pages, page_hits), shared)| QuotaCapacityOutput {
+                pages: *pages,
+                page_hits: *page_hits,
+                shared_page_hits: shared.page_hits,
+                lost: page_hits
+                    .zip(shared.page_hits)
+                    .map(|(split, all)| share(all, accesses) - share(split, accesses)),
+            });
         Self {
             quota: found.quota.to_string(),
             unused: found.unused.clone(),

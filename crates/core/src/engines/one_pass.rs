@@ -16,7 +16,7 @@ use crate::stack::{
 use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize};
-use range::WaitingRequests;
+use range::Footing;
 use serde::{Deserialize, Serialize};
 
 /// What shapes an engine's results.
@@ -86,7 +86,7 @@ pub struct Engine {
     last: LastRequest,
     /// The requests of the range that is being merged.
     #[serde(skip)]
-    waiting: Option<WaitingRequests>,
+    waiting: Option<std::vec::IntoIter<Footing>>,
 }
 
 /// What a request comes to in any cache of the same rules, whatever that holds.

@@ -2,8 +2,8 @@
 
 use crate::estimate::config::PoolConfig;
 use crate::estimate::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlightFigures, RequiredCapacity,
-    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
+    SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
 use crate::questions::observers::{
@@ -72,14 +72,6 @@ pub struct PoolFigures<'a> {
     pub observers: Option<&'a Observers>,
 }
 
-/// What is answered alongside an estimate.
-#[derive(Debug, Default)]
-struct ObserverAnswers {
-    measured: Option<MeasuredEstimate>,
-    routing: Vec<RouterEstimate>,
-    reuse: ReuseEstimates,
-}
-
 /// What one window requires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowReading {
@@ -122,7 +114,7 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let ObserverAnswers { measured, routing, reuse } = self.answers(window, plan.as_ref());
+        let (measured, routing, reuse) = self.answers(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&reading.required);
@@ -267,9 +259,13 @@ impl PoolFigures<'_> {
     }
 
     /// What is answered alongside the estimate, where anything is.
-    fn answers(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> ObserverAnswers {
+    fn answers(
+        &self,
+        window: &Window<'_>,
+        plan: Option<&TierEstimates>,
+    ) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
         let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
-        let Some((observers, tally)) = self.observers.zip(tally) else { return ObserverAnswers::default() };
+        let Some((observers, tally)) = self.observers.zip(tally) else { return Default::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: &self.config.cache,
@@ -286,11 +282,11 @@ impl PoolFigures<'_> {
             prompts: self.prompts(&window.tally),
             tiers: plan.map(|plan| plan.tiers.as_slice()),
         };
-        ObserverAnswers {
-            measured: observers.measured(&figures, &tally),
-            routing: observers.routing(&figures, &tally),
-            reuse: observers.reuse(&figures, &tally),
-        }
+        (
+            observers.measured(&figures, &tally),
+            observers.routing(&figures, &tally),
+            observers.reuse(&figures, &tally),
+        )
     }
 
     /// The standard error of the smallest required capacity, which errs most; where nothing is required,
@@ -405,9 +401,9 @@ impl PoolFigures<'_> {
         let max_pages = pinned(tally).map(|pages| pages.0);
         let with_room = |found: &CoverageCapacity| {
             let pages = with_room(found.pages, max_pages);
-            CoverageInFlight { coverage: found.coverage, pages, bytes: self.bytes(pages) }
+            CoverageSize { coverage: found.coverage, pages, bytes: self.bytes(pages) }
         };
-        let at_ratio = |required: &RequiredCapacity| RequiredInFlight {
+        let at_ratio = |required: &RequiredCapacity| Required {
             target_ratio: required.target_ratio,
             coverage: required.coverage.iter().map(with_room).collect(),
         };

@@ -8,7 +8,7 @@ use crate::engines::profile::{Outputs, Profile};
 use crate::questions::measured::MeasuredEstimate;
 use crate::questions::observers::QuestionAnswers;
 use crate::questions::restarts::RestartsEstimate;
-use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
+use crate::questions::retention::{RetentionEstimate, TtlCoverage};
 use crate::questions::retention_classes::RetentionClassEstimate;
 use crate::questions::routing::RouterEstimate;
 use crate::questions::tenants::TenantEstimate;
@@ -25,7 +25,7 @@ use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 pub use crate::sizing::figures::{
-    CapacityPoint, CoverageCapacity, CoverageInFlight, InFlightFigures, RequiredCapacity, RequiredInFlight,
+    CapacityPoint, CoverageCapacity, CoverageSize, InFlightFigures, Required, RequiredCapacity,
     TheoreticalHits,
 };
 
@@ -140,7 +140,7 @@ pub struct Estimate {
     pub retention: Vec<RetentionEstimate>,
     /// How long pages must be kept, one entry per target ratio; empty where no time to live is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<RequiredTtlEstimate>,
+    pub retention_required: Vec<Required<TtlCoverage>>,
     /// What passes between the planned tiers; absent where that is not enabled, in `all`, which has no end, and in
     /// windows with more runs than are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,6 @@ use super::kind::PoolKind;
 use super::live::LivePool;
 use serde::ser::{Error, Serialize, Serializer};
 use std::fmt;
-use std::ops::Deref;
 
 /// The state of a pool, in bytes.
 pub(super) struct Aside(Box<[u8]>);
@@ -49,40 +48,16 @@ impl fmt::Debug for Aside {
     }
 }
 
-/// A pool's state, wherever it is.
-pub(super) enum Opened<'a> {
-    /// In the pool.
-    Here(&'a LivePool),
-    /// Read for this one time.
-    Read(Box<LivePool>),
-}
-
-impl Deref for Opened<'_> {
-    type Target = LivePool;
-
-    fn deref(&self) -> &LivePool {
-        match self {
-            Self::Here(live) => live,
-            Self::Read(live) => live,
-        }
-    }
-}
-
-/// A pool's state to be written into a snapshot: the same bytes, wherever it is.
-#[derive(Debug)]
-pub(super) enum LiveImage<'a> {
-    Live(&'a Option<Box<LivePool>>),
-    Aside(&'a Aside),
-}
-
-impl Serialize for LiveImage<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Live(live) => live.serialize(serializer),
-            Self::Aside(aside) => {
-                let live: Box<LivePool> = postcard::from_bytes(&aside.0).map_err(S::Error::custom)?;
-                serializer.serialize_some(&live)
-            }
+/// Writes a pool's state into a snapshot: the same bytes, wherever it is.
+pub(super) fn serialize_state<S: Serializer>(
+    (live, aside): &(&Option<Box<LivePool>>, Option<&Aside>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match aside {
+        None => live.serialize(serializer),
+        Some(aside) => {
+            let live: Box<LivePool> = postcard::from_bytes(&aside.0).map_err(S::Error::custom)?;
+            serializer.serialize_some(&live)
         }
     }
 }

@@ -15,10 +15,10 @@ use crate::request::event::RequestEvent;
 use crate::request::outcome::{BEYOND, Outcome};
 use crate::sizing::curve::Curve;
 use crate::sizing::tiers::Trend;
-use crate::stack::{MAX_TRACKED_PAGES, Others};
+use crate::stack::{MAX_TRACKED_PAGES, Overlap};
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
-use crate::windows::in_flight::{InFlight, Overlap, OverlapRules};
+use crate::windows::in_flight::{InFlight, OverlapRules};
 use crate::windows::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -57,15 +57,6 @@ pub(super) struct ModelledCache {
     /// The last request's result.
     #[serde(skip)]
     pub(super) outcome: Outcome,
-}
-
-/// What a request met alongside what the engine says of it.
-#[derive(Debug, Default)]
-pub(super) struct FollowedRequest {
-    /// In flight.
-    overlap: Option<Overlap>,
-    /// Where more is asked.
-    observation: Option<Arc<Observation>>,
 }
 
 // A capacity within the tracked bound is one that a single cache can model.
@@ -148,7 +139,7 @@ impl ModelledCache {
         index: u64,
         (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
-    ) -> FollowedRequest {
+    ) -> (Option<Overlap>, Option<Arc<Observation>>) {
         if !self.caches.is_none() {
             self.caches.request(event, self.outcome.reusable_prefix(), &config.cache, self.page_size);
         }
@@ -163,16 +154,13 @@ impl ModelledCache {
             max_pages: config.cache.max_tracked_pages,
         };
         let overlap = match self.engine.others_in_flight() {
-            Some(Others { requests, pages }) => {
+            Some(Overlap { requests, pages }) => {
                 let whole = |pages| config.cache.sample_rate.whole_of(pages);
                 Some(Overlap { requests, pages: if pages == BEYOND { BEYOND } else { whole(pages) } })
             }
             None => self.in_flight.arrive(event, &rules),
         };
-        FollowedRequest {
-            overlap,
-            observation: self.observe_questions(event, index, (counted, session), config),
-        }
+        (overlap, self.observe_questions(event, index, (counted, session), config))
     }
 
     /// What the last request, the pool's number `index`, adds where more is asked.
@@ -266,7 +254,7 @@ impl LivePool {
         number: u64,
         event_time: EventTime,
         arrival: Arrival,
-        followed: FollowedRequest,
+        (overlap, observation): (Option<Overlap>, Option<Arc<Observation>>),
         config: &PoolConfig,
         summary: &mut RequestSummary,
     ) -> bool {
@@ -274,8 +262,8 @@ impl LivePool {
         let rules = cache.counting_rules(config);
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         summary.read(&cache.outcome, position, &rules);
-        summary.overlap = followed.overlap;
-        summary.observation = followed.observation;
+        summary.overlap = overlap;
+        summary.observation = observation;
         if !cache.caches.is_none() {
             summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }

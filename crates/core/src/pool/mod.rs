@@ -21,8 +21,9 @@ use crate::engines::one_pass::Engine;
 use crate::estimate::config::{PoolConfig, PoolConfigError};
 use crate::estimate::estimator::PoolFigures;
 use crate::estimate::{CapacityPoint, Estimate};
-use crate::questions::observers::{ObserversImage, QuestionError, RestoredObservers};
+use crate::questions::observers::{ObserversImage, RestoredObservers};
 use crate::questions::optimum::OptimalCapacity;
+use crate::questions::routing::QuestionError;
 use crate::questions::routing::RoutingShare;
 use crate::request::event::RequestEvent;
 use crate::request::id_scheme::IdScheme;
@@ -35,7 +36,7 @@ use crate::units::capacity::CapacitySpec;
 use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use crate::windows::tally::{CountingRules, RequestSummary, Tally};
-use aside::{Aside, LiveImage, Opened};
+use aside::{Aside, serialize_state};
 use identity::{PoolIdentity, id_scheme_for};
 use kind::curve_at;
 use live::LivePool;
@@ -85,7 +86,8 @@ pub struct Pool {
 pub struct PoolImage<'a> {
     fingerprint: &'a str,
     rejected_records: u64,
-    live: LiveImage<'a>,
+    #[serde(serialize_with = "serialize_state")]
+    live: (&'a Option<Box<LivePool>>, Option<&'a Aside>),
     #[serde(skip)]
     observers: Option<ObserversImage<'a>>,
     #[serde(skip)]
@@ -157,7 +159,7 @@ impl Pool {
         PoolImage {
             fingerprint: self.identity.kind.fingerprint(),
             rejected_records: self.rejected_records,
-            live: self.aside.as_ref().map_or(LiveImage::Live(&self.live), LiveImage::Aside),
+            live: (&self.live, self.aside.as_ref()),
             observers: self.live.as_ref().and_then(|live| live.observers_image()),
             id_scheme: self.id_scheme.as_ref().map(IdScheme::name),
         }
@@ -280,14 +282,6 @@ impl Pool {
         self.aside.is_some()
     }
 
-    /// The state, put aside or not. Bytes put aside were read once already, so there is one.
-    fn opened(&self) -> Option<Opened<'_>> {
-        match &self.aside {
-            Some(aside) => aside.read(&self.identity.kind).ok().map(Opened::Read),
-            None => self.live.as_deref().map(Opened::Here),
-        }
-    }
-
     /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`] takes
     /// them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
     /// requests, in this order; those that will be refused are left out here. Nothing is done, and nothing has to be, where
@@ -356,7 +350,8 @@ impl Pool {
 
     /// What is still open, as it stands; changes nothing.
     pub fn provisional(&self, at: impl Into<ShownMoment>) -> Vec<Estimate> {
-        let Some(live) = self.opened() else { return Vec::new() };
+        let read = self.aside.as_ref().and_then(|aside| aside.read(&self.identity.kind).ok());
+        let Some(live) = read.as_deref().or(self.live.as_deref()) else { return Vec::new() };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         let mut shown = ShownEstimates::new(figures, Trends::Open(&live.trends));
         live.windows.provisional(|order, window| shown.add(order, &window));

@@ -1,24 +1,20 @@
 //! The hit-rate curve: how many accesses each configured capacity would have served.
 
 use crate::sizing::figures::CapacityPoint;
+pub use crate::sizing::prompts::{PromptTokens, share};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
-use crate::units::{PageBytes, PageCount, PageSize};
+use crate::units::{PageBytes, PageCount};
 
 /// The capacities of one pool, in pages, ascending, and which of them can be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Curve {
-    points: Vec<CountedPoint>,
+    /// As they are labelled, and in pages.
+    points: Vec<(Option<String>, PageCount)>,
     thresholds: Vec<u64>,
     counting: Counting,
     sample_rate: Ratio,
     page_bytes: Option<PageBytes>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct CountedPoint {
-    label: Option<String>,
-    pages: PageCount,
 }
 
 /// How the hits at the thresholds are counted.
@@ -42,29 +38,6 @@ pub struct Accesses {
     pub prompts: PromptTokens,
 }
 
-/// Prompts by their tokens, which engines count hits by. A page that hits is a page of tokens; those of a last page that
-/// is not full are tokens of the prompt and no hits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PromptTokens {
-    /// All tokens.
-    pub all: u64,
-    /// Tokens of a page.
-    pub page: u32,
-}
-
-impl PromptTokens {
-    /// The tokens of prompts with so many pages, and of their last pages that are not full, as far as known.
-    pub fn of(pages: u64, rest_tokens: u64, page_size: PageSize) -> Self {
-        let page = page_size.get();
-        Self { all: pages.saturating_mul(u64::from(page)).saturating_add(rest_tokens), page }
-    }
-
-    /// Pages that hit, by their tokens, as a share of all tokens.
-    pub fn hit_rate(self, page_hits: u64) -> f64 {
-        share(page_hits.saturating_mul(u64::from(self.page)), self.all)
-    }
-}
-
 impl Default for Curve {
     /// A curve without capacities.
     fn default() -> Self {
@@ -84,12 +57,10 @@ impl Curve {
         bound: PageCount,
         sample_rate: Ratio,
     ) -> Self {
-        let place = |spec: &CapacitySpec| {
-            spec.pages(page_bytes).map(|pages| CountedPoint { label: spec.label.clone(), pages })
-        };
-        let mut points: Vec<CountedPoint> = specs.iter().filter_map(place).collect();
-        points.sort_by_key(|point| point.pages);
-        let followed = points.iter().map(|point| sample_rate.share_of(point.pages.0));
+        let place = |spec: &CapacitySpec| spec.pages(page_bytes).map(|pages| (spec.label.clone(), pages));
+        let mut points: Vec<_> = specs.iter().filter_map(place).collect();
+        points.sort_by_key(|(_, pages)| *pages);
+        let followed = points.iter().map(|(_, pages)| sample_rate.share_of(pages.0));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
         let counting = Counting::default();
         Self { points, thresholds, counting, sample_rate, page_bytes }
@@ -108,7 +79,7 @@ impl Curve {
 
     /// The capacities in pages, ascending, those beyond the bound too.
     pub fn capacities(&self) -> impl Iterator<Item = PageCount> + '_ {
-        self.points.iter().map(|point| point.pages)
+        self.points.iter().map(|(_, pages)| *pages)
     }
 
     /// Number of capacities, those beyond the bound too.
@@ -146,18 +117,23 @@ impl Curve {
             Counting::Cumulative => hits.iter().rposition(|hits| *hits > 0).map_or(0, |last| last + 1),
             Counting::Pointwise => self.points.len(),
         };
-        let holding = self.points.partition_point(|point| point.pages < distinct) + 1;
+        let holding = self.points.partition_point(|(_, pages)| *pages < distinct) + 1;
         holding.max(rising).min(self.points.len())
     }
 
-    fn point(&self, point: &CountedPoint, hits: Option<u64>, accesses: Accesses) -> CapacityPoint {
+    fn point(
+        &self,
+        (label, pages): &(Option<String>, PageCount),
+        hits: Option<u64>,
+        accesses: Accesses,
+    ) -> CapacityPoint {
         // Needs never decrease along a prefix, so page hits and prefix hits are the same pages.
         let scaled = hits.map(|hits| self.sample_rate.whole_of(hits));
         let rate = hits.map(|hits| share(hits, accesses.all));
         CapacityPoint {
-            label: point.label.clone(),
-            pages: point.pages.0,
-            bytes: self.page_bytes.map(|page| point.pages.bytes(page).0),
+            label: label.clone(),
+            pages: pages.0,
+            bytes: self.page_bytes.map(|page| pages.bytes(page).0),
             page_hits: scaled,
             prefix_hits: scaled,
             page_hit_rate: rate,
@@ -173,11 +149,6 @@ impl Curve {
     }
 }
 
-/// `part / whole`, and 0 where the whole is.
-pub fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
 /// `1/(1-r)` at the hit rate `r = hits/accesses` (paper, equation 1); `None` at `r = 1`.
 pub fn prefill_throughput(hits: u64, accesses: u64) -> Option<f64> {
     match (hits, accesses.saturating_sub(hits)) {
@@ -190,6 +161,7 @@ pub fn prefill_throughput(hits: u64, accesses: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::PageSize;
 
     fn specs(texts: &[&str]) -> Vec<CapacitySpec> {
         texts.iter().map(|text| text.parse().expect(text)).collect()

@@ -5,8 +5,7 @@
 //! per distinct need at most, so the tracked bound bounds it.
 
 use crate::request::outcome::{BEYOND, Need, Run};
-use crate::sizing::curve::PromptTokens;
-use crate::sizing::tiers::HitCurve;
+use crate::sizing::prompts::PromptTokens;
 use crate::stack::needs::Needs;
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;
@@ -143,18 +142,22 @@ pub struct FoundCurve<'a> {
     pub bound: PageCount,
 }
 
-impl HitCurve for FoundCurve<'_> {
-    fn page_accesses(&self) -> u64 {
-        self.page_accesses
-    }
-
-    fn prefix_hits(&self, capacity: PageCount) -> Option<u64> {
+impl FoundCurve<'_> {
+    /// Hits of a cache of this capacity, `None` beyond the bound.
+    fn hits(&self, capacity: PageCount) -> Option<u64> {
         let followed = self.sample_rate.share_of(capacity.0);
         (followed <= self.bound.0).then(|| self.found.hits_at(followed))
     }
 
-    fn token_hit_rate(&self, capacity: PageCount) -> Option<f64> {
-        let hits = self.prefix_hits(capacity)?;
+    /// Hits per page access, `None` beyond the bound or without an access.
+    pub fn hit_rate(&self, capacity: PageCount) -> Option<f64> {
+        let hits = self.hits(capacity)?;
+        (self.page_accesses > 0).then(|| hits as f64 / self.page_accesses as f64)
+    }
+
+    /// The same by the tokens of the prompts.
+    pub fn token_hit_rate(&self, capacity: PageCount) -> Option<f64> {
+        let hits = self.hits(capacity)?;
         Some(self.prompts.hit_rate(self.sample_rate.whole_of(hits)))
     }
 }

@@ -85,7 +85,7 @@ pub struct InFlightFigures {
     /// The requirement with room for the most they held added: one entry per target ratio, as in `required`. None where they
     /// are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub required: Vec<RequiredInFlight>,
+    pub required: Vec<Required<CoverageSize>>,
 }
 
 impl InFlightFigures {
@@ -98,14 +98,14 @@ impl InFlightFigures {
 /// Capacities that are enough for requests that overlap: a requirement plus the most pages that others
 /// held. Safe rather than exact: the requirement may count some of these pages already.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequiredInFlight {
+pub struct Required<C> {
     pub target_ratio: Ratio,
-    pub coverage: Vec<CoverageInFlight>,
+    pub coverage: Vec<C>,
 }
 
 /// The capacity that covers a share of the window's requests with room for those in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CoverageInFlight {
+pub struct CoverageSize {
     pub coverage: Ratio,
     /// Absent when either part of the sum is.
     pub pages: Option<u64>,

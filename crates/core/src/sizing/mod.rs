@@ -5,5 +5,6 @@ pub mod coverage;
 pub mod curve;
 pub mod exact_curve;
 pub mod figures;
+pub mod prompts;
 pub mod recommendation;
 pub mod tiers;

@@ -84,14 +84,12 @@ impl Serialize for Stack {
 }
 
 /// The arrays contradict one another: the bytes are not those of a stack.
-#[derive(Debug, thiserror::Error)]
-#[error("the stack's arrays do not fit together")]
-pub(super) struct Inconsistent;
+const INCONSISTENT: &str = "the stack's arrays do not fit together";
 
 impl TryFrom<StackImage> for Stack {
-    type Error = Inconsistent;
+    type Error = &'static str;
 
-    fn try_from(image: StackImage) -> Result<Self, Inconsistent> {
+    fn try_from(image: StackImage) -> Result<Self, &'static str> {
         let (parts, flight) = match image {
             StackImage::V1RootFirst(image) => (image.parts(Order::RootFirst), None),
             StackImage::V1LeafFirst(image) => (image.parts(Order::LeafFirst), None),
@@ -102,12 +100,12 @@ impl TryFrom<StackImage> for Stack {
         let ImageParts { config, tree, slots, ghosts, requests, accumulated } = parts;
         let is_in_order = flight.is_some() || slots.are_in_order();
         if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots, flight.is_some()) || !is_in_order {
-            return Err(Inconsistent);
+            return Err(INCONSISTENT);
         }
         let tree = tree.build();
         let flight = match flight {
             None => None,
-            Some(image) => Some(Box::new(image.build(&tree, &slots, requests).ok_or(Inconsistent)?)),
+            Some(image) => Some(Box::new(image.build(&tree, &slots, requests).ok_or(INCONSISTENT)?)),
         };
         let mut chain = ChainIndex::new(config.chain_check);
         for (id, segment) in tree.segments() {

@@ -6,7 +6,7 @@
 //! has no sum yet. At the end the requests that own them get slots of their own.
 
 use super::ids::{Place, TOP};
-use super::range::{InOrder, Range, RangeOwner, RangeStep};
+use super::range::{InOrder, Range, RangeStep};
 use super::stretches::Stretches;
 use super::{Access, Stack};
 use crate::request::outcome::{Outcome, Run};
@@ -141,7 +141,7 @@ impl Stack {
     /// touched.
     fn graft(&mut self, merging: &Merging) {
         let Merging { range, places, first_request, .. } = merging;
-        for RangeOwner { number, pages } in &range.owners {
+        for (number, pages) in &range.owners {
             let RangeStep { end, scope, .. } = range.steps[*number as usize];
             let end = places.place(end);
             self.take_over_path(end);

@@ -59,7 +59,7 @@ use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
 pub(crate) use flight::Phase;
-pub use flight::{Growth, MAX_IN_FLIGHT, Others, Stay};
+pub use flight::{Growth, MAX_IN_FLIGHT, Overlap, Stay};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use range::{InOrder, Range, RangeStack};

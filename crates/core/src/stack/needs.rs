@@ -29,7 +29,7 @@ const MIN_BLOCK: usize = 16;
 /// bytes a *distinct* need, pending changes included, so it is bounded by the tracked bound however many requests
 /// a window sees.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(try_from = "Flat")]
+#[serde(try_from = "(Vec<u32>, Vec<u64>, Vec<NeedChange>)")]
 pub struct Needs {
     blocks: Vec<Block>,
     pending: Vec<NeedChange>,
@@ -391,33 +391,22 @@ impl PartialEq for Needs {
 
 impl Eq for Needs {}
 
-/// A multiset as a snapshot keeps it: one sorted list.
-#[derive(Serialize, Deserialize)]
-struct Flat {
-    values: Vec<u32>,
-    counts: Vec<u64>,
-    pending: Vec<NeedChange>,
-}
-
+/// A snapshot keeps one sorted list, by its values and their counts, and what is pending.
 impl Serialize for Needs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (values, counts) = self.pairs().unzip();
-        Flat { values, counts, pending: self.pending.clone() }.serialize(serializer)
+        let (values, counts): (Vec<u32>, Vec<u64>) = self.pairs().unzip();
+        (values, counts, &self.pending).serialize(serializer)
     }
 }
 
-/// The bytes are not those of a multiset.
-#[derive(Debug, thiserror::Error)]
-#[error("needs are not distinct and in order, each with its count")]
-struct NotOrdered;
+impl TryFrom<(Vec<u32>, Vec<u64>, Vec<NeedChange>)> for Needs {
+    type Error = &'static str;
 
-impl TryFrom<Flat> for Needs {
-    type Error = NotOrdered;
-
-    fn try_from(flat: Flat) -> Result<Self, NotOrdered> {
-        let Flat { values, counts, pending } = flat;
+    fn try_from(
+        (values, counts, pending): (Vec<u32>, Vec<u64>, Vec<NeedChange>),
+    ) -> Result<Self, &'static str> {
         if values.len() != counts.len() || !values.is_sorted_by(|one, next| one < next) {
-            return Err(NotOrdered);
+            return Err("needs are not distinct and in order, each with its count");
         }
         let blocks = Block { values, counts, ..Block::default() }.split().collect();
         Ok(Self { blocks, pending })
@@ -478,7 +467,7 @@ mod tests {
     #[test]
     fn lists_that_are_no_multiset_are_refused() {
         let refused = |values: &[u32], counts: &[u64]| {
-            let flat = Flat { values: values.into(), counts: counts.into(), pending: Vec::new() };
+            let flat = (values, counts, &[] as &[NeedChange]);
             let bytes = postcard::to_allocvec(&flat).expect("memory");
             postcard::from_bytes::<Needs>(&bytes).is_err()
         };
@@ -489,8 +478,9 @@ mod tests {
     #[test]
     fn what_is_taken_out_must_have_been_put_in() {
         let is_sound = |pending: &[NeedChange]| {
-            let (values, counts) = ((0..300).map(|need| 2 * need).collect(), vec![2; 300]);
-            let bytes = postcard::to_allocvec(&Flat { values, counts, pending: pending.into() });
+            let (values, counts): (Vec<u32>, Vec<u64>) =
+                ((0..300).map(|need| 2 * need).collect(), vec![2; 300]);
+            let bytes = postcard::to_allocvec(&(values, counts, pending));
             postcard::from_bytes::<Needs>(&bytes.expect("memory")).expect("in order").is_sound()
         };
         assert!(is_sound(&[]) && is_sound(&[(0, -2), (598, -1)]) && is_sound(&[(9, 1), (9, -1)]));

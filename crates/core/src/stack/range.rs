@@ -48,8 +48,8 @@ pub struct Range {
     pub(super) runs: Vec<Run>,
     /// The pages touched first in the range, with ids, request after request.
     pub(super) ids: Vec<u64>,
-    /// The requests that own pages in the end.
-    pub(super) owners: Vec<RangeOwner>,
+    /// The requests that own pages in the end, by their number in the range, and how many.
+    pub(super) owners: Vec<(u32, u32)>,
     /// Places in the table of the range's segments.
     pub(super) segments: usize,
     /// Distinct pages touched.
@@ -74,14 +74,6 @@ pub(super) struct RangeStep {
     pub(super) unshared_outputs: u32,
 }
 
-/// A request that owns pages at the end of its range.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RangeOwner {
-    /// Its number in the range.
-    pub(super) number: u32,
-    pub(super) pages: u32,
-}
-
 impl Range {
     /// Requests.
     pub fn requests(&self) -> usize {
@@ -93,7 +85,7 @@ impl Range {
         self.steps.capacity() * size_of::<RangeStep>()
             + self.runs.capacity() * size_of::<Run>()
             + self.ids.capacity() * size_of::<u64>()
-            + self.owners.capacity() * size_of::<RangeOwner>()
+            + self.owners.capacity() * size_of::<(u32, u32)>()
     }
 }
 
@@ -163,11 +155,8 @@ impl RangeStack {
     /// The range of the requests taken.
     pub fn finish(self) -> Range {
         let Self { stack, range, .. } = self;
-        let owner = |slot| RangeOwner {
-            // A range has fewer requests than 32 bits count: each keeps a step in memory.
-            number: stack.slots.request_number(slot) as u32,
-            pages: stack.slots.weight(slot) as u32,
-        };
+        // A range has fewer requests than 32 bits count: each keeps a step in memory.
+        let owner = |slot| (stack.slots.request_number(slot) as u32, stack.slots.weight(slot) as u32);
         let owners = stack.slots.owners().map(owner).collect();
         Range { owners, segments: stack.tree.table_len(), pages: stack.slots.total(), ..range }
     }

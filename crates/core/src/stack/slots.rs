@@ -26,15 +26,6 @@ impl Leaf {
     }
 }
 
-/// The upper half of the request numbers from a slot on. Numbers rise from slot to slot, but for those of requests that
-/// were in flight together, so there are few of these for every 4 billion requests that a pool had while its oldest page
-/// stayed.
-#[derive(Debug, Clone, Copy)]
-struct UpperHalf {
-    from: Slot,
-    half: u32,
-}
-
 /// What a snapshot keeps of a slot alongside its weight.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, packed(4))]
@@ -70,8 +61,10 @@ pub(super) struct Slots {
     sums: Sums,
     /// The pages of the last leaf.
     open: u32,
-    /// In order of their slots.
-    upper_halves: Vec<UpperHalf>,
+    /// The upper half of the request numbers from a slot on, in order of their slots. Numbers rise from slot to slot, but for
+    /// those of requests that were in flight together, so there are few of these for every 4 billion requests that a pool
+    /// had while its oldest page stayed.
+    upper_halves: Vec<(Slot, u32)>,
     /// Scopes of the slots; empty as long as all of them are global.
     scopes: Vec<Scope>,
     /// Slots with a weight.
@@ -170,8 +163,8 @@ impl Slots {
     #[inline]
     pub(super) fn request_number(&self, slot: Slot) -> u64 {
         let lower = self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF];
-        let upper = self.upper_halves.iter().rev().find(|upper| upper.from <= slot);
-        u64::from(upper.map_or(0, |upper| upper.half)) << 32 | u64::from(lower)
+        let upper = self.upper_halves.iter().rev().find(|(from, _)| *from <= slot);
+        u64::from(upper.map_or(0, |(_, half)| *half)) << 32 | u64::from(lower)
     }
 
     /// Scope of the request that owns the slot.
@@ -220,8 +213,8 @@ impl Slots {
             self.push_scope(scope);
         }
         let (half, lower) = ((number >> 32) as u32, number as u32);
-        if self.upper_halves.last().is_none_or(|last| last.half != half) {
-            self.upper_halves.push(UpperHalf { from: Slot(index as u32), half });
+        if self.upper_halves.last().is_none_or(|(_, last)| *last != half) {
+            self.upper_halves.push((Slot(index as u32), half));
         }
         let (at, entry) = (index / LEAF, index % LEAF);
         let leaf = &mut self.leaves[at];
@@ -278,7 +271,7 @@ impl Slots {
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
         let renumbering = self.keep_live();
-        self.upper_halves.iter_mut().for_each(|upper| upper.from = renumbering.of(upper.from));
+        self.upper_halves.iter_mut().for_each(|(from, _)| *from = renumbering.of(*from));
         for from in 0..self.scopes.len() {
             self.scopes[renumbering.of(Slot(from as u32)).index()] = self.scopes[from];
         }
@@ -360,7 +353,7 @@ impl Slots {
     pub(super) fn memory_bytes(&self) -> usize {
         self.sums.memory_bytes()
             + self.leaves.capacity() * size_of::<Leaf>()
-            + self.upper_halves.capacity() * size_of::<UpperHalf>()
+            + self.upper_halves.capacity() * size_of::<(Slot, u32)>()
             + self.tails.capacity() * size_of::<[SegmentId; LEAF]>()
             + self.scopes.capacity() * size_of::<Scope>()
     }

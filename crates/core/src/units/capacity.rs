@@ -1,5 +1,6 @@
 //! Capacities as operators write them: `10GiB`, `1.5TB`, `5000p`.
 
+use crate::units::text::TextError;
 use crate::units::{Bytes, PageBytes, PageCount};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -21,14 +22,6 @@ pub struct CapacitySpec {
     pub label: Option<String>,
     /// What it says.
     pub size: CapacitySize,
-}
-
-/// Why a text is not a capacity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no capacity: {reason} (expected a size such as 10GiB or 1.5TB, or pages such as 5000p)")]
-pub struct CapacityError {
-    text: String,
-    reason: &'static str,
 }
 
 /// Units of bytes, compared without regard to case, with what one is worth.
@@ -82,11 +75,15 @@ impl CapacitySpec {
 }
 
 impl FromStr for CapacitySpec {
-    type Err = CapacityError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, CapacityError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let text = text.trim();
-        let fail = |reason| CapacityError { text: text.chars().take(40).collect(), reason };
+        let fail = |reason: &str| {
+            TextError(format!(
+                "`{text:.40}` is no capacity: {reason} (expected a size such as 10GiB or 1.5TB, or pages such as 5000p)"
+            ))
+        };
         let unit_start = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .ok_or_else(|| fail("the unit is missing"))?;

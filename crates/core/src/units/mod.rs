@@ -6,6 +6,7 @@ pub mod keyed;
 pub mod packed;
 pub mod pages;
 pub mod ratio;
+pub mod text;
 pub mod window;
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! Exact decimal shares, so that `ceil(H * R)` and nearest-rank quantiles never meet rounding.
 
+use crate::units::text::TextError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +16,6 @@ const MAX_DIGITS: usize = 9;
 pub struct Ratio {
     numerator: u64,
     denominator: u64,
-}
-
-/// Why a text is not a share.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a decimal between 0 and 1 with at most 9 places")]
-pub struct RatioError {
-    text: String,
 }
 
 impl Ratio {
@@ -136,9 +130,9 @@ impl Ratio {
     /// Reads what [`Ratio::percentile_name`] writes.
     ///
     /// # Errors
-    /// [`RatioError`] for anything else.
-    pub fn from_percentile_name(name: &str) -> Result<Self, RatioError> {
-        let error = || RatioError { text: name.chars().take(40).collect() };
+    /// [`TextError`] for anything else.
+    pub fn from_percentile_name(name: &str) -> Result<Self, TextError> {
+        let error = || not_a_share(name);
         let percent = name.strip_prefix('p').ok_or_else(error)?;
         let (whole, places) = percent.split_once('.').unwrap_or((percent, ""));
         let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -171,11 +165,15 @@ impl Ord for Ratio {
     }
 }
 
+fn not_a_share(text: &str) -> TextError {
+    TextError(format!("`{text:.40}` is not a decimal between 0 and 1 with at most 9 places"))
+}
+
 impl FromStr for Ratio {
-    type Err = RatioError;
+    type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || RatioError { text: text.chars().take(40).collect() };
+        let error = || not_a_share(text);
         let (numerator, denominator) = decimal(text.trim()).ok_or_else(error)?;
         if numerator > denominator {
             return Err(error());
@@ -205,11 +203,6 @@ fn decimal(text: &str) -> Option<(u64, u64)> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Proportion(Ratio);
 
-/// Why a text is not a proportion.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a decimal from 0 on with at most 9 digits and 9 places")]
-pub struct ProportionError(String);
-
 impl Proportion {
     /// That of a share to its whole.
     pub const fn of(share: Ratio) -> Self {
@@ -229,11 +222,12 @@ impl Proportion {
 }
 
 impl FromStr for Proportion {
-    type Err = ProportionError;
+    type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (numerator, denominator) =
-            decimal(text.trim()).ok_or_else(|| ProportionError(text.chars().take(40).collect()))?;
+        let (numerator, denominator) = decimal(text.trim()).ok_or_else(|| {
+            TextError(format!("`{text:.40}` is not a decimal from 0 on with at most 9 digits and 9 places"))
+        })?;
         Ok(Self(Ratio { numerator, denominator }))
     }
 }
@@ -258,7 +252,7 @@ impl<'de> Deserialize<'de> for Proportion {
 }
 
 impl TryFrom<f64> for Ratio {
-    type Error = RatioError;
+    type Error = TextError;
 
     /// Takes the shortest decimal that reads back as this number, which is what its author wrote.
     fn try_from(value: f64) -> Result<Self, Self::Error> {

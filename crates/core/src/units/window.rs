@@ -1,5 +1,6 @@
 //! Which requests an estimate covers.
 
+use crate::units::text::TextError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -17,19 +18,15 @@ pub enum WindowKind {
     All,
 }
 
-/// Why a text names no window.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no window: {reason} (expected tumbling:5m, hopping:5m/1m, last:3000 or all)")]
-pub struct WindowError {
-    text: String,
-    reason: &'static str,
-}
-
 impl FromStr for WindowKind {
-    type Err = WindowError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, WindowError> {
-        let fail = |reason| WindowError { text: text.chars().take(60).collect(), reason };
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let fail = |reason: &str| {
+            TextError(format!(
+                "`{text:.60}` is no window: {reason} (expected tumbling:5m, hopping:5m/1m, last:3000 or all)"
+            ))
+        };
         let duration = |part: &str| {
             parse_duration_ms(part)
                 .ok_or_else(|| fail("a duration is a whole number and ms, s, m, h or d, and not zero"))

@@ -1,9 +1,9 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
-use super::{Window, WindowBegin, reserve_few};
+use super::{Window, reserve_few};
 use crate::questions::observers::{ObserversImage, SavedWindows};
 use crate::units::{EventTime, is_countable};
-use crate::windows::tally::{RequestSummary, Tally, TallyShape};
+use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,28 +22,21 @@ pub(super) struct EventWindows {
     late_records: u64,
     /// Panes that hold a request and belong to a window still open, ascending by index.
     panes: VecDeque<Pane>,
-    /// When the open panes were opened, ascending by arrival.
-    openings: Vec<Opening>,
+    /// The open panes by the first arrival in each, ascending, with their index.
+    openings: Vec<(u64, i64)>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pane {
     /// Starts at `index * advance_ms`.
     index: i64,
-    extent: WindowBegin,
+    extent: Position,
     /// Its own distinct pages are those last touched before any open pane.
     tally: Tally,
     /// `behind[k]`: pages last touched in the pane `k` before this one; `k` lies below the span.
     behind: Vec<u64>,
     /// The same for the pane `k` after this one: there where event times go back.
     ahead: Vec<u64>,
-}
-
-/// A pane and the number of the request that opened it.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Opening {
-    first_arrival: u64,
-    index: i64,
 }
 
 impl EventWindows {
@@ -74,7 +67,7 @@ impl EventWindows {
         if index.saturating_add(self.span) <= self.closed_end {
             return is_late;
         }
-        let at = self.open_pane(index, WindowBegin::of(summary));
+        let at = self.open_pane(index, summary.position);
         let pane = &mut self.panes[at];
         let mut unseen = summary.new_pages;
         for touch in &summary.touches {
@@ -92,15 +85,15 @@ impl EventWindows {
     }
 
     /// Position of the pane with this index, opened if need be.
-    fn open_pane(&mut self, index: i64, extent: WindowBegin) -> usize {
+    fn open_pane(&mut self, index: i64, extent: Position) -> usize {
         let at = self.panes.partition_point(|pane| pane.index < index);
         match self.panes.get_mut(at) {
-            Some(pane) if pane.index == index => pane.extent = pane.extent.union(extent),
+            Some(pane) if pane.index == index => pane.extent = pane.extent.earliest(extent),
             _ => {
                 let tally = Tally::new(self.shape);
                 reserve_few(&mut self.panes);
                 self.panes.insert(at, Pane { index, extent, tally, behind: Vec::new(), ahead: Vec::new() });
-                self.openings.push(Opening { first_arrival: extent.first_arrival, index });
+                self.openings.push((extent.arrival, index));
             }
         }
         at
@@ -160,7 +153,7 @@ impl EventWindows {
         let held = self.panes.iter().map(|pane| pane.memory_bytes());
         held.sum::<usize>()
             + self.panes.capacity() * size_of::<Pane>()
-            + self.openings.capacity() * size_of::<Opening>()
+            + self.openings.capacity() * size_of::<(u64, i64)>()
     }
 
     /// The last window closed at this watermark; windows once closed stay so.
@@ -195,7 +188,7 @@ impl EventWindows {
     fn window(&self, end: i64, from: usize, upto: usize) -> Window<'_> {
         let start = end.saturating_sub(self.span);
         let panes = || self.panes.range(from..upto);
-        let extent = panes().skip(1).fold(self.panes[from].extent, |all, pane| all.union(pane.extent));
+        let extent = panes().skip(1).fold(self.panes[from].extent, |all, pane| all.earliest(pane.extent));
         let mut tally = match upto - from {
             1 => Cow::Borrowed(&self.panes[from].tally),
             _ => Cow::Owned(Tally::merged(panes().map(|pane| &pane.tally))),
@@ -207,7 +200,7 @@ impl EventWindows {
         Window {
             start_ms: self.start_of(start),
             end_ms: self.start_of(end),
-            first_offset: extent.first_offset,
+            first_offset: extent.offset,
             tally,
             late_records: self.late_records,
         }
@@ -221,7 +214,7 @@ impl EventWindows {
             self.panes.pop_front();
         }
         let oldest = self.panes.front().map_or(i64::MAX, |pane| pane.index);
-        self.openings.retain(|opening| opening.index >= oldest);
+        self.openings.retain(|(_, index)| *index >= oldest);
     }
 }
 
@@ -241,12 +234,12 @@ impl Pane {
     ///
     /// It is taken to lie in the pane opened last before it. That is exact for tumbling windows, and where
     /// event times never go back; elsewhere it is at least the same on every run.
-    fn pane_of(&self, toucher: u64, openings: &[Opening]) -> Option<i64> {
-        if toucher >= self.extent.first_arrival {
+    fn pane_of(&self, toucher: u64, openings: &[(u64, i64)]) -> Option<i64> {
+        if toucher >= self.extent.arrival {
             return Some(self.index);
         }
-        let opened = openings.partition_point(|opening| opening.first_arrival <= toucher);
-        Some(openings.get(opened.checked_sub(1)?)?.index)
+        let opened = openings.partition_point(|(first_arrival, _)| *first_arrival <= toucher);
+        Some(openings.get(opened.checked_sub(1)?)?.1)
     }
 
     /// Notes pages last touched in the pane at this distance, which is not 0.

@@ -23,7 +23,7 @@ mod recent;
 use crate::questions::observers::{ObserversImage, SavedWindows};
 use crate::units::window::{WindowKind, WindowRules};
 use crate::units::{EventTime, Offset};
-use crate::windows::tally::{RequestSummary, Tally, TallyShape};
+use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
 use event_time::EventWindows;
 use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};
@@ -47,38 +47,14 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// One of `last:N` and `all`.
-    fn over_offsets(extent: WindowBegin, end_ms: i64, tally: Cow<'a, Tally>) -> Self {
+    fn over_offsets(extent: Position, end_ms: i64, tally: Cow<'a, Tally>) -> Self {
         Self {
             // All its requests may be ahead of the watermark that it ends at.
-            start_ms: extent.earliest.0.min(end_ms),
+            start_ms: extent.event_time.0.min(end_ms),
             end_ms,
-            first_offset: extent.first_offset,
+            first_offset: extent.offset,
             tally,
             late_records: 0,
-        }
-    }
-}
-
-/// Where a set of requests begins; one definition for panes and for everything since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct WindowBegin {
-    /// Number of its first request in the pool.
-    first_arrival: u64,
-    first_offset: Offset,
-    earliest: EventTime,
-}
-
-impl WindowBegin {
-    fn of(summary: &RequestSummary) -> Self {
-        let position = summary.position;
-        Self { first_arrival: position.arrival, first_offset: position.offset, earliest: position.event_time }
-    }
-
-    fn union(self, other: Self) -> Self {
-        Self {
-            first_arrival: self.first_arrival.min(other.first_arrival),
-            first_offset: self.first_offset.min(other.first_offset),
-            earliest: self.earliest.min(other.earliest),
         }
     }
 }
@@ -264,7 +240,7 @@ impl WindowSet {
     /// request counted.
     pub fn since_start(&self) -> Option<(&Tally, u64)> {
         self.kinds.iter().find_map(|windows| match windows {
-            KindWindows::All(all) => all.view().map(|(extent, tally)| (tally, extent.first_arrival)),
+            KindWindows::All(all) => all.view().map(|(extent, tally)| (tally, extent.arrival)),
             KindWindows::EventTime(_) | KindWindows::Last(_) => None,
         })
     }

@@ -1,60 +1,52 @@
 //! What the requests of a window met in flight, as far as the log tells it.
 
+use crate::stack::Overlap;
 use crate::stack::needs::Needs;
-use crate::windows::in_flight::Overlap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What requests met in flight: one entry a request that it was measured for. A log without durations has none,
-/// and takes no room for them.
+/// and takes no room for them. First those of the other requests in flight, then of the pages they held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overlaps(Option<Box<OverlapNeeds>>);
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct OverlapNeeds {
-    /// Other requests in flight.
-    requests: Needs,
-    /// The pages they held.
-    pages: Needs,
-}
+pub struct Overlaps(Option<Box<(Needs, Needs)>>);
 
 /// What there is where nothing was measured.
-static NOTHING: OverlapNeeds = OverlapNeeds { requests: Needs::EMPTY, pages: Needs::EMPTY };
+static NOTHING: (Needs, Needs) = (Needs::EMPTY, Needs::EMPTY);
 
 impl Overlaps {
     /// Other requests in flight.
     pub fn requests(&self) -> &Needs {
-        &self.measured().requests
+        &self.measured().0
     }
 
     /// The pages they held.
     pub fn pages(&self) -> &Needs {
-        &self.measured().pages
+        &self.measured().1
     }
 
-    fn measured(&self) -> &OverlapNeeds {
+    fn measured(&self) -> &(Needs, Needs) {
         self.0.as_deref().unwrap_or(&NOTHING)
     }
 
     /// Counts a request's.
     pub fn insert(&mut self, overlap: Overlap) {
         let measured = self.0.get_or_insert_default();
-        measured.requests.insert(overlap.requests);
-        measured.pages.insert(overlap.pages);
+        measured.0.insert(overlap.requests);
+        measured.1.insert(overlap.pages);
     }
 
     /// Takes out a request's that was counted before.
     pub fn remove(&mut self, overlap: Overlap) {
         if let Some(measured) = &mut self.0 {
-            measured.requests.remove(overlap.requests);
-            measured.pages.remove(overlap.pages);
+            measured.0.remove(overlap.requests);
+            measured.1.remove(overlap.pages);
         }
     }
 
     /// Merges what is pending.
     pub fn consolidate(&mut self) {
         if let Some(measured) = &mut self.0 {
-            measured.requests.consolidate();
-            measured.pages.consolidate();
+            measured.0.consolidate();
+            measured.1.consolidate();
         }
     }
 
@@ -66,17 +58,17 @@ impl Overlaps {
     /// All entries of several.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let measured = || parts.clone().filter_map(|part| part.0.as_deref());
-        let merge = || OverlapNeeds {
-            requests: Needs::merged(measured().map(|part| &part.requests)),
-            pages: Needs::merged(measured().map(|part| &part.pages)),
+        let merge = || {
+            let requests = Needs::merged(measured().map(|part| &part.0));
+            (requests, Needs::merged(measured().map(|part| &part.1)))
         };
         Self(measured().next().is_some().then(|| Box::new(merge())))
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let of = |measured: &OverlapNeeds| {
-            size_of::<OverlapNeeds>() + measured.requests.memory_bytes() + measured.pages.memory_bytes()
+        let of = |measured: &(Needs, Needs)| {
+            size_of::<(Needs, Needs)>() + measured.0.memory_bytes() + measured.1.memory_bytes()
         };
         self.0.as_deref().map_or(0, of)
     }
@@ -90,7 +82,7 @@ impl Serialize for Overlaps {
 
 impl<'de> Deserialize<'de> for Overlaps {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let measured = OverlapNeeds::deserialize(deserializer)?;
+        let measured = <(Needs, Needs)>::deserialize(deserializer)?;
         Ok(Self((measured != NOTHING).then(|| Box::new(measured))))
     }
 }

@@ -1,13 +1,13 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
-use super::{WindowBegin, reserve_few};
+use super::reserve_few;
 use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
 use crate::sizing::exact_curve::FoundRun;
+use crate::stack::Overlap;
 use crate::units::{EventTime, Offset};
-use crate::windows::in_flight::Overlap;
 use crate::windows::step_counts::StepHits;
-use crate::windows::tally::{RequestSummary, Tally, TallyShape};
+use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Everything since the start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Everything {
-    extent: Option<WindowBegin>,
+    extent: Option<Position>,
     pub(super) tally: Tally,
 }
 
@@ -26,13 +26,13 @@ impl Everything {
     }
 
     pub(super) fn observe(&mut self, summary: &RequestSummary) {
-        let own = WindowBegin::of(summary);
-        let extent = self.extent.map_or(own, |extent| extent.union(own));
+        let own = summary.position;
+        let extent = self.extent.map_or(own, |extent| extent.earliest(own));
         self.extent = Some(extent);
-        self.tally.add(summary, summary.pages_unseen_since(extent.first_arrival));
+        self.tally.add(summary, summary.pages_unseen_since(extent.arrival));
     }
 
-    pub(super) fn view(&self) -> Option<(WindowBegin, &Tally)> {
+    pub(super) fn view(&self) -> Option<(Position, &Tally)> {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
@@ -233,11 +233,11 @@ impl LastRequests {
 
     /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request, which
     /// is done when the window is shown, not when a request arrives.
-    pub(super) fn view(&self) -> Option<WindowBegin> {
+    pub(super) fn view(&self) -> Option<Position> {
         let first = self.requests.front()?;
-        let earliest = self.requests.iter().map(|held| held.event_time).min()?;
-        let first_offset = self.requests.iter().map(|held| held.offset).min()?;
-        Some(WindowBegin { first_arrival: first.arrival, first_offset, earliest })
+        let event_time = self.requests.iter().map(|held| held.event_time).min()?;
+        let offset = self.requests.iter().map(|held| held.offset).min()?;
+        Some(Position { arrival: first.arrival, offset, event_time })
     }
 
     /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out
@@ -307,7 +307,7 @@ mod tests {
     use crate::questions::enabled::Questions;
     use crate::questions::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
     use crate::questions::observers::ObservationShape;
-    use crate::questions::routing::{Routed, RoutingShare};
+    use crate::questions::routing::RoutingShare;
     use crate::request::outcome::{Outcome, Run};
     use crate::units::ratio::Ratio;
     use crate::windows::tally::{CountingRules, Position};
@@ -346,10 +346,9 @@ mod tests {
     /// What a request adds where the measured hits and a router are asked about.
     fn observation(outcome: &Outcome) -> Observation {
         let cached = CachedPages::stated(1);
-        let routed = Routed { replica: 1, number: 0, outcome };
         Observation {
             measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None, Explanation::by_prompts(1))),
-            routers: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
+            routers: vec![Some(RoutingShare::of(1, outcome, &[Ratio::ONE]))],
             ..Observation::default()
         }
     }

@@ -6,10 +6,10 @@ use crate::questions::counters::Counter;
 use crate::questions::observers::{Observation, ObservationShape, ObservationTally};
 use crate::request::outcome::{Need, Outcome, Run};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
+use crate::stack::Overlap;
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, Offset, is_countable};
-use crate::windows::in_flight::Overlap;
 use crate::windows::overlaps::Overlaps;
 use crate::windows::step_counts::{StepCounts, StepHits};
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub struct CountingRules<'a> {
     pub whole_curve: bool,
 }
 
-/// Where a request stands in its log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Where a request stands in its log, or where several begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Position {
     /// Number of the request in its pool, counted from 0: what [`Run::last_touched_by`] refers to.
     pub arrival: u64,
@@ -35,6 +35,17 @@ pub struct Position {
     pub offset: Offset,
     /// When it happened.
     pub event_time: EventTime,
+}
+
+impl Position {
+    /// Where these and others begin: the earliest of each.
+    pub(super) fn earliest(self, other: Self) -> Self {
+        Self {
+            arrival: self.arrival.min(other.arrival),
+            offset: self.offset.min(other.offset),
+            event_time: self.event_time.min(other.event_time),
+        }
+    }
 }
 
 /// Pages of a request that one earlier request touched last.

@@ -7,7 +7,7 @@
 use super::ahead::AheadRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
-    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, PoolClock, PoolConfigs,
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, MemoryBytes, PoolClock, PoolConfigs,
     PoolRecord, RecordTurn,
 };
 use kvset_core::units::Offset;
@@ -265,7 +265,7 @@ impl PartitionTask {
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
         while let Some(record) = self.arrivals.as_mut().and_then(|arrivals| arrivals.queue.pop_first()) {
-            self.release(&DueRecord { record, is_early: false }, at, out)?;
+            self.release(&record, false, at, out)?;
         }
         Ok(())
     }
@@ -276,19 +276,21 @@ impl PartitionTask {
         at: NextOffset,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        while let Some(due) = self.arrivals.as_mut().and_then(|arrivals| arrivals.queue.pop_due()) {
-            self.release(&due, at, out)?;
+        while let Some((record, is_early)) =
+            self.arrivals.as_mut().and_then(|arrivals| arrivals.queue.pop_due())
+        {
+            self.release(&record, is_early, at, out)?;
         }
         Ok(())
     }
 
     fn release(
         &mut self,
-        due: &DueRecord<DelayedRecord>,
+        delayed: &DelayedRecord,
+        is_early: bool,
         at: NextOffset,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        let DueRecord { record: delayed, is_early } = due;
         let (partition, offset) = (self.partition, delayed.offset);
         let decoded = self.arrivals.as_ref().and_then(|arrivals| arrivals.decoded(delayed));
         let decoded = decoded.ok_or(TaskError::Delayed { partition, offset })?;
@@ -300,7 +302,7 @@ impl PartitionTask {
             counted: self.counts_in_windows(offset),
             session: None,
         };
-        let observed = self.observe(record, None, *is_early)?;
+        let observed = self.observe(record, None, is_early)?;
         let config = Arc::clone(&self.config);
         self.settle(&delayed.source(&config.topic, partition), observed, at, out)
     }

@@ -1,9 +1,10 @@
 //! A request in flight: looked up and given its prompt's blocks as it arrives, a block at a time while it decodes, and all of
 //! them taken back at its end.
 
+use super::HybridCache;
 use super::rules::{HybridLookup, RequestShape, RequestSteps};
 use super::table::{FULL, Naming, OTHERS, Tables};
-use super::{HybridCache, HybridHits};
+use crate::engines::hits::CacheHits;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
@@ -45,7 +46,7 @@ impl HybridCache {
     ///
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the tokens, and
     /// tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> HybridHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         match self.begin(event) {
             Begun::Runs(mut request, hits) => {
                 request.is_alone = true;
@@ -53,10 +54,10 @@ impl HybridCache {
                 let steps = RequestSteps::of(&rules, request.shape, request.found);
                 while request.done < request.shape.stored && self.decode(&steps, &mut request) {}
                 self.end(&steps, request);
-                HybridHits { hits, refused: false }
+                CacheHits { hits, refused: false }
             }
             // Alone nobody waits.
-            Begun::Refused | Begun::Waits => HybridHits { hits: 0, refused: true },
+            Begun::Refused | Begun::Waits => CacheHits { hits: 0, refused: true },
         }
     }
 

@@ -29,15 +29,6 @@ use serde::Deserialize;
 use std::sync::Arc;
 use table::{Hold, Tables, side};
 
-/// What one request found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HybridHits {
-    /// Leading prompt pages found in every group.
-    pub hits: u64,
-    /// The pool is too small to run the request even alone; it was turned away, changing nothing.
-    pub refused: bool,
-}
-
 /// The blocks of a fixed number.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedHybrid")]

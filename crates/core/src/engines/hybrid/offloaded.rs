@@ -1,10 +1,11 @@
 //! A request over a tier below, one after another: what the tier has behind the pool's pages is loaded before the first step,
 //! and each step of the prompt is offered to it.
 
+use super::HybridCache;
 use super::below::{LookedUpPrompt, LowerTier, PromptStep};
 use super::flight::HybridRequest;
 use super::rules::RequestSteps;
-use super::{HybridCache, HybridHits};
+use crate::engines::hits::CacheHits;
 use crate::request::event::RequestEvent;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ impl HybridCache {
         &mut self,
         event: &RequestEvent<'_>,
         tier: &mut impl LowerTier,
-    ) -> (HybridHits, u64) {
-        let refused = (HybridHits { hits: 0, refused: true }, 0);
+    ) -> (CacheHits, u64) {
+        let refused = (CacheHits { hits: 0, refused: true }, 0);
         let Some(mut request) = self.looked_up(event) else { return refused };
         request.is_alone = true;
         let rules = Arc::clone(&self.rules);
@@ -63,7 +64,7 @@ impl HybridCache {
         self.free_passed(&steps, &mut request.tables, done);
         self.end(&steps, request);
         tier.leave();
-        (HybridHits { hits: found.hits, refused: false }, start / rules.page() - found.hits)
+        (CacheHits { hits: found.hits, refused: false }, start / rules.page() - found.hits)
     }
 
     /// Pins what the pool has, and takes blocks for what the tier loads behind it.

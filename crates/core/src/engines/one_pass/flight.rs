@@ -6,7 +6,7 @@ mod tests;
 use super::{Engine, EngineConfig, Footprint};
 use crate::engines::profile::OverlapMode;
 use crate::request::event::RequestEvent;
-use crate::stack::{Access, Growth, Others, Stay};
+use crate::stack::{Access, Growth, Overlap, Stay};
 
 impl EngineConfig {
     /// Whether requests that overlap are modelled, where a log has durations.
@@ -23,7 +23,7 @@ impl Engine {
 
     /// What others hold as the last request arrived, in followed pages; `None` until a request of a log in which overlap
     /// is modelled said how long it took.
-    pub fn others_in_flight(&self) -> Option<Others> {
+    pub fn others_in_flight(&self) -> Option<Overlap> {
         self.stack.others_in_flight()
     }
 

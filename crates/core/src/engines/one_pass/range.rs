@@ -18,7 +18,7 @@ pub struct EngineRange {
 
 /// What an engine keeps of a request alongside its stack.
 #[derive(Debug, Clone, Copy)]
-struct Footing {
+pub(super) struct Footing {
     page_accesses: u64,
     rest_tokens: u32,
     /// It ends in a page that cannot be shared.
@@ -33,10 +33,6 @@ pub struct RangeEngine {
     stack: RangeStack,
     requests: Vec<Footing>,
 }
-
-/// The requests of a range that are still to be taken.
-#[derive(Debug)]
-pub(super) struct WaitingRequests(std::vec::IntoIter<Footing>);
 
 impl RangeEngine {
     /// A range without requests, of an engine of this configuration.
@@ -102,14 +98,14 @@ impl Engine {
             return Err(InOrder::Unfit);
         }
         self.stack.merge(range.stack)?;
-        self.waiting = Some(WaitingRequests(range.requests.into_iter()));
+        self.waiting = Some(range.requests.into_iter());
         Ok(())
     }
 
     /// Takes the next request of the range that is merged; false where there is none.
     pub(super) fn observe_next(&mut self, outcome: &mut Outcome) -> bool {
         let Some(Footing { page_accesses, rest_tokens, partial }) =
-            self.waiting.as_mut().and_then(|waiting| waiting.0.next())
+            self.waiting.as_mut().and_then(Iterator::next)
         else {
             return false;
         };

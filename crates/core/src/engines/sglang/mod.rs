@@ -30,6 +30,7 @@ pub use saved_pools::{SavedPoolNode, SavedPools};
 pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowPoolRules};
 
+use crate::engines::hits::CacheHits;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize, is_countable};
@@ -50,15 +51,6 @@ const MOST_RESERVED: u64 = 4096;
 #[error("a capacity of {asked} pages is more than the sglang profile models ({MAX_CAPACITY}): ask for less")]
 pub struct CapacityTooLarge {
     asked: PageCount,
-}
-
-/// What one request found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SglangHits {
-    /// Leading prompt pages found in the cache.
-    pub hits: u64,
-    /// The cache is too small to run the request even alone; it was turned away, changing nothing.
-    pub refused: bool,
 }
 
 /// SGLang's radix cache of a fixed number of pages.
@@ -142,11 +134,11 @@ impl SglangCache {
     ///
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         let shape = PagedRequest::of(event, self.page_size, self.outputs, self.drafts);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
-            return SglangHits { hits: 0, refused: true };
+            return CacheHits { hits: 0, refused: true };
         }
         let mut ids = std::mem::take(&mut self.ids);
         self.take_ids(event, &shape, &mut ids);
@@ -158,7 +150,7 @@ impl SglangCache {
         }
         self.tree.unpin();
         self.tree.compact();
-        SglangHits { hits, refused: false }
+        CacheHits { hits, refused: false }
     }
 
     /// The request's ids, prompt then known outputs.

@@ -17,22 +17,16 @@ pub(super) struct PageProgress {
     pub junction: Option<u64>,
 }
 
-/// Pages that belong to the request alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OwnPages {
-    pub full: u64,
-    pub windows: u64,
-}
-
 impl PageProgress {
     /// At its start, with so many pages found.
     pub(super) fn new(hits: u64, junction: Option<u64>) -> Self {
         Self { allocated: hits, protected: hits, inserted: 0, passed: 0, junction }
     }
 
-    pub(super) fn own_pages(&self) -> OwnPages {
+    /// Pages that belong to the request alone, in the pool of full attention and in that of windows.
+    pub(super) fn own_pages(&self) -> (u64, u64) {
         let own = |from: u64| self.allocated.saturating_sub(from);
-        OwnPages { full: own(self.protected), windows: own(self.protected.max(self.passed)) }
+        (own(self.protected), own(self.protected.max(self.passed)))
     }
 
     /// Whether pages are given back before the token after `computed` ones, while an answer is made.

@@ -7,7 +7,8 @@ use super::host::host_rows;
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
-use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
+use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED};
+use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
@@ -236,18 +237,18 @@ impl StateCache {
     ///
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         let (page, shape) =
             (self.rules.page(), PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false));
         self.loaded = 0;
         if shape.prompt == 0 {
-            return SglangHits::default();
+            return CacheHits::default();
         }
         let sampled = shape.stored - shape.prompt + 1;
         let reserved = shape.prompt.saturating_add(sampled.min(MOST_RESERVED)) + page;
         if self.states < LEAST_STATES || shape.all_slots > self.full || reserved >= self.full * page {
             self.refused += 1;
-            return SglangHits { hits: 0, refused: true };
+            return CacheHits { hits: 0, refused: true };
         }
         shape.take_ids(event, &mut self.ids);
         let mut progress = self.look_up(shape.hit_limit);
@@ -263,7 +264,7 @@ impl StateCache {
         self.tree.unpin();
         self.tree.next_step();
         self.tree.compact();
-        SglangHits { hits, refused: false }
+        CacheHits { hits, refused: false }
     }
 
     /// Matches, stamps what can be gone on from, locks it, loads back what only the host has of it, and takes the states that a

@@ -8,7 +8,8 @@ use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
 use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
-use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED, SglangHits};
+use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED};
+use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
@@ -215,17 +216,17 @@ impl WindowCache {
     ///
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         self.loaded = 0;
         if shape.prompt == 0 {
-            return SglangHits::default();
+            return CacheHits::default();
         }
         let sampled = shape.stored - shape.prompt + 1;
         let reserved = shape.prompt.saturating_add(sampled.min(MOST_RESERVED)) + self.rules.page();
         if shape.all_slots > self.full || reserved >= self.full * self.rules.page() {
             self.refused += 1;
-            return SglangHits { hits: 0, refused: true };
+            return CacheHits { hits: 0, refused: true };
         }
         shape.take_ids(event, &mut self.ids);
         let found = self.look_up(shape.hit_limit);
@@ -246,7 +247,7 @@ impl WindowCache {
         self.tree.compact();
         self.loaded = if is_admitted { self.loaded } else { 0 };
         let hits = if is_admitted { found.hits } else { 0 };
-        SglangHits { hits, refused: !is_admitted }
+        CacheHits { hits, refused: !is_admitted }
     }
 
     /// Matches, stamps what can be gone on from on either side, and locks what of it is on the device.
@@ -544,9 +545,9 @@ impl WindowCache {
     /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
     /// the windows alone. `false` where the pool of windows has no room then.
     fn make_room(&mut self, wanted: u64, progress: &PageProgress) -> bool {
-        let own = progress.own_pages();
-        while self.tree.pages() + own.full + wanted > self.full && self.tree.evict_oldest_leaf() {}
-        self.make_room_for_windows(wanted, own.windows)
+        let (full, windows) = progress.own_pages();
+        while self.tree.pages() + full + wanted > self.full && self.tree.evict_oldest_leaf() {}
+        self.make_room_for_windows(wanted, windows)
     }
 
     /// The same in the pool of windows alone, of which the request has so many pages itself; `false` where it has no room.
@@ -567,6 +568,6 @@ impl WindowCache {
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
     fn free_windows(&self, progress: &PageProgress) -> u64 {
-        self.windows.saturating_sub(self.tree.auxiliary.locked_pages() + progress.own_pages().windows)
+        self.windows.saturating_sub(self.tree.auxiliary.locked_pages() + progress.own_pages().1)
     }
 }

@@ -13,6 +13,7 @@ pub use class::RetentionClass;
 pub use queues::{DEFAULT_PRIORITY, MAX_PRIORITY, OFFLOAD_PRIORITY};
 pub use saved::{SavedQueue, SavedTrtllm};
 
+use crate::engines::hits::CacheHits;
 use crate::engines::profile::Outputs;
 use crate::engines::sglang::PagedRequest;
 use crate::request::event::RequestEvent;
@@ -31,15 +32,6 @@ pub struct TrtllmRules {
     pub outputs: Outputs,
     /// Blocks in host memory.
     pub host: PageCount,
-}
-
-/// What one request found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TrtllmHits {
-    /// Leading prompt pages found on the device or on the host.
-    pub hits: u64,
-    /// The cache is too small to run the request even alone; it was turned away, changing nothing.
-    pub refused: bool,
 }
 
 /// The blocks of a fixed number.
@@ -115,12 +107,12 @@ impl TrtllmCache {
     }
 
     /// Serves one request and says what it found.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> TrtllmHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         self.queues.expire(&mut self.tree, event.event_time);
         let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         if shape.all_slots > self.capacity {
             self.refused += 1;
-            return TrtllmHits { hits: 0, refused: true };
+            return CacheHits { hits: 0, refused: true };
         }
         shape.take_ids(event, &mut self.ids);
         self.tree.enter(&self.ids, &mut self.path);
@@ -135,7 +127,7 @@ impl TrtllmCache {
             event.labels.get(Label::RetentionClass).and_then(|class| class.parse().ok()),
         );
         self.tree.release(&self.path);
-        TrtllmHits { hits: u64::from(hits), refused: false }
+        CacheHits { hits: u64::from(hits), refused: false }
     }
 
     /// Takes the leading pages of the path that are found, at most so many, out of their queues; how many they are.

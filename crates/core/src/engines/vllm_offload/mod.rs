@@ -19,8 +19,9 @@ pub use options::{MAX_OPTION, OffloadOptions, OffloadPolicy};
 pub use saved::SavedOffload;
 
 use crate::engines::chunks::Chunks;
+use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{
-    Attention, BlockRetention, HybridCache, HybridHits, HybridRules, LookedUpPrompt, RulesError,
+    Attention, BlockRetention, HybridCache, HybridRules, LookedUpPrompt, RulesError,
 };
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
@@ -164,7 +165,7 @@ impl OffloadTier {
     }
 
     /// Serves a request in the pool that it is under: what that found, and how many pages after them the tier had.
-    pub fn request_under(&mut self, pool: &mut HybridCache, event: &RequestEvent<'_>) -> (HybridHits, u64) {
+    pub fn request_under(&mut self, pool: &mut HybridCache, event: &RequestEvent<'_>) -> (CacheHits, u64) {
         pool.request_over(event, self)
     }
 

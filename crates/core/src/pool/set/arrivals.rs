@@ -13,8 +13,7 @@
 use super::clock::{ClockRules, LogTime, PoolClock};
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A record's place in the order of arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,15 +44,6 @@ pub trait MemoryBytes {
     fn memory_bytes(&self) -> u64;
 }
 
-/// A record whose turn has come.
-#[derive(Debug, PartialEq, Eq)]
-pub struct DueRecord<T> {
-    /// The record.
-    pub record: T,
-    /// Whether it only makes room for others: an earlier arrival may follow yet.
-    pub is_early: bool,
-}
-
 /// What bounds a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivalLimits {
@@ -73,33 +63,6 @@ impl ArrivalLimits {
     }
 }
 
-/// A record that waits.
-#[derive(Debug)]
-struct WaitingRecord<T> {
-    place: ArrivalPlace,
-    record: T,
-}
-
-impl<T> PartialEq for WaitingRecord<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.place == other.place
-    }
-}
-
-impl<T> Eq for WaitingRecord<T> {}
-
-impl<T> PartialOrd for WaitingRecord<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for WaitingRecord<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place.cmp(&other.place)
-    }
-}
-
 /// One pool's records that wait.
 #[derive(Debug)]
 struct PoolArrivals<T> {
@@ -110,26 +73,19 @@ struct PoolArrivals<T> {
     has_durations: bool,
     /// The last record that waited and was taken.
     taken: Option<ArrivalPlace>,
-    waiting: BinaryHeap<Reverse<WaitingRecord<T>>>,
-    /// How it stands in the queue's sets.
-    listed: Option<Listed>,
-}
-
-/// The earliest of a pool's records, and when the pool, should it stay silent, reaches it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Listed {
-    first: ArrivalPlace,
-    reached: Option<LogTime>,
+    waiting: BTreeMap<ArrivalPlace, T>,
+    /// How it stands in the queue's sets: the earliest of its records, and when the pool, should it stay silent, reaches it.
+    listed: Option<(ArrivalPlace, Option<LogTime>)>,
 }
 
 impl<T> PoolArrivals<T> {
     fn first(&self) -> Option<ArrivalPlace> {
-        self.waiting.peek().map(|Reverse(waiting)| waiting.place)
+        self.waiting.first_key_value().map(|(place, _)| *place)
     }
 
-    fn to_list(&self) -> Option<Listed> {
+    fn to_list(&self) -> Option<(ArrivalPlace, Option<LogTime>)> {
         let first = self.first()?;
-        Some(Listed { first, reached: self.clock.reaches(first.event_time, &self.rules) })
+        Some((first, self.clock.reaches(first.event_time, &self.rules)))
     }
 }
 
@@ -220,13 +176,13 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         let Some(index) = self.current else { return };
         self.records += 1;
         self.bytes += record.memory_bytes();
-        self.arrivals[index].waiting.push(Reverse(WaitingRecord { place, record }));
+        self.arrivals[index].waiting.insert(place, record);
         self.list(index);
     }
 
     /// The next record whose turn has come with the record that was just observed: of its own pool, then of pools that
     /// are silent, then whatever is to make room.
-    pub fn pop_due(&mut self) -> Option<DueRecord<T>> {
+    pub fn pop_due(&mut self) -> Option<(T, bool)> {
         if let Some(index) = self.current {
             let own = &self.arrivals[index];
             if own.first().is_some_and(|first| first.event_time <= own.clock.watermark()) {
@@ -246,17 +202,17 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
     /// The earliest record of all, at the end of the log.
     pub fn pop_first(&mut self) -> Option<T> {
         let &(_, index) = self.first.first()?;
-        Some(self.pop(index, false)?.record)
+        Some(self.pop(index, false)?.0)
     }
 
-    fn pop(&mut self, index: usize, is_early: bool) -> Option<DueRecord<T>> {
+    fn pop(&mut self, index: usize, is_early: bool) -> Option<(T, bool)> {
         let own = &mut self.arrivals[index];
-        let Reverse(WaitingRecord { place, record }) = own.waiting.pop()?;
+        let (place, record) = own.waiting.pop_first()?;
         own.taken = Some(place);
         self.records -= 1;
         self.bytes -= record.memory_bytes();
         self.list(index);
-        Some(DueRecord { record, is_early })
+        Some((record, is_early))
     }
 
     /// A pool that is seen for the first time.
@@ -267,7 +223,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
             rules,
             has_durations: false,
             taken: None,
-            waiting: BinaryHeap::new(),
+            waiting: BTreeMap::new(),
             listed: None,
         };
         let index = match self.unused.pop() {
@@ -292,13 +248,13 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         if before == now {
             return;
         }
-        if let Some(Listed { first, reached }) = before {
+        if let Some((first, reached)) = before {
             self.first.remove(&(first, index));
             if let Some(at) = reached {
                 self.reached.remove(&(at, first, index));
             }
         }
-        if let Some(Listed { first, reached }) = now {
+        if let Some((first, reached)) = now {
             self.first.insert((first, index));
             self.reached.extend(reached.map(|at| (at, first, index)));
         }
@@ -316,7 +272,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
 
     /// The records that wait, in no order.
     pub fn records(&self) -> impl Iterator<Item = &T> {
-        self.arrivals.iter().flat_map(|own| own.waiting.iter().map(|Reverse(waiting)| &waiting.record))
+        self.arrivals.iter().flat_map(|own| own.waiting.values())
     }
 
     /// Records that wait.
@@ -338,9 +294,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
     pub fn image(&self) -> ArrivalsImage<&T, &str, &PoolClock> {
         let pools = self.pools.iter().map(|(name, index)| {
             let PoolArrivals { clock, has_durations, taken, waiting, .. } = &self.arrivals[*index];
-            let mut waiting: Vec<_> =
-                waiting.iter().map(|Reverse(waiting)| (waiting.place, &waiting.record)).collect();
-            waiting.sort_unstable_by_key(|(place, _)| *place);
+            let waiting = waiting.iter().map(|(place, record)| (*place, record)).collect();
             PoolArrivalsImage { name: &**name, clock, has_durations: *has_durations, taken: *taken, waiting }
         });
         ArrivalsImage { now: self.now, pools: pools.collect() }
@@ -370,8 +324,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
             queue.bytes += waiting.iter().map(|(_, record)| record.memory_bytes()).sum::<u64>();
             let own = &mut queue.arrivals[index];
             (own.clock, own.has_durations, own.taken) = (clock, has_durations, taken);
-            let waiting = waiting.into_iter().map(|(place, record)| Reverse(WaitingRecord { place, record }));
-            own.waiting = waiting.collect();
+            own.waiting = waiting.into_iter().collect();
             queue.list(index);
         }
         let is_within = queue.bytes <= limits.bytes;

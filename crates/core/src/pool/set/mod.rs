@@ -15,9 +15,7 @@ mod history;
 mod tests;
 mod timeline;
 
-pub use arrivals::{
-    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, RecordTurn,
-};
+pub use arrivals::{ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, MemoryBytes, RecordTurn};
 pub use clock::{ClockRules, LogTime, PoolClock};
 pub use configs::PoolConfigs;
 pub use forgotten::Forgotten;

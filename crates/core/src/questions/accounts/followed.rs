@@ -2,7 +2,7 @@
 
 use super::names::{AccountId, NameIndex};
 use super::occupancy::Occupancy;
-use super::ranked::{Account, RankedAccount, ranked};
+use super::ranked::{RankedAccount, ranked};
 use super::tally::{AccountShare, AccountTally, AccountsConfig, AccountsTally};
 use crate::questions::lifetimes::{Holders, Packed};
 use crate::request::outcome::Outcome;
@@ -98,7 +98,7 @@ impl Accounts {
             });
             let id = AccountId::at(at);
             let tally = tally.of(id).cloned().unwrap_or_else(|| AccountTally::new(self.config.shape()));
-            Account { id, tally, page_milliseconds: held.collect() }
+            RankedAccount { name: None, others: None, id, tally, page_milliseconds: held.collect() }
         };
         ranked((0..self.names.len()).map(of).collect(), most, |id| self.names.name(id).map(str::to_owned))
     }

@@ -12,26 +12,6 @@ pub(super) struct Occupancy {
     past: Vec<u128>,
 }
 
-/// Pages of the request at the boundary while others take some of them.
-struct Edge {
-    inside: u64,
-    outside: u64,
-}
-
-impl Edge {
-    /// Takes the shallowest pages away; returns how many of them were inside. Root first, the shallowest are the
-    /// oldest, so they are outside before others are; leaf first it is the other way round.
-    fn take(&mut self, pages: u64, order: Order) -> u64 {
-        let from_inside = match order {
-            Order::RootFirst => pages.saturating_sub(self.outside),
-            Order::LeafFirst => pages.min(self.inside),
-        };
-        self.inside -= from_inside;
-        self.outside -= pages - from_inside;
-        from_inside
-    }
-}
-
 impl Occupancy {
     pub(super) fn at(capacity: u64) -> Self {
         Self { boundary: Boundary::at(capacity), past: Vec::new() }
@@ -45,13 +25,13 @@ impl Occupancy {
         for taken in holders.taken() {
             let (Some(from), Some(age)) = (taken.from, taken.age_ms) else { continue };
             let inside = match &mut edge {
-                Some(edge) if Some(from) == end => edge.take(u64::from(taken.pages), order),
+                Some(edge) if Some(from) == end => take(edge, u64::from(taken.pages), order),
                 Some(_) if Some(from) < end => 0,
                 _ => u64::from(taken.pages),
             };
             account(past, holders, from, inside, age);
         }
-        let mut dropped = end.zip(edge.map(|edge| edge.inside));
+        let mut dropped = end.zip(edge.map(|(inside, _)| inside));
         let mut drop = |place: u32, inside: u64| account(past, holders, place, inside, holders.age_at(place));
         boundary.follow(holders, pages, |place, held| {
             if let Some((place, inside)) = dropped.replace((place, u64::from(held))) {
@@ -92,13 +72,26 @@ impl Occupancy {
 }
 
 /// The boundary request as it was before pages were taken from it.
-fn edge_before(boundary: &Boundary, holders: &Holders) -> Option<Edge> {
+fn edge_before(boundary: &Boundary, holders: &Holders) -> Option<(u64, u64)> {
     let end = boundary.end?;
     let taken = holders.taken().iter().filter(|taken| taken.from == Some(end));
     let held = u64::from(holders.entries()[end as usize].pages)
         + taken.map(|taken| u64::from(taken.pages)).sum::<u64>();
     let inside = boundary.inside().min(held);
-    Some(Edge { inside, outside: held - inside })
+    Some((inside, held - inside))
+}
+
+/// Takes the shallowest pages of the request at the boundary away, of those inside and outside; returns how many of them
+/// were inside. Root first, the shallowest are the oldest, so they are outside before others are; leaf first it is the other
+/// way round.
+fn take((inside, outside): &mut (u64, u64), pages: u64, order: Order) -> u64 {
+    let from_inside = match order {
+        Order::RootFirst => pages.saturating_sub(*outside),
+        Order::LeafFirst => pages.min(*inside),
+    };
+    *inside -= from_inside;
+    *outside -= pages - from_inside;
+    from_inside
 }
 
 fn account(sums: &mut Vec<u128>, holders: &Holders, place: u32, pages: u64, age_ms: u64) {

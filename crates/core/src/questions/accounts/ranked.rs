@@ -11,14 +11,6 @@ pub const OTHER: &str = "other";
 /// The largest whole number of the published formats.
 const MOST: u64 = i64::MAX as u64;
 
-/// One name's figures in followed pages.
-#[derive(Debug)]
-pub(super) struct Account {
-    pub(super) id: AccountId,
-    pub(super) tally: AccountTally,
-    pub(super) page_milliseconds: Vec<u128>,
-}
-
 /// The account of one name, or of all that are not reported one by one.
 #[derive(Debug)]
 pub struct RankedAccount {
@@ -26,23 +18,20 @@ pub struct RankedAccount {
     pub name: Option<String>,
     /// How many names [`OTHER`] stands for; those beyond [`MAX_NAMES`](super::MAX_NAMES) are not among them.
     pub others: Option<u64>,
-    account: Account,
+    pub(super) id: AccountId,
+    /// What its requests found, in followed pages.
+    pub(in crate::questions) tally: AccountTally,
+    /// In followed pages, one a capacity.
+    pub(super) page_milliseconds: Vec<u128>,
 }
 
 impl RankedAccount {
-    /// What its requests found, in followed pages.
-    pub(in crate::questions) fn tally(&self) -> &AccountTally {
-        &self.account.tally
-    }
-
     /// Pages held, times milliseconds, one a capacity, where so many of the pages are followed.
     pub(in crate::questions) fn page_milliseconds(&self, rate: Ratio) -> impl Iterator<Item = u64> + '_ {
         let published = move |held: &u128| u64::try_from(rate.wide_whole_of(*held)).unwrap_or(MOST).min(MOST);
-        self.account.page_milliseconds.iter().map(published)
+        self.page_milliseconds.iter().map(published)
     }
-}
 
-impl Account {
     /// Who holds the most of the largest capacity comes first, then who accesses the most.
     fn rank(&self) -> Reverse<(u128, u64)> {
         Reverse((self.page_milliseconds.last().copied().unwrap_or(0), self.tally.page_accesses))
@@ -61,7 +50,7 @@ impl Account {
 
 /// The first `most` of the accounts, and all others as one.
 pub(super) fn ranked(
-    accounts: Vec<Account>,
+    accounts: Vec<RankedAccount>,
     most: usize,
     name: impl Fn(AccountId) -> Option<String>,
 ) -> Vec<RankedAccount> {
@@ -70,9 +59,9 @@ pub(super) fn ranked(
     told.sort_by_cached_key(|account| (account.rank(), name(account.id)));
     let others = told.split_off(most.min(told.len()));
     let count = others.len() as u64;
-    let own = told.into_iter().map(|account| RankedAccount { name: name(account.id), others: None, account });
+    let own = told.into_iter().map(|account| RankedAccount { name: name(account.id), ..account });
     let rest = later.into_iter().chain(others).reduce(|sum, next| sum.merge(&next));
     let rest =
-        rest.map(|account| RankedAccount { name: Some(OTHER.to_owned()), others: Some(count), account });
+        rest.map(|account| RankedAccount { name: Some(OTHER.to_owned()), others: Some(count), ..account });
     own.chain(rest).collect()
 }

@@ -48,16 +48,6 @@ struct RequestEnd {
     outputs: u32,
 }
 
-/// Pages of an answer that a prompt has behind its known ones.
-#[derive(Debug, Clone, Copy)]
-struct Returned {
-    /// Where among the ends the request stands that generated them.
-    at: usize,
-    /// The prompt's known pages before them.
-    known: u64,
-    pages: u32,
-}
-
 impl AnswerReuse {
     /// Follows a request, the pool's number `request`, that the `engine` has just taken with this `outcome`. Returns what
     /// it finds at the upper end, where that differs from the first answer brought back on; before that both are one, and
@@ -90,15 +80,16 @@ impl AnswerReuse {
         self.brought.total()
     }
 
-    /// The pages that the request at hand brings back.
-    fn returned(&self, outcome: &Outcome, extent: &Extent) -> Option<Returned> {
+    /// The pages that the request at hand brings back: the place of the end that it goes on behind, the pages known up to
+    /// there, and how many come back.
+    fn returned(&self, outcome: &Outcome, extent: &Extent) -> Option<(usize, u64, u32)> {
         let known = outcome.known_pages();
         let room = extent.prompt.checked_sub(known).filter(|room| *room > 0)?;
         let last = outcome.unlooked.last().or(outcome.runs.last()).filter(|run| run.need != BEYOND)?;
         let at = self.ends.binary_search_by_key(&last.last_touched_by, |end| end.request).ok()?;
         let end = self.ends.get(at).filter(|end| end.pages == known && end.outputs > 0)?;
         // A request's pages are counted in 32 bits.
-        Some(Returned { at, known, pages: u64::from(end.outputs).min(room) as u32 })
+        Some((at, known, u64::from(end.outputs).min(room) as u32))
     }
 
     /// Takes over what the request at hand finds at the lower end, at the needs of the upper one.
@@ -112,8 +103,7 @@ impl AnswerReuse {
     }
 
     /// Adds pages to what the request at hand finds, as a run behind the last one: its last page may be computed anew.
-    fn bring_back(&mut self, returned: Returned, extent: &Extent, bound: PageCount) {
-        let Returned { at, known, pages } = returned;
+    fn bring_back(&mut self, (at, known, pages): (usize, u64, u32), extent: &Extent, bound: PageCount) {
         let Outcome { runs, unlooked, new_pages, .. } = &mut self.outcome;
         let Some(last) = unlooked.last().or(runs.last()).copied() else { return };
         let run = Run { pages, need: last.need_at(last.pages), ..last };

@@ -2,7 +2,7 @@
 
 mod rate;
 
-pub use rate::{PrefillRate, RateError};
+pub use rate::PrefillRate;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
 //! How fast prompts are computed.
 
+use crate::units::text::TextError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -21,17 +22,6 @@ pub struct PrefillRate {
     points: Vec<(f64, f64)>,
     /// As it was written.
     text: String,
-}
-
-/// A text that is no rate.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{text}` is no prefill rate: {reason} (expected tokens per second such as 12000, or at several contexts such as \
-     14000@0,9000@32768)"
-)]
-pub struct RateError {
-    text: String,
-    reason: &'static str,
 }
 
 impl PrefillRate {
@@ -61,10 +51,15 @@ impl PrefillRate {
 }
 
 impl FromStr for PrefillRate {
-    type Err = RateError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, RateError> {
-        let fail = |reason| RateError { text: text.chars().take(40).collect(), reason };
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let fail = |reason: &str| {
+            TextError(format!(
+                "`{text:.40}` is no prefill rate: {reason} (expected tokens per second such as 12000, or at several contexts \
+                 such as 14000@0,9000@32768)"
+            ))
+        };
         let mut points = Vec::new();
         for part in text.split(',') {
             let (rate, context) = match part.split_once('@') {
@@ -91,9 +86,9 @@ impl FromStr for PrefillRate {
 }
 
 impl TryFrom<String> for PrefillRate {
-    type Error = RateError;
+    type Error = TextError;
 
-    fn try_from(text: String) -> Result<Self, RateError> {
+    fn try_from(text: String) -> Result<Self, TextError> {
         text.parse()
     }
 }

@@ -32,6 +32,7 @@ pub struct Accepted<'a> {
 impl<'a> Accepted<'a> {
     /// The request as a router sees it.
     pub fn arriving(&self) -> RouterRequest<'a> {
-        RouterRequest { event: self.event, session: self.session }
+        let Self { event, session, page_size, engine, .. } = *self;
+        RouterRequest { event, session, page_size, pool: engine }
     }
 }

@@ -7,7 +7,6 @@
 //! bounds what any capacity can, and capacities are tried from the largest bound on.
 
 use super::intervals::{Agreed, Intervals};
-use super::restarts::Explained;
 use crate::request::outcome::{BEYOND, Need};
 
 /// Ranges of capacities tried at most; the first ones explain the most nearly always.
@@ -17,16 +16,17 @@ const MAX_TRIED: usize = 32;
 /// they are: of two explanations the one with fewer restarts is the better.
 type Explains = (i64, i64);
 
-/// The capacity that explains the most of these requests together with the restarts told at it, by `explained`. The
-/// agreement is that of the requests whose own intervals hold it.
-pub(super) fn agreed(intervals: &Intervals, explained: impl Fn(Need) -> Explained) -> Option<Agreed> {
+/// The capacity that explains the most of these requests together with the restarts told at it, by `explained`
+/// ([`Restarts::explained`](super::restarts::Restarts::explained)). The agreement is that of the requests whose own
+/// intervals hold it.
+pub(super) fn agreed(intervals: &Intervals, explained: impl Fn(Need) -> (u64, Vec<Need>)) -> Option<Agreed> {
     let plain = intervals.find()?;
-    let Explained { ends, .. } = explained(BEYOND - 1);
+    let (_, ends) = explained(BEYOND - 1);
     if ends.is_empty() {
         return Some(plain);
     }
     let explains = |capacity: Need| -> Explains {
-        let Explained { restarts, ends } = explained(capacity);
+        let (restarts, ends) = explained(capacity);
         let requests = intervals.agreeing(capacity).0.saturating_add(ends.len() as u64);
         (count(requests) - count(restarts), -count(restarts))
     };

@@ -3,12 +3,12 @@
 use super::accepted::Accepted;
 use super::answers::{Answers, explained};
 use super::reading::CachedPages;
-use super::restarts::{Explained, ReplicaRestart, RequestPosition, Restarts};
+use super::restarts::{RequestPosition, Restart, Restarts};
 use super::share::MeasuredShare;
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
-use crate::questions::routing::{MAX_REPLICAS, RoutedCaches, RouterKind, RouterSpec, RoutingError};
+use crate::questions::routing::{MAX_REPLICAS, QuestionError, RoutedCaches, RouterKind, RouterSpec};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
 use crate::units::PageSize;
@@ -58,12 +58,12 @@ impl MeasuredCaches {
     /// Follows a request; gives what it tells where it counts and says what it found.
     ///
     /// # Errors
-    /// [`RoutingError`]; nothing has changed then.
+    /// [`QuestionError`]; nothing has changed then.
     pub fn observe(
         &mut self,
         request: &Accepted<'_>,
         config: &CacheConfig,
-    ) -> Result<Option<MeasuredShare>, RoutingError> {
+    ) -> Result<Option<MeasuredShare>, QuestionError> {
         let Self { served, answers } = self;
         let none = CacheBank::default();
         let fresh_bank = || Ok::<_, Infallible>(CacheBank::default());
@@ -83,9 +83,9 @@ impl MeasuredCaches {
     }
 
     /// The restarts of replicas that hold at least `each` pages, by replica and time.
-    pub fn restarts(&self, each: Need) -> impl Iterator<Item = ReplicaRestart> + '_ {
+    pub fn restarts(&self, each: Need) -> impl Iterator<Item = Restart> + '_ {
         let of = move |(replica, restarts): (Option<usize>, &Restarts)| {
-            restarts.found(each).into_iter().map(move |restart| ReplicaRestart { replica, restart })
+            restarts.found(each).into_iter().map(move |restart| Restart { replica, ..restart })
         };
         let ServingCaches { alone, restarts, .. } = &self.served;
         let replicas = restarts.iter().enumerate().map(|(replica, restarts)| (Some(replica), restarts));
@@ -94,14 +94,14 @@ impl MeasuredCaches {
 
     /// What the restarts of replicas that hold at least `each` pages explain of the requests that arrived `during` these
     /// event times, in milliseconds.
-    pub fn explained(&self, each: Need, during: &Range<i64>) -> Explained {
-        let mut all = Explained::default();
+    pub fn explained(&self, each: Need, during: &Range<i64>) -> (u64, Vec<Need>) {
+        let (mut count, mut ends) = (0, Vec::new());
         for restarts in std::iter::once(&self.served.alone).chain(&self.served.restarts) {
-            let own = restarts.explained(each, during);
-            all.restarts += own.restarts;
-            all.ends.extend(own.ends);
+            let (own, own_ends) = restarts.explained(each, during);
+            count += own;
+            ends.extend(own_ends);
         }
-        all
+        (count, ends)
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
@@ -132,7 +132,7 @@ impl ServingCaches {
         &mut self,
         request: &Accepted<'_>,
         config: &CacheConfig,
-    ) -> Result<Option<MeasuredShare>, RoutingError> {
+    ) -> Result<Option<MeasuredShare>, QuestionError> {
         if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
             self.logged = Some(match self.are_apart {
                 true => RoutedCaches::apart(LOGGED, config),
@@ -140,19 +140,18 @@ impl ServingCaches {
             });
         }
         let logged = self.logged.as_mut();
-        let (arriving, page_size) = (request.arriving(), request.page_size);
-        let routed = logged.map(|caches| caches.observe(&arriving, page_size, config, request.engine));
+        let routed = logged.map(|caches| caches.observe(&request.arriving(), config));
         let routed = routed.transpose()?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
         let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
-        let number = routed.map_or(request.index, |routed| routed.number);
+        let number = routed.map_or(request.index, |(_, number, _)| number);
         let seen = RequestPosition { number, index: request.index, event_time: request.event.event_time };
         let restarts = match routed {
             None => &mut self.alone,
-            Some(routed) => of_replica(&mut self.restarts, routed.replica),
+            Some((replica, ..)) => of_replica(&mut self.restarts, replica),
         };
-        let routed = routed.map(|routed| routed.outcome);
+        let routed = routed.map(|(.., outcome)| outcome);
         restarts.observe(cached.followed, routed.unwrap_or(request.outcome), seen);
         let explained = explained(request, cached, routed.unwrap_or(request.outcome), config);
         Ok(Some(MeasuredShare::of(cached, request.outcome, routed, explained)))

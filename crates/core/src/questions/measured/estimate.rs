@@ -7,9 +7,9 @@ use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::point_tally::PointTally;
 use super::points::PointCaches;
-use super::restarts::ReplicaRestart;
+use super::restarts::Restart;
 use super::tally::MeasuredTally;
-use super::verdict::{MIN_AGREEMENT, Verdict, VerdictBasis};
+use super::verdict::{MIN_AGREEMENT, Verdict};
 use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
 use crate::sizing::curve::{PromptTokens, prefill_throughput};
@@ -147,14 +147,6 @@ pub struct MeasuredFigures<'a> {
     pub during: Range<i64>,
 }
 
-/// The capacity a ledger is drawn up at.
-#[derive(Debug, Clone, Copy)]
-struct LedgerCapacity {
-    total: u64,
-    each: u64,
-    provisioned: bool,
-}
-
 impl MeasuredFigures<'_> {
     /// What these requests say of these caches.
     pub fn estimate(
@@ -202,20 +194,14 @@ impl MeasuredFigures<'_> {
         let agreed = counted.agreed.filter(|_| !decode_side);
         let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);
         let followed = |pages: u64| self.config.followed_pages(PageCount(pages));
-        let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
+        let (all, each) = at.map_or((0, 0), |(total, each, _)| (followed(total), followed(each)));
         let ledger = self.whole_ledger(&ledger(all, each));
         let effective = agreed.map(|agreed| self.effective(agreed, told));
         // Where there is no capacity, nothing tells a restart from a cache that is too small.
         let one = agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
         let restarts = one.map(|agreed| restarts(agreed.from)).unwrap_or_default();
         let pages_beyond_log = self.whole(counts.pages_beyond_log);
-        let findings = VerdictBasis {
-            ledger,
-            agreement: effective.map_or(0.0, |effective| effective.agreement),
-            agreement_by_pages: effective.map_or(0.0, |effective| effective.agreement_by_pages),
-            pages_beyond_log,
-            restarts: restarts.len() as u64,
-        };
+        let agreement = effective.map_or(0.0, EffectiveCapacity::least_agreement);
         let (can_tell, _) = told;
         MeasuredEstimate {
             requests: counts.requests,
@@ -229,8 +215,9 @@ impl MeasuredFigures<'_> {
             generated_pages: self.whole(counts.generated),
             decode_side,
             requests_left_out: 0,
+            verdict: (can_tell > 0 && !decode_side)
+                .then(|| Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len())),
             restarts,
-            verdict: (can_tell > 0 && !decode_side).then(|| Verdict::of(&findings)),
         }
     }
 
@@ -248,12 +235,12 @@ impl MeasuredFigures<'_> {
     }
 
     /// What is provisioned, split over the replicas; else the smallest capacity that most requests agree on.
-    fn ledger_capacity(&self, agreed: Option<Agreed>, replicas: u64) -> Option<LedgerCapacity> {
+    fn ledger_capacity(&self, agreed: Option<Agreed>, replicas: u64) -> Option<(u64, u64, bool)> {
         if let Some(PageCount(total)) = self.provisioned {
-            return Some(LedgerCapacity { total, each: total / replicas, provisioned: true });
+            return Some((total, total / replicas, true));
         }
         let each = self.config.nominal_pages(agreed?.from);
-        Some(LedgerCapacity { total: each.saturating_mul(replicas), each, provisioned: false })
+        Some((each.saturating_mul(replicas), each, false))
     }
 
     /// The ledger in whole pages.
@@ -271,7 +258,7 @@ impl MeasuredFigures<'_> {
         &self,
         ledger: &Ledger,
         rest_tokens: u64,
-        at: Option<LedgerCapacity>,
+        at: Option<(u64, u64, bool)>,
     ) -> LedgerEstimate {
         let Ledger { unlimited, shared, routed, measured, page_accesses } = *ledger;
         let (shared, routed) = (shared.filter(|_| at.is_some()), routed.filter(|_| at.is_some()));
@@ -292,9 +279,9 @@ impl MeasuredFigures<'_> {
             shared_pages: shared,
             routed_pages: routed,
             measured_pages: measured,
-            total_capacity_pages: at.map(|at| at.total),
-            capacity_pages: at.map(|at| at.each),
-            provisioned: at.is_some_and(|at| at.provisioned),
+            total_capacity_pages: at.map(|(total, ..)| total),
+            capacity_pages: at.map(|(_, each, _)| each),
+            provisioned: at.is_some_and(|(.., provisioned)| provisioned),
             lost_to_capacity: loss(ledger.lost_to_capacity(), Some(unlimited), shared),
             lost_to_routing: loss(ledger.lost_to_routing(), shared, routed),
             lost_in_engine: loss(ledger.lost_in_engine(), routed, Some(measured)),
@@ -302,12 +289,12 @@ impl MeasuredFigures<'_> {
     }
 
     fn restarts(&self, each: u64, caches: &MeasuredCaches) -> Vec<RestartEstimate> {
-        let within = |found: &ReplicaRestart| self.during.contains(&found.restart.first.event_time.0);
+        let within = |found: &Restart| self.during.contains(&found.first.event_time.0);
         let told = caches.restarts(each).filter(within).map(|found| RestartEstimate {
             replica: found.replica.and_then(|replica| caches.name(replica)).map(str::to_owned),
-            request: found.restart.first.index,
-            event_time_ms: found.restart.first.event_time.0,
-            misses: found.restart.misses,
+            request: found.first.index,
+            event_time_ms: found.first.event_time.0,
+            misses: found.misses,
         });
         told.collect()
     }
@@ -321,7 +308,12 @@ impl MeasuredFigures<'_> {
 impl EffectiveCapacity {
     /// Whether enough requests agree for it to be one at all.
     fn is_one(self) -> bool {
-        self.agreement.min(self.agreement_by_pages) >= MIN_AGREEMENT
+        self.least_agreement() >= MIN_AGREEMENT
+    }
+
+    /// The share of requests that agree, or of pages, whichever is smaller.
+    fn least_agreement(self) -> f64 {
+        self.agreement.min(self.agreement_by_pages)
     }
 }
 

@@ -7,23 +7,11 @@ use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
-use crate::engines::configured::PageMismatch;
-use crate::questions::routing::{MAX_REPLICAS, Router, RouterKind, RouterSpec, TooManyReplicas};
+use crate::questions::routing::{MAX_REPLICAS, QuestionError, Router, RouterKind, RouterSpec};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
-
-/// A request cannot be held against these caches.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PointError {
-    /// The log names too many replicas.
-    #[error(transparent)]
-    Replicas(#[from] TooManyReplicas),
-    /// The engine has no such pages.
-    #[error(transparent)]
-    Page(#[from] PageMismatch),
-}
 
 /// Follows them. Until a request names its replica one cache a capacity serves all, the pool's own; from then on each
 /// replica has its own at every capacity.
@@ -63,13 +51,13 @@ impl PointCaches {
     /// found.
     ///
     /// # Errors
-    /// [`PointError`].
+    /// [`QuestionError`].
     pub fn observe(
         &mut self,
         request: &Accepted<'_>,
         own: &CacheBank,
         config: &CacheConfig,
-    ) -> Result<Option<PointShare>, PointError> {
+    ) -> Result<Option<PointShare>, QuestionError> {
         let Self { capacities, served, answers } = self;
         if answers.wait_for(request) {
             return Ok(None);
@@ -117,7 +105,7 @@ impl ServedBanks {
         request: &Accepted<'_>,
         own: &CacheBank,
         (config, capacities): (&CacheConfig, &[Need]),
-    ) -> Result<Option<PointShare>, PointError> {
+    ) -> Result<Option<PointShare>, QuestionError> {
         let replica = self.serve(request, (config, capacities))?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
@@ -133,12 +121,12 @@ impl ServedBanks {
         &mut self,
         request: &Accepted<'_>,
         (config, capacities): (&CacheConfig, &[Need]),
-    ) -> Result<Option<usize>, PointError> {
+    ) -> Result<Option<usize>, QuestionError> {
         if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
             return Ok(None);
         }
         let router = self.router.get_or_insert_with(|| Router::new(LOGGED));
-        let replica = router.route(&request.arriving())?;
+        let replica = router.route(request.event, request.session)?;
         while self.banks.len() <= replica {
             self.banks.push(CacheBank::new(capacities, request.page_size, config)?);
         }

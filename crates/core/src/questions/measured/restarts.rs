@@ -42,6 +42,8 @@ pub struct RequestPosition {
 /// A moment from which a cache knew nothing older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
+    /// Index of the replica, where the log names it.
+    pub replica: Option<usize>,
     /// The first request that missed what the cache could have held.
     pub first: RequestPosition,
     /// Requests from that one on that did.
@@ -58,32 +60,6 @@ struct Miss {
     touched_by: u64,
     /// Requests with something to reuse before it.
     followed: u64,
-}
-
-/// A restart of a replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplicaRestart {
-    /// Index of the replica; `None` from before the log named any.
-    pub replica: Option<usize>,
-    /// When, and how it shows.
-    pub restart: Restart,
-}
-
-/// What restarts of a cache explain.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Explained {
-    /// Restarts that are reported.
-    pub restarts: u64,
-    /// Where the intervals end of the requests that missed pages only because of them.
-    pub ends: Vec<Need>,
-}
-
-/// A restart, and the requests it explains, at least one.
-#[derive(Debug)]
-struct Emptied<'a> {
-    moment: u64,
-    first: &'a Miss,
-    misses: Vec<&'a Miss>,
 }
 
 /// Follows one cache. A request costs one look at its outcome, amortised.
@@ -123,39 +99,43 @@ impl Restarts {
     /// The restarts of a cache that holds `capacity` pages, by time.
     pub fn found(&self, capacity: Need) -> Vec<Restart> {
         let emptied = self.emptied(capacity).into_iter();
-        emptied.map(|at| Restart { first: at.first.seen, misses: at.misses.len() as u64 }).collect()
+        let restart = |misses: Vec<&Miss>| Restart {
+            replica: None,
+            first: misses[0].seen,
+            misses: misses.len() as u64,
+        };
+        emptied.map(restart).collect()
     }
 
     /// What the restarts of a cache that holds `capacity` pages explain of the requests that arrived `during` these
     /// event times, in milliseconds.
-    pub fn explained(&self, capacity: Need, during: &Range<i64>) -> Explained {
-        let mut explained = Explained::default();
-        for emptied in self.emptied(capacity) {
-            let own = emptied.misses.iter().filter(|miss| during.contains(&miss.seen.event_time.0));
-            let before = explained.ends.len();
-            explained.ends.extend(own.map(|miss| miss.need));
-            explained.restarts += u64::from(explained.ends.len() > before);
+    pub fn explained(&self, capacity: Need, during: &Range<i64>) -> (u64, Vec<Need>) {
+        let (mut restarts, mut ends) = (0, Vec::new());
+        for misses in self.emptied(capacity) {
+            let own = misses.iter().filter(|miss| during.contains(&miss.seen.event_time.0));
+            let before = ends.len();
+            ends.extend(own.map(|miss| miss.need));
+            restarts += u64::from(ends.len() > before);
         }
-        explained
+        (restarts, ends)
     }
 
-    fn emptied(&self, capacity: Need) -> Vec<Emptied<'_>> {
-        let mut groups: Vec<Emptied<'_>> = Vec::new();
+    fn emptied(&self, capacity: Need) -> Vec<Vec<&Miss>> {
+        let mut groups: Vec<(u64, Vec<&Miss>)> = Vec::new();
         for miss in self.misses.iter().filter(|miss| miss.need <= capacity) {
             match groups.last_mut() {
-                Some(group) if miss.touched_by < group.moment => group.misses.push(miss),
+                Some((moment, misses)) if miss.touched_by < *moment => misses.push(miss),
                 _ => {
                     let moment = self.last_open_upto(miss.seen.number);
                     let moment = moment.filter(|moment| miss.touched_by < *moment);
-                    groups.extend(moment.map(|moment| Emptied { moment, first: miss, misses: vec![miss] }));
+                    groups.extend(moment.map(|moment| (moment, vec![miss])));
                 }
             }
         }
-        groups.retain(|group| {
-            group.misses.len() >= MIN_MISSES && self.with_reuse - group.first.followed >= MIN_FOLLOWERS
+        let groups = groups.into_iter().map(|(_, misses)| misses).filter(|misses| {
+            misses.len() >= MIN_MISSES && self.with_reuse - misses[0].followed >= MIN_FOLLOWERS
         });
-        groups.truncate(MAX_RESTARTS);
-        groups
+        groups.take(MAX_RESTARTS).collect()
     }
 
     /// Whether this, read back from a snapshot, can go on.

@@ -232,8 +232,8 @@ proptest! {
         let measured = replayed(&requests, &[restart_at], || PageLru::new(capacity as usize));
         let Some(found) = measured.agreed().0 else { return Ok(()) };
         let explains = |capacity: u64| {
-            let explained = measured.restarts.explained(capacity, &ALWAYS);
-            measured.tally.intervals().agreeing(capacity).0 + explained.ends.len() as u64 - explained.restarts
+            let (restarts, ends) = measured.restarts.explained(capacity, &ALWAYS);
+            measured.tally.intervals().agreeing(capacity).0 + ends.len() as u64 - restarts
         };
         let holds = found.from <= capacity && found.to.is_none_or(|to| capacity <= to);
         prop_assert!(holds || explains(found.from) >= explains(capacity), "{found:?} is not {capacity}");
@@ -319,26 +319,16 @@ fn each_loss_has_its_verdict() {
         routed: Some(routed),
         measured,
     };
-    let findings = |ledger| VerdictBasis {
-        ledger,
-        agreement: 1.0,
-        agreement_by_pages: 1.0,
-        pages_beyond_log: 0,
-        restarts: 0,
-    };
-    let verdict = |ledger| Verdict::of(&findings(ledger));
+    let verdict = |ledger| Verdict::of(&ledger, 1.0, 0, 0);
     assert_eq!(verdict(ledger(900, 700, 690, 690)), Verdict::Capacity);
     assert_eq!(verdict(ledger(900, 890, 690, 690)), Verdict::Routing);
     assert_eq!(verdict(ledger(900, 890, 880, 690)), Verdict::Engine);
     assert_eq!(verdict(ledger(900, 899, 899, 898)), Verdict::Healthy);
     assert_eq!(verdict(ledger(200, 199, 199, 198)), Verdict::Workload);
     assert_eq!(verdict(ledger(900, 700, 690, 720)), Verdict::MoreCaches);
-    let restarted = VerdictBasis { restarts: 1, ..findings(ledger(900, 890, 880, 690)) };
-    assert_eq!(Verdict::of(&restarted), Verdict::Restarts);
-    let scoped = VerdictBasis { pages_beyond_log: 10, ..findings(ledger(900, 890, 880, 890)) };
-    assert_eq!(Verdict::of(&scoped), Verdict::IdScope);
-    let none = VerdictBasis { agreement_by_pages: 0.4, ..findings(ledger(900, 890, 880, 690)) };
-    assert_eq!(Verdict::of(&none), Verdict::NoCapacity);
+    assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 1.0, 0, 1), Verdict::Restarts);
+    assert_eq!(Verdict::of(&ledger(900, 890, 880, 890), 1.0, 10, 0), Verdict::IdScope);
+    assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 0.4, 0, 0), Verdict::NoCapacity);
 }
 
 /// Two requests show that it holds hundreds of pages, and twenty that came back after the restart seem to deny it.

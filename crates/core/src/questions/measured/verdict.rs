@@ -12,21 +12,6 @@ pub const MIN_AGREEMENT: f64 = 0.5;
 /// A hit rate with unlimited memory below which the workload itself has little to reuse.
 const LITTLE_REUSE: f64 = 0.5;
 
-/// What a verdict follows from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct VerdictBasis {
-    /// The hits, from the best case to what happened.
-    pub ledger: Ledger,
-    /// Requests that agree on a capacity, as a share of those measured.
-    pub agreement: f64,
-    /// The same, weighted by pages.
-    pub agreement_by_pages: f64,
-    /// Pages that hit though neither prompts nor answers of the log explain them.
-    pub pages_beyond_log: u64,
-    /// Restarts found.
-    pub restarts: u64,
-}
-
 /// Why the hit rate is what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,20 +37,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on these findings.
-    pub fn of(findings: &VerdictBasis) -> Self {
-        let ledger = &findings.ledger;
-        let beyond = i64::try_from(findings.pages_beyond_log).unwrap_or(i64::MAX);
+    /// The verdict on these hits, the share of requests and of pages (the smaller one) that agree on a capacity, pages that
+    /// hit though neither prompts nor answers of the log explain them, and restarts found.
+    pub fn of(ledger: &Ledger, agreement: f64, pages_beyond_log: u64, restarts: usize) -> Self {
+        let beyond = i64::try_from(pages_beyond_log).unwrap_or(i64::MAX);
         if ledger.share(beyond) >= SMALL_LOSS {
             return Self::IdScope;
         }
-        if findings.agreement.min(findings.agreement_by_pages) < MIN_AGREEMENT {
+        if agreement < MIN_AGREEMENT {
             return Self::NoCapacity;
         }
         if ledger.lost_in_engine().is_some_and(|pages| ledger.share(pages) <= -SMALL_LOSS) {
             return Self::MoreCaches;
         }
-        let engine = if findings.restarts > 0 { Self::Restarts } else { Self::Engine };
+        let engine = if restarts > 0 { Self::Restarts } else { Self::Engine };
         let losses = [
             (ledger.lost_in_engine(), engine),
             (ledger.lost_to_routing(), Self::Routing),

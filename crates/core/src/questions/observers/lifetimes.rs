@@ -23,17 +23,6 @@ pub struct Lifetimes {
     tenant_share: Option<AccountShare>,
 }
 
-/// A request as lifetimes see it.
-#[derive(Debug, Clone, Copy)]
-pub struct TimedArrival<'a> {
-    /// When it came.
-    pub event_time: EventTime,
-    /// On whose behalf.
-    pub tenant: Option<&'a str>,
-    /// Whether it counts, or only moves pages.
-    pub counted: bool,
-}
-
 impl Lifetimes {
     /// Nothing seen yet, of a stack that remembers `bound` (followed) pages.
     pub fn new(bound: PageCount, retention: Option<Retention>, tenants: Option<Accounts>) -> Self {
@@ -46,18 +35,18 @@ impl Lifetimes {
     }
 
     /// Follows a request; every one of the stack's must come, in order.
-    pub fn observe(&mut self, arrival: &TimedArrival<'_>, outcome: &Outcome) {
+    pub fn observe(&mut self, event_time: EventTime, tenant: Option<&str>, counted: bool, outcome: &Outcome) {
         self.pack_if_crowded();
         let Self { holders, retention, tenants, sights, tenant_share } = self;
-        holders.advance(arrival.event_time);
+        holders.advance(event_time);
         retention.iter_mut().for_each(|retention| retention.advance(holders));
-        let tenant = tenants.as_mut().map(|tenants| tenants.id_of(arrival.tenant));
+        let tenant = tenants.as_mut().map(|tenants| tenants.id_of(tenant));
         let pages = holders.take(outcome, tenant.map_or(0, AccountId::account));
         *tenant_share = tenants
             .as_mut()
             .zip(tenant)
-            .map(|(tenants, tenant)| tenants.follow(holders, outcome, (tenant, pages), arrival.counted));
-        tenant_share.take_if(|_| !arrival.counted);
+            .map(|(tenants, tenant)| tenants.follow(holders, outcome, (tenant, pages), counted));
+        tenant_share.take_if(|_| !counted);
         retention.iter_mut().for_each(|retention| retention.follow(holders, outcome, pages));
         if let Some(sights) = sights {
             let place = |taken: &HandedPages| taken.from.map(|place| place as usize);

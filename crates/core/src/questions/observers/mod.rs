@@ -17,7 +17,7 @@ mod tests;
 
 pub use followed::QuestionAnswers;
 pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
-pub use lifetimes::{Lifetimes, TimedArrival};
+pub use lifetimes::Lifetimes;
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
 pub use sections::{PoolSections, RestoredSections, SectionsImage, SectionsOfPools};
@@ -27,11 +27,11 @@ use crate::engines::one_pass::Engine;
 use crate::questions::enabled::{ObservedPool, Questions};
 use crate::questions::measured::{
     Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
-    PointCaches, PointError, PointShare,
+    PointCaches, PointShare,
 };
 use crate::questions::question::QuestionFigures;
 use crate::questions::routing::{
-    RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingFigures, RoutingShare, RoutingTally,
+    QuestionError, RoutedCaches, RouterEstimate, RouterSpec, RoutingFigures, RoutingShare, RoutingTally,
 };
 use crate::request::event::CachedTokens;
 use crate::sizing::curve::PromptTokens;
@@ -68,17 +68,6 @@ pub struct Observers {
     /// The questions that have a section of their own in a snapshot.
     #[serde(skip)]
     questions: FollowedQuestions,
-}
-
-/// Why a request that its pool has accepted could not be followed for a question.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum QuestionError {
-    /// It cannot be routed.
-    #[error(transparent)]
-    Routing(#[from] RoutingError),
-    /// It cannot be compared with the caches of its replica.
-    #[error(transparent)]
-    Points(#[from] PointError),
 }
 
 /// The window that an estimate is made of.
@@ -131,14 +120,13 @@ impl Observers {
     ) -> Arc<Observation> {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
-            let routed =
-                caches.observe(&request.arriving(), request.page_size, config.cache, request.engine)?;
-            Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.cache.target_ratios))
+            let (replica, _, outcome) = caches.observe(&request.arriving(), config.cache)?;
+            Ok::<_, QuestionError>(RoutingShare::of(replica, outcome, &config.cache.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
         // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
         let unrouted = routed.iter().find_map(|routed| routed.as_ref().err().cloned());
-        self.refusal = measured.as_ref().err().cloned().or(unrouted.map(QuestionError::from));
+        self.refusal = measured.as_ref().err().cloned().or(unrouted);
         self.left_out += u64::from(self.refusal.is_some());
         let measured = measured.unwrap_or_default();
         let is_told_more = self.reuse.is_some() || self.questions.is_something();

@@ -3,7 +3,7 @@
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
-use super::{Lifetimes, Observation, ObservationFigures, ObservationTally, TimedArrival};
+use super::{Lifetimes, Observation, ObservationFigures, ObservationTally};
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::ObservedPool;
@@ -11,14 +11,13 @@ use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
 use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, NumberedRequest, RequestRuns, RunLog};
 use crate::questions::retention::{
-    MOST_AGES, MOST_WINDOW_AGES, RequiredTtlEstimate, Retention, RetentionConfig, RetentionEstimate,
-    RetentionFigures, RetentionShape,
+    MOST_AGES, MOST_WINDOW_AGES, Retention, RetentionConfig, RetentionEstimate, RetentionFigures,
+    RetentionShape, TtlCoverage,
 };
 use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
-use crate::sizing::figures::CapacityPoint;
-use crate::sizing::figures::EvictionAge;
+use crate::sizing::figures::{CapacityPoint, EvictionAge, Required};
 use crate::units::PageCount;
 use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
@@ -28,33 +27,10 @@ use serde::{Deserialize, Serialize};
 pub struct ReuseRules {
     retention: Option<RetentionConfig>,
     tenants: Option<AccountsConfig>,
-    runs: RunsRules,
-}
-
-/// Which runs are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct RunsRules {
-    /// Those of the requests of each window that ends, at most so many; none where this is 0.
-    most_of_window: usize,
-    /// Those of all requests, because the log ends.
-    of_log: bool,
-}
-
-impl RunsRules {
-    fn of(config: ObservedPool<'_>) -> Self {
-        let asked = &config.questions;
-        let of_log = asked.is_of_finite_log();
-        let has_windows = config.windows.iter().any(|window| *window != WindowKind::All);
-        match asked.optimal || asked.traffic {
-            false => Self::default(),
-            true if of_log => Self { most_of_window: if has_windows { MAX_LOG_RUNS } else { 0 }, of_log },
-            true => Self { most_of_window: MAX_WINDOW_RUNS, of_log },
-        }
-    }
-
-    fn keeps_some(self) -> bool {
-        self != Self::default()
-    }
+    /// Runs of the requests of each window that ends are kept, at most so many; none where this is 0.
+    most_runs_of_window: usize,
+    /// Runs of all requests are kept, because the log ends.
+    keeps_log: bool,
 }
 
 impl ReuseRules {
@@ -64,6 +40,9 @@ impl ReuseRules {
         let mut ttls = asked.ttls.clone();
         ttls.sort_unstable();
         let targets = || config.cache.target_ratios.clone();
+        let needs_runs = asked.optimal || asked.traffic;
+        let keeps_log = needs_runs && asked.is_of_finite_log();
+        let has_windows = config.windows.iter().any(|window| *window != WindowKind::All);
         Self {
             retention: (!ttls.is_empty()).then(|| RetentionConfig {
                 ttls,
@@ -76,11 +55,20 @@ impl ReuseRules {
                 capacities: capacities.to_vec(),
                 targets: targets(),
             }),
-            runs: RunsRules::of(config),
+            most_runs_of_window: match needs_runs {
+                true if !keeps_log => MAX_WINDOW_RUNS,
+                true if has_windows => MAX_LOG_RUNS,
+                _ => 0,
+            },
+            keeps_log,
         }
     }
 
     /// Whether anything is followed.
+    fn keeps_runs(&self) -> bool {
+        self.keeps_log || self.most_runs_of_window > 0
+    }
+
     pub(super) fn is_something(&self) -> bool {
         *self != Self::default()
     }
@@ -90,7 +78,7 @@ impl ReuseRules {
         (
             self.retention.as_ref().map(RetentionConfig::shape),
             self.tenants.as_ref().map(AccountsConfig::shape),
-            Some(self.runs.most_of_window).filter(|most| *most > 0),
+            Some(self.most_runs_of_window).filter(|most| *most > 0),
         )
     }
 }
@@ -112,7 +100,7 @@ pub struct ReuseEstimates {
     /// One entry a time to live and kind.
     pub retention: Vec<RetentionEstimate>,
     /// One entry per target ratio.
-    pub retention_required: Vec<RequiredTtlEstimate>,
+    pub retention_required: Vec<Required<TtlCoverage>>,
     /// One entry a capacity that can be known.
     pub eviction_ages: Vec<EvictionAge>,
     /// Hits of the offline optimum, one entry a capacity that can be known.
@@ -142,8 +130,8 @@ impl ReuseObserver {
         let retention = rules.retention.clone().map(Retention::new);
         let tenants = rules.tenants.clone().map(Accounts::new);
         let lifetimes = Lifetimes::new(config.cache.max_tracked_pages, retention, tenants);
-        let lifetimes = if rules.runs.keeps_some() { lifetimes.with_sights() } else { lifetimes };
-        let log = rules.runs.of_log.then(|| (RunLog::new(MAX_LOG_RUNS), 0));
+        let lifetimes = if rules.keeps_runs() { lifetimes.with_sights() } else { lifetimes };
+        let log = rules.keeps_log.then(|| (RunLog::new(MAX_LOG_RUNS), 0));
         rules.is_something().then_some(Self { rules, lifetimes, log })
     }
 
@@ -152,7 +140,7 @@ impl ReuseObserver {
         let Accepted { event, outcome, index, counted, .. } = *request;
         let distinct = self.lifetimes.sights().map(Sights::distinct);
         let tenant = event.labels.get(Label::Tenant).copied();
-        self.lifetimes.observe(&TimedArrival { event_time: event.event_time, tenant, counted }, outcome);
+        self.lifetimes.observe(event.event_time, tenant, counted, outcome);
         let at = self.lifetimes.now();
         // A request's pages are counted in 32 bits everywhere.
         let new_pages = outcome.new_pages as u32;
@@ -161,7 +149,7 @@ impl ReuseObserver {
             log.observe(passed, outcome);
             *uncounted += u32::from(!counted);
         }
-        let passed = passed.filter(|_| counted && self.rules.runs.most_of_window > 0);
+        let passed = passed.filter(|_| counted && self.rules.most_runs_of_window > 0);
         share.runs = passed.map(|passed| Box::new(RequestRuns::of(passed, outcome)));
         self.lifetimes.hand_over(&mut share.retention, &mut share.tenants);
     }
@@ -230,7 +218,7 @@ impl ReuseObserver {
     /// Completes what was read back from a snapshot; whether it is what is requested and can go on.
     pub fn resume(&mut self, rules: ReuseRules, config: ObservedPool<'_>) -> bool {
         let (retention, tenants) = (rules.retention.clone(), rules.tenants.clone());
-        let sound = self.lifetimes.sights().is_some() == rules.runs.keeps_some()
+        let sound = self.lifetimes.sights().is_some() == rules.keeps_runs()
             && self.lifetimes.resume(config.cache.max_tracked_pages, retention, tenants);
         self.rules = rules;
         sound

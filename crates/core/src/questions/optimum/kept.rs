@@ -44,7 +44,7 @@ impl<'a> NextUses<'a> {
         self.total -= hits;
         for run in self.future.uses_after(request) {
             let at = (*run - self.first) as usize;
-            self.pages[at] = self.future.log.runs[*run as usize].pages;
+            self.pages[at] = self.future.log.runs[*run as usize].0;
             self.total += u64::from(self.pages[at]);
             self.runs.insert(at);
         }

@@ -36,15 +36,7 @@ pub struct ReuseLog {
     /// Where each request's runs begin, and where the last one's end.
     starts: Vec<u32>,
     /// In order of requests and, within one, of prefix.
-    runs: Vec<Reuse>,
-}
-
-/// Pages that are used again.
-#[derive(Debug, Clone, Copy)]
-struct Reuse {
-    pages: u32,
-    /// The request that had touched them last before.
-    owner: u32,
+    runs: Vec<(u32, u32)>,
 }
 
 impl ReuseLog {
@@ -57,7 +49,7 @@ impl ReuseLog {
             let own = u32::try_from(reuse.starts.len() - 1).ok().filter(|_| request.number == next)?;
             for run in runs.iter().filter(|run| run.can_hit) {
                 let owner = own.saturating_sub(run.back()?);
-                reuse.runs.push(Reuse { pages: run.pages() as u32, owner });
+                reuse.runs.push((run.pages() as u32, owner));
             }
             reuse.starts.push(reuse.runs.len() as u32);
         }
@@ -102,14 +94,14 @@ impl<'a> Future<'a> {
         let runs = &log.runs[first as usize..log.starts[range.end.max(range.start) as usize] as usize];
         let within = |owner: u32| owner.checked_sub(range.start).map(|owner| owner as usize);
         let mut starts = vec![0; range.len() + 1];
-        runs.iter().filter_map(|run| within(run.owner)).for_each(|owner| starts[owner + 1] += 1);
+        runs.iter().filter_map(|(_, owner)| within(*owner)).for_each(|owner| starts[owner + 1] += 1);
         for at in 0..range.len() {
             starts[at + 1] += starts[at];
         }
         let mut next = starts.clone();
         let mut uses = vec![0; starts[range.len()] as usize];
-        for (run, reuse) in (first..).zip(runs) {
-            if let Some(owner) = within(reuse.owner) {
+        for (run, (_, owner)) in (first..).zip(runs) {
+            if let Some(owner) = within(*owner) {
                 uses[next[owner] as usize] = run;
                 next[owner] += 1;
             }
@@ -161,9 +153,9 @@ impl<'a> Future<'a> {
         let (mut pages, mut most) = (0_u64, 0);
         for request in self.range.clone() {
             let runs = &self.log.runs[range_of(self.log.runs_of(request))];
-            let here = runs.iter().filter(|run| run.owner >= self.range.start);
-            pages -= here.map(|run| u64::from(run.pages)).sum::<u64>();
-            let next = self.uses_after(request).iter().map(|run| self.log.runs[*run as usize].pages);
+            let here = runs.iter().filter(|(_, owner)| *owner >= self.range.start);
+            pages -= here.map(|(pages, _)| u64::from(*pages)).sum::<u64>();
+            let next = self.uses_after(request).iter().map(|run| self.log.runs[*run as usize].0);
             pages += next.map(u64::from).sum::<u64>();
             most = most.max(pages);
         }

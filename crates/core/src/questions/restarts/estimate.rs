@@ -1,6 +1,6 @@
 //! What restarts cost, as it is reported.
 
-use super::tally::{Lost, RestartsTally};
+use super::tally::RestartsTally;
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::questions::costs::PrefillCosts;
 use crate::questions::question::QuestionFigures;
@@ -135,7 +135,7 @@ impl Losses<'_> {
         let of_hour =
             |hour: i64| self.tally.full_hours().filter(move |at| at.rem_euclid(HOURS_A_DAY) == hour);
         let row = |hour: i64| {
-            let single = of_hour(hour).map(|at| self.tally.lost(self.place, std::iter::once(at)).tokens);
+            let single = of_hour(hour).map(|at| self.tally.lost(self.place, std::iter::once(at)).0);
             let most_tokens = Some(single.max()?);
             let restarts = Some(of_hour(hour).count() as u64);
             Some(RestartHour { restarts, most_tokens, ..self.row(hour, of_hour(hour)) })
@@ -154,7 +154,7 @@ impl Losses<'_> {
 
     /// The sums of restarts at these full hours.
     fn row(self, hour: i64, hours: impl Iterator<Item = i64>) -> RestartHour {
-        let Lost { tokens, nanoseconds, warm_minutes } = self.tally.lost(self.place, hours);
+        let (tokens, nanoseconds, warm_minutes) = self.tally.lost(self.place, hours);
         let prefill_seconds = self.costs.map(|_| nanoseconds as f64 / NANOSECONDS_A_SECOND);
         let price = self.costs.and_then(|costs| costs.prices.accelerator_hour);
         RestartHour {

@@ -25,43 +25,10 @@ pub struct RestartsObserver {
     /// In pages, ascending.
     #[serde(skip)]
     sizes: Vec<u64>,
-    /// Hours in which requests came, ascending: at most those of a day.
-    hours: VecDeque<HourStart>,
+    /// Hours in which requests came, ascending, each with the number of its first request: at most those of a day.
+    hours: VecDeque<(i64, u64)>,
     /// When the latest request came, in milliseconds.
     latest_ms: Option<i64>,
-}
-
-/// An hour in which requests came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct HourStart {
-    /// Hours since the times began to count.
-    hour: i64,
-    /// Number of its first request.
-    first: u64,
-}
-
-/// A request and what it found in the stack.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RestartsRequest<'a> {
-    /// When it came, in milliseconds.
-    pub(super) arrival_ms: i64,
-    /// Its number in its pool: what [`Run::last_touched_by`] refers to.
-    pub(super) number: u64,
-    /// Tokens of its prompt.
-    pub(super) prompt_tokens: u64,
-    /// Tokens per page.
-    pub(super) page_size: PageSize,
-    /// What it found.
-    pub(super) outcome: &'a Outcome,
-}
-
-impl<'a> RestartsRequest<'a> {
-    /// What a request with this number found.
-    fn of(event: &RequestEvent<'_>, number: u64, page_size: PageSize, outcome: &'a Outcome) -> Self {
-        let of_pages = || outcome.page_accesses * u64::from(page_size.get());
-        let prompt_tokens = event.input_tokens.unwrap_or_else(of_pages);
-        Self { arrival_ms: event.event_time.0, number, prompt_tokens, page_size, outcome }
-    }
 }
 
 impl RestartsObserver {
@@ -75,23 +42,33 @@ impl RestartsObserver {
     }
 
     /// What a request adds; one that came before the one before it counts as if it had come with that.
-    pub(super) fn observe(&mut self, request: RestartsRequest<'_>) -> RestartsShare {
-        let time_ms = self.latest_ms.map_or(request.arrival_ms, |latest| latest.max(request.arrival_ms));
+    pub(super) fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        number: u64,
+        page_size: PageSize,
+        outcome: &Outcome,
+    ) -> RestartsShare {
+        let page = u64::from(page_size.get());
+        let prompt = event.input_tokens.unwrap_or_else(|| outcome.page_accesses * page);
+        let token = |place: u64| (place * page).min(prompt);
+        let arrival_ms = event.event_time.0;
+        let time_ms = self.latest_ms.map_or(arrival_ms, |latest| latest.max(arrival_ms));
         self.latest_ms = Some(time_ms);
         let now = time_ms.div_euclid(HOUR_MS);
-        while self.hours.front().is_some_and(|start| now.saturating_sub(start.hour) >= HOURS_A_DAY) {
+        while self.hours.front().is_some_and(|(hour, _)| now.saturating_sub(*hour) >= HOURS_A_DAY) {
             self.hours.pop_front();
         }
-        if self.hours.back().is_none_or(|start| start.hour < now) {
-            self.hours.push_back(HourStart { hour: now, first: request.number });
+        if self.hours.back().is_none_or(|(hour, _)| *hour < now) {
+            self.hours.push_back((now, number));
         }
         let mut lost = Vec::new();
         let mut above = 0;
-        for run in &request.outcome.runs {
+        for run in &outcome.runs {
             let hours = self.hours_since(run.last_touched_by, now);
             // What was touched in this hour no restart at a full hour takes away.
             if hours > 0 {
-                self.add_run(run, (above, hours), &request, &mut lost);
+                self.add_run(run, (above, hours), token, &mut lost);
             }
             above += u64::from(run.pages);
         }
@@ -100,8 +77,8 @@ impl RestartsObserver {
 
     /// Full hours between this request and now: at most those of a day.
     fn hours_since(&self, number: u64, now: i64) -> u8 {
-        let later = self.hours.partition_point(|start| start.first <= number);
-        let used = later.checked_sub(1).map(|at| self.hours[at].hour);
+        let later = self.hours.partition_point(|(_, first)| *first <= number);
+        let used = later.checked_sub(1).map(|at| self.hours[at].0);
         // All that are kept are within a day.
         used.map_or(HOURS_A_DAY, |hour| now - hour) as u8
     }
@@ -111,10 +88,9 @@ impl RestartsObserver {
         &self,
         run: &Run,
         (above, hours): (u64, u8),
-        request: &RestartsRequest<'_>,
+        token: impl Fn(u64) -> u64,
         lost: &mut Vec<LostHits>,
     ) {
-        let token = |page: u64| (page * u64::from(request.page_size.get())).min(request.prompt_tokens);
         let mut hits = 0;
         for place in self.sizes.partition_point(|pages| *pages < run.need)..self.sizes.len() {
             let more = u64::from(run.hits_at(self.sizes[place]));
@@ -134,14 +110,12 @@ impl RestartsObserver {
     /// Whether hours and numbers ascend, and hours are those of a day.
     fn is_sound(&self) -> bool {
         let now = self.latest_ms.map(|latest| latest.div_euclid(HOUR_MS));
-        let newest = self.hours.back().map(|start| start.hour);
-        let oldest = self.hours.front().map(|start| start.hour);
+        let newest = self.hours.back().map(|(hour, _)| *hour);
+        let oldest = self.hours.front().map(|(hour, _)| *hour);
         let is_of_a_day =
             now.zip(oldest).is_none_or(|(now, oldest)| now.saturating_sub(oldest) < HOURS_A_DAY);
         let mut pairs = self.hours.iter().zip(self.hours.iter().skip(1));
-        now == newest
-            && is_of_a_day
-            && pairs.all(|(one, next)| one.hour < next.hour && one.first < next.first)
+        now == newest && is_of_a_day && pairs.all(|(one, next)| one.0 < next.0 && one.1 < next.1)
     }
 }
 
@@ -176,7 +150,7 @@ impl Question for RestartsObserver {
 
     fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {
         let Accepted { event, outcome, page_size, index, .. } = *request;
-        self.observe(RestartsRequest::of(event, index, page_size, outcome))
+        self.observe(event, index, page_size, outcome)
     }
 
     fn kept(&self) -> &Self {

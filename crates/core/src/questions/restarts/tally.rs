@@ -72,48 +72,15 @@ impl RestartsShare {
     }
 }
 
-/// What is counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct LossKey {
-    /// Of the day, or since the times began to count.
-    minute: i64,
-    /// As in [`LostHits`].
-    hours: u8,
-    place: u32,
-}
-
-/// Tokens, and nanoseconds to compute them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Sum {
-    tokens: u64,
-    nanoseconds: u64,
-}
-
-impl Sum {
-    fn add(&mut self, tokens: u64, nanoseconds: u64) {
-        self.tokens = self.tokens.saturating_add(tokens);
-        self.nanoseconds = self.nanoseconds.saturating_add(nanoseconds);
-    }
-}
-
 /// Hits that a restart may lose: of a day, or of the whole log minute by minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartsTally {
     is_of_day: bool,
     /// The first and the last arrival, in milliseconds.
     span: Option<(i64, i64)>,
-    counts: BTreeMap<LossKey, Sum>,
-}
-
-/// What restarts lose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Lost {
-    /// Tokens that are computed again.
-    pub(super) tokens: u64,
-    /// What computing them takes one worker; zero where no rate is known.
-    pub(super) nanoseconds: u64,
-    /// Whole minutes until [`WARM_PERCENT`] of the tokens are lost; absent where nothing is.
-    pub(super) warm_minutes: Option<u32>,
+    /// By minute (of the day, or since the times began to count), hours and place as in [`LostHits`]: tokens, and nanoseconds
+    /// to compute them.
+    counts: BTreeMap<(i64, u8, u32), (u64, u64)>,
 }
 
 impl RestartsTally {
@@ -148,33 +115,39 @@ impl RestartsTally {
 
     /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the day,
     /// where days are one: then it is that of every day.
-    pub(super) fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> Lost {
+    pub(super) fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> (u64, u64, Option<u32>) {
         let mut by_minute = Vec::new();
-        let mut sum = Sum::default();
+        let mut sum = (0, 0);
         for hour in hours {
-            for (minutes, key, found) in self.day_from(hour * MINUTES_AN_HOUR) {
-                let is_lost = minutes / MINUTES_AN_HOUR < i64::from(key.hours);
-                if is_lost && key.place as usize <= place {
-                    sum.add(found.tokens, found.nanoseconds);
-                    by_minute.push((minutes as u32, found.tokens));
+            for (minutes, (_, lost_for, size), found) in self.day_from(hour * MINUTES_AN_HOUR) {
+                let is_lost = minutes / MINUTES_AN_HOUR < i64::from(*lost_for);
+                if is_lost && *size as usize <= place {
+                    add(&mut sum, *found);
+                    by_minute.push((minutes as u32, found.0));
                 }
             }
         }
-        Lost { tokens: sum.tokens, nanoseconds: sum.nanoseconds, warm_minutes: warm(by_minute, sum.tokens) }
+        (sum.0, sum.1, warm(by_minute, sum.0))
     }
 
     /// What is found within a day of a minute, with the minutes since that.
-    fn day_from(&self, start: i64) -> impl Iterator<Item = (i64, &LossKey, &Sum)> {
+    fn day_from(&self, start: i64) -> impl Iterator<Item = (i64, &(i64, u8, u32), &(u64, u64))> {
         let first = if self.is_of_day { start.rem_euclid(MINUTES_A_DAY) } else { start };
         let passed = if self.is_of_day { first } else { 0 };
         let upto = first.saturating_add(MINUTES_A_DAY);
-        let at = |minute: i64| LossKey { minute, hours: 0, place: 0 };
+        let at = |minute: i64| (minute, 0, 0);
         // Of one day for all, what comes before the minute is of the next day.
         let next = self.counts.range(at(0)..at(passed));
         let since = move |minute: i64| (minute - first).rem_euclid(MINUTES_A_DAY);
         let found = self.counts.range(at(first)..at(upto)).chain(next);
-        found.map(move |(key, sum)| (since(key.minute), key, sum))
+        found.map(move |(key, sum)| (since(key.0), key, sum))
     }
+}
+
+/// Adds tokens, and nanoseconds to compute them.
+fn add((tokens, nanoseconds): &mut (u64, u64), more: (u64, u64)) {
+    *tokens = tokens.saturating_add(more.0);
+    *nanoseconds = nanoseconds.saturating_add(more.1);
 }
 
 /// The minutes in which so many of the tokens are lost that the cache is warm.
@@ -218,26 +191,26 @@ impl Counter for RestartsTally {
         let minute = share.time_ms.div_euclid(MINUTE_MS);
         let minute = if self.is_of_day { minute.rem_euclid(MINUTES_A_DAY) } else { minute };
         for LostHits { hours, place, tokens, nanoseconds } in share.lost.iter().copied() {
-            self.counts.entry(LossKey { minute, hours, place }).or_default().add(tokens, nanoseconds);
+            add(self.counts.entry((minute, hours, place)).or_default(), (tokens, nanoseconds));
         }
     }
 
     fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
         parts.cloned().reduce(|mut sum, part| {
             sum.span = union(sum.span, part.span);
-            for (key, Sum { tokens, nanoseconds }) in part.counts {
-                sum.counts.entry(key).or_default().add(tokens, nanoseconds);
+            for (key, lost) in part.counts {
+                add(sum.counts.entry(key).or_default(), lost);
             }
             sum
         })
     }
 
     fn is_sound(&self, shape: RestartsShape) -> bool {
-        let is_sound = |(key, sum): (&LossKey, &Sum)| {
-            (!self.is_of_day || (0..MINUTES_A_DAY).contains(&key.minute))
-                && (1..=HOURS_A_DAY).contains(&i64::from(key.hours))
-                && (key.place as usize) < shape.sizes
-                && is_countable(sum.tokens)
+        let is_sound = |((minute, hours, place), (tokens, _)): (&(i64, u8, u32), &(u64, u64))| {
+            (!self.is_of_day || (0..MINUTES_A_DAY).contains(minute))
+                && (1..=HOURS_A_DAY).contains(&i64::from(*hours))
+                && (*place as usize) < shape.sizes
+                && is_countable(*tokens)
         };
         self.is_of_day == shape.is_of_day
             && self.span.is_none_or(|(first, last)| first <= last)
@@ -247,7 +220,7 @@ impl Counter for RestartsTally {
 
     fn memory_bytes(&self) -> usize {
         // A node of the map has room for a few more.
-        self.counts.len() * 3 / 2 * (size_of::<LossKey>() + size_of::<Sum>())
+        self.counts.len() * 3 / 2 * size_of::<((i64, u8, u32), (u64, u64))>()
     }
 }
 

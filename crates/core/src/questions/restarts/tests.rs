@@ -1,14 +1,14 @@
 //! The tally against sums over single runs, restart by restart.
 
-use super::observer::RestartsRequest;
 use super::*;
 use crate::engines::config::CacheConfig;
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{Horizon, Question, QuestionPool};
+use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
-use crate::units::PageSize;
+use crate::units::{EventTime, PageSize};
 use proptest::prelude::*;
 
 const PAGE: u64 = 16;
@@ -80,13 +80,13 @@ fn tally(all: &[Arrived], shape: RestartsShape, parts: usize) -> RestartsTally {
     let mut observer = observer();
     let mut tallies = vec![RestartsTally::new(shape); parts];
     for (number, request) in (0_u64..).zip(all) {
-        let share = observer.observe(RestartsRequest {
-            arrival_ms: request.stated_ms,
-            number,
-            prompt_tokens: 1 << 20,
-            page_size: PageSize::new(PAGE as u32).expect("a page size"),
-            outcome: &request.outcome,
-        });
+        let event = RequestEvent {
+            event_time: EventTime(request.stated_ms),
+            input_tokens: Some(1 << 20),
+            ..RequestEvent::default()
+        };
+        let page_size = PageSize::new(PAGE as u32).expect("a page size");
+        let share = observer.observe(&event, number, page_size, &request.outcome);
         assert!(share.is_sound(shape) && share.time_ms() == request.time_ms);
         tallies[number as usize % parts].add(&share);
     }
@@ -118,8 +118,8 @@ proptest! {
                 };
                 let (tokens, warm) = sums(&all.iter().map(loss).collect::<Vec<_>>());
                 let lost = window.lost(place, std::iter::once(hour));
-                prop_assert_eq!((lost.tokens, lost.warm_minutes), (tokens, warm));
-                prop_assert_eq!(lost.nanoseconds, tokens * 1_000_000);
+                prop_assert_eq!((lost.0, lost.2), (tokens, warm));
+                prop_assert_eq!(lost.1, tokens * 1_000_000);
                 let days = 0..=last.div_euclid(HOURS_A_DAY * HOUR_MS) + 1;
                 let each = days.map(|day| day * HOURS_A_DAY + hour);
                 prop_assert_eq!(log.lost(place, each), lost, "of all restarts at the hour");
@@ -135,7 +135,7 @@ proptest! {
                 };
                 let expected = sums(&all.iter().filter(day).map(loss).collect::<Vec<_>>());
                 let lost = log.lost(place, std::iter::once(hour));
-                prop_assert_eq!((lost.tokens, lost.warm_minutes), expected);
+                prop_assert_eq!((lost.0, lost.2), expected);
             }
         }
     }

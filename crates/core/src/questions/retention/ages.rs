@@ -4,7 +4,7 @@ use crate::request::outcome::BEYOND;
 use crate::stack::needs::Needs;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 
 /// Insertions between two looks at how many there are: until then they are kept as they come, since a selection among
@@ -19,12 +19,12 @@ const LONG_BITS: u32 = 24;
 
 /// Ages, each rounded down to a multiple of `2^shift` milliseconds. The shift is 0 until more different ages were
 /// seen than are kept; then it grows by one at a time. One of more than 24 days is told to 24 bits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "SavedAges", into = "SavedAges")]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Ages {
     /// But for the latest.
     needs: Needs,
     /// The latest, as they came: four bytes each instead of a place among the others.
+    #[serde(skip)]
     recent: Vec<u32>,
     /// Different ages kept at most.
     most: u32,
@@ -33,32 +33,6 @@ pub struct Ages {
     inserted: u32,
     count: u64,
     untold: u64,
-}
-
-/// The same as snapshots keep it: the latest are what the needs have pending.
-#[derive(Serialize, Deserialize)]
-struct SavedAges {
-    needs: Needs,
-    most: u32,
-    shift: u32,
-    inserted: u32,
-    count: u64,
-    untold: u64,
-}
-
-impl From<Ages> for SavedAges {
-    fn from(ages: Ages) -> Self {
-        let Ages { mut needs, recent, most, shift, inserted, count, untold } = ages;
-        recent.into_iter().for_each(|age| needs.insert(u64::from(age)));
-        Self { needs, most, shift, inserted, count, untold }
-    }
-}
-
-impl From<SavedAges> for Ages {
-    fn from(saved: SavedAges) -> Self {
-        let SavedAges { needs, most, shift, inserted, count, untold } = saved;
-        Self { needs, recent: Vec::new(), most, shift, inserted, count, untold }
-    }
 }
 
 /// Whether an age is told to the millisecond.
@@ -80,6 +54,14 @@ pub(super) fn widen(narrow: u64) -> u64 {
     let Some(long) = narrow.checked_sub(1 << EXACT_BITS) else { return narrow };
     let (exponent, mantissa) = (long >> LONG_BITS, long & ((1 << LONG_BITS) - 1));
     (1 << LONG_BITS | mantissa) << (exponent + u64::from(EXACT_BITS - LONG_BITS))
+}
+
+impl Serialize for Ages {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut needs = self.needs.clone();
+        self.recent.iter().for_each(|age| needs.insert(u64::from(*age)));
+        (needs, self.most, self.shift, self.inserted, self.count, self.untold).serialize(serializer)
+    }
 }
 
 impl Ages {

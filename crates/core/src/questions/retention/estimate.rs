@@ -2,7 +2,7 @@
 
 use super::{Ages, RetentionConfig, RetentionTally};
 use crate::sizing::curve::{PromptTokens, share};
-use crate::sizing::figures::EvictionAge;
+use crate::sizing::figures::{EvictionAge, Required};
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
@@ -76,15 +76,6 @@ pub struct RetainedCapacityEstimate {
     pub honoured: Option<f64>,
 }
 
-/// How long pages must be kept at one target ratio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequiredTtlEstimate {
-    /// Share of the reusable prefix a request must find.
-    pub target_ratio: Ratio,
-    /// Exact quantiles.
-    pub coverage: Vec<TtlCoverage>,
-}
-
 /// The smallest sliding time to live that is enough for a share of the requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TtlCoverage {
@@ -128,8 +119,8 @@ impl RetentionFigures<'_> {
     }
 
     /// One entry per target ratio.
-    pub fn required(&self) -> Vec<RequiredTtlEstimate> {
-        let of_target = |(ages, target_ratio): (&Ages, &Ratio)| RequiredTtlEstimate {
+    pub fn required(&self) -> Vec<Required<TtlCoverage>> {
+        let of_target = |(ages, target_ratio): (&Ages, &Ratio)| Required {
             target_ratio: *target_ratio,
             coverage: self
                 .coverages

@@ -19,12 +19,11 @@ mod ttl;
 pub(crate) use age_table::AgeTable;
 pub use ages::Ages;
 pub use estimate::{
-    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures, RetentionKind,
-    TtlCoverage,
+    RetainedCapacityEstimate, RetentionEstimate, RetentionFigures, RetentionKind, TtlCoverage,
 };
 pub use follow::{Retention, RetentionConfig, RetentionShare};
 pub use tally::{RetentionShape, RetentionTally};
-pub use ttl::{Ttl, TtlError};
+pub use ttl::Ttl;
 
 /// Most times to live at once.
 pub const MAX_TTLS: usize = 16;

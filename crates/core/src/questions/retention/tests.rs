@@ -4,7 +4,7 @@ use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{Looked, StackModel, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::{Lifetimes, TimedArrival};
+use crate::questions::observers::Lifetimes;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::figures::EvictionAge;
 use crate::stack::naive::NaivePage;
@@ -206,7 +206,7 @@ fn check(
     for (number, request) in requests.iter().enumerate() {
         let room = usize::from(model.partial);
         let (time, outcome, looked) = model.observe(request);
-        lifetimes.observe(&TimedArrival { event_time: time, tenant: None, counted: true }, &outcome);
+        lifetimes.observe(time, None, true, &outcome);
         // The first counted request is where the time begins that is averaged over.
         let counts = number >= warm_up;
         if counted == 0 && counts && number > 0 {

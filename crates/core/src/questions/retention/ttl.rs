@@ -1,6 +1,7 @@
 //! How long a page is kept.
 
 use crate::units::EventTime;
+use crate::units::text::TextError;
 use crate::units::window::{format_duration_ms, parse_duration_ms};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -10,11 +11,6 @@ use std::str::FromStr;
 /// A time to live, written `5m` or `1h`; a page that old to the millisecond is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(NonZeroU64);
-
-/// Why a text is no time to live.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no time to live: expected a whole number and ms, s, m, h or d, such as 5m, at most 366d")]
-pub struct TtlError(String);
 
 impl Ttl {
     /// The milliseconds.
@@ -29,11 +25,15 @@ impl Ttl {
 }
 
 impl FromStr for Ttl {
-    type Err = TtlError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, TtlError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let ms = parse_duration_ms(text.trim()).and_then(NonZeroU64::new);
-        ms.map(Self).ok_or_else(|| TtlError(text.chars().take(40).collect()))
+        ms.map(Self).ok_or_else(|| {
+            TextError(format!(
+                "`{text:.40}` is no time to live: expected a whole number and ms, s, m, h or d, such as 5m, at most 366d"
+            ))
+        })
     }
 }
 

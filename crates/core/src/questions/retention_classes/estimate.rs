@@ -45,7 +45,7 @@ pub struct RetentionClassAt {
 impl RetentionClassEstimate {
     /// What is published of an account, at sizes that are counted in these places, where so many of the pages are followed.
     pub(super) fn of(account: &RankedAccount, sizes: &[(ReportedSize, usize)], rate: Ratio) -> Self {
-        let tally = account.tally();
+        let tally = &account.tally;
         let held: Vec<u64> = account.page_milliseconds(rate).collect();
         let at = |(size, place): &(ReportedSize, usize)| RetentionClassAt {
             pages: size.pages,

@@ -11,17 +11,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReplicaCaches {
     config: EngineConfig,
-    engines: Vec<ReplicaEngine>,
+    /// The cache of each replica, and whether a page was found to break the chain, which a stack leaves to others to keep.
+    engines: Vec<(Engine, bool)>,
     #[serde(skip)]
     outcome: Outcome,
-}
-
-/// The cache of one replica.
-#[derive(Debug, Serialize, Deserialize)]
-struct ReplicaEngine {
-    engine: Engine,
-    /// Whether a page was found to break the chain, which a stack leaves to others to keep.
-    disproved: bool,
 }
 
 impl ReplicaCaches {
@@ -32,13 +25,16 @@ impl ReplicaCaches {
 
     /// The caches of these engines, which are kept as `config` says.
     pub(super) fn of(config: EngineConfig, engines: impl Iterator<Item = Engine>) -> Self {
-        let held = |engine: Engine| ReplicaEngine { disproved: engine.stack().is_disproved(), engine };
-        Self { config, engines: engines.map(held).collect(), outcome: Outcome::default() }
+        let engines = engines.map(|engine| {
+            let disproved = engine.stack().is_disproved();
+            (engine, disproved)
+        });
+        Self { config, engines: engines.collect(), outcome: Outcome::default() }
     }
 
     /// Requests that this replica got.
     pub fn requests(&self, replica: usize) -> u64 {
-        self.engines.get(replica).map_or(0, |held| held.engine.stack().requests())
+        self.engines.get(replica).map_or(0, |(engine, _)| engine.stack().requests())
     }
 
     /// What the request finds in this replica, which it then is the latest of.
@@ -52,11 +48,11 @@ impl ReplicaCaches {
         page_size: PageSize,
     ) -> Result<&Outcome, EngineRefusal> {
         while self.engines.len() <= replica {
-            self.engines.push(ReplicaEngine { engine: Engine::new(self.config), disproved: false });
+            self.engines.push((Engine::new(self.config), false));
         }
-        let held = &mut self.engines[replica];
-        held.engine.observe(event, page_size, &mut self.outcome)?;
-        held.disproved |= self.outcome.chain_violations > 0;
+        let (engine, disproved) = &mut self.engines[replica];
+        engine.observe(event, page_size, &mut self.outcome)?;
+        *disproved |= self.outcome.chain_violations > 0;
         Ok(&self.outcome)
     }
 
@@ -68,26 +64,26 @@ impl ReplicaCaches {
         page_size: PageSize,
         pages: Need,
     ) -> u64 {
-        let Some(held) = self.engines.get_mut(replica) else { return 0 };
+        let Some((engine, _)) = self.engines.get_mut(replica) else { return 0 };
         // A request that does not fit its tokens is refused where it is observed.
-        let read = held.engine.look_up(event, page_size, &mut self.outcome);
+        let read = engine.look_up(event, page_size, &mut self.outcome);
         read.map_or(0, |()| self.outcome.hits_at(pages))
     }
 
     /// Completes what was read back from a snapshot; whether these are at most `most` caches like the `fresh`
     /// ones that can go on.
     pub(super) fn resume(&mut self, fresh: &Self, most: usize) -> bool {
-        for held in self.engines.iter_mut().filter(|held| held.disproved) {
-            held.engine.disprove_chains();
+        for (engine, _) in self.engines.iter_mut().filter(|(_, disproved)| *disproved) {
+            engine.disprove_chains();
         }
         self.config.overlap = fresh.config.overlap;
         self.config == fresh.config
             && self.engines.len() <= most
-            && self.engines.iter_mut().all(|held| held.engine.resume(&fresh.config))
+            && self.engines.iter_mut().all(|(engine, _)| engine.resume(&fresh.config))
     }
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.engines.iter().map(|held| held.engine.stack().memory_bytes()).sum()
+        self.engines.iter().map(|(engine, _)| engine.stack().memory_bytes()).sum()
     }
 }

@@ -1,22 +1,12 @@
 //! What each replica holds, along the stack of the pool's engine while that holds every page it ever saw.
 
 use super::caches::ReplicaCaches;
+use super::router::RouterRequest;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig, EngineRefusal, FollowingEngine};
-use crate::request::event::RequestEvent;
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
-use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
-
-/// A request as it reaches a replica of a pool.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ReplicaRequest<'a> {
-    pub(super) event: &'a RequestEvent<'a>,
-    pub(super) page_size: PageSize,
-    /// The pool's engine, which has just accepted it.
-    pub(super) pool: &'a Engine,
-}
 
 /// The caches of several replicas that serve a pool's requests, made as requests reach them.
 ///
@@ -77,7 +67,7 @@ impl FollowingCaches {
     pub(super) fn observe(
         &mut self,
         replica: usize,
-        request: &ReplicaRequest<'_>,
+        request: &RouterRequest<'_>,
     ) -> Result<&Outcome, EngineRefusal> {
         match self {
             Self::Along { engines, outcome } => {
@@ -92,7 +82,7 @@ impl FollowingCaches {
     }
 
     /// Leading pages of the request that this replica would find at so many followed pages; nothing is touched.
-    pub(super) fn hits_at(&mut self, replica: usize, request: &ReplicaRequest<'_>, pages: Need) -> u64 {
+    pub(super) fn hits_at(&mut self, replica: usize, request: &RouterRequest<'_>, pages: Need) -> u64 {
         match self {
             Self::Along { engines, outcome } => {
                 let Some(engine) = engines.get_mut(replica) else { return 0 };

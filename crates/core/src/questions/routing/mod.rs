@@ -10,7 +10,7 @@ mod least_in_flight;
 mod loads;
 mod precise;
 mod prefix;
-mod routed;
+mod refusal;
 mod router;
 mod run;
 mod spec;
@@ -20,9 +20,9 @@ mod tests;
 
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
-pub use routed::Routed;
-pub use router::{Router, RouterRequest, TooManyReplicas};
-pub use run::{RoutedCaches, RoutingError};
+pub use refusal::QuestionError;
+pub use router::{Router, RouterRequest};
+pub use run::RoutedCaches;
 pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};
 

@@ -4,28 +4,29 @@ use super::MAX_REPLICAS;
 use super::least_in_flight::LeastInFlight;
 use super::precise::PreciseRouter;
 use super::prefix::PrefixRouter;
+use super::refusal::QuestionError;
 use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
+use crate::engines::one_pass::Engine;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
-use crate::units::PageCount;
 use crate::units::pages::Scope;
+use crate::units::{PageCount, PageSize};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A request as a router sees it.
+/// A request as it reaches a router and the caches behind it.
 #[derive(Debug, Clone, Copy)]
 pub struct RouterRequest<'a> {
     /// The request.
     pub event: &'a RequestEvent<'a>,
     /// The session it belongs to, where the trace says.
     pub session: Option<&'a str>,
+    /// Tokens per page.
+    pub page_size: PageSize,
+    /// The pool's engine, which has just accepted it.
+    pub pool: &'a Engine,
 }
-
-/// The log names more replicas than are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log names more than {MAX_REPLICAS} replicas: is the field replica a request's own name?")]
-pub struct TooManyReplicas;
 
 /// A router.
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,14 +74,14 @@ impl ReplicaNames {
         self.indices.len() + usize::from(self.unnamed.is_some()) == self.names.len()
     }
 
-    fn index(&mut self, name: Option<&str>) -> Result<usize, TooManyReplicas> {
+    fn index(&mut self, name: Option<&str>) -> Result<usize, QuestionError> {
         let known = name.map_or(self.unnamed, |name| self.indices.get(name).copied());
         if let Some(index) = known {
             return Ok(index);
         }
         let index = self.names.len();
         if index >= MAX_REPLICAS {
-            return Err(TooManyReplicas);
+            return Err(QuestionError::TooManyReplicas);
         }
         self.names.push(name.map(Box::from));
         match name {
@@ -109,19 +110,19 @@ impl Router {
     /// gives its first replica.
     ///
     /// # Errors
-    /// [`TooManyReplicas`] where the log names them.
-    pub fn route(&mut self, request: &RouterRequest<'_>) -> Result<usize, TooManyReplicas> {
+    /// [`QuestionError::TooManyReplicas`] where the log names them.
+    pub fn route(&mut self, event: &RequestEvent<'_>, session: Option<&str>) -> Result<usize, QuestionError> {
         let replicas = self.spec.replicas.max(1);
         match &mut self.state {
-            RouterState::Logged(names) => names.index(request.event.labels.get(Label::Replica).copied()),
+            RouterState::Logged(names) => names.index(event.labels.get(Label::Replica).copied()),
             RouterState::RoundRobin { next } => {
                 let replica = *next;
                 *next = (replica + 1) % replicas;
                 Ok(replica)
             }
-            RouterState::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
-            RouterState::LeastInFlight(router) => Ok(router.route(request.event)),
-            RouterState::Prefix(router) => Ok(router.route(request.event)),
+            RouterState::Hash(by) => Ok((hash(*by, event, session) % replicas as u64) as usize),
+            RouterState::LeastInFlight(router) => Ok(router.route(event)),
+            RouterState::Prefix(router) => Ok(router.route(event)),
             RouterState::Precise(_) => Ok(0),
         }
     }
@@ -190,15 +191,15 @@ impl Router {
 }
 
 /// What a hash router hashes of a request.
-fn hash(by: HashBy, request: &RouterRequest<'_>) -> u64 {
-    let (session, tenant) = (request.session, request.event.labels.get(Label::Tenant).copied());
+fn hash(by: HashBy, event: &RequestEvent<'_>, session: Option<&str>) -> u64 {
+    let tenant = event.labels.get(Label::Tenant).copied();
     let name = match by {
         HashBy::Auto => session.or(tenant),
         HashBy::Session => session,
         HashBy::Tenant => tenant,
         HashBy::FirstPage => None,
     };
-    name.map_or_else(|| hash_of_first_page(request.event), |name| xxh3_64(name.as_bytes()))
+    name.map_or_else(|| hash_of_first_page(event), |name| xxh3_64(name.as_bytes()))
 }
 
 /// The first page's hash; that of its scope for a request without pages.

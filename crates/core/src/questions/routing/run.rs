@@ -1,25 +1,15 @@
 //! A router under way: where requests went, and what they found there.
 
 use super::MAX_REPLICAS;
-use super::following::{FollowingCaches, ReplicaRequest};
-use super::routed::Routed;
-use super::router::{Router, RouterRequest, TooManyReplicas};
+use super::following::FollowingCaches;
+use super::refusal::QuestionError;
+use super::router::{Router, RouterRequest};
 use super::spec::RouterSpec;
 use crate::engines::config::CacheConfig;
-use crate::engines::one_pass::{Engine, EngineRefusal};
-use crate::units::{PageCount, PageSize};
+use crate::engines::one_pass::Engine;
+use crate::request::outcome::Outcome;
+use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
-
-/// A request cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RoutingError {
-    /// The log names too many replicas.
-    #[error(transparent)]
-    Replicas(#[from] TooManyReplicas),
-    /// A replica's cache refuses it.
-    #[error(transparent)]
-    Refused(#[from] EngineRefusal),
-}
 
 /// A router and the caches behind it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,34 +31,31 @@ impl RoutedCaches {
         Self { router: Router::new(spec), caches: FollowingCaches::apart(config) }
     }
 
-    /// Routes a request to its replica, which it then is the latest of. `pool` is the pool's engine, which has just
-    /// accepted it; from the first request on all that it accepts come here.
+    /// Routes a request to its replica, which it then is the latest of: from the first request on all that the pool's engine
+    /// accepts come here. Gives the replica, the request's number in it, counted from 0, and what it found there.
     ///
     /// # Errors
-    /// [`RoutingError`].
+    /// [`QuestionError`].
     pub fn observe(
         &mut self,
         request: &RouterRequest<'_>,
-        page_size: PageSize,
         config: &CacheConfig,
-        pool: &Engine,
-    ) -> Result<Routed<'_>, RoutingError> {
-        self.caches.prepare(pool, config);
-        let served = ReplicaRequest { event: request.event, page_size, pool };
+    ) -> Result<(usize, u64, &Outcome), QuestionError> {
+        self.caches.prepare(request.pool, config);
         let Some((rules, router)) = self.router.precise() else {
-            let replica = self.router.route(request)?;
+            let replica = self.router.route(request.event, request.session)?;
             let number = self.caches.requests(replica);
-            let outcome = self.caches.observe(replica, &served)?;
-            return Ok(Routed { replica, number, outcome });
+            let outcome = self.caches.observe(replica, request)?;
+            return Ok((replica, number, outcome));
         };
-        let (caches, each) = (&mut self.caches, router.each(&rules, page_size, config));
+        let (caches, each) = (&mut self.caches, router.each(&rules, request.page_size, config));
         let pages = PageCount(request.event.page_ids.len() as u64);
         let followed = config.followed_pages(pages) as usize;
-        let replica = router.route(&rules, followed, |replica| caches.hits_at(replica, &served, each));
+        let replica = router.route(&rules, followed, |replica| caches.hits_at(replica, request, each));
         let number = caches.requests(replica);
-        let outcome = caches.observe(replica, &served)?;
+        let outcome = caches.observe(replica, request)?;
         router.send(replica, outcome.page_accesses - outcome.hits_at(each));
-        Ok(Routed { replica, number, outcome })
+        Ok((replica, number, outcome))
     }
 
     /// The router.

@@ -1,9 +1,8 @@
 //! What requests found behind a router, counted over a trace or window.
 
 use super::MAX_REPLICAS;
-use super::routed::Routed;
 use crate::questions::counters::{Counter, Share};
-use crate::request::outcome::Need;
+use crate::request::outcome::{Need, Outcome};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::needs::Needs;
 use crate::units::is_countable;
@@ -24,13 +23,12 @@ pub struct RoutingShare {
 
 impl RoutingShare {
     /// What a request found in its replica.
-    pub fn of(routed: &Routed<'_>, targets: &[Ratio]) -> Self {
-        let outcome = routed.outcome;
+    pub fn of(replica: usize, outcome: &Outcome, targets: &[Ratio]) -> Self {
         let reusable = outcome.reusable_prefix();
         let need = |target: &Ratio| outcome.need_of_prefix(target.ceil_of(reusable));
         Self {
             // Below the number of replicas that any router has.
-            replica: routed.replica as u32,
+            replica: replica as u32,
             page_accesses: outcome.page_accesses,
             rest_tokens: outcome.rest_tokens,
             reusable,

@@ -29,7 +29,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 }
 
 /// Calls `each` with every request as a router sees it.
-fn replay(requests: &[Request], mut each: impl FnMut(usize, &RouterRequest<'_>)) {
+fn replay(requests: &[Request], mut each: impl FnMut(usize, (&RequestEvent<'_>, &str))) {
     let names = ["a", "b", "c", "d", "e", "f"];
     let mut now = 0;
     for (index, (ids, session, gap, duration)) in requests.iter().enumerate() {
@@ -45,7 +45,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &RouterRequest<'_>))
                 .collect(),
             ..RequestEvent::default()
         };
-        each(index, &RouterRequest { event: &event, session: Some(names[usize::from(*session)]) });
+        each(index, (&event, names[usize::from(*session)]));
     }
 }
 
@@ -57,8 +57,8 @@ impl Accepting {
         Self(Engine::new(config.cache.engine()))
     }
 
-    fn accept(&mut self, request: &RouterRequest<'_>) -> &Engine {
-        self.0.observe(request.event, page_size(), &mut Outcome::default()).expect("chained");
+    fn accept(&mut self, event: &RequestEvent<'_>) -> &Engine {
+        self.0.observe(event, page_size(), &mut Outcome::default()).expect("chained");
         &self.0
     }
 }
@@ -76,16 +76,18 @@ impl Run {
 
     fn observe(
         &mut self,
-        request: &RouterRequest<'_>,
+        (event, session): (&RequestEvent<'_>, &str),
         config: &PoolConfig,
         pool: &Engine,
         counted: bool,
-    ) -> Routed<'_> {
-        let routed = self.routed.observe(request, page_size(), &config.cache, pool).expect("few replicas");
+    ) -> (usize, &Outcome) {
+        let request = RouterRequest { event, session: Some(session), page_size: page_size(), pool };
+        let routed = self.routed.observe(&request, &config.cache).expect("few replicas");
+        let (replica, _, outcome) = routed;
         if counted {
-            self.tally.add(&RoutingShare::of(&routed, &config.cache.target_ratios));
+            self.tally.add(&RoutingShare::of(replica, outcome, &config.cache.target_ratios));
         }
-        routed
+        (replica, outcome)
     }
 
     fn estimate(&self, totals: &[PageCount], config: &PoolConfig) -> RouterEstimate {
@@ -136,7 +138,7 @@ fn replay_part(requests: &[Request], config: &PoolConfig, is_own: impl Fn(usize)
     replay(requests, |index, request| {
         if is_own(index) {
             let mut outcome = Outcome::default();
-            engine.observe(request.event, page_size(), &mut outcome).expect("chained");
+            engine.observe(request.0, page_size(), &mut outcome).expect("chained");
             outcomes.push(outcome);
         }
     });
@@ -154,9 +156,9 @@ proptest! {
         let mut replicas = Vec::new();
         replay(&requests, |index, request| {
             let counted = index >= warm_up;
-            let pool = pool.accept(request);
-            let routed = run.observe(request, &config, pool, counted);
-            replicas.push(routed.replica);
+            let pool = pool.accept(request.0);
+            let (replica, _) = run.observe(request, &config, pool, counted);
+            replicas.push(replica);
         });
         let count = run.routed.router().replicas();
         let parts: Vec<_> = (0..count)
@@ -205,14 +207,14 @@ proptest! {
         let mut router = Router::new(spec);
         let mut held: Vec<(usize, EventTime)> = Vec::new();
         let mut got = vec![0; replicas];
-        replay(&requests, |_, request| {
-            let now = request.event.event_time;
+        replay(&requests, |_, (event, session)| {
+            let now = event.event_time;
             let in_flight = |replica| held.iter().filter(|(at, end)| *at == replica && *end > now).count();
             let least = (0..replicas).min_by_key(|replica| (in_flight(*replica), got[*replica], *replica));
             let least = least.expect("one at least");
-            assert_eq!(router.route(request), Ok(least));
+            assert_eq!(router.route(event, Some(session)), Ok(least));
             got[least] += 1;
-            held.push((least, EventTime(now.0 + request.event.duration_ms.unwrap_or(0) as i64)));
+            held.push((least, EventTime(now.0 + event.duration_ms.unwrap_or(0) as i64)));
         });
     }
 
@@ -222,8 +224,8 @@ proptest! {
         let mut router = Router::new(RouterSpec { kind: RouterKind::Prefix(rules), replicas });
         let mut sent: Vec<HashSet<Vec<u64>>> = vec![HashSet::new(); replicas];
         let mut loads = vec![0_u64; replicas];
-        replay(&requests, |_, request| {
-            let ids: Vec<u64> = request.event.page_ids.iter().collect();
+        replay(&requests, |_, (event, session)| {
+            let ids: Vec<u64> = event.page_ids.iter().collect();
             let known = |replica: usize| {
                 (1..=ids.len()).take_while(|end| sent[replica].contains(&ids[..*end])).count()
             };
@@ -236,7 +238,7 @@ proptest! {
             let overloaded = loads[best] as f64 > mean * 1.5 + ids.len() as f64;
             let follows = longest > 0 && longest * 2 >= ids.len() && !overloaded;
             let chosen = if follows { best } else { least(&mut (0..replicas)) };
-            assert_eq!(router.route(request), Ok(chosen));
+            assert_eq!(router.route(event, Some(session)), Ok(chosen));
             loads[chosen] += (ids.len() - known(chosen)) as u64;
             sent[chosen].extend((1..=ids.len()).map(|end| ids[..end].to_vec()));
         });
@@ -254,7 +256,7 @@ proptest! {
         let mut caches = vec![NaiveStack::new(config.cache.profile.order()); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
         replay(&requests, |_, request| {
-            let ids: Vec<u64> = request.event.page_ids.iter().collect();
+            let ids: Vec<u64> = request.0.page_ids.iter().collect();
             let found = |cache: &NaiveStack| {
                 let needs = cache.clone().access(&ids).needs;
                 needs.iter().take_while(|need| **need <= each).count() as u64
@@ -268,9 +270,9 @@ proptest! {
             let mean = loads.iter().sum::<u64>() as f64 / replicas as f64;
             let overloaded = loads[best] as f64 > mean * 1.5 + ids.len() as f64;
             let chosen = if most > 0 && !overloaded { best } else { least(&mut (0..replicas)) };
-            let pool = pool.accept(request);
-            let routed = run.observe(request, &config, pool, true);
-            assert_eq!((routed.replica, routed.outcome.hits_at(each)), (chosen, found[chosen]));
+            let pool = pool.accept(request.0);
+            let (replica, outcome) = run.observe(request, &config, pool, true);
+            assert_eq!((replica, outcome.hits_at(each)), (chosen, found[chosen]));
             loads[chosen] += ids.len() as u64 - found[chosen];
             hits += found[chosen];
             caches[chosen].access(&ids);
@@ -291,7 +293,7 @@ fn the_replicas_that_a_log_names_are_bounded() {
             labels: Labels::from_iter([(Label::Replica, name.as_str())]),
             ..RequestEvent::default()
         };
-        let routed = router.route(&RouterRequest { event: &event, session: None });
+        let routed = router.route(&event, None);
         assert_eq!(routed.ok(), (number < MAX_REPLICAS).then_some(number));
     }
     assert_eq!(router.name(3), Some("replica-3"));
@@ -306,7 +308,7 @@ fn a_hash_is_that_of_the_session_else_the_tenant_else_the_first_page() {
             page_ids: PageIds::from_slice(ids),
             ..RequestEvent::default()
         };
-        router.route(&RouterRequest { event: &event, session }).expect("few replicas")
+        router.route(&event, session).expect("few replicas")
     };
     let session = route(Some("s"), Some("t"), &[1]);
     assert_eq!(session, (xxhash_rust::xxh3::xxh3_64(b"s") % 1000) as usize);

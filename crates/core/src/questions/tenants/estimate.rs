@@ -4,6 +4,7 @@ use crate::engines::config::CacheConfig;
 use crate::questions::accounts::RankedAccount;
 use crate::request::outcome::BEYOND;
 use crate::sizing::coverage::Distribution;
+use crate::sizing::figures::{CoverageSize, Required};
 use crate::stack::needs::Needs;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
@@ -33,27 +34,7 @@ pub struct TenantEstimate {
     /// difference of two estimates is what was held between them.
     pub page_milliseconds: Vec<u64>,
     /// The capacity of the shared cache that is enough for its requests, one entry per target ratio.
-    pub required: Vec<TenantRequired>,
-}
-
-/// The requirement at one target ratio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TenantRequired {
-    /// Share of the reusable prefix a request must find.
-    pub target_ratio: Ratio,
-    /// Exact quantiles.
-    pub coverage: Vec<TenantCoverage>,
-}
-
-/// The capacity that is enough for a share of a tenant's requests; absent beyond the tracked bound.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TenantCoverage {
-    /// The share.
-    pub coverage: Ratio,
-    /// In pages.
-    pub pages: Option<u64>,
-    /// In bytes, where a cost per token is known.
-    pub bytes: Option<u64>,
+    pub required: Vec<Required<CoverageSize>>,
 }
 
 impl TenantEstimate {
@@ -63,12 +44,14 @@ impl TenantEstimate {
         config: &CacheConfig,
         page_bytes: Option<PageBytes>,
     ) -> Self {
-        let (tally, rate) = (account.tally(), config.sample_rate);
+        let (tally, rate) = (&account.tally, config.sample_rate);
         let whole = |pages: u64| rate.whole_of(pages);
         let cold_pages = whole(tally.page_accesses - tally.reusable);
         let required = tally.needs.iter().zip(&config.target_ratios);
-        let required = required
-            .map(|(needs, target)| TenantRequired::of(needs, *target, tally.requests, config, page_bytes));
+        let required = required.map(|(needs, target)| {
+            let coverage = covering(needs, tally.requests, config, page_bytes);
+            Required { target_ratio: *target, coverage }
+        });
         Self {
             tenant: account.name.clone(),
             tenants: account.others,
@@ -84,21 +67,19 @@ impl TenantEstimate {
     }
 }
 
-impl TenantRequired {
-    fn of(
-        needs: &Needs,
-        target_ratio: Ratio,
-        requests: u64,
-        config: &CacheConfig,
-        page_bytes: Option<PageBytes>,
-    ) -> Self {
-        let distribution = Distribution::new(needs, requests);
-        let coverage = |coverage: &Ratio| {
-            let need = distribution.quantile(*coverage).filter(|need| *need != BEYOND);
-            let pages = need.map(|need| config.nominal_pages(need));
-            let bytes = pages.zip(page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0);
-            TenantCoverage { coverage: *coverage, pages, bytes }
-        };
-        Self { target_ratio, coverage: config.coverages.iter().map(coverage).collect() }
-    }
+/// What covers each share of an account's requests.
+fn covering(
+    needs: &Needs,
+    requests: u64,
+    config: &CacheConfig,
+    page_bytes: Option<PageBytes>,
+) -> Vec<CoverageSize> {
+    let distribution = Distribution::new(needs, requests);
+    let coverage = |coverage: &Ratio| {
+        let need = distribution.quantile(*coverage).filter(|need| *need != BEYOND);
+        let pages = need.map(|need| config.nominal_pages(need));
+        let bytes = pages.zip(page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0);
+        CoverageSize { coverage: *coverage, pages, bytes }
+    };
+    config.coverages.iter().map(coverage).collect()
 }

@@ -7,5 +7,5 @@ mod quota;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{TenantCoverage, TenantEstimate, TenantRequired};
-pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
+pub use estimate::TenantEstimate;
+pub use quota::{Quota, QuotaResult, QuotaRun};

@@ -10,6 +10,7 @@ use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::units::ratio::Ratio;
+use crate::units::text::TextError;
 use crate::units::{PageCount, PageSize};
 use std::collections::HashSet;
 use std::fmt;
@@ -24,33 +25,34 @@ pub struct Quota {
     parts: Vec<(String, Ratio)>,
 }
 
-/// Why a text is no split.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} (expected TENANT=SHARE,... such as acme=0.5,beta=0.25, with shares of 1 together at most)")]
-pub struct QuotaError(String);
+fn no_split(reason: impl fmt::Display) -> TextError {
+    TextError(format!(
+        "{reason} (expected TENANT=SHARE,... such as acme=0.5,beta=0.25, with shares of 1 together at most)"
+    ))
+}
 
 impl FromStr for Quota {
-    type Err = QuotaError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, QuotaError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let part = |part: &str| {
             let (name, share) = part
                 .rsplit_once('=')
                 .filter(|(name, _)| !name.is_empty())
-                .ok_or_else(|| QuotaError(format!("`{part}` has no tenant or no share")))?;
-            let share: Ratio = share.parse().map_err(|error| QuotaError(format!("{error}")))?;
+                .ok_or_else(|| no_split(format!("`{part}` has no tenant or no share")))?;
+            let share: Ratio = share.parse().map_err(no_split)?;
             Ok((name.to_owned(), share))
         };
         let parts: Vec<(String, Ratio)> = text.split(',').map(part).collect::<Result<_, _>>()?;
         if parts.len() > MAX_PARTS {
-            return Err(QuotaError(format!("{} tenants are more than {MAX_PARTS}", parts.len())));
+            return Err(no_split(format!("{} tenants are more than {MAX_PARTS}", parts.len())));
         }
         let mut names = HashSet::new();
         if let Some((name, _)) = parts.iter().find(|(name, _)| !names.insert(name)) {
-            return Err(QuotaError(format!("`{name}` has two shares")));
+            return Err(no_split(format!("`{name}` has two shares")));
         }
         let left = parts.iter().try_fold(Ratio::ONE, |left, (_, share)| left.minus(*share));
-        left.ok_or_else(|| QuotaError("the shares are more than 1 together".to_owned()))?;
+        left.ok_or_else(|| no_split("the shares are more than 1 together"))?;
         Ok(Self { parts })
     }
 }
@@ -96,17 +98,8 @@ pub struct QuotaResult {
     pub quota: Quota,
     /// Tenants with a share that no request names: the split keeps room for nobody.
     pub unused: Vec<String>,
-    /// Hits by total capacity.
-    pub capacities: Vec<QuotaPoint>,
-}
-
-/// One total capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotaPoint {
-    /// All parts together.
-    pub pages: u64,
-    /// Accesses that hit; `None` beyond the tracked bound.
-    pub page_hits: Option<u64>,
+    /// Total capacities in pages, and accesses that hit there; `None` beyond the tracked bound.
+    pub capacities: Vec<(u64, Option<u64>)>,
 }
 
 impl QuotaRun {
@@ -144,7 +137,7 @@ impl QuotaRun {
                 (followed <= config.max_tracked_pages.0).then(|| found.hits_at(followed))
             });
             let hits: Option<u64> = hits.sum();
-            QuotaPoint { pages: total.0, page_hits: hits.map(|hits| config.sample_rate.whole_of(hits)) }
+            (total.0, hits.map(|hits| config.sample_rate.whole_of(hits)))
         };
         let names = self.quota.parts.iter().map(|(name, _)| name);
         let unused =

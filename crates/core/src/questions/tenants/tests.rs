@@ -7,7 +7,7 @@ use crate::estimate::config::PoolConfig;
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally, MAX_NAMES};
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::model::{StackModel, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::{Lifetimes, TimedArrival};
+use crate::questions::observers::Lifetimes;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::request::outcome::Outcome;
@@ -100,7 +100,7 @@ fn follow(
         model.list = after;
         let counted = number >= warm_up;
         let tenant = name(request.tenant);
-        lifetimes.observe(&TimedArrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
+        lifetimes.observe(event_time, tenant.as_deref(), counted, &outcome);
         count(&mut lifetimes, &mut tally);
         if !counted {
             continue;
@@ -215,7 +215,7 @@ proptest! {
             }
         }
         let result = run.result(&CAPACITIES.map(PageCount), &config.cache);
-        let found: Vec<_> = result.capacities.iter().map(|point| point.page_hits).collect();
+        let found: Vec<_> = result.capacities.iter().map(|(_, page_hits)| *page_hits).collect();
         prop_assert_eq!(found, hits.map(Some).to_vec());
     }
 }
@@ -227,13 +227,9 @@ fn tenants_beyond_the_limit_are_accounted_together() {
     let mut tally = AccountsTally::new(rules(&config).shape());
     for number in 0..MAX_NAMES + 9 {
         let name = format!("t{number}");
-        let arrival = TimedArrival {
-            event_time: crate::units::EventTime(number as i64),
-            tenant: Some(&name),
-            counted: true,
-        };
         let outcome = Outcome { page_accesses: 2, new_pages: 2, ..Outcome::default() };
-        lifetimes.observe(&arrival, &outcome);
+        let event_time = crate::units::EventTime(number as i64);
+        lifetimes.observe(event_time, Some(&name), true, &outcome);
         count(&mut lifetimes, &mut tally);
     }
     let results = lifetimes.by_tenant(&tally, usize::MAX, (&config.cache, None));
@@ -261,7 +257,7 @@ fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
 #[test]
 fn parts_of_a_split_are_the_whole_together() {
     let found = split("acme=0.5,beta=0.5", &["other"]);
-    let hits: Vec<_> = found.capacities.iter().map(|point| point.page_hits).collect();
+    let hits: Vec<_> = found.capacities.iter().map(|(_, page_hits)| *page_hits).collect();
     assert_eq!(
         hits,
         [Some(1), Some(0), Some(1)],

@@ -99,17 +99,20 @@ impl Traffic {
         let mut spans = PEAK_SPANS_MS.map(Spans::of);
         let mut first = None;
         for (request, runs) in log.iter().skip(skipped) {
-            let passing = Passing::of(&request, runs, tier);
-            let written = passing.written(tier.inclusion);
+            let (read, dropped, not_held) = passing(&request, runs, tier);
+            let written = match tier.inclusion {
+                Inclusion::Exclusive => dropped,
+                Inclusion::Inclusive => not_held,
+            };
             traffic.requests += 1;
-            traffic.read_pages += passing.read;
+            traffic.read_pages += read;
             traffic.written_pages += written;
-            traffic.written_otherwise += passing.dropped + passing.not_held - written;
-            if passing.read > 0 {
-                traffic.loads.push(passing.read);
+            traffic.written_otherwise += dropped + not_held - written;
+            if read > 0 {
+                traffic.loads.push(read);
             }
             traffic.span_ms = request.at.0.abs_diff(first.get_or_insert(request.at).0);
-            spans.iter_mut().for_each(|spans| spans.add(request.at, passing.read, written));
+            spans.iter_mut().for_each(|spans| spans.add(request.at, read, written));
         }
         traffic.loads.sort_unstable();
         traffic.peaks = spans.map(|spans| spans.busiest).into();
@@ -136,36 +139,16 @@ impl Spans {
     }
 }
 
-/// What one request moves.
-struct Passing {
-    read: u64,
-    /// Pages that the tiers above drop.
-    dropped: u64,
-    /// Pages that the tier does not hold by itself.
-    not_held: u64,
-}
-
-impl Passing {
-    fn of(request: &NumberedRequest, runs: &[LoggedRun], tier: TierSpan) -> Self {
-        let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
-        let can_hit = runs.iter().filter(|run| run.can_hit);
-        let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
-        let known: u64 = runs.iter().map(|run| run.pages()).sum();
-        let new_pages = u64::from(request.new_pages);
-        let grown = tier.above.min(request.distinct + new_pages) - tier.above.min(request.distinct);
-        Self {
-            read,
-            dropped: known + new_pages - found(tier.above) - grown,
-            not_held: known + new_pages - found(tier.own),
-        }
-    }
-
-    fn written(&self, inclusion: Inclusion) -> u64 {
-        match inclusion {
-            Inclusion::Exclusive => self.dropped,
-            Inclusion::Inclusive => self.not_held,
-        }
-    }
+/// Pages of a request that are read from the tier, that enter above it and drop others, and that the tier does not hold.
+fn passing(request: &NumberedRequest, runs: &[LoggedRun], tier: TierSpan) -> (u64, u64, u64) {
+    let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
+    let can_hit = runs.iter().filter(|run| run.can_hit);
+    let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
+    let known: u64 = runs.iter().map(|run| run.pages()).sum();
+    let new_pages = u64::from(request.new_pages);
+    let grown = tier.above.min(request.distinct + new_pages) - tier.above.min(request.distinct);
+    let dropped = known + new_pages - found(tier.above) - grown;
+    (read, dropped, known + new_pages - found(tier.own))
 }
 
 #[cfg(test)]

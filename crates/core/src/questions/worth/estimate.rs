@@ -142,16 +142,16 @@ impl WorthBasis<'_> {
         let mut without_cache = *columns.get(WITHOUT_CACHE)?;
         without_cache.memory_a_day = self.prices.gib_hour.map(|_| 0.0);
         let mut capacities: Vec<WorthAt> = columns.iter().skip(2 + own).copied().collect();
-        let steps = SizeSteps { sizes: &capacities.clone() };
-        capacities.iter_mut().for_each(|point| steps.fill(point));
-        steps.fill(&mut without_cache);
+        let sizes = capacities.clone();
+        capacities.iter_mut().for_each(|point| fill_steps(&sizes, point));
+        fill_steps(&sizes, &mut without_cache);
         let mut provisioned = capacities
             .iter()
             .find(|point| self.provisioned.is_some_and(|(pages, _)| point.pages == Some(pages)))
             .copied();
         if provisioned.is_none() && self.provisioned.is_some() && self.has_own_column {
             provisioned = columns.get(2).copied();
-            provisioned.iter_mut().for_each(|point| steps.fill(point));
+            provisioned.iter_mut().for_each(|point| fill_steps(&sizes, point));
         }
         let enough = |pages: Option<u64>| {
             let pages = pages?;
@@ -214,29 +214,21 @@ fn days(tally: &WorthTally) -> f64 {
     tally.span_ms() as f64 / MS_A_DAY
 }
 
-/// What the steps between sizes earn.
-struct SizeSteps<'a> {
-    /// Ascending.
-    sizes: &'a [WorthAt],
-}
-
-impl SizeSteps<'_> {
-    /// Fills in the steps to and from a size, which need not be one of these.
-    fn fill(&self, point: &mut WorthAt) {
-        let smaller = self.sizes.partition_point(|size| size.pages < point.pages);
-        let larger = self.sizes.partition_point(|size| size.pages <= point.pages);
-        let nothing = (0.0, 0);
-        let before = smaller.checked_sub(1).map_or(Some(nothing), |at| saved_and_bytes(&self.sizes[at]));
-        let own = saved_and_bytes(point);
-        let next = self.sizes.get(larger).and_then(saved_and_bytes);
-        let earns = |from: Option<(f64, u64)>, to: Option<(f64, u64)>| {
-            let ((less, from), (more, to)) = (from?, to?);
-            let gib = to.saturating_sub(from) as f64 / GIB;
-            (gib > 0.0).then(|| (more - less) / gib)
-        };
-        point.step_earns_a_gib_day = earns(before, own);
-        point.next_step_earns_a_gib_day = earns(own, next);
-    }
+/// Fills in the steps to and from a size, which need not be one of these.
+fn fill_steps(sizes: &[WorthAt], point: &mut WorthAt) {
+    let smaller = sizes.partition_point(|size| size.pages < point.pages);
+    let larger = sizes.partition_point(|size| size.pages <= point.pages);
+    let nothing = (0.0, 0);
+    let before = smaller.checked_sub(1).map_or(Some(nothing), |at| saved_and_bytes(&sizes[at]));
+    let own = saved_and_bytes(point);
+    let next = sizes.get(larger).and_then(saved_and_bytes);
+    let earns = |from: Option<(f64, u64)>, to: Option<(f64, u64)>| {
+        let ((less, from), (more, to)) = (from?, to?);
+        let gib = to.saturating_sub(from) as f64 / GIB;
+        (gib > 0.0).then(|| (more - less) / gib)
+    };
+    point.step_earns_a_gib_day = earns(before, own);
+    point.next_step_earns_a_gib_day = earns(own, next);
 }
 
 fn saved_and_bytes(point: &WorthAt) -> Option<(f64, u64)> {

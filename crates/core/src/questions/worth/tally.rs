@@ -56,24 +56,7 @@ impl WorthShape {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorthShare {
     arrival_ms: i64,
-    times: Vec<ColumnTimes>,
-}
-
-/// The times of a request in so many columns one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct ColumnTimes {
-    columns: u32,
-    /// Nanoseconds of computing.
-    computing: u64,
-    /// Nanoseconds of loading before that.
-    loading: u64,
-}
-
-impl ColumnTimes {
-    /// Of loading and computing, rounded.
-    fn ticks(self) -> u64 {
-        self.loading.saturating_add(self.computing).saturating_add(TICK / 2) / TICK
-    }
+    times: Vec<(u32, u64, u64)>,
 }
 
 impl WorthShare {
@@ -85,24 +68,24 @@ impl WorthShare {
         found: impl Iterator<Item = FoundTokens>,
     ) -> Self {
         let on_device = |tokens| FoundTokens { tokens, load_seconds: 0.0 };
-        let mut times: Vec<ColumnTimes> = Vec::new();
+        let mut times: Vec<(u32, u64, u64)> = Vec::new();
         let mut latest: Option<FoundTokens> = None;
         for found in [0, unlimited].map(on_device).into_iter().chain(found) {
             if latest == Some(found)
-                && let Some(times) = times.last_mut()
+                && let Some((columns, ..)) = times.last_mut()
             {
-                times.columns += 1;
+                *columns += 1;
                 continue;
             }
             latest = Some(found);
             let computing = nanoseconds(rate.seconds(found.tokens.min(prompt), prompt));
-            times.push(ColumnTimes { columns: 1, computing, loading: nanoseconds(found.load_seconds) });
+            times.push((1, computing, nanoseconds(found.load_seconds)));
         }
         Self { arrival_ms, times }
     }
 
     fn columns(&self) -> usize {
-        self.times.iter().map(|times| times.columns as usize).sum()
+        self.times.iter().map(|(columns, ..)| *columns as usize).sum()
     }
 }
 
@@ -157,7 +140,7 @@ impl Share for WorthShare {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.times.len() * size_of::<ColumnTimes>()
+        self.times.len() * size_of::<(u32, u64, u64)>()
     }
 }
 
@@ -178,9 +161,13 @@ impl Counter for WorthTally {
         self.requests += 1;
         let (first, last) = self.span.unwrap_or((share.arrival_ms, share.arrival_ms));
         self.span = Some((first.min(share.arrival_ms), last.max(share.arrival_ms)));
-        let columns = share.times.iter().flat_map(|times| (0..times.columns).map(move |_| times.computing));
+        let columns =
+            share.times.iter().flat_map(|(columns, computing, _)| (0..*columns).map(|_| *computing));
         self.nanoseconds.iter_mut().zip(columns).for_each(|(sum, time)| *sum += u128::from(time));
-        self.times.add_runs(share.times.iter().map(|times| (times.columns as usize, times.ticks())));
+        let ticks = |(columns, computing, loading): &(u32, u64, u64)| {
+            (*columns as usize, loading.saturating_add(*computing).saturating_add(TICK / 2) / TICK)
+        };
+        self.times.add_runs(share.times.iter().map(ticks));
     }
 
     fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {

@@ -3,8 +3,10 @@
 use super::plan::{CapacityUnit, Inclusion, TierSpec};
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::ratio::Ratio;
+use crate::units::text::TextError;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// A tier to plan, before the bytes of a page are known.
@@ -63,26 +65,27 @@ pub fn is_tier_name(name: &str) -> bool {
 /// Most characters of a tier's name: it labels metrics.
 const MAX_NAME: usize = 40;
 
-/// Why a text is no tier.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} (expected NAME:COVERAGE:UNIT[:PRICE][:inclusive], such as hbm:0.95:80GiB:25000)")]
-pub struct TierError(String);
+fn no_tier(reason: impl fmt::Display) -> TextError {
+    TextError(format!(
+        "{reason} (expected NAME:COVERAGE:UNIT[:PRICE][:inclusive], such as hbm:0.95:80GiB:25000)"
+    ))
+}
 
 impl FromStr for TierConfig {
-    type Err = TierError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, TierError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let mut parts = text.split(':');
-        let mut next = |what| parts.next().ok_or_else(|| TierError(format!("the {what} is missing")));
+        let mut next = |what| parts.next().ok_or_else(|| no_tier(format!("the {what} is missing")));
         let (name, coverage, unit) = (next("name")?, next("coverage")?, next("unit")?);
         if !is_tier_name(name) {
-            return Err(TierError("a name is 1 to 40 letters, digits, `.`, `_` or `-`".to_owned()));
+            return Err(no_tier("a name is 1 to 40 letters, digits, `.`, `_` or `-`"));
         }
         let mut tier = Self {
             name: name.to_owned(),
-            coverage: coverage.parse().map_err(|error| TierError(format!("{error}")))?,
+            coverage: coverage.parse().map_err(no_tier)?,
             inclusion: Inclusion::Exclusive,
-            unit: unit.parse().map_err(|error| TierError(format!("{error}")))?,
+            unit: unit.parse().map_err(no_tier)?,
             unit_price: None,
         };
         for part in parts {
@@ -92,7 +95,7 @@ impl FromStr for TierConfig {
                 (_, Ok(price)) if is_price(price) && tier.unit_price.is_none() => {
                     tier.unit_price = Some(price);
                 }
-                _ => return Err(TierError("what follows the unit is a price or `inclusive`".to_owned())),
+                _ => return Err(no_tier("what follows the unit is a price or `inclusive`")),
             }
         }
         Ok(tier)

@@ -14,18 +14,16 @@
 
 mod config;
 mod convergence;
-mod curve;
 mod hysteresis;
 mod plan;
 mod published;
 mod steps;
 mod trend;
 
-pub use config::{TierConfig, TierError, TrendRules, is_price, is_tier_name};
+pub use config::{TierConfig, TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, ConvergenceVerdict, Settled};
-pub use curve::{CurvePoint, HitCurve, PointCurve};
 pub use hysteresis::{Hysteresis, SteadyCapacity};
-pub use plan::{CapacityUnit, Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, plan};
+pub use plan::{CapacityUnit, Inclusion, NextUnit, PlannedTier, TierPlan, TierSpec, plan};
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
 pub use steps::{Evidence, Steps};
 pub use trend::{Requirements, Standing, Trend};

@@ -12,7 +12,7 @@
 //!    `C2` for an inclusive one.
 //! 5. A requirement or pinned pages beyond the tracked bound give no number of units, here and below.
 
-use super::curve::HitCurve;
+use crate::sizing::exact_curve::FoundCurve;
 use crate::units::PageCount;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -69,18 +69,6 @@ pub struct TierSpec {
     pub unit_price: Option<f64>,
 }
 
-/// What a plan is made from, alongside the tiers.
-#[derive(Debug, Clone, Copy)]
-pub struct PlanInput<'a, C> {
-    /// The capacity each tier's coverage requires, in the tiers' order; `None` beyond the bound.
-    pub required: &'a [Option<PageCount>],
-    /// Most pages requests in flight pin at a time: zero where the log has no durations, `None` beyond
-    /// the bound.
-    pub pinned: Option<PageCount>,
-    /// The hit-rate curve.
-    pub curve: &'a C,
-}
-
 /// A plan for all tiers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierPlan {
@@ -130,18 +118,24 @@ pub struct NextUnit {
     pub cost: Option<f64>,
 }
 
-/// Sizes the tiers by the module's rules. A tier without a requirement is beyond the bound.
-pub fn plan<C: HitCurve>(tiers: &[TierSpec], input: &PlanInput<'_, C>) -> TierPlan {
+/// Sizes the tiers by the module's rules, from the capacity that each tier's coverage requires (`None` beyond the bound) and
+/// the most pages that requests in flight pin at a time: zero where the log has no durations, `None` beyond the bound. A tier without a requirement is beyond the bound.
+pub fn plan(
+    tiers: &[TierSpec],
+    required: &[Option<PageCount>],
+    most_pinned: Option<PageCount>,
+    curve: &FoundCurve<'_>,
+) -> TierPlan {
     let mut above = Some(PageCount(0));
     let mut planned = Vec::with_capacity(tiers.len());
     for (position, spec) in tiers.iter().enumerate() {
-        let required = input.required.get(position).copied().flatten();
-        let pinned = if position == 0 { input.pinned } else { Some(PageCount(0)) };
+        let required = required.get(position).copied().flatten();
+        let pinned = if position == 0 { most_pinned } else { Some(PageCount(0)) };
         let inclusion = if position == 0 { Inclusion::Exclusive } else { spec.inclusion };
         let known = above.zip(pinned).zip(required);
         let sizing =
             known.map(|((above, pinned), required)| Sizing { spec, inclusion, above, pinned, required });
-        let tier = planned_tier(spec, required, sizing, input.curve);
+        let tier = planned_tier(spec, required, sizing, curve);
         above = tier.reach_pages;
         planned.push(tier);
     }
@@ -180,11 +174,11 @@ impl Sizing<'_> {
     }
 }
 
-fn planned_tier<C: HitCurve>(
+fn planned_tier(
     spec: &TierSpec,
     required_pages: Option<PageCount>,
     sizing: Option<Sizing<'_>>,
-    curve: &C,
+    curve: &FoundCurve<'_>,
 ) -> PlannedTier {
     let units = sizing.map(Sizing::units);
     let reach_at =

@@ -2,9 +2,9 @@
 
 use super::config::TierConfig;
 use super::convergence::Settled;
-use super::curve::HitCurve;
-use super::plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, plan};
+use super::plan::{Inclusion, NextUnit, PlannedTier, TierPlan, TierSpec, plan};
 use super::trend::Standing;
+use crate::sizing::exact_curve::FoundCurve;
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct Purchase {
 
 /// What a plan is published from.
 #[derive(Debug, Clone, Copy)]
-pub struct Planning<'a, C> {
+pub struct Planning<'a> {
     /// The tiers, from the fastest.
     pub tiers: &'a [TierConfig],
     /// Bytes per page, where known.
@@ -84,16 +84,16 @@ pub struct Planning<'a, C> {
     /// Where the trends stand.
     pub standing: &'a Standing,
     /// The hit-rate curve.
-    pub curve: &'a C,
+    pub curve: &'a FoundCurve<'a>,
 }
 
-impl<C: HitCurve> Planning<'_, C> {
+impl Planning<'_> {
     /// The plan; `None` where there are no tiers, or units in bytes and the bytes of a page are unknown.
     pub fn publish(&self) -> Option<TierEstimates> {
         let specs: Option<Vec<TierSpec>> = self.tiers.iter().map(|tier| tier.spec(self.page_bytes)).collect();
         let specs = specs.filter(|specs| !specs.is_empty())?;
         let sized = |required: &[Option<PageCount>], pinned| -> TierPlan {
-            plan(&specs, &PlanInput { required, pinned, curve: self.curve })
+            plan(&specs, required, pinned, self.curve)
         };
         let recommended: Vec<_> = self.standing.tiers.iter().map(|(_, told)| told.pages).collect();
         let room = self.standing.pinned;

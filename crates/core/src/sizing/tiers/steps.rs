@@ -34,58 +34,47 @@ pub struct Evidence {
 /// Tells steps from other windows of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
-    rules: StepRules,
-    last: Option<LastStep>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct StepRules {
     /// Requests a window must hold.
     min_requests: u64,
     /// Requests that must come between two steps.
     new_requests: u64,
     /// Event time that must pass between two steps.
     step_ms: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct LastStep {
-    accepted_requests: u64,
-    end_ms: i64,
+    /// The requests accepted by the end of the last step, and that end, in milliseconds.
+    last: Option<(u64, i64)>,
 }
 
 impl Steps {
     /// Steps of windows of at least so many requests, of which there was none yet.
     pub fn new(min_requests: u64, rules: &TrendRules) -> Self {
         let new_requests = min_requests.div_ceil(u64::from(rules.converged_over.max(1))).max(1);
-        Self { rules: StepRules { min_requests, new_requests, step_ms: rules.step_ms }, last: None }
+        Self { min_requests, new_requests, step_ms: rules.step_ms, last: None }
     }
 
     /// Whether these, read back from a snapshot, go by the rules of the `fresh` ones.
     pub fn are_like(&self, fresh: &Self) -> bool {
-        self.rules == fresh.rules
+        (self.min_requests, self.new_requests, self.step_ms)
+            == (fresh.min_requests, fresh.new_requests, fresh.step_ms)
     }
 
     /// Whether this closed window is a step; it is the last one then.
     pub fn take(&mut self, window: &Evidence) -> bool {
-        let is_step = window.requests >= self.rules.min_requests
-            && self.last.is_none_or(|last| self.rules.are_apart(last, window));
+        let is_step =
+            window.requests >= self.min_requests && self.last.is_none_or(|last| self.is_apart(last, window));
         if is_step {
-            self.last = Some(LastStep { accepted_requests: window.accepted_requests, end_ms: window.end_ms });
+            self.last = Some((window.accepted_requests, window.end_ms));
         }
         is_step
     }
-}
 
-impl StepRules {
-    fn are_apart(&self, last: LastStep, window: &Evidence) -> bool {
-        let came = window.accepted_requests.saturating_sub(last.accepted_requests);
+    fn is_apart(&self, (accepted_requests, end_ms): (u64, i64), window: &Evidence) -> bool {
+        let came = window.accepted_requests.saturating_sub(accepted_requests);
         if !window.is_timed {
             return came >= self.new_requests;
         }
         // Windows that close together, as after a gap, share no request where they do not overlap.
-        let own = if window.start_ms >= last.end_ms { window.requests } else { 0 };
-        let passed = i128::from(window.end_ms) - i128::from(last.end_ms);
+        let own = if window.start_ms >= end_ms { window.requests } else { 0 };
+        let passed = i128::from(window.end_ms) - i128::from(end_ms);
         came.max(own) >= self.new_requests && passed >= i128::from(self.step_ms)
     }
 }

@@ -15,15 +15,9 @@ pub struct Trend {
     /// One per target ratio and coverage.
     requirements: Vec<Convergence>,
     /// One per tier.
-    tiers: Vec<TierTrend>,
+    tiers: Vec<(Convergence, Hysteresis)>,
     /// Of the pages that requests in flight pin.
     pinned: Hysteresis,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct TierTrend {
-    convergence: Convergence,
-    hysteresis: Hysteresis,
 }
 
 /// What one window asks for, in the order of the configuration; `None` beyond the tracked bound.
@@ -55,7 +49,7 @@ impl Trend {
     pub fn new(requirements: usize, tiers: usize, rules: &TrendRules, min_requests: u64) -> Self {
         let convergence = Convergence::new(rules.converged_over, rules.tolerance);
         let hysteresis = Hysteresis::new(rules.min_change, rules.hold);
-        let tier = TierTrend { convergence: convergence.clone(), hysteresis: hysteresis.clone() };
+        let tier = (convergence.clone(), hysteresis.clone());
         Self {
             steps: Steps::new(min_requests, rules),
             requirements: vec![convergence; requirements],
@@ -67,19 +61,17 @@ impl Trend {
     /// Whether these trends, read back from a snapshot, follow as many requirements and tiers as the `fresh`
     /// ones, by the same rules.
     pub fn are_like(&self, fresh: &Self) -> bool {
-        let tier = |(tier, fresh): (&TierTrend, &TierTrend)| {
-            tier.convergence.is_like(&fresh.convergence) && tier.hysteresis.is_like(&fresh.hysteresis)
-        };
+        let mut tiers = self.tiers.iter().zip(&fresh.tiers);
         (self.requirements.len(), self.tiers.len()) == (fresh.requirements.len(), fresh.tiers.len())
             && self.steps.are_like(&fresh.steps)
             && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
-            && self.tiers.iter().zip(&fresh.tiers).all(tier)
+            && tiers.all(|(tier, fresh)| tier.0.is_like(&fresh.0) && tier.1.is_like(&fresh.1))
             && self.pinned.is_like(&fresh.pinned)
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let tiers = self.tiers.iter().map(|tier| &tier.convergence);
+        let tiers = self.tiers.iter().map(|(convergence, _)| convergence);
         self.requirements.iter().chain(tiers).map(Convergence::memory_bytes).sum::<usize>()
             + self.tiers.len() * size_of::<Hysteresis>()
     }
@@ -92,10 +84,10 @@ impl Trend {
         let warm_up = evidence.warm_up;
         let covering = self.requirements.iter_mut().zip(&asked.covering);
         let tiers = self.tiers.iter_mut().zip(&asked.tiers);
-        let observe = |(tier, required): (&mut TierTrend, &Option<PageCount>)| {
-            let verdict = tier.convergence.observe(*required, warm_up);
-            (verdict, tier.hysteresis.observe(*required, warm_up))
-        };
+        let observe =
+            |((convergence, hysteresis), required): (&mut (Convergence, Hysteresis), &Option<PageCount>)| {
+                (convergence.observe(*required, warm_up), hysteresis.observe(*required, warm_up))
+            };
         Standing {
             covering: covering.map(|(trend, required)| trend.observe(*required, warm_up)).collect(),
             tiers: tiers.map(observe).collect(),
@@ -105,9 +97,10 @@ impl Trend {
 
     /// Where things stand next to a window that changes nothing, as one that is still open.
     pub fn unchanged(&self, asked: &Requirements) -> Standing {
-        let standing = |(tier, required): (&TierTrend, &Option<PageCount>)| {
-            (tier.convergence.verdict(), tier.hysteresis.unchanged(*required))
-        };
+        let standing =
+            |((convergence, hysteresis), required): (&(Convergence, Hysteresis), &Option<PageCount>)| {
+                (convergence.verdict(), hysteresis.unchanged(*required))
+            };
         Standing {
             covering: self.requirements.iter().map(Convergence::verdict).collect(),
             tiers: self.tiers.iter().zip(&asked.tiers).map(standing).collect(),

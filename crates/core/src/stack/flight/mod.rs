@@ -34,6 +34,7 @@ use crate::units::pages::Scope;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use holds::{Holds, PathReach, SegmentTouch};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -80,40 +81,20 @@ impl FlightRequest {
     }
 }
 
-/// What others hold when a request arrives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Others {
-    /// Requests in flight.
+/// What other requests in flight hold when a request arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Overlap {
+    /// Other requests in flight.
     pub requests: u64,
     /// Distinct pages they hold, those without ids too; [`BEYOND`] where these were too many to be followed.
     pub pages: Need,
 }
 
-/// The holders of a segment, and what the ids of its pages are unique within.
-#[derive(Debug, Default)]
-struct HeldSegment {
-    scope: Scope,
-    holds: Holds,
-}
-
 /// What the ids of a segment's pages are unique within.
 pub(super) fn scope_of(segment: SegmentId, tree: &Tree, slots: &Slots, flight: Option<&Flight>) -> Scope {
     match (tree.owner(segment), flight) {
-        (HELD, Some(flight)) => flight.held.get(&segment).map_or(Scope::GLOBAL, |held| held.scope),
+        (HELD, Some(flight)) => flight.held.get(&segment).map_or(Scope::GLOBAL, |(scope, _)| *scope),
         (slot, _) => slots.scope(slot),
-    }
-}
-
-/// Pages of a segment that a request released.
-#[derive(Debug, Clone, Copy)]
-struct ReleasedPart {
-    segment: SegmentId,
-    touch: SegmentTouch,
-}
-
-impl ReleasedPart {
-    fn pages(&self) -> u64 {
-        u64::from(self.touch.end - self.touch.begin)
     }
 }
 
@@ -133,7 +114,8 @@ pub(super) struct Flight {
     was_alone: bool,
     /// When the last of those would have ended that were too many to be followed.
     overrun_until: Option<EventTime>,
-    held: HashMap<SegmentId, HeldSegment, FixedState>,
+    /// The holders of each segment, and what the ids of its pages are unique within.
+    held: HashMap<SegmentId, (Scope, Holds), FixedState>,
     /// Holders of segments that nobody holds any more, kept for their memory.
     spare: Vec<Holds>,
     /// Distinct pages with ids that are held; output pages that were new with their request are counted below.
@@ -141,9 +123,9 @@ pub(super) struct Flight {
     /// Pages held that are counted as having no id.
     unnamed: u64,
     /// What others held when the last request arrived.
-    others: Others,
+    others: Overlap,
     /// What a request releases; kept for its memory.
-    released: Vec<ReleasedPart>,
+    released: Vec<(SegmentId, SegmentTouch)>,
 }
 
 impl Flight {
@@ -162,7 +144,7 @@ impl Flight {
             spare: Vec::new(),
             named: 0,
             unnamed: 0,
-            others: Others::default(),
+            others: Overlap::default(),
             released: Vec::new(),
         }
     }
@@ -194,27 +176,27 @@ impl Flight {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let holds = self.held.values().map(|held| &held.holds).chain(&self.spare);
+        let holds = self.held.values().map(|(_, holds)| holds).chain(&self.spare);
         self.heights.memory_bytes()
             + self.requests.capacity() * size_of::<Option<FlightRequest>>()
             + self.by_time.capacity() * size_of::<Reverse<NextFlightEvent>>()
-            + self.held.capacity() * size_of::<(SegmentId, HeldSegment)>()
+            + self.held.capacity() * size_of::<(SegmentId, (Scope, Holds))>()
             + holds.map(Holds::memory_bytes).sum::<usize>()
     }
 
     /// The holders of a segment, made where there are none.
     fn holds_of(&mut self, segment: SegmentId, scope: Scope) -> &mut Holds {
         let spare = &mut self.spare;
-        let fresh = || HeldSegment { scope, holds: spare.pop().unwrap_or_default() };
-        &mut self.held.entry(segment).or_insert_with(fresh).holds
+        let fresh = || (scope, spare.pop().unwrap_or_default());
+        &mut self.held.entry(segment).or_insert_with(fresh).1
     }
 
     /// Ends a request's hold of a segment; `parts` receives what nobody holds then, the deepest first.
-    fn end_hold(&mut self, place: Place, parts: &mut Vec<ReleasedPart>) {
-        let Some(HeldSegment { holds, .. }) = self.held.get_mut(&place.segment) else { return };
-        holds.end(place.pages, |touch| parts.push(ReleasedPart { segment: place.segment, touch }));
+    fn end_hold(&mut self, place: Place, parts: &mut Vec<(SegmentId, SegmentTouch)>) {
+        let Some((_, holds)) = self.held.get_mut(&place.segment) else { return };
+        holds.end(place.pages, |touch| parts.push((place.segment, touch)));
         if holds.held() == 0
-            && let Some(HeldSegment { mut holds, .. }) = self.held.remove(&place.segment)
+            && let Some((_, mut holds)) = self.held.remove(&place.segment)
         {
             holds.clear();
             self.spare.push(holds);
@@ -278,7 +260,7 @@ impl Stack {
     }
 
     /// What others held when the last request arrived; none where nobody is followed.
-    pub fn others_in_flight(&self) -> Option<Others> {
+    pub fn others_in_flight(&self) -> Option<Overlap> {
         self.flight.as_ref().map(|flight| flight.others)
     }
 
@@ -323,7 +305,7 @@ impl Stack {
         let (known, mismatched) = self.walk_whole(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.disproved |= outcome.chain_violations > 0;
-        flight.others = Others { requests: flight.len() as u64, pages: flight.needed() };
+        flight.others = Overlap { requests: flight.len() as u64, pages: flight.needed() };
         let mut above = 0;
         for at in 0..self.slot_runs.len() {
             let slot_run = self.slot_runs[at];
@@ -384,7 +366,7 @@ impl Stack {
         let (mut left, mut can_hit) = (pages, u32::try_from(lookup.limit).unwrap_or(u32::MAX).min(pages));
         for place in &self.path {
             let touches =
-                flight.held.get(&place.segment).map(|held| held.holds.touches(place.pages.min(left)));
+                flight.held.get(&place.segment).map(|(_, holds)| holds.touches(place.pages.min(left)));
             for SegmentTouch { begin, end, number } in touches.into_iter().flatten() {
                 let run = Run { pages: end - begin, need, step: 0, last_touched_by: number };
                 let hits = run.pages.min(can_hit);
@@ -487,7 +469,7 @@ impl Stack {
             flight.end_hold(place, &mut parts);
             place = self.tree.place(place.segment);
         }
-        let named: u64 = parts.iter().map(ReleasedPart::pages).sum();
+        let named: u64 = parts.iter().map(|(_, touch)| u64::from(touch.end - touch.begin)).sum();
         // Its new output pages are the last ones of its path, and were counted without their ids.
         flight.named = flight.named + u64::from(request.new_outputs) - named;
         flight.unnamed -= request.unnamed;
@@ -510,7 +492,7 @@ impl Stack {
         &mut self,
         flight: &mut Flight,
         request: &FlightRequest,
-        parts: &[ReleasedPart],
+        parts: &[(SegmentId, SegmentTouch)],
         mut height: Height,
     ) {
         let (mut makes_room, mut unshared) = (false, request.unshared_outputs);
@@ -520,11 +502,11 @@ impl Stack {
             stack.slots.push(weight, tail, number, request.scope);
             makes_room |= stack.slots.begins_leaf();
         };
-        for same in parts.chunk_by(|below, above| below.touch.number == above.touch.number) {
+        for same in parts.chunk_by(|(_, below), (_, above)| below.number == above.number) {
             let slot = self.slots.next_slot();
-            same.iter().for_each(|part| self.tree.release(part.segment, part.touch.begin, slot));
-            let pages: u32 = same.iter().map(|part| part.pages() as u32).sum();
-            push(self, pages + std::mem::take(&mut unshared), same[0].segment, same[0].touch.number);
+            same.iter().for_each(|(segment, touch)| self.tree.release(*segment, touch.begin, slot));
+            let pages: u32 = same.iter().map(|(_, touch)| touch.end - touch.begin).sum();
+            push(self, pages + std::mem::take(&mut unshared), same[0].0, same[0].1.number);
         }
         if unshared > 0 {
             push(self, unshared, ROOT, request.number);

@@ -80,7 +80,7 @@ impl Serialize for Flight {
         let mut touched: Vec<SavedTouch> = Vec::new();
         for (segment, held) in held {
             let of = |PathReach { pages, number }| SavedTouch { segment: *segment, pages, number };
-            touched.extend(held.holds.touched().map(of));
+            touched.extend(held.1.touched().map(of));
         }
         // Stable, so that those of a segment stay in their order.
         touched.sort_by_key(|touch| touch.segment.0);
@@ -158,11 +158,11 @@ impl Flight {
 
     fn resume_touched(&mut self, touched: &[SavedTouch], requests: u64) -> Option<()> {
         for SavedTouch { segment, pages, number } in touched.iter().copied() {
-            let holds = &mut self.held.get_mut(&segment)?.holds;
+            let holds = &mut self.held.get_mut(&segment)?.1;
             let fits = holds.push_touched(PathReach { pages, number }) && number < requests;
             fits.then_some(())?;
         }
-        self.held.values().all(|held| held.holds.is_sound()).then_some(())
+        self.held.values().all(|(_, holds)| holds.is_sound()).then_some(())
     }
 
     /// Counts the pages with ids that are held: in the tree they are owned by nobody else.
@@ -171,7 +171,7 @@ impl Flight {
         let mut segments = 0;
         for (id, segment) in tree.segments().filter(|(_, segment)| segment.slot == HELD) {
             let (_, pages) = tree.owners(id, segment.len()).next()?;
-            (self.held.get(&id)?.holds.held() == pages).then_some(())?;
+            (self.held.get(&id)?.1.held() == pages).then_some(())?;
             named += u64::from(pages);
             segments += 1;
         }

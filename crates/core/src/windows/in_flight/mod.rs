@@ -19,8 +19,9 @@
 mod pinned;
 
 use crate::request::event::{RequestEvent, full_pages};
-use crate::request::outcome::{BEYOND, Need};
+use crate::request::outcome::BEYOND;
 use crate::request::sample::Sample;
+use crate::stack::Overlap;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize};
 use pinned::{PinnedIndex, PinnedPages};
@@ -30,16 +31,6 @@ use std::collections::BinaryHeap;
 
 /// Most requests held at once in a pool; an engine runs far fewer.
 const MAX_REQUESTS: usize = 1 << 16;
-
-/// What other requests in flight hold when a request arrives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overlap {
-    /// Other requests in flight.
-    pub requests: u64,
-    /// Distinct pages they hold, scaled up where pages are sampled; [`BEYOND`] where one of them was too
-    /// large to be followed.
-    pub pages: Need,
-}
 
 /// How overlap is measured.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +55,8 @@ pub struct InFlight {
     now: Option<EventTime>,
     /// Whether any request told its duration: before that, nothing is measured.
     timed: bool,
-    by_end: BinaryHeap<Reverse<InFlightRequest>>,
+    /// End, pages held and pages without ids of each.
+    by_end: BinaryHeap<Reverse<(EventTime, PinnedIndex, u64)>>,
     pages: PinnedPages,
     /// Pages without ids, of all requests.
     private_pages: u64,
@@ -76,15 +68,6 @@ pub struct InFlight {
     /// Event times of the next arrivals, as far as they are known.
     #[serde(skip)]
     upcoming: std::vec::IntoIter<EventTime>,
-}
-
-/// A request in flight. The order is that of the ends; what follows it only makes the order total.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct InFlightRequest {
-    end: EventTime,
-    /// Where its pages with ids end.
-    tail: PinnedIndex,
-    private_pages: u64,
 }
 
 impl InFlight {
@@ -120,24 +103,24 @@ impl InFlight {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         self.pages.memory_bytes()
-            + self.by_end.capacity() * size_of::<InFlightRequest>()
+            + self.by_end.capacity() * size_of::<(EventTime, PinnedIndex, u64)>()
             + self.ids.capacity() * 8
     }
 
     /// Whether what a snapshot said fits together, and fits the bound.
     pub fn is_sound(&self, max_pages: PageCount) -> bool {
         self.pages.count().saturating_add(self.private_pages) <= max_pages.0
-            && self.pages.are_held_by(self.by_end.iter().map(|Reverse(held)| held.tail))
-            && self.by_end.iter().map(|Reverse(held)| u128::from(held.private_pages)).sum::<u128>()
+            && self.pages.are_held_by(self.by_end.iter().map(|Reverse((_, tail, _))| *tail))
+            && self.by_end.iter().map(|Reverse((.., private))| u128::from(*private)).sum::<u128>()
                 == u128::from(self.private_pages)
     }
 
     fn release_ended(&mut self, now: EventTime) {
-        while self.by_end.peek().is_some_and(|Reverse(first)| first.end <= now)
-            && let Some(Reverse(held)) = self.by_end.pop()
+        while self.by_end.peek().is_some_and(|Reverse((end, ..))| *end <= now)
+            && let Some(Reverse((_, tail, private_pages))) = self.by_end.pop()
         {
-            self.pages.release(held.tail, &mut self.ids);
-            self.private_pages -= held.private_pages;
+            self.pages.release(tail, &mut self.ids);
+            self.private_pages -= private_pages;
         }
         self.untold_until = self.untold_until.filter(|end| *end > now);
     }
@@ -161,7 +144,7 @@ impl InFlight {
         }
         let tail = self.pages.hold(&mut self.ids);
         self.private_pages += private_pages;
-        self.by_end.push(Reverse(InFlightRequest { end, tail, private_pages }));
+        self.by_end.push(Reverse((end, tail, private_pages)));
     }
 
     /// Copies the followed ids of the request's full pages, the first one keyed by its scope; returns how

@@ -26,7 +26,7 @@ struct PinnedNode {
 
 /// The pages held, each once.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "PinnedImage")]
+#[serde(from = "Vec<PinnedNode>")]
 pub(super) struct PinnedPages {
     nodes: Vec<PinnedNode>,
     #[serde(skip)]
@@ -38,15 +38,10 @@ pub(super) struct PinnedPages {
     pages: u64,
 }
 
-/// What a snapshot keeps; the rest follows from it.
-#[derive(Deserialize)]
-struct PinnedImage {
-    nodes: Vec<PinnedNode>,
-}
-
-impl From<PinnedImage> for PinnedPages {
-    fn from(image: PinnedImage) -> Self {
-        let mut pages = Self { nodes: image.nodes, ..Self::default() };
+/// A snapshot keeps the nodes; the rest follows from them.
+impl From<Vec<PinnedNode>> for PinnedPages {
+    fn from(nodes: Vec<PinnedNode>) -> Self {
+        let mut pages = Self { nodes, ..Self::default() };
         for (index, node) in pages.nodes.iter().enumerate().skip(1) {
             match node.label.first() {
                 Some(&first) if node.holders > 0 => {

@@ -4,7 +4,7 @@ use crate::engines::one_pass::{Engine, EngineConfig, RangeEngine};
 use crate::engines::profile::{OverlapMode, Profile};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
-use crate::stack::{InOrder, Others, Stack};
+use crate::stack::{InOrder, Overlap, Stack};
 use crate::units::pages::{PageIds, Scope};
 use crate::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;
@@ -287,7 +287,7 @@ proptest! {
                 false => RequestEvent { event_time: EventTime(index as i64 * 100), ..request.event() },
             };
             prop_assert_eq!(observe(&mut engine, &event), observe(&mut serial, &event));
-            prop_assert_eq!(engine.others_in_flight(), Some(Others::default()));
+            prop_assert_eq!(engine.others_in_flight(), Some(Overlap::default()));
             let counts = |stack: &Stack| {
                 (stack.tracked_pages(), stack.accumulated_pages(), stack.live_requests(), stack.requests())
             };
@@ -396,5 +396,5 @@ fn a_request_that_comes_late_arrives_with_the_one_before() {
     assert_eq!(late.need_of_prefix(2), 2, "held by the first");
     // It was over before the clock came to it.
     observe(&mut engine, &event(101, 5, &[9]));
-    assert_eq!(engine.others_in_flight(), Some(Others { requests: 1, pages: 2 }));
+    assert_eq!(engine.others_in_flight(), Some(Overlap { requests: 1, pages: 2 }));
 }

@@ -33,7 +33,7 @@ fn step(queue: &mut ArrivalQueue<Entry>, pool: u8, event_time: i64, offset: i64,
         RecordTurn::Later => queue.push(place, entry),
         now => taken.push((entry, offset, Some(now), false)),
     }
-    while let Some(DueRecord { record, is_early }) = queue.pop_due() {
+    while let Some((record, is_early)) = queue.pop_due() {
         taken.push((record, offset, None, is_early));
     }
 }
