@@ -45,6 +45,13 @@ fn what_a_draft_head_costs_at_any_size_is_said_first_and_by_request() {
         let said = format!("draft head: {points:.2} points. With unlimited capacity");
         assert!(first.iter().any(|line| line.starts_with(&said)), "{groups}: {said} in {first:?}");
         assert_eq!(result["ceiling"].is_null(), groups == "full", "{groups}");
+        let notes = kvset(&["replay"]).args(&with).arg(&trace).assert().success().get_output().stderr.clone();
+        let notes = String::from_utf8(notes).expect("UTF-8");
+        assert_eq!(
+            notes.contains("is taken to cost windows a page, too"),
+            groups.contains("window"),
+            "{notes}"
+        );
     }
     assert!(json(&trace, &["--engine", "vllm"])["draft_head"].is_null());
 }
