@@ -34,7 +34,16 @@ fn log(level: Level, facility: &str, line: &str) {
     }
 }
 
+/// How long ago a broker failed, or did not answer, to any client of this process; `None` where none has.
+pub(super) fn last_trouble() -> Option<Duration> {
+    lock(&TROUBLED_AT).map(|at| at.elapsed())
+}
+
+/// Says an error, and notes when it was of a broker.
 fn log_error(error: &KafkaError, reason: &str) {
+    if kind(error) == FailureKind::Transient {
+        *lock(&TROUBLED_AT) = Some(Instant::now());
+    }
     static SAID: Mutex<BTreeMap<i32, (Instant, u64)>> = Mutex::new(BTreeMap::new());
     // The end of a log is news for the reader, which gets it as an event, and no error.
     let Some(code) = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::PartitionEOF) else {
@@ -151,9 +160,11 @@ pub(super) struct MemberContext {
     ends: Mutex<BTreeMap<Partition, LogEnd>>,
     /// Since when no broker is connected, if none is.
     away_since: Mutex<Option<Instant>>,
-    /// When a broker failed last, or did not answer.
-    troubled_at: Mutex<Option<Instant>>,
 }
+
+/// When a broker failed last, or did not answer, whichever client it was: what a producer meets, the member of the group may
+/// not hear of.
+static TROUBLED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 
 impl MemberContext {
     /// For a connection with these tokens.
@@ -165,7 +176,6 @@ impl MemberContext {
             closing: AtomicBool::new(false),
             ends: Mutex::default(),
             away_since: Mutex::new(Some(Instant::now())),
-            troubled_at: Mutex::default(),
         }
     }
 
@@ -189,11 +199,6 @@ impl MemberContext {
         lock(&self.away_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// How long ago a broker failed, or did not answer; `None` where none has.
-    pub(super) fn last_trouble(&self) -> Option<Duration> {
-        lock(&self.troubled_at).map(|at| at.elapsed())
-    }
-
     /// From here on rebalances are answered at once, with nothing.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
@@ -212,9 +217,6 @@ impl ClientContext for MemberContext {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        if kind(&error) == FailureKind::Transient {
-            *lock(&self.troubled_at) = Some(Instant::now());
-        }
         log_error(&error, reason);
     }
 

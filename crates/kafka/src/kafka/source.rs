@@ -6,7 +6,7 @@
 //! goes on.
 
 use super::config::{Connection, Membership};
-use super::context::{MemberContext, Rebalance, lock};
+use super::context::{MemberContext, Rebalance, last_trouble, lock};
 use super::describe::{Informant, assigned, member_id};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::RecordLookup;
@@ -487,7 +487,7 @@ impl Member for Source {
     }
 
     fn last_trouble(&self) -> Option<Duration> {
-        self.consumer.context().last_trouble()
+        last_trouble()
     }
 
     fn leave(&self, in_order: bool) {
