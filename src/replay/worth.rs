@@ -7,11 +7,10 @@ use kvset_core::estimate::Estimate;
 use kvset_core::pool::Pool;
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::counters::Counter;
-use kvset_core::questions::question::{Question, QuestionFigures};
+use kvset_core::questions::question::{Horizon, Question, QuestionFigures};
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
 use kvset_core::questions::worth::{
-    FoundRequest, FoundTokens, TierWorth, WorthBasis, WorthEstimate, WorthObserver, WorthShape, WorthShare,
-    WorthTally,
+    TierWorth, WorthBasis, WorthEstimate, WorthObserver, WorthShare, WorthTally,
 };
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
@@ -49,12 +48,12 @@ impl CacheWorth {
             );
             // Tiers are modelled below the capacities alone.
             let observer = if below.is_some() { observer.without_own_column() } else { observer };
-            let tally = WorthTally::new(observer.shape_of_log());
+            let tally = WorthTally::new((observer.columns(), Horizon::Finite));
             (observer, tally)
         });
-        let request = FoundRequest { event, outcome, page_size, own };
+        let config = pool.config().observed().provisioned();
         let served = |place: usize| below.map_or((0, 0.0), |below| below.served(place));
-        tally.add(&observer.observe(request, pool.config().observed().provisioned(), served));
+        tally.add(&observer.observe((event, outcome), own, (config, page_size), served));
     }
 
     /// What it came to, by the estimate of the whole log.
@@ -122,10 +121,9 @@ impl RoutedTally {
         };
         let (page, replicas) = (u64::from(page_size.get()), self.spec.replicas.max(1) as u64);
         let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
-        let found =
-            |total: u64| FoundTokens { tokens: share.hits_at(total / replicas) * page, load_seconds: 0.0 };
+        let found = |total: u64| (share.hits_at(total / replicas) * page, 0.0);
         let totals = totals(self.spec, pool);
-        let shape = WorthShape::of_log(totals.len());
+        let shape = (totals.len(), Horizon::Finite);
         let tally = self.tally.get_or_insert_with(|| WorthTally::new(shape));
         let tokens = (prompt, share.reusable() * page);
         tally.add(&WorthShare::of(&self.rate, event.event_time.0, tokens, totals.into_iter().map(found)));

@@ -158,8 +158,8 @@ fn damaged_states_are_refused() {
     assert!(StateCache::restore(&sound).is_ok());
     type Damage = fn(&mut SavedPools<StateRules>);
     let damages: [(&str, Damage); 4] = [
-        ("precedes its parent", |s| s.nodes[0].node.parent = 9),
-        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.place = 1)),
+        ("precedes its parent", |s| s.nodes[0].0.parent = 9),
+        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.1 = 1)),
         ("pages holds", |s| s.capacity = PageCount(4)),
         ("impossible stamp", |s| s.clock = 1),
     ];

@@ -4,7 +4,7 @@ use kvset::core::request::outcome::Run;
 use kvset::core::sizing::curve::PromptTokens;
 use kvset::core::sizing::exact_curve::{FoundCurve, FoundPages, FoundRun};
 use kvset::core::sizing::tiers::{
-    CapacityUnit, Convergence, Hysteresis, Inclusion, Settled, TierPlan, TierSpec, plan,
+    CapacityUnit, Convergence, Hysteresis, Inclusion, PlannedTier, Settled, TierConfig, cost, plan,
 };
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
@@ -14,9 +14,14 @@ fn ratio(text: &str) -> Ratio {
     text.parse().expect("a share")
 }
 
-fn tier(name: &str, inclusion: Inclusion, unit: (u64, u64), unit_price: Option<f64>) -> TierSpec {
+fn tier(
+    name: &str,
+    inclusion: Inclusion,
+    unit: (u64, u64),
+    unit_price: Option<f64>,
+) -> TierConfig<CapacityUnit> {
     let unit = CapacityUnit::new(unit.0, unit.1).expect("not zero");
-    TierSpec { name: name.to_owned(), coverage: ratio("0.9"), inclusion, unit, unit_price }
+    TierConfig { name: name.to_owned(), coverage: ratio("0.9"), inclusion, unit, unit_price }
 }
 
 /// Hits that grow with every page up to 1000, of 2000 accesses.
@@ -33,7 +38,7 @@ fn straight<T>(read: impl FnOnce(&FoundCurve<'_>) -> T) -> T {
     })
 }
 
-fn plan_of(tiers: &[TierSpec], required: &[Option<u64>], pinned: u64) -> TierPlan {
+fn plan_of(tiers: &[TierConfig<CapacityUnit>], required: &[Option<u64>], pinned: u64) -> Vec<PlannedTier> {
     let required: Vec<_> = required.iter().map(|pages| pages.map(PageCount)).collect();
     straight(|curve| plan(tiers, &required, Some(PageCount(pinned)), curve))
 }
@@ -43,7 +48,7 @@ fn an_exclusive_tier_adds_and_an_inclusive_one_repeats() {
     let gpu = tier("hbm", Inclusion::Exclusive, (100, 1), Some(8.0));
     let exclusive = [gpu.clone(), tier("dram", Inclusion::Exclusive, (50, 1), Some(1.0))];
     let planned = plan_of(&exclusive, &[Some(180), Some(520)], 0);
-    let [hbm, dram] = &planned.tiers[..] else { panic!("two tiers") };
+    let [hbm, dram] = &planned[..] else { panic!("two tiers") };
     assert_eq!((hbm.units, hbm.reach_pages), (Some(2), Some(PageCount(200))));
     assert_eq!(
         (dram.units, dram.pages, dram.reach_pages),
@@ -51,25 +56,25 @@ fn an_exclusive_tier_adds_and_an_inclusive_one_repeats() {
     );
     assert_eq!((hbm.hit_rate, dram.hit_rate), (Some(0.1), Some(0.275)), "read at C1 and at C1 + C2");
     assert_eq!(dram.relative_prefill_throughput, Some(1.0 / (1.0 - 0.275)));
-    assert_eq!(planned.cost, Some(2.0 * 8.0 + 7.0));
+    assert_eq!(cost(&planned), Some(2.0 * 8.0 + 7.0));
 
     let inclusive = [gpu, tier("dram", Inclusion::Inclusive, (50, 1), Some(1.0))];
     let planned = plan_of(&inclusive, &[Some(180), Some(520)], 0);
-    let dram = &planned.tiers[1];
+    let dram = &planned[1];
     assert_eq!((dram.units, dram.reach_pages), (Some(11), Some(PageCount(550))));
     assert_eq!(dram.hit_rate, Some(0.275), "read at C2");
     let reached = plan_of(&inclusive, &[Some(180), Some(200)], 0);
-    assert_eq!((reached.tiers[1].units, reached.tiers[1].reach_pages), (Some(0), Some(PageCount(200))));
+    assert_eq!((reached[1].units, reached[1].reach_pages), (Some(0), Some(PageCount(200))));
 }
 
 #[test]
 fn the_next_unit_is_read_off_the_curve() {
     let tiers = [tier("hbm", Inclusion::Exclusive, (100, 1), None)];
     let planned = plan_of(&tiers, &[Some(950)], 0);
-    assert_eq!((planned.cost, planned.tiers[0].cost), (None, None), "no price, no cost");
-    let next = planned.tiers[0].next_unit.expect("a number");
+    assert_eq!((cost(&planned), planned[0].cost), (None, None), "no price, no cost");
+    let next = planned[0].next_unit.expect("a number");
     assert_eq!((next.reach_pages, next.hit_rate_gain), (PageCount(1100), Some(0.0)), "the curve is flat");
-    let next = plan_of(&tiers, &[Some(1)], 0).tiers[0].next_unit.expect("a number");
+    let next = plan_of(&tiers, &[Some(1)], 0)[0].next_unit.expect("a number");
     assert_eq!(next.hit_rate_gain, Some(0.05));
 }
 
@@ -80,8 +85,8 @@ fn pinned_pages_take_room_in_the_first_tier_and_reach_nothing() {
         tier("dram", Inclusion::Exclusive, (100, 1), None),
     ];
     let planned = plan_of(&tiers, &[Some(180), Some(400)], 30);
-    assert_eq!((planned.tiers[0].units, planned.tiers[0].reach_pages), (Some(3), Some(PageCount(270))));
-    assert_eq!((planned.tiers[1].units, planned.tiers[1].reach_pages), (Some(2), Some(PageCount(470))));
+    assert_eq!((planned[0].units, planned[0].reach_pages), (Some(3), Some(PageCount(270))));
+    assert_eq!((planned[1].units, planned[1].reach_pages), (Some(2), Some(PageCount(470))));
 }
 
 #[test]
@@ -92,9 +97,9 @@ fn beyond_the_bound_there_is_no_number_here_or_below() {
         tier("disk", Inclusion::Exclusive, (100, 1), Some(1.0)),
     ];
     let planned = plan_of(&tiers, &[Some(50), None, Some(900)], 0);
-    assert_eq!(planned.tiers.iter().map(|tier| tier.units).collect::<Vec<_>>(), [Some(1), None, None]);
-    assert_eq!((planned.cost, planned.tiers[2].required_pages), (None, Some(PageCount(900))));
-    assert_eq!(plan_of(&[], &[], 0).cost, None);
+    assert_eq!(planned.iter().map(|tier| tier.units).collect::<Vec<_>>(), [Some(1), None, None]);
+    assert_eq!((cost(&planned), planned[2].required_pages), (None, Some(PageCount(900))));
+    assert_eq!(cost(&plan_of(&[], &[], 0)), None);
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn only_a_large_rise_does_not_wait() {
 }
 
 /// The fewest units by trying.
-fn fewest_units(spec: &TierSpec, first: bool, above: u64, required: u64, pinned: u64) -> u64 {
+fn fewest_units(spec: &TierConfig<CapacityUnit>, first: bool, above: u64, required: u64, pinned: u64) -> u64 {
     (0..)
         .find(|units| {
             let own = (units * spec_size(spec) / spec_page(spec)).saturating_sub(pinned);
@@ -152,16 +157,16 @@ fn fewest_units(spec: &TierSpec, first: bool, above: u64, required: u64, pinned:
         .expect("some number of units is enough")
 }
 
-fn spec_size(spec: &TierSpec) -> u64 {
+fn spec_size(spec: &TierConfig<CapacityUnit>) -> u64 {
     serde_json::to_value(spec.unit).expect("plain data")["size"].as_u64().expect("a number")
 }
 
-fn spec_page(spec: &TierSpec) -> u64 {
+fn spec_page(spec: &TierConfig<CapacityUnit>) -> u64 {
     serde_json::to_value(spec.unit).expect("plain data")["page"].as_u64().expect("a number")
 }
 
 prop_compose! {
-    fn any_tier()(exclusive in any::<bool>(), size in 1u64..300, page in 1u64..40) -> TierSpec {
+    fn any_tier()(exclusive in any::<bool>(), size in 1u64..300, page in 1u64..40) -> TierConfig<CapacityUnit> {
         let inclusion = if exclusive { Inclusion::Exclusive } else { Inclusion::Inclusive };
         tier("any", inclusion, (size, page), Some(1.0))
     }
@@ -177,7 +182,7 @@ proptest! {
         let some: Vec<_> = required.iter().copied().map(Some).collect();
         let planned = plan_of(&specs, &some, pinned);
         let mut above = 0;
-        for (position, (spec, tier)) in specs.iter().zip(&planned.tiers).enumerate() {
+        for (position, (spec, tier)) in specs.iter().zip(&planned).enumerate() {
             let pinned = if position == 0 { pinned } else { 0 };
             let expected = fewest_units(spec, position == 0, above, required[position], pinned);
             prop_assert_eq!(tier.units, Some(expected), "tier {}", position);
@@ -193,7 +198,7 @@ proptest! {
     fn no_size_overflows(size in 1u64.., page in 1u64.., pages in any::<u64>(), pinned in any::<u64>()) {
         let tiers = [tier("a", Inclusion::Exclusive, (size, page), Some(1.0)), tier("b", Inclusion::Inclusive, (page, size), None)];
         let planned = plan_of(&tiers, &[Some(pages), Some(u64::MAX)], pinned);
-        prop_assert!(planned.tiers.iter().all(|tier| tier.units.is_some()));
+        prop_assert!(planned.iter().all(|tier| tier.units.is_some()));
     }
 
     #[test]

@@ -141,12 +141,12 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
     assert!(WindowCache::restore(&sound).is_ok());
-    let held = sound.nodes.iter().filter(|node| node.place > 0).count();
+    let held = sound.nodes.iter().filter(|node| node.1 > 0).count();
     assert!(held >= 2, "{sound:?}");
     type Damage = fn(&mut SavedPools<WindowPoolRules>);
     let damages: [(&str, Damage); 4] = [
-        ("precedes its parent", |s| s.nodes[0].node.parent = 9),
-        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.place = 1)),
+        ("precedes its parent", |s| s.nodes[0].0.parent = 9),
+        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.1 = 1)),
         ("pages holds", |s| s.capacity = PageCount(4)),
         ("impossible stamp", |s| s.clock = 1),
     ];

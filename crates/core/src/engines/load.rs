@@ -11,7 +11,7 @@
 //! the time it waited is added.
 
 use crate::request::event::RequestEvent;
-use crate::stack::{Growth, MAX_IN_FLIGHT, Phase, Stay};
+use crate::stack::{Growth, MAX_IN_FLIGHT, NextEvent, Phase, Stay};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -99,7 +99,7 @@ impl<R> LoadedRequest<R> {
     }
 
     /// Output tokens that were due before the one of another request that comes now.
-    fn tokens_before(&self, now: NextLoadEvent) -> u64 {
+    fn tokens_before(&self, now: NextEvent<usize>) -> u64 {
         let elapsed = now.time.0.saturating_sub(self.begun.0).max(0).unsigned_abs();
         let (due, all) = (u128::from(elapsed) * u128::from(self.tokens), u128::from(self.duration_ms.max(1)));
         let before =
@@ -107,15 +107,6 @@ impl<R> LoadedRequest<R> {
         // At most all of them.
         u64::try_from(before).unwrap_or(u64::MAX).min(self.tokens)
     }
-}
-
-/// The next thing that happens to a request in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct NextLoadEvent {
-    time: EventTime,
-    phase: Phase,
-    number: u64,
-    at: usize,
 }
 
 /// A cache and its requests in flight.
@@ -129,7 +120,7 @@ pub(super) struct CacheLoad<C: LoadedCache> {
     flights: Vec<Option<LoadedRequest<C::Request>>>,
     free: Vec<usize>,
     /// One entry a request in flight, and some of requests that were preempted.
-    agenda: BinaryHeap<Reverse<NextLoadEvent>>,
+    agenda: BinaryHeap<Reverse<NextEvent<usize>>>,
     /// Those that were preempted and wait, the first to go on first.
     preempted: VecDeque<LoadedRequest<C::Request>>,
     /// Until then, the next token of the one that had its room taken for it, none of them goes on.
@@ -177,7 +168,7 @@ impl<C: LoadedCache> CacheLoad<C> {
     /// Bytes of memory that the requests take, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
         self.flights.capacity() * size_of::<Option<LoadedRequest<C::Request>>>()
-            + self.agenda.capacity() * size_of::<Reverse<NextLoadEvent>>()
+            + self.agenda.capacity() * size_of::<Reverse<NextEvent<usize>>>()
     }
 
     /// Whether its counts are ones that a log can come to.
@@ -228,11 +219,11 @@ impl<C: LoadedCache> CacheLoad<C> {
     fn schedule(&mut self, at: usize) {
         let Some(flight) = &self.flights[at] else { return };
         let (time, phase) = flight.moment(self.cache.next_token(&flight.request));
-        self.agenda.push(Reverse(NextLoadEvent { time, phase, number: flight.number, at }));
+        self.agenda.push(Reverse(NextEvent { time, phase, number: flight.number, at }));
     }
 
     /// The next thing to happen, without those of requests that were preempted.
-    fn peek(&mut self) -> Option<NextLoadEvent> {
+    fn peek(&mut self) -> Option<NextEvent<usize>> {
         while let Some(Reverse(next)) = self.agenda.peek().copied() {
             if self.flights[next.at].as_ref().is_some_and(|flight| flight.number == next.number) {
                 return Some(next);
@@ -242,7 +233,7 @@ impl<C: LoadedCache> CacheLoad<C> {
         None
     }
 
-    fn pop(&mut self) -> Option<NextLoadEvent> {
+    fn pop(&mut self) -> Option<NextEvent<usize>> {
         let next = self.peek();
         self.agenda.pop();
         next
@@ -296,7 +287,7 @@ impl<C: LoadedCache> CacheLoad<C> {
     }
 
     /// Lets a request take the room of its next token, from those that came last where there is no other.
-    fn grow(&mut self, now: NextLoadEvent) {
+    fn grow(&mut self, now: NextEvent<usize>) {
         let token = self.flights[now.at].as_ref().and_then(|flight| self.cache.next_token(&flight.request));
         let mut next = None;
         while let Some(flight) = &mut self.flights[now.at] {
@@ -348,17 +339,6 @@ impl<C: LoadedCache> CacheLoad<C> {
     }
 }
 
-/// A cache under load as a snapshot keeps it.
-#[derive(Serialize, Deserialize)]
-struct LoadImage<C, R> {
-    cache: C,
-    now: Option<EventTime>,
-    number: u64,
-    flights: Vec<LoadedRequest<R>>,
-    preempted: Vec<LoadedRequest<R>>,
-    held_up: Option<EventTime>,
-}
-
 impl<C: LoadedCache + Serialize> Serialize for CacheLoad<C> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let saved = |flight: &LoadedRequest<C::Request>| LoadedRequest {
@@ -370,23 +350,22 @@ impl<C: LoadedCache + Serialize> Serialize for CacheLoad<C> {
         };
         let mut flights: Vec<_> = self.flights.iter().flatten().map(saved).collect();
         flights.sort_unstable_by_key(|flight| flight.number);
-        let preempted = self.preempted.iter().map(saved).collect();
+        let preempted: Vec<_> = self.preempted.iter().map(saved).collect();
         let Self { cache, now, number, held_up, .. } = self;
-        let (now, number, held_up) = (*now, *number, *held_up);
-        LoadImage { cache, now, number, flights, preempted, held_up }.serialize(serializer)
+        (cache, now, number, flights, preempted, held_up).serialize(serializer)
     }
 }
 
 impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for CacheLoad<C> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = LoadImage::<C, C::Saved>::deserialize(deserializer)?;
-        let mut load = Self { now: saved.now, held_up: saved.held_up, ..Self::new(saved.cache) };
-        let is_preempted = [(saved.flights, false), (saved.preempted, true)];
-        for (flights, is_preempted) in is_preempted {
+        let (cache, now, next_number, flights, preempted, held_up): (_, _, _, Vec<_>, Vec<_>, _) =
+            Deserialize::deserialize(deserializer)?;
+        let mut load = Self { now, held_up, ..Self::new(cache) };
+        for (flights, is_preempted) in [(flights, false), (preempted, true)] {
             if flights.len() > MAX_IN_FLIGHT {
                 return Err(serde::de::Error::custom("more requests are in flight than are followed"));
             }
-            for LoadedRequest { number, begun, duration_ms, tokens, request } in flights {
+            for LoadedRequest::<C::Saved> { number, begun, duration_ms, tokens, request } in flights {
                 let request = load.cache.rejoin(request).ok_or_else(|| {
                     serde::de::Error::custom(
                         "a request in flight contradicts the cache: rebuild from the log",
@@ -402,7 +381,7 @@ impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for CacheLoad<C> {
                 }
             }
         }
-        load.number = saved.number;
+        load.number = next_number;
         Ok(load)
     }
 }

@@ -1,7 +1,7 @@
 //! What pools of one configuration have in common: it is made once, however many of them there are.
 
 use crate::estimate::config::{PoolConfig, PoolConfigError};
-use crate::sizing::curve::{Counting, Curve};
+use crate::sizing::curve::Curve;
 use crate::units::{PageBytes, PageSize};
 use std::sync::{Arc, OnceLock};
 
@@ -58,5 +58,5 @@ impl PoolKind {
 pub(super) fn curve_at(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
     let bound = config.cache.max_tracked_pages;
     let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.cache.sample_rate);
-    curve.counted(if config.cache.is_pointwise() { Counting::Pointwise } else { Counting::Cumulative })
+    curve.modelled_pointwise(config.cache.is_pointwise())
 }

@@ -18,7 +18,7 @@ use crate::sizing::tiers::Trend;
 use crate::stack::{MAX_TRACKED_PAGES, Overlap};
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
-use crate::windows::in_flight::{InFlight, OverlapRules};
+use crate::windows::in_flight::InFlight;
 use crate::windows::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -148,17 +148,12 @@ impl ModelledCache {
         let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
         self.output_reuse_unseen |=
             config.cache.caches_outputs() && stores_output && event.output_page_ids.is_empty();
-        let rules = OverlapRules {
-            page_size: self.page_size,
-            sample_rate: config.cache.sample_rate,
-            max_pages: config.cache.max_tracked_pages,
-        };
         let overlap = match self.engine.others_in_flight() {
             Some(Overlap { requests, pages }) => {
                 let whole = |pages| config.cache.sample_rate.whole_of(pages);
                 Some(Overlap { requests, pages: if pages == BEYOND { BEYOND } else { whole(pages) } })
             }
-            None => self.in_flight.arrive(event, &rules),
+            None => self.in_flight.arrive(event, self.page_size, &config.cache),
         };
         (overlap, self.observe_questions(event, index, (counted, session), config))
     }

@@ -3,7 +3,7 @@
 use crate::engines::configured::PageMismatch;
 use crate::engines::one_pass::EngineRefusal;
 use crate::estimate::config::PoolConfigError;
-use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
+use crate::request::event::{ImpossibleNumber, PageCountMismatch};
 use crate::request::id_scheme::IdScheme;
 use crate::stack::ChainViolation;
 use crate::units::PageSize;
@@ -32,15 +32,12 @@ pub enum Refusal {
     /// The request is larger than the configured limit.
     #[error("the request has {pages} pages: at most {limit} are accepted")]
     TooManyPages { pages: u64, limit: u32 },
-    /// It says a number that no request has.
+    /// It says a number that no request has, or that more of its prompt came from a cache than it has.
     #[error(transparent)]
-    Number(#[from] NumberOutOfBounds),
+    Number(#[from] ImpossibleNumber),
     /// The ids cannot be those of the prompt's pages.
     #[error(transparent)]
     PageCountMismatch(#[from] PageCountMismatch),
-    /// More of the prompt came from a cache than it has.
-    #[error(transparent)]
-    CachedTokens(#[from] CachedTokensMismatch),
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
@@ -64,9 +61,9 @@ impl Refusal {
             Self::IdSchemeMismatch { .. } | Self::InvalidIdScheme => "id_scheme_mismatch",
             Self::UnfitPage(_) => "invalid_page_size",
             Self::TooManyPages { .. } => "too_many_pages",
-            Self::Number(_) => "invalid_number",
+            Self::Number(ImpossibleNumber::OutOfBounds { .. }) => "invalid_number",
+            Self::Number(ImpossibleNumber::CachedTokens { .. }) => "invalid_cached_tokens",
             Self::PageCountMismatch(_) => "page_count_mismatch",
-            Self::CachedTokens(_) => "invalid_cached_tokens",
             Self::Chain(_) => "chain_violation",
         }
     }

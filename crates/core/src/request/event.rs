@@ -83,16 +83,6 @@ impl RequestEvent<'_> {
     }
 }
 
-/// The engine says that more of a prompt came from its cache than the prompt has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{cached} cached_tokens are more than the prompt's {prompt} tokens")]
-pub struct CachedTokensMismatch {
-    /// Tokens that came from the cache, as the event says.
-    pub cached: u64,
-    /// Tokens of the prompt: as stated, or what its page ids have room for.
-    pub prompt: u64,
-}
-
 /// Longest duration of a request: a day, in milliseconds. What is longer is another unit, and would stay in flight
 /// long after every other request has ended.
 pub const MAX_DURATION_MS: u64 = 86_400_000;
@@ -100,24 +90,35 @@ pub const MAX_DURATION_MS: u64 = 86_400_000;
 /// Most tokens of a prompt, of an output, or from a cache.
 pub const MAX_TOKENS: u64 = u32::MAX as u64;
 
-/// A number that no request can have.
+/// A number that the request cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}, more than any request has: at most {limit}")]
-pub struct NumberOutOfBounds {
-    /// The field it is in.
-    pub field: &'static str,
-    /// What the event says.
-    pub value: u64,
-    /// The most it may say.
-    pub limit: u64,
+pub enum ImpossibleNumber {
+    /// No request can.
+    #[error("{field} is {value}, more than any request has: at most {limit}")]
+    OutOfBounds {
+        /// The field it is in.
+        field: &'static str,
+        /// What the event says.
+        value: u64,
+        /// The most it may say.
+        limit: u64,
+    },
+    /// The engine says that more of the prompt came from its cache than the prompt has.
+    #[error("{cached} cached_tokens are more than the prompt's {prompt} tokens")]
+    CachedTokens {
+        /// Tokens that came from the cache, as the event says.
+        cached: u64,
+        /// Tokens of the prompt: as stated, or what its page ids have room for.
+        prompt: u64,
+    },
 }
 
 /// Refuses an event that says a number which no request can have: one of them would distort its pool for as long as
 /// it says.
 ///
 /// # Errors
-/// [`NumberOutOfBounds`].
-pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), NumberOutOfBounds> {
+/// [`ImpossibleNumber::OutOfBounds`].
+pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), ImpossibleNumber> {
     let numbers = [
         ("duration_ms", event.duration_ms, MAX_DURATION_MS),
         ("input_tokens", event.input_tokens, MAX_TOKENS),
@@ -125,7 +126,11 @@ pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), NumberOutOfBounds> 
         ("cached_tokens", event.cached_tokens.stated(), MAX_TOKENS),
     ];
     let outside = |(field, value, limit): (&'static str, Option<u64>, u64)| {
-        value.filter(|value| *value > limit).map(|value| NumberOutOfBounds { field, value, limit })
+        value.filter(|value| *value > limit).map(|value| ImpossibleNumber::OutOfBounds {
+            field,
+            value,
+            limit,
+        })
     };
     numbers.into_iter().find_map(outside).map_or(Ok(()), Err)
 }
@@ -134,15 +139,12 @@ pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), NumberOutOfBounds> 
 /// tokens, its page ids have room for so many.
 ///
 /// # Errors
-/// [`CachedTokensMismatch`].
-pub fn check_cached_tokens(
-    event: &RequestEvent<'_>,
-    page_size: PageSize,
-) -> Result<(), CachedTokensMismatch> {
+/// [`ImpossibleNumber::CachedTokens`].
+pub fn check_cached_tokens(event: &RequestEvent<'_>, page_size: PageSize) -> Result<(), ImpossibleNumber> {
     let Some(cached) = event.cached_tokens.stated() else { return Ok(()) };
     let room = || event.prompt_pages().saturating_mul(u64::from(page_size.get()));
     let prompt = event.input_tokens.unwrap_or_else(room);
-    if cached <= prompt { Ok(()) } else { Err(CachedTokensMismatch { cached, prompt }) }
+    if cached <= prompt { Ok(()) } else { Err(ImpossibleNumber::CachedTokens { cached, prompt }) }
 }
 
 /// A prompt's page ids are neither its full pages nor its full pages and one partial page.

@@ -12,19 +12,11 @@ pub struct Curve {
     /// As they are labelled, and in pages.
     points: Vec<(Option<String>, PageCount)>,
     thresholds: Vec<u64>,
-    counting: Counting,
+    /// Each threshold was modelled on its own and has its own count; else a page is counted at the smallest one that serves it,
+    /// for larger ones serve it too.
+    is_pointwise: bool,
     sample_rate: Ratio,
     page_bytes: Option<PageBytes>,
-}
-
-/// How the hits at the thresholds are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Counting {
-    /// A page is counted at the smallest threshold that serves it: larger ones serve it too.
-    #[default]
-    Cumulative,
-    /// Each threshold was modelled on its own and has its own count.
-    Pointwise,
 }
 
 /// What the hits of a curve are shares of, in followed pages and in tokens.
@@ -62,13 +54,12 @@ impl Curve {
         points.sort_by_key(|(_, pages)| *pages);
         let followed = points.iter().map(|(_, pages)| sample_rate.share_of(pages.0));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
-        let counting = Counting::default();
-        Self { points, thresholds, counting, sample_rate, page_bytes }
+        Self { points, thresholds, is_pointwise: false, sample_rate, page_bytes }
     }
 
-    /// The same capacities, with hits counted in this way.
-    pub fn counted(self, counting: Counting) -> Self {
-        Self { counting, ..self }
+    /// The same capacities, each modelled on its own or not.
+    pub fn modelled_pointwise(self, is_pointwise: bool) -> Self {
+        Self { is_pointwise, ..self }
     }
 
     /// The capacities that can be known, in followed pages, ascending; those beyond the bound are the
@@ -97,7 +88,7 @@ impl Curve {
     pub fn points(&self, hits: &[u64], accesses: Accesses, told: usize) -> Vec<CapacityPoint> {
         let mut total = 0;
         let cumulated = hits.iter().chain(std::iter::repeat(&0)).map(|hits| {
-            total = if self.counting == Counting::Pointwise { *hits } else { total + hits };
+            total = if self.is_pointwise { *hits } else { total + hits };
             Some(total)
         });
         let beyond = std::iter::repeat(None);
@@ -113,9 +104,9 @@ impl Curve {
     /// How many of the capacities there is something to say about: up to the first that holds `distinct` pages and
     /// finds all that larger ones find.
     pub fn telling_points(&self, hits: &[u64], distinct: PageCount) -> usize {
-        let rising = match self.counting {
-            Counting::Cumulative => hits.iter().rposition(|hits| *hits > 0).map_or(0, |last| last + 1),
-            Counting::Pointwise => self.points.len(),
+        let rising = match self.is_pointwise {
+            false => hits.iter().rposition(|hits| *hits > 0).map_or(0, |last| last + 1),
+            true => self.points.len(),
         };
         let holding = self.points.partition_point(|(_, pages)| *pages < distinct) + 1;
         holding.max(rising).min(self.points.len())
@@ -207,7 +198,7 @@ mod tests {
     #[test]
     fn a_pointwise_curve_may_fall() {
         let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), Ratio::ONE);
-        let points = curve.counted(Counting::Pointwise).points(&[3, 1], accesses(4, 4), 9);
+        let points = curve.modelled_pointwise(true).points(&[3, 1], accesses(4, 4), 9);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
         assert_eq!(hits, [Some(3), Some(1), None]);
     }
@@ -220,7 +211,7 @@ mod tests {
         assert_eq!((told(&[], 0), told(&[], 1), told(&[0, 0], 3), told(&[5, 0], 4)), (1, 1, 3, 3));
         assert_eq!(told(&[0, 0, 0, 2], 4), 4, "an engine that needs a page more to find all");
         assert_eq!((told(&[1], 16), told(&[1], 99)), (5, 5), "beyond the bound too, and no further");
-        assert_eq!(curve.counted(Counting::Pointwise).telling_points(&[], PageCount(1)), 5, "each its own");
+        assert_eq!(curve.modelled_pointwise(true).telling_points(&[], PageCount(1)), 5, "each its own");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::units::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Ids up to which a tree's labels are written whole and without gaps; those of a larger one are written where they
 /// lie. Tests cross the border.
@@ -74,26 +75,16 @@ pub(super) struct Arrays {
     pieces: Vec<LaterPiece>,
 }
 
-/// [`Arrays`] to be written.
-#[derive(Serialize)]
-struct ArraysRef<'a, L, S, C, P> {
-    labels: L,
-    spans: S,
-    changes: C,
-    #[serde(with = "packed")]
-    free: &'a [SegmentId],
-    garbage: usize,
-    pieces: P,
-}
-
 /// Whether what belongs to two segments is written together.
 fn are_grouped(one: SegmentId, other: SegmentId) -> bool {
     one.0 / GROUP == other.0 / GROUP
 }
 
 impl Serialize for Tree {
+    /// Writes the fields of [`Arrays`].
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (labels, free, changes) = (&self.labels, &*self.free, self.changes());
+        let (labels, changes) = (&self.labels, self.changes());
+        let free = ConcatenatedSlices { count: self.free.len(), slices: std::iter::once(&*self.free) };
         let same = |one: &TouchChange, other: &TouchChange| are_grouped(one.segment, other.segment);
         let changes = GroupedArray { elements: &changes, same };
         let count = self.segments.len();
@@ -112,7 +103,7 @@ impl Serialize for Tree {
             };
             let (garbage, ids) = (labels.garbage(), labels.arena());
             let labels = ConcatenatedSlices { count: size_of::<u64>() * ids.len(), slices: ids.as_packed() };
-            return ArraysRef { labels, spans, changes, free, garbage, pieces }.serialize(serializer);
+            return (labels, spans, changes, free, garbage, pieces).serialize(serializer);
         }
         // One after another in order of their segments, whatever pieces they lie in.
         let mut end = 0;
@@ -128,7 +119,7 @@ impl Serialize for Tree {
             slices: runs.map(PageIds::as_packed),
         };
         let pieces = GroupedArray { elements: &[], same: |_: &LaterPiece, _: &LaterPiece| true };
-        ArraysRef { labels, spans, changes, free, garbage: 0, pieces }.serialize(serializer)
+        (labels, spans, changes, free, 0usize, pieces).serialize(serializer)
     }
 }
 
@@ -351,7 +342,7 @@ impl<'a> OwnerParts<'a> {
             ROOT => span.offset == 0,
             parent => self.spans.get(parent.index()).is_some_and(|above| {
                 (1..=above.len).contains(&span.offset)
-                    && span.slot <= self.part_with(parent, span.offset - 1).slot
+                    && span.slot <= self.part_with(parent, span.offset - 1).0
             }),
         };
         is_owner(span.slot, slots.len(), may_be_held) && hangs
@@ -362,8 +353,8 @@ impl<'a> OwnerParts<'a> {
         &self.changes[self.begins[id.index()] as usize..self.begins[id.index() + 1] as usize]
     }
 
-    /// The part of a segment with one owner that a page lies in.
-    fn part_with(&self, id: SegmentId, page: u32) -> OwnedPart {
+    /// The part of a segment with one owner that a page lies in: the owner, and its pages.
+    fn part_with(&self, id: SegmentId, page: u32) -> (Slot, Range<u32>) {
         let changes = self.changes_of(id);
         let further = changes.partition_point(|change| change.begin <= page);
         let span = &self.spans[id.index()];
@@ -371,11 +362,11 @@ impl<'a> OwnerParts<'a> {
             Some(last) => (changes[last].slot, changes[last].begin),
             None => (span.slot, 0),
         };
-        OwnedPart { slot, begin, end: changes.get(further).map_or(span.len, |next| next.begin) }
+        (slot, begin..changes.get(further).map_or(span.len, |next| next.begin))
     }
 
-    /// The part of a segment that a slot owns.
-    fn part_of(&self, id: SegmentId, slot: Slot) -> Option<OwnedPart> {
+    /// The pages of a segment that a slot owns.
+    fn part_of(&self, id: SegmentId, slot: Slot) -> Option<Range<u32>> {
         let span = self.spans.get(id.index()).filter(|span| span.len > 0)?;
         let changes = self.changes_of(id);
         let page = match span.slot <= slot {
@@ -383,7 +374,13 @@ impl<'a> OwnerParts<'a> {
             // They lead from newer slots to older ones.
             false => changes.get(changes.partition_point(|change| change.slot > slot))?.begin,
         };
-        Some(self.part_with(id, page)).filter(|part| part.slot == slot)
+        self.part_owned_by(slot, id, page)
+    }
+
+    /// The part that a page lies in, where this slot owns it.
+    fn part_owned_by(&self, slot: Slot, id: SegmentId, page: u32) -> Option<Range<u32>> {
+        let (owner, pages) = self.part_with(id, page);
+        (owner == slot).then_some(pages)
     }
 
     /// Whether every slot that owns pages owns one line of them, from its tail upwards, with no more than it
@@ -395,20 +392,20 @@ impl<'a> OwnerParts<'a> {
         for slot in slots.owners() {
             let (mut id, mut pages) = (slots.tail(slot), 0);
             let mut part = self.part_of(id, slot);
-            while let Some(OwnedPart { begin, end, .. }) = part {
+            while let Some(Range { start, end }) = part {
                 // A line that leads back to itself ends here, for it runs out of parts.
                 if left == 0 {
                     return false;
                 }
                 left -= 1;
-                pages += u64::from(end - begin);
+                pages += u64::from(end - start);
                 let span = &self.spans[id.index()];
-                if begin > 0 || span.parent == ROOT {
+                if start > 0 || span.parent == ROOT {
                     break;
                 }
-                part = Some(self.part_with(span.parent, span.offset - 1)).filter(|part| part.slot == slot);
+                part = self.part_owned_by(slot, span.parent, span.offset - 1);
                 // Its path left the segment there, so it owns nothing further down.
-                if part.is_some_and(|part| part.end != span.offset) {
+                if part.as_ref().is_some_and(|part| part.end != span.offset) {
                     return false;
                 }
                 id = span.parent;
@@ -419,12 +416,4 @@ impl<'a> OwnerParts<'a> {
         }
         left == 0
     }
-}
-
-/// Pages of a segment that one slot owns.
-#[derive(Debug, Clone, Copy)]
-struct OwnedPart {
-    slot: Slot,
-    begin: u32,
-    end: u32,
 }

@@ -57,21 +57,13 @@ fn digest_of(place: usize, ids: &[[u8; 8]]) -> u64 {
     hasher.finish()
 }
 
-/// What is known of one segment. A session's own requests share all of it, those of its sub-agents a part; neither
-/// may take the other's place.
-#[derive(Debug, Clone, Copy, Default)]
-struct SegmentDigests {
-    /// The most ids that a request shared.
-    most: Known,
-    /// Those of the last request that shared fewer.
-    fewer: Known,
-}
-
 /// For every segment the ids after its first one that its label and requests had in common.
 #[derive(Debug)]
 pub(super) struct Digests {
-    /// By segment; only up to the last one of which something was ever known.
-    shared: AppendTable<SegmentDigests>,
+    /// By segment the most ids that a request shared, and those of the last request that shared fewer; only up to the last one
+    /// of which something was ever known. A session's own requests share all of a segment, those of its sub-agents a part;
+    /// neither may take the other's place.
+    shared: AppendTable<[Known; 2]>,
 }
 
 impl Digests {
@@ -83,7 +75,7 @@ impl Digests {
     /// where nothing is known, whatever they are.
     #[inline]
     pub(super) fn shared(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
-        let SegmentDigests { fewer, most } = self.of(id);
+        let [most, fewer] = self.of(id);
         let mut found = Known::default();
         for known in [fewer, most].into_iter().filter(|known| known.len > 0) {
             let len = known.len as usize;
@@ -103,9 +95,9 @@ impl Digests {
             return;
         }
         while self.shared.len() <= id.index() {
-            self.shared.push(SegmentDigests::default());
+            self.shared.push(Default::default());
         }
-        let SegmentDigests { most, fewer } = &mut self.shared[id.index()];
+        let [most, fewer] = &mut self.shared[id.index()];
         let base = [*most, *fewer].into_iter().find(|base| base.len as usize == known);
         let grown = base.unwrap_or_default().grown_to(rest);
         *(if grown.len >= most.len { most } else { fewer }) = grown;
@@ -115,15 +107,15 @@ impl Digests {
     pub(super) fn truncate(&mut self, id: SegmentId, pages: u32) {
         // The first page's id is in no digest, so these would be one too many.
         let is_kept = |known: &Known| known.len < pages;
-        let SegmentDigests { most, fewer } = self.of(id);
+        let [most, fewer] = self.of(id);
         if !is_kept(&most) && most.len > 0 {
             let most = Some(fewer).filter(is_kept).unwrap_or_default();
-            self.shared[id.index()] = SegmentDigests { most, fewer: Known::default() };
+            self.shared[id.index()] = [most, Known::default()];
         }
     }
 
     #[inline]
-    fn of(&self, id: SegmentId) -> SegmentDigests {
+    fn of(&self, id: SegmentId) -> [Known; 2] {
         self.shared.get(id.index()).copied().unwrap_or_default()
     }
 

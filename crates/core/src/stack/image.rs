@@ -20,28 +20,19 @@ const V4: u32 = 4;
 /// A stack of format version 1 began with its order, which was 0 or 1.
 #[derive(Deserialize)]
 pub(super) enum StackImage {
-    V1RootFirst(ImageV1),
-    V1LeafFirst(ImageV1),
+    V1RootFirst(ImageParts<ArraysV1, UnorderedConfig>),
+    V1LeafFirst(ImageParts<ArraysV1, UnorderedConfig>),
     V2(ImageParts<ArraysV2>),
     V3(ImageParts<Arrays>),
     V4(ImageParts<Arrays>, FlightImage),
 }
 
-#[derive(Deserialize)]
-pub(super) struct ImageV1 {
-    max_tracked_pages: PageCount,
-    chain_check: ChainCheck,
-    chain_policy: ChainPolicy,
-    tree: ArraysV1,
-    slots: Slots,
-    ghosts: Ghosts,
-    requests: u64,
-    accumulated: u64,
-}
+/// A configuration of format version 1, but for the order: the fields of [`StackConfig`] after it.
+type UnorderedConfig = (PageCount, ChainCheck, ChainPolicy);
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ImageParts<T, S = Slots, G = Ghosts> {
-    config: StackConfig,
+pub(super) struct ImageParts<T, C = StackConfig, S = Slots, G = Ghosts> {
+    config: C,
     tree: T,
     slots: S,
     ghosts: G,
@@ -49,19 +40,21 @@ pub(super) struct ImageParts<T, S = Slots, G = Ghosts> {
     accumulated: u64,
 }
 
-impl ImageV1 {
-    fn parts(self, order: Order) -> ImageParts<Arrays> {
-        let Self { max_tracked_pages, chain_check, chain_policy, .. } = self;
-        let config = StackConfig { order, max_tracked_pages, chain_check, chain_policy };
-        let Self { tree, slots, ghosts, requests, accumulated, .. } = self;
+impl<T: Into<Arrays>, C> ImageParts<T, C> {
+    fn into_newest(self, configured: impl FnOnce(C) -> StackConfig) -> ImageParts<Arrays> {
+        let Self { config, tree, slots, ghosts, requests, accumulated } = self;
+        let config = configured(config);
         ImageParts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
     }
 }
 
-impl ImageParts<ArraysV2> {
-    fn into_newest(self) -> ImageParts<Arrays> {
-        let Self { config, tree, slots, ghosts, requests, accumulated } = self;
-        ImageParts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
+/// The configuration of a stack of format version 1, which began with its order.
+fn ordered(order: Order) -> impl FnOnce(UnorderedConfig) -> StackConfig {
+    move |(max_tracked_pages, chain_check, chain_policy)| StackConfig {
+        order,
+        max_tracked_pages,
+        chain_check,
+        chain_policy,
     }
 }
 
@@ -91,9 +84,9 @@ impl TryFrom<StackImage> for Stack {
 
     fn try_from(image: StackImage) -> Result<Self, &'static str> {
         let (parts, flight) = match image {
-            StackImage::V1RootFirst(image) => (image.parts(Order::RootFirst), None),
-            StackImage::V1LeafFirst(image) => (image.parts(Order::LeafFirst), None),
-            StackImage::V2(parts) => (parts.into_newest(), None),
+            StackImage::V1RootFirst(image) => (image.into_newest(ordered(Order::RootFirst)), None),
+            StackImage::V1LeafFirst(image) => (image.into_newest(ordered(Order::LeafFirst)), None),
+            StackImage::V2(parts) => (parts.into_newest(|config| config), None),
             StackImage::V3(parts) => (parts, None),
             StackImage::V4(parts, flight) => (parts, Some(flight)),
         };

@@ -55,11 +55,11 @@ use merge::Merging;
 use serde::{Deserialize, Serialize};
 use slots::{Slots, Taken};
 use tree::Tree;
-use walk::{SlotRun, Walked};
+use walk::SlotRun;
 
 pub use chain::{ChainCheck, ChainPolicy};
-pub(crate) use flight::Phase;
 pub use flight::{Growth, MAX_IN_FLIGHT, Overlap, Stay};
+pub(crate) use flight::{NextEvent, Phase};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use range::{InOrder, Range, RangeStack};
@@ -190,7 +190,7 @@ impl Stack {
             self.touch_only_page(segment, access, outcome);
             return Ok(());
         }
-        let Walked { known, mismatched } = self.walk(access);
+        let (known, mismatched) = self.walk(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.disproved |= outcome.chain_violations > 0;
         self.take_path(access, outcome);

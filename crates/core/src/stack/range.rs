@@ -171,7 +171,7 @@ impl Stack {
             let end = Place { segment, pages: 1 };
             return (1, end, end);
         }
-        let known = self.walk(access).known;
+        let (known, _) = self.walk(access);
         self.take_path(access, outcome);
         let branch = self.path.last().copied().unwrap_or(TOP);
         let tail = self.take_over(access, known);

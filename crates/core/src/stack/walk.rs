@@ -12,14 +12,6 @@ pub(super) struct SlotRun {
     pub(super) pages: u32,
 }
 
-/// What a walk found.
-pub(super) struct Walked {
-    /// Leading pages of the request that are in the tree.
-    pub(super) known: usize,
-    /// Pages that were taken for known or unknown on trust in chained ids, and were not.
-    pub(super) mismatched: u64,
-}
-
 impl Stack {
     /// Whether every id of a request is read: unless that is not wanted of any, or its maker declares that they
     /// are chained, in a pool where that was never found to be wrong and violations are not counted exactly.
@@ -50,24 +42,25 @@ impl Stack {
     }
 
     /// Follows the request's pages down the tree into `self.path` and `self.slot_runs`. [`Stack::only_page`] goes
-    /// before.
-    pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
+    /// before. Returns how many leading pages of the request are in the tree, and how many were taken for known or unknown on
+    /// trust in chained ids, and were not.
+    pub(super) fn walk(&mut self, access: &Access<'_>) -> (usize, u64) {
         if access.pages.len() == 1 {
             // Looked up before, and not found: else the request would not walk.
             self.path.clear();
             self.slot_runs.clear();
-            return Walked { known: 0, mismatched: 0 };
+            return (0, 0);
         }
         if self.reads_every_page(access.ids_chained) {
-            return Walked { known: self.follow(TOP, access, Tree::shared_pages), mismatched: 0 };
+            return (self.follow(TOP, access, Tree::shared_pages), 0);
         }
         let trusted =
             self.follow(TOP, access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
         if !self.tests_the_chain() {
-            return Walked { known: trusted, mismatched: 0 };
+            return (trusted, 0);
         }
         let known = self.follow(TOP, access, Tree::shared_pages);
-        Walked { known, mismatched: known.abs_diff(trusted) as u64 }
+        (known, known.abs_diff(trusted) as u64)
     }
 
     /// Follows pages that hang below a place whose pages above have one owner, as [`Stack::walk`] does from the top;

@@ -11,9 +11,7 @@ use crate::facts::RecordIdentity;
 use crate::gaps::OffsetGap;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::set::{
-    LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline,
-};
+use kvset_core::pool::set::{LogState, PoolSet, PoolSetImage, PoolSetRestoreError, Timeline};
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{
     ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SectionsImage, SectionsOfPools,
@@ -254,7 +252,7 @@ impl PartitionTask {
         let observers = rejoined(observers, sections, RestoredObservers::with_sections)?;
         let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
-        let image = RestoredPoolSet { log, pools, timelines };
+        let image = PoolSetImage { log, pools, timelines };
         let mut pools = PoolSet::restore(pool_set_config(&config, partition), image)?;
         if resume.warm_up {
             pools.lose_history();

@@ -11,6 +11,7 @@ use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::set::{ObserveError, PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::pool::{Pool, Refusal};
+use kvset_core::request::event::ImpossibleNumber;
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
 use kvset_formats::codec::{
@@ -556,9 +557,9 @@ fn refused(refusal: &Refusal) -> DecodeError {
         Refusal::IdSchemeMismatch { .. } | Refusal::InvalidIdScheme => ErrorCode::IdSchemeMismatch,
         Refusal::UnfitPage(_) => ErrorCode::InvalidPageSize,
         Refusal::TooManyPages { .. } => ErrorCode::TooManyPages,
-        Refusal::Number(_) => ErrorCode::InvalidNumber,
+        Refusal::Number(ImpossibleNumber::OutOfBounds { .. }) => ErrorCode::InvalidNumber,
+        Refusal::Number(ImpossibleNumber::CachedTokens { .. }) => ErrorCode::InvalidCachedTokens,
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
-        Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,
         Refusal::Chain(_) => ErrorCode::ChainViolation,
     };
     DecodeError::new(code, refusal.to_string())

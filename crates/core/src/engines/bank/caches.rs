@@ -1,7 +1,7 @@
 //! The caches of a bank, by what they model.
 
 use super::PointCache;
-use super::loaded::{HybridLoads, SglangLoads};
+use super::loaded::SglangLoads;
 use super::offloaded::OffloadedPool;
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::HybridCache;
@@ -11,7 +11,7 @@ use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
 use crate::engines::trtllm::TrtllmCache;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
 /// was written as 0, and one of SGLang's as 1.
@@ -27,9 +27,10 @@ pub(super) enum Caches {
     LmcacheMp(Vec<LmcacheMpCache>),
     Hicache(Vec<HicacheCache>),
     DraftHybrids(DraftHybrids),
-    DraftSglang(DraftSglang),
+    #[serde(deserialize_with = "drafting")]
+    DraftSglang(Ceiled<SglangCache>),
     Windows(Ceiled<WindowCache>),
-    HybridLoads(HybridLoads),
+    HybridLoads(DraftHybrids<CacheLoad<HybridCache>>),
     SglangLoads(SglangLoads),
     LmcacheMpLoads(Vec<CacheLoad<LmcacheMpCache>>),
     MooncakeLoads(Vec<CacheLoad<MooncakeCache>>),
@@ -45,49 +46,29 @@ pub(super) enum Caches {
 /// Those of a hybrid model.
 pub(super) type Hybrids = Ceiled<HybridCache>;
 
-/// The same of a model with a draft head, saved with what that drafts.
+/// The same of a model with a draft head, saved with what that drafts. The one that never evicts serves one request at a time,
+/// for nothing is held in it.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDraftHybrids<C>")]
+#[serde(from = "(u32, Ceiled<C, HybridCache>)")]
 #[serde(bound(deserialize = "C: Deserialize<'de> + PointCache"))]
 pub(super) struct DraftHybrids<C = HybridCache> {
     pub(super) draft_tokens: u32,
     pub(super) hybrids: Ceiled<C, HybridCache>,
 }
 
-#[derive(Debug, Deserialize)]
-struct SavedDraftHybrids<C> {
-    draft_tokens: u32,
-    hybrids: Ceiled<C, HybridCache>,
-}
-
-impl<C: PointCache> From<SavedDraftHybrids<C>> for DraftHybrids<C> {
-    fn from(SavedDraftHybrids { draft_tokens, mut hybrids }: SavedDraftHybrids<C>) -> Self {
+impl<C: PointCache> From<(u32, Ceiled<C, HybridCache>)> for DraftHybrids<C> {
+    fn from((draft_tokens, mut hybrids): (u32, Ceiled<C, HybridCache>)) -> Self {
         hybrids.caches.iter_mut().for_each(|cache| cache.draft(draft_tokens));
         hybrids.ceiling.draft(draft_tokens);
         Self { draft_tokens, hybrids }
     }
 }
 
-/// SGLang's caches of a model with a draft head, and one as large as the tracked bound: what the head loses there is lost at
-/// any size.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "SavedDraftSglang")]
-pub(super) struct DraftSglang {
-    pub(super) caches: Vec<SglangCache>,
-    pub(super) ceiling: Box<SglangCache>,
-}
-
-#[derive(Debug, Deserialize)]
-struct SavedDraftSglang {
-    caches: Vec<SglangCache>,
-    ceiling: Box<SglangCache>,
-}
-
-impl From<SavedDraftSglang> for DraftSglang {
-    fn from(SavedDraftSglang { caches, ceiling }: SavedDraftSglang) -> Self {
-        let caches = caches.into_iter().map(SglangCache::drafting).collect();
-        Self { caches, ceiling: Box::new(ceiling.drafting()) }
-    }
+/// Reads SGLang's caches of a model with a draft head, which they do not say themselves.
+fn drafting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ceiled<SglangCache>, D::Error> {
+    let Ceiled::<SglangCache> { caches, ceiling } = Ceiled::deserialize(deserializer)?;
+    let caches = caches.into_iter().map(SglangCache::drafting).collect();
+    Ok(Ceiled { caches, ceiling: Box::new(ceiling.drafting()) })
 }
 
 /// Caches, and one that never evicts within the tracked bound: what their rules lose there is lost at any size. It has no
@@ -118,8 +99,11 @@ macro_rules! by_capacity {
             Caches::Trtllm($caches) => $alone,
             Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: None }) => $alone,
             Caches::SglangLoads(SglangLoads { loads: $caches, ceiling: Some($ceiling) }) => $both,
-            Caches::DraftSglang(DraftSglang { caches: $caches, ceiling: $ceiling }) => $both,
-            Caches::HybridLoads(HybridLoads { loads: $caches, ceiling: $ceiling, .. }) => $both,
+            Caches::DraftSglang(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
+            Caches::HybridLoads(DraftHybrids {
+                hybrids: Ceiled { caches: $caches, ceiling: $ceiling },
+                ..
+            }) => $both,
             Caches::Windows(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
             Caches::States(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,
             Caches::HostWindows(Ceiled { caches: $caches, ceiling: $ceiling }) => $both,

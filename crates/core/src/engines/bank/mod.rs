@@ -12,7 +12,6 @@ use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
 use crate::engines::hybrid::HybridCache;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
-use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
@@ -20,8 +19,8 @@ use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
-use caches::{Caches, Ceiled, DraftHybrids, DraftSglang};
-use loaded::{HybridLoads, SglangLoads};
+use caches::{Caches, Ceiled, DraftHybrids};
+use loaded::{SglangLoads, idle};
 use offloaded::OffloadedPool;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +109,7 @@ impl CacheBank {
                 let cache = |p| SglangCache::new(p, page_size, config.outputs).map(SglangCache::drafting);
                 let caches = pages().map(cache).collect::<Result<_, _>>()?;
                 let ceiling = Box::new(cache(config.max_tracked_pages)?);
-                Caches::DraftSglang(DraftSglang { caches, ceiling })
+                Caches::DraftSglang(Ceiled { caches, ceiling })
             }
             Profile::Sglang if rules.has_window_pool(config.profile) => {
                 let rules = rules.windows(page_size, config.outputs);
@@ -292,23 +291,21 @@ impl CacheBank {
     fn follow_flights(&mut self) {
         self.caches = match std::mem::take(&mut self.caches) {
             Caches::Hybrid(Ceiled { caches, ceiling }) => {
-                Caches::HybridLoads(HybridLoads::of(0, caches, ceiling))
+                let hybrids = Ceiled { caches: idle(caches), ceiling };
+                Caches::HybridLoads(DraftHybrids { draft_tokens: 0, hybrids })
             }
             Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids: Ceiled { caches, ceiling } }) => {
-                Caches::HybridLoads(HybridLoads::of(draft_tokens, caches, ceiling))
+                let hybrids = Ceiled { caches: idle(caches), ceiling };
+                Caches::HybridLoads(DraftHybrids { draft_tokens, hybrids })
             }
-            Caches::Sglang(caches) => Caches::SglangLoads(SglangLoads::of(caches, None)),
-            Caches::DraftSglang(DraftSglang { caches, ceiling }) => {
-                Caches::SglangLoads(SglangLoads::of(caches, Some(ceiling)))
+            Caches::Sglang(caches) => Caches::SglangLoads(SglangLoads { loads: idle(caches), ceiling: None }),
+            Caches::DraftSglang(Ceiled { caches, ceiling }) => {
+                Caches::SglangLoads(SglangLoads { loads: idle(caches), ceiling: Some(ceiling) })
             }
-            Caches::Hicache(caches) => Caches::HicacheLoads(caches.into_iter().map(CacheLoad::new).collect()),
-            Caches::Lmcache(caches) => Caches::LmcacheLoads(caches.into_iter().map(CacheLoad::new).collect()),
-            Caches::LmcacheMp(caches) => {
-                Caches::LmcacheMpLoads(caches.into_iter().map(CacheLoad::new).collect())
-            }
-            Caches::Mooncake(caches) => {
-                Caches::MooncakeLoads(caches.into_iter().map(CacheLoad::new).collect())
-            }
+            Caches::Hicache(caches) => Caches::HicacheLoads(idle(caches)),
+            Caches::Lmcache(caches) => Caches::LmcacheLoads(idle(caches)),
+            Caches::LmcacheMp(caches) => Caches::LmcacheMpLoads(idle(caches)),
+            Caches::Mooncake(caches) => Caches::MooncakeLoads(idle(caches)),
             others => others,
         };
     }

@@ -34,7 +34,7 @@ impl LmcacheRules {
 
 /// Chunks in one LRU order.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "SavedLmcache")]
+#[serde(try_from = "SavedLmcache<LmcacheRules, ()>")]
 pub struct LmcacheCache {
     pub(super) rules: LmcacheRules,
     /// In pages of the log.

@@ -12,7 +12,7 @@ mod saved;
 
 pub use in_process::{LmcacheCache, LmcacheRules};
 pub use multi_process::{LmcacheMpCache, LmcacheMpRules};
-pub use saved::{SavedLmcache, SavedLmcacheMp};
+pub use saved::SavedLmcache;
 
 use crate::units::PageSize;
 

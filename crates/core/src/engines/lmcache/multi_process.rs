@@ -8,7 +8,7 @@
 //! where the whole does not fit.
 
 use super::held::HeldChunks;
-use super::{ChunkMismatch, SavedLmcacheMp, pages_a_chunk};
+use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
 use crate::engines::chunks::Chunks;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
@@ -34,7 +34,7 @@ pub struct LmcacheMpRules {
 
 /// The chunks.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "SavedLmcacheMp")]
+#[serde(try_from = "SavedLmcache<LmcacheMpRules, Option<i64>>")]
 pub struct LmcacheMpCache {
     pub(super) rules: LmcacheMpRules,
     /// In pages of the log.

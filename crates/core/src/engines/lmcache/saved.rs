@@ -6,26 +6,15 @@ use crate::stack::runs::{MAX_PAGES, SavedRuns, StateFault};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
 
-/// All that decides the future answers of a cache in the engine's process.
+/// All that decides the future answers of a cache of these rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedLmcache {
+pub struct SavedLmcache<Rules, Looked> {
     /// The modelled capacity, in pages of the log.
     pub capacity: PageCount,
     /// The rules it keeps.
-    pub rules: LmcacheRules,
-    /// The chunks, oldest first.
-    pub runs: SavedRuns,
-}
-
-/// All that decides the future answers of a cache that is a process of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedLmcacheMp {
-    /// The modelled capacity, in pages of the log.
-    pub capacity: PageCount,
-    /// The rules it keeps.
-    pub rules: LmcacheMpRules,
-    /// The whole second of event time at which the loop looked last.
-    pub looked: Option<i64>,
+    pub rules: Rules,
+    /// Of a process of its own, the whole second of event time at which its loop looked last; nothing in the engine's process.
+    pub looked: Looked,
     /// The chunks, oldest first.
     pub runs: SavedRuns,
 }
@@ -49,15 +38,15 @@ fn held(runs: &SavedRuns, most: u64) -> Result<HeldChunks, StateFault> {
 
 impl LmcacheCache {
     /// The state as plain data.
-    pub fn save(&self) -> SavedLmcache {
-        SavedLmcache { capacity: self.capacity(), rules: self.rules, runs: self.held.save() }
+    pub fn save(&self) -> SavedLmcache<LmcacheRules, ()> {
+        SavedLmcache { capacity: self.capacity(), rules: self.rules, looked: (), runs: self.held.save() }
     }
 
     /// The cache a state was saved from.
     ///
     /// # Errors
     /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
-    pub fn restore(saved: &SavedLmcache) -> Result<Self, StateFault> {
+    pub fn restore(saved: &SavedLmcache<LmcacheRules, ()>) -> Result<Self, StateFault> {
         let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
         cache.held = held(&saved.runs, cache.most())?;
         Ok(cache)
@@ -66,16 +55,16 @@ impl LmcacheCache {
 
 impl LmcacheMpCache {
     /// The state as plain data.
-    pub fn save(&self) -> SavedLmcacheMp {
+    pub fn save(&self) -> SavedLmcache<LmcacheMpRules, Option<i64>> {
         let (capacity, looked) = (self.capacity(), self.looked);
-        SavedLmcacheMp { capacity, rules: self.rules, looked, runs: self.held.save() }
+        SavedLmcache { capacity, rules: self.rules, looked, runs: self.held.save() }
     }
 
     /// The cache a state was saved from.
     ///
     /// # Errors
     /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
-    pub fn restore(saved: &SavedLmcacheMp) -> Result<Self, StateFault> {
+    pub fn restore(saved: &SavedLmcache<LmcacheMpRules, Option<i64>>) -> Result<Self, StateFault> {
         let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
         cache.held = held(&saved.runs, cache.most())?;
         cache.looked = saved.looked;
@@ -83,6 +72,6 @@ impl LmcacheMpCache {
     }
 }
 
-saved_as! { LmcacheCache, SavedLmcache, StateFault }
+saved_as! { LmcacheCache, SavedLmcache<LmcacheRules, ()>, StateFault }
 
-saved_as! { LmcacheMpCache, SavedLmcacheMp, StateFault }
+saved_as! { LmcacheMpCache, SavedLmcache<LmcacheMpRules, Option<i64>>, StateFault }

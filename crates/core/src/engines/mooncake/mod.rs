@@ -49,13 +49,6 @@ pub struct MooncakeRules {
 /// Pages of a node that are not there.
 type Missing = (RunIndex, u32, u32);
 
-/// The objects of one stamp.
-#[derive(Debug, Clone, Copy)]
-struct StampBucket {
-    list: PieceIndex,
-    pages: u64,
-}
-
 /// The store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SavedMooncake")]
@@ -64,8 +57,8 @@ pub struct MooncakeCache {
     capacity: u64,
     resident: u64,
     tree: RunTree,
-    /// The objects by stamp.
-    buckets: BTreeMap<Microseconds, StampBucket>,
+    /// The objects by stamp: the list of their runs, and how many they are.
+    buckets: BTreeMap<Microseconds, (PieceIndex, u64)>,
     /// A put has failed since the last batch.
     failed: bool,
     /// When the store looked last.
@@ -134,7 +127,7 @@ impl MooncakeCache {
 
     /// Bytes of memory the model itself takes, near enough to watch a limit with.
     pub fn memory_bytes(&self) -> usize {
-        const BUCKET: usize = size_of::<(Microseconds, StampBucket)>() * 3 / 2;
+        const BUCKET: usize = size_of::<(Microseconds, (PieceIndex, u64))>() * 3 / 2;
         self.tree.memory_bytes()
             + self.buckets.len() * BUCKET
             + self.ids.capacity() * 8
@@ -226,15 +219,15 @@ impl MooncakeCache {
         while left > 0
             && let Some(mut entry) = self.buckets.first_entry()
             && *entry.key() <= now
-            && let Some(oldest) = self.tree.arena.first(entry.get().list)
+            && let Some(oldest) = self.tree.arena.first(entry.get().0)
         {
             let gone = u64::from(self.tree.arena.get(oldest).pages()).min(left);
             self.tree.drop_first(oldest, gone as u32);
-            entry.get_mut().pages -= gone;
+            entry.get_mut().1 -= gone;
             self.resident -= gone;
             left -= gone;
-            if entry.get().pages == 0 {
-                self.tree.arena.drop_list(entry.remove().list);
+            if entry.get().1 == 0 {
+                self.tree.arena.drop_list(entry.remove().0);
             }
         }
         self.failed = false;
@@ -319,10 +312,9 @@ impl MooncakeCache {
         let (stamp, pages) =
             (self.tree.arena.get(piece).order, u64::from(self.tree.arena.get(piece).pages()));
         let arena = &mut self.tree.arena;
-        let bucket =
-            self.buckets.entry(stamp).or_insert_with(|| StampBucket { list: arena.new_list(), pages: 0 });
-        bucket.pages += pages;
-        arena.push(bucket.list, piece);
+        let (list, in_bucket) = self.buckets.entry(stamp).or_insert_with(|| (arena.new_list(), 0));
+        *in_bucket += pages;
+        arena.push(*list, piece);
         self.resident += pages;
     }
 
@@ -332,10 +324,10 @@ impl MooncakeCache {
             (self.tree.arena.get(piece).order, u64::from(self.tree.arena.get(piece).pages()));
         self.tree.remove_piece(piece);
         self.resident -= pages;
-        if let Some(bucket) = self.buckets.get_mut(&stamp) {
-            bucket.pages -= pages;
-            if bucket.pages == 0 {
-                let list = bucket.list;
+        if let Some((list, in_bucket)) = self.buckets.get_mut(&stamp) {
+            *in_bucket -= pages;
+            if *in_bucket == 0 {
+                let list = *list;
                 self.buckets.remove(&stamp);
                 self.tree.arena.drop_list(list);
             }

@@ -34,7 +34,7 @@ impl MooncakeCache {
             checked: self.checked,
             last: self.last,
             failed_puts: self.failed_puts,
-            runs: self.tree.save(self.buckets.values().map(|bucket| bucket.list)),
+            runs: self.tree.save(self.buckets.values().map(|(list, _)| *list)),
         }
     }
 

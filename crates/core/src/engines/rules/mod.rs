@@ -12,7 +12,7 @@ use super::values::{OptionType, OptionValues};
 use super::vllm_offload::{MAX_OPTION, OffloadOptions, OffloadPolicy};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
-use option::{RulesField, engine_options};
+use option::engine_options;
 use serde::{Deserialize, Serialize};
 
 pub use option::{EngineOption, OptionNeeds};

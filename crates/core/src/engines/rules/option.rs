@@ -27,11 +27,7 @@ pub struct EngineOption {
     pub engines: &'static [(Profile, OptionNeeds)],
     /// Whether pools may differ in it.
     pub differs_by_pool: bool,
-    pub(super) field: RulesField,
-}
-
-/// The field of [`EngineRules`] that an option sets.
-pub(super) struct RulesField {
+    /// What reads, writes, copies and compares its field of [`EngineRules`].
     pub(super) read: fn(&mut EngineRules, &str) -> Result<(), UnreadableValue>,
     pub(super) written: fn(&EngineRules) -> String,
     pub(super) take: fn(&mut EngineRules, &EngineRules),
@@ -45,7 +41,7 @@ impl EngineOption {
     /// What is wrong with the text, and what is expected.
     pub fn read(&self, rules: &mut EngineRules, text: &str) -> Result<(), String> {
         let read = match self.values.contains(text) {
-            true => (self.field.read)(rules, text),
+            true => (self.read)(rules, text),
             false => Err(UnreadableValue::NotAllowed),
         };
         read.map_err(|error| match error {
@@ -56,17 +52,17 @@ impl EngineOption {
 
     /// Gives the rules the value that others have.
     pub(in crate::engines) fn take(&self, rules: &mut EngineRules, others: &EngineRules) {
-        (self.field.take)(rules, others);
+        (self.take)(rules, others);
     }
 
     /// The value that the rules have, as it is written.
     pub fn written(&self, rules: &EngineRules) -> String {
-        (self.field.written)(rules)
+        (self.written)(rules)
     }
 
     /// Whether the rules have another value than where it is left out.
     pub fn is_set(&self, rules: &EngineRules) -> bool {
-        !(self.field.is_same)(rules, &EngineRules::default())
+        !(self.is_same)(rules, &EngineRules::default())
     }
 
     /// Whether an engine with these rules reads it.
@@ -192,15 +188,13 @@ macro_rules! engine_options {
             /// The options, in the order in which they are listed.
             pub const OPTIONS: &[EngineOption] = &[$(EngineOption {
                 doc: &[$($doc),+],
-                field: RulesField {
-                    read: |rules, text| {
-                        rules.$field = OptionType::read(text)?;
-                        Ok(())
-                    },
-                    written: |rules| rules.$field.written(),
-                    take: |rules, others| rules.$field.clone_from(&others.$field),
-                    is_same: |rules, others| rules.$field == others.$field,
+                read: |rules, text| {
+                    rules.$field = OptionType::read(text)?;
+                    Ok(())
                 },
+                written: |rules| rules.$field.written(),
+                take: |rules, others| rules.$field.clone_from(&others.$field),
+                is_same: |rules, others| rules.$field == others.$field,
                 $($option)+
             },)+];
         }

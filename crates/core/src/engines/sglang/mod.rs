@@ -26,7 +26,7 @@ pub use host::WritePolicy;
 pub use over_host::{OverHost, SavedOverHost};
 pub use saved::{SglangRestoreError, SglangSavedCache, SglangSavedNode};
 pub use saved_hicache::{SavedHicache, SavedHicacheNode};
-pub use saved_pools::{SavedPoolNode, SavedPools};
+pub use saved_pools::SavedPools;
 pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowPoolRules};
 

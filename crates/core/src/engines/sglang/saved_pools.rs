@@ -22,29 +22,18 @@ pub struct SavedPools<Rules> {
     pub refused: u64,
     /// The last stamp given.
     pub clock: u64,
-    /// Every node but the root, parents before their children.
-    pub nodes: Vec<SavedPoolNode>,
-}
-
-/// A node of the radix tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedPoolNode {
-    /// Its pages and its place.
-    pub node: SglangSavedNode,
-    /// Its place in the order of the other pool, 1 the oldest; 0 where that holds nothing of it.
-    pub place: u32,
+    /// Every node but the root, parents before their children, each with its place in the order of the other pool: 1 the
+    /// oldest, 0 where that holds nothing of it.
+    pub nodes: Vec<(SglangSavedNode, u32)>,
 }
 
 /// The nodes with their places in the order of the other pool.
-fn saved_nodes(tree: &SglangTree) -> Vec<SavedPoolNode> {
+fn saved_nodes(tree: &SglangTree) -> Vec<(SglangSavedNode, u32)> {
     let mut places = vec![0; tree.nodes.len()];
     for (index, place) in tree.auxiliary.in_order().zip(1..) {
         places[index as usize] = place;
     }
-    let saved = |(parent, index)| SavedPoolNode {
-        node: saved_node(tree, parent, index),
-        place: places[index as usize],
-    };
+    let saved = |(parent, index)| (saved_node(tree, parent, index), places[index as usize]);
     in_order(tree).into_iter().map(saved).collect()
 }
 
@@ -54,10 +43,10 @@ fn restore_pools<Rules>(
     saved: &SavedPools<Rules>,
     pages_of: impl Fn(&SglangTree, NodeIndex) -> u64,
 ) -> Result<(), SglangRestoreError> {
-    let nodes = saved.nodes.iter().map(|own| &own.node);
+    let nodes = saved.nodes.iter().map(|(node, _)| node);
     let mut held = Vec::new();
     restore_nodes(tree, nodes, saved.clock, saved.capacity, |_, position, index| {
-        held.push((saved.nodes[position].place, position, index));
+        held.push((saved.nodes[position].1, position, index));
     })?;
     held.retain(|(place, ..)| *place > 0);
     held.sort_unstable();

@@ -146,26 +146,15 @@ impl LogState {
     }
 }
 
-/// A set's state, to be serialised into a snapshot.
+/// A set's state in a snapshot: read back, or with its parts by reference where it is written.
 #[derive(Debug)]
-pub struct PoolSetImage<'a> {
+pub struct PoolSetImage<N = Box<str>, P = RestoredPool, L = LogState, T = Timeline> {
     /// What is known of the log.
-    pub log: &'a LogState,
+    pub log: L,
     /// In order of name, so that equal states have equal bytes.
-    pub pools: Vec<(&'a str, PoolImage<'a>)>,
+    pub pools: Vec<(N, P)>,
     /// Each pool's, in the same order.
-    pub timelines: Vec<&'a Timeline>,
-}
-
-/// A set's state, read back from a snapshot.
-#[derive(Debug)]
-pub struct RestoredPoolSet {
-    /// What was known of the log.
-    pub log: LogState,
-    /// In order of name.
-    pub pools: Vec<(Box<str>, RestoredPool)>,
-    /// Each pool's, in the same order.
-    pub timelines: Vec<Timeline>,
+    pub timelines: Vec<T>,
 }
 
 /// How a set makes its pools.
@@ -235,8 +224,8 @@ impl PoolSet {
     ///
     /// # Errors
     /// [`PoolSetRestoreError`] where the image is not of this configuration.
-    pub fn restore(config: PoolSetConfig, image: RestoredPoolSet) -> Result<Self, PoolSetRestoreError> {
-        let RestoredPoolSet { log, pools, timelines } = image;
+    pub fn restore(config: PoolSetConfig, image: PoolSetImage) -> Result<Self, PoolSetRestoreError> {
+        let PoolSetImage { log, pools, timelines } = image;
         let in_order = pools.is_sorted_by(|(one, _), (next, _)| one < next);
         if !in_order || pools.len() > config.max_pools {
             return Err(PoolSetRestoreError::Pools);
@@ -283,7 +272,7 @@ impl PoolSet {
     }
 
     /// The state as it stands, to be serialised into a snapshot.
-    pub fn image(&self) -> PoolSetImage<'_> {
+    pub fn image(&self) -> PoolSetImage<&str, PoolImage<'_>, &LogState, &Timeline> {
         let pools = self.names.iter().map(|(name, index)| (&**name, self.pools[*index].image()));
         let timelines = self.names.values().map(|index| &self.timelines[*index]);
         PoolSetImage { log: &self.log, pools: pools.collect(), timelines: timelines.collect() }

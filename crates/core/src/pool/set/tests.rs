@@ -135,7 +135,7 @@ fn state(set: &PoolSet) -> Vec<u8> {
 
 fn restored(config: PoolSetConfig, bytes: &[u8]) -> Result<PoolSet, PoolSetRestoreError> {
     let (log, pools, timelines) = postcard::from_bytes(bytes).expect("what was written");
-    PoolSet::restore(config, RestoredPoolSet { log, pools, timelines })
+    PoolSet::restore(config, PoolSetImage { log, pools, timelines })
 }
 
 proptest! {
@@ -384,7 +384,7 @@ fn pools_without_their_clocks_are_refused() {
     let (set, _) = run(patient(), &[(0, 5, 2, true)]);
     let image = |timelines: Vec<Timeline>| {
         let (log, pools, _): Written = postcard::from_bytes(&state(&set)).expect("what was written");
-        PoolSet::restore(patient(), RestoredPoolSet { log, pools, timelines })
+        PoolSet::restore(patient(), PoolSetImage { log, pools, timelines })
     };
     let line = set.timelines()[0];
     assert!(image(vec![line]).is_ok());

@@ -9,7 +9,7 @@ use crate::sizing::tiers::TrendRules;
 use crate::stack::naive::chained_requests;
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
-use crate::windows::in_flight::{InFlight, OverlapRules};
+use crate::windows::in_flight::InFlight;
 use proptest::prelude::*;
 
 fn config() -> PoolConfig {
@@ -54,9 +54,9 @@ proptest! {
             })
             .collect();
         let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
-        let rules = OverlapRules { page_size, sample_rate: Ratio::ONE, max_pages: PageCount(1 << 20) };
+        let cache = CacheConfig { max_tracked_pages: PageCount(1 << 20), ..CacheConfig::default() };
         let mut in_flight = InFlight::default();
-        let met: Vec<_> = events.iter().filter_map(|event| in_flight.arrive(event, &rules)).collect();
+        let met: Vec<_> = events.iter().filter_map(|event| in_flight.arrive(event, page_size, &cache)).collect();
         prop_assert_eq!(met.len(), events.len());
         for estimate in run(config(), &events) {
             let covered = match estimate.window {

@@ -6,14 +6,12 @@
 //!
 //! A question says which label the names are of, and what an estimate says of an account.
 
-mod attributed;
 mod followed;
 mod names;
 mod occupancy;
 mod ranked;
 mod tally;
 
-pub use attributed::AttributedPages;
 pub use followed::Accounts;
 pub use names::AccountId;
 pub use ranked::{OTHER, RankedAccount};

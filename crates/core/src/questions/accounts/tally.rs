@@ -28,7 +28,7 @@ impl AccountsConfig {
     }
 
     /// What stands there until a snapshot that was read back is completed.
-    pub(super) fn unknown() -> Self {
+    pub(in crate::questions) fn unknown() -> Self {
         Self { order: Order::RootFirst, capacities: Vec::new(), targets: Vec::new() }
     }
 }

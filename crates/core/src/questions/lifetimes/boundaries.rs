@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for Boundaries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::questions::lifetimes::model::{StackModel, profiles, timed_requests};
+    use crate::questions::lifetimes::naive::{StackModel, profiles, timed_requests};
     use crate::units::PageCount;
     use proptest::prelude::*;
 

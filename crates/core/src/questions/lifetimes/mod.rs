@@ -4,7 +4,7 @@ mod boundaries;
 mod boundary;
 mod holders;
 #[cfg(test)]
-pub(crate) mod model;
+pub(crate) mod naive;
 
 pub(crate) use boundaries::Boundaries;
 pub(crate) use boundary::Boundary;

@@ -3,7 +3,7 @@
 use super::accepted::Accepted;
 use super::answers::{Answers, explained};
 use super::reading::CachedPages;
-use super::restarts::{RequestPosition, Restart, Restarts};
+use super::restarts::{RequestPosition, Restarts};
 use super::share::MeasuredShare;
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
@@ -82,10 +82,11 @@ impl MeasuredCaches {
         self.served.logged.as_ref()?.router().name(replica)
     }
 
-    /// The restarts of replicas that hold at least `each` pages, by replica and time.
-    pub fn restarts(&self, each: Need) -> impl Iterator<Item = Restart> + '_ {
+    /// The restarts of replicas that hold at least `each` pages, by replica and time: the replica's index, where the log names
+    /// it, and what [`Restarts::found`] says.
+    pub fn restarts(&self, each: Need) -> impl Iterator<Item = (Option<usize>, (RequestPosition, u64))> + '_ {
         let of = move |(replica, restarts): (Option<usize>, &Restarts)| {
-            restarts.found(each).into_iter().map(move |restart| Restart { replica, ..restart })
+            restarts.found(each).into_iter().map(move |restart| (replica, restart))
         };
         let ServingCaches { alone, restarts, .. } = &self.served;
         let replicas = restarts.iter().enumerate().map(|(replica, restarts)| (Some(replica), restarts));

@@ -7,7 +7,6 @@ use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::point_tally::PointTally;
 use super::points::PointCaches;
-use super::restarts::Restart;
 use super::tally::MeasuredTally;
 use super::verdict::{MIN_AGREEMENT, Verdict};
 use crate::engines::config::CacheConfig;
@@ -289,14 +288,13 @@ impl MeasuredFigures<'_> {
     }
 
     fn restarts(&self, each: u64, caches: &MeasuredCaches) -> Vec<RestartEstimate> {
-        let within = |found: &Restart| self.during.contains(&found.first.event_time.0);
-        let told = caches.restarts(each).filter(within).map(|found| RestartEstimate {
-            replica: found.replica.and_then(|replica| caches.name(replica)).map(str::to_owned),
-            request: found.first.index,
-            event_time_ms: found.first.event_time.0,
-            misses: found.misses,
+        let told = caches.restarts(each).map(|(replica, (first, misses))| RestartEstimate {
+            replica: replica.and_then(|replica| caches.name(replica)).map(str::to_owned),
+            request: first.index,
+            event_time_ms: first.event_time.0,
+            misses,
         });
-        told.collect()
+        told.filter(|found| self.during.contains(&found.event_time_ms)).collect()
     }
 
     /// A sample's pages scaled up to all pages.

@@ -39,7 +39,7 @@ pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};
 pub use points::PointCaches;
 pub use reading::{CachedPages, Explanation, MeasuredReading};
-pub use restarts::{MAX_RESTARTS, RequestPosition, Restart, Restarts};
+pub use restarts::{MAX_RESTARTS, RequestPosition, Restarts};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;
 pub use verdict::{MIN_AGREEMENT, Verdict};

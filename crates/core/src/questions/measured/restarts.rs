@@ -39,17 +39,6 @@ pub struct RequestPosition {
     pub event_time: EventTime,
 }
 
-/// A moment from which a cache knew nothing older.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Restart {
-    /// Index of the replica, where the log names it.
-    pub replica: Option<usize>,
-    /// The first request that missed what the cache could have held.
-    pub first: RequestPosition,
-    /// Requests from that one on that did.
-    pub misses: u64,
-}
-
 /// A request that found less than its reusable prefix, and that a restart may explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Miss {
@@ -96,15 +85,11 @@ impl Restarts {
         self.with_reuse += 1;
     }
 
-    /// The restarts of a cache that holds `capacity` pages, by time.
-    pub fn found(&self, capacity: Need) -> Vec<Restart> {
+    /// The restarts of a cache that holds `capacity` pages, by time: the first request that missed what the cache could have
+    /// held, and how many did from that one on.
+    pub fn found(&self, capacity: Need) -> Vec<(RequestPosition, u64)> {
         let emptied = self.emptied(capacity).into_iter();
-        let restart = |misses: Vec<&Miss>| Restart {
-            replica: None,
-            first: misses[0].seen,
-            misses: misses.len() as u64,
-        };
-        emptied.map(restart).collect()
+        emptied.map(|misses| (misses[0].seen, misses.len() as u64)).collect()
     }
 
     /// What the restarts of a cache that holds `capacity` pages explain of the requests that arrived `during` these

@@ -77,7 +77,7 @@ struct Measured {
 
 impl Measured {
     /// What an estimate of all requests says, and the restarts told with it.
-    fn agreed(&self) -> (Option<Agreed>, Vec<Restart>) {
+    fn agreed(&self) -> (Option<Agreed>, Vec<(RequestPosition, u64)>) {
         let agreed = agreed(&self.tally.intervals(), |each| self.restarts.explained(each, &ALWAYS));
         (agreed, agreed.map(|agreed| self.restarts.found(agreed.from)).unwrap_or_default())
     }
@@ -216,9 +216,9 @@ proptest! {
         }
         let found = measured.restarts.found(capacity as u64);
         prop_assert_eq!(found.len(), usize::from(missed >= 2 && with_reuse >= 8));
-        if let Some(found) = found.first() {
-            prop_assert_eq!(Some(found.first.index), first_missed);
-            prop_assert_eq!(found.misses, missed);
+        if let Some((first, misses)) = found.first() {
+            prop_assert_eq!(Some(first.index), first_missed);
+            prop_assert_eq!(*misses, missed);
         }
     }
 
@@ -346,7 +346,7 @@ fn a_cache_that_hardly_evicts_and_was_restarted_is_not_told_too_small() {
     let found = found.expect("requests that can tell");
     assert_eq!((found.from, found.to), (402, None), "all but system prompt and the page itself");
     assert_eq!(told.len(), 1);
-    assert_eq!((told[0].first.index, told[0].misses), (restart_at as u64, 20));
+    assert_eq!((told[0].0.index, told[0].1), (restart_at as u64, 20));
     assert_eq!(
         found.requests,
         measured.tally.intervals().requests() - 20,
@@ -366,6 +366,6 @@ fn a_restart_of_a_cache_with_a_watermark_is_told_with_all_its_misses() {
     let found = found.expect("requests that can tell");
     assert!((120..=150).contains(&found.from), "between watermark and capacity: {found:?}");
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].first.index, restart_at as u64);
-    assert_eq!(told[0].misses, 12, "one a session");
+    assert_eq!(told[0].0.index, restart_at as u64);
+    assert_eq!(told[0].1, 12, "one a session");
 }

@@ -14,8 +14,7 @@ use crate::estimate::config::PoolConfig;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::pool::RestoredPool;
 use crate::pool::set::{
-    PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
-    RestoredPoolSet, Timeline,
+    PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError, Timeline,
 };
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::Counter;
@@ -389,7 +388,7 @@ fn restore(
         None => (name, pool),
     };
     let pools = pools.into_iter().map(with).collect();
-    PoolSet::restore(set_config(config), RestoredPoolSet { log, pools, timelines })
+    PoolSet::restore(set_config(config), PoolSetImage { log, pools, timelines })
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{Looked, StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::lifetimes::naive::{Looked, StackModel, TimedRequest, profiles, timed_requests};
 use crate::questions::request_runs::NumberedRequest;
 use crate::request::outcome::Outcome;
 use crate::stack::naive::NaivePage;

@@ -15,7 +15,7 @@ mod tests;
 
 pub use estimate::{HourClock, RestartHour, RestartLoss, RestartsAt, RestartsEstimate};
 pub use observer::RestartsObserver;
-pub use tally::{RestartsShape, RestartsShare, RestartsTally, TooManyRestarts};
+pub use tally::{RestartsShare, RestartsTally, TooManyRestarts};
 
 /// Minutes of an hour.
 pub(crate) const MINUTES_AN_HOUR: i64 = 60;

@@ -1,7 +1,7 @@
 //! What single requests of a pool would lose of their hits by a restart, and what a window of them says.
 
 use super::estimate::{RestartsEstimate, estimate};
-use super::tally::{LostHits, RestartsShape, RestartsShare, RestartsTally};
+use super::tally::{LostHits, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
 use crate::questions::costs::PrefillCosts;
@@ -144,8 +144,9 @@ impl Question for RestartsObserver {
         _: ProvisionedCache<'_>,
         capacities: &[u64],
         horizon: Horizon,
-    ) -> Option<RestartsShape> {
-        is_enabled.then(|| RestartsShape::new(capacities.len(), horizon))
+    ) -> Option<(usize, Horizon)> {
+        // What is provisioned is one more size.
+        is_enabled.then_some((capacities.len() + 1, horizon))
     }
 
     fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {

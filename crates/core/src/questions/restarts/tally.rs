@@ -8,21 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// How many sizes are counted at, and whether by the minute of the log or of the day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestartsShape {
-    sizes: usize,
-    is_of_day: bool,
-}
-
-impl RestartsShape {
-    /// So many capacities, and what is provisioned. All days of a log that goes on are one; those of a log that ends are
-    /// each by itself.
-    pub fn new(capacities: usize, horizon: Horizon) -> Self {
-        Self { sizes: capacities + 1, is_of_day: horizon == Horizon::Endless }
-    }
-}
-
 /// Most hours from the first to the last request of a log that ends: ten years.
 const MOST_HOURS: i64 = 10 * 366 * HOURS_A_DAY;
 
@@ -163,12 +148,13 @@ fn warm(mut by_minute: Vec<(u32, u64)>, tokens: u64) -> Option<u32> {
 }
 
 impl Share for RestartsShare {
-    type Shape = RestartsShape;
+    /// Sizes, and whether the log ends.
+    type Shape = (usize, Horizon);
 
-    fn is_sound(&self, shape: RestartsShape) -> bool {
+    fn is_sound(&self, (sizes, _): (usize, Horizon)) -> bool {
         let is_sound = |loss: &LostHits| {
             (1..=HOURS_A_DAY).contains(&i64::from(loss.hours))
-                && (loss.place as usize) < shape.sizes
+                && (loss.place as usize) < sizes
                 && is_countable(loss.tokens)
         };
         self.lost.iter().all(is_sound)
@@ -182,8 +168,9 @@ impl Share for RestartsShare {
 impl Counter for RestartsTally {
     type Share = RestartsShare;
 
-    fn new(shape: RestartsShape) -> Self {
-        Self { is_of_day: shape.is_of_day, span: None, counts: BTreeMap::new() }
+    /// All days of a log that goes on are one; those of a log that ends are each by itself.
+    fn new((_, horizon): (usize, Horizon)) -> Self {
+        Self { is_of_day: horizon == Horizon::Endless, span: None, counts: BTreeMap::new() }
     }
 
     fn add(&mut self, share: &RestartsShare) {
@@ -205,14 +192,14 @@ impl Counter for RestartsTally {
         })
     }
 
-    fn is_sound(&self, shape: RestartsShape) -> bool {
+    fn is_sound(&self, (sizes, horizon): (usize, Horizon)) -> bool {
         let is_sound = |((minute, hours, place), (tokens, _)): (&(i64, u8, u32), &(u64, u64))| {
             (!self.is_of_day || (0..MINUTES_A_DAY).contains(minute))
                 && (1..=HOURS_A_DAY).contains(&i64::from(*hours))
-                && (*place as usize) < shape.sizes
+                && (*place as usize) < sizes
                 && is_countable(*tokens)
         };
-        self.is_of_day == shape.is_of_day
+        self.is_of_day == (horizon == Horizon::Endless)
             && self.span.is_none_or(|(first, last)| first <= last)
             && (self.span.is_some() || self.counts.is_empty())
             && self.counts.iter().all(is_sound)

@@ -76,7 +76,7 @@ fn observer() -> RestartsObserver {
 }
 
 /// What each request adds, in windows of a log that goes on or of one that ends.
-fn tally(all: &[Arrived], shape: RestartsShape, parts: usize) -> RestartsTally {
+fn tally(all: &[Arrived], shape: (usize, Horizon), parts: usize) -> RestartsTally {
     let mut observer = observer();
     let mut tallies = vec![RestartsTally::new(shape); parts];
     for (number, request) in (0_u64..).zip(all) {
@@ -104,7 +104,7 @@ proptest! {
         parts in 1usize..4,
     ) {
         let all = arrived(&drawn);
-        let (of_window, of_log) = (RestartsShape::new(2, Horizon::Endless), RestartsShape::new(2, Horizon::Finite));
+        let (of_window, of_log) = ((3, Horizon::Endless), (3, Horizon::Finite));
         prop_assert_eq!(tally(&all, of_window, 1), tally(&all, of_window, parts));
         let (window, log) = (tally(&all, of_window, parts), tally(&all, of_log, parts));
         prop_assert!(!window.is_sound(of_log) && !log.is_sound(of_window));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{Looked, StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::lifetimes::naive::{Looked, StackModel, TimedRequest, profiles, timed_requests};
 use crate::questions::observers::Lifetimes;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::figures::EvictionAge;

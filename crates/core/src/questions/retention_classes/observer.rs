@@ -3,9 +3,8 @@
 use super::MAX_CLASSES;
 use super::estimate::RetentionClassEstimate;
 use crate::engines::bank::CacheBank;
-use crate::questions::accounts::{
-    AccountShare, AccountsConfig, AccountsShape, AccountsTally, AttributedPages,
-};
+use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
+use crate::questions::lifetimes::Holders;
 use crate::questions::measured::Accepted;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
@@ -14,14 +13,20 @@ use crate::questions::question::{
 use crate::questions::sizes::ReportedSize;
 use crate::request::labels::Label;
 use crate::units::PageCount;
+use serde::{Deserialize, Serialize};
 
 /// Follows the requests of a pool: whose pages are of which class.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RetentionClassesObserver {
     /// Pages that the pool's stack remembers.
+    #[serde(skip)]
     bound: PageCount,
+    #[serde(skip, default = "AccountsConfig::unknown")]
     config: AccountsConfig,
-    pages: AttributedPages,
+    /// The requests that still own pages in the stack.
+    holders: Holders,
+    /// The classes that these pages are of.
+    accounts: Accounts,
 }
 
 impl RetentionClassesObserver {
@@ -37,13 +42,13 @@ impl RetentionClassesObserver {
             targets: Vec::new(),
         };
         let bound = cache.cache.max_tracked_pages;
-        Self { bound, pages: AttributedPages::new(bound, config.clone()), config }
+        Self { bound, holders: Holders::new(bound), accounts: Accounts::new(config.clone()), config }
     }
 }
 
 impl Question for RetentionClassesObserver {
     type Setting = bool;
-    type Kept = AttributedPages;
+    type Kept = Self;
     type Tally = AccountsTally;
     type Estimate = Vec<RetentionClassEstimate>;
 
@@ -69,20 +74,32 @@ impl Question for RetentionClassesObserver {
     }
 
     fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> AccountShare {
-        self.pages.observe(request, Label::RetentionClass)
+        let Accepted { event, outcome, counted, .. } = *request;
+        let Self { holders, accounts, .. } = self;
+        if holders.is_crowded() {
+            accounts.renumber(&holders.pack());
+        }
+        holders.advance(event.event_time);
+        let id = accounts.id_of(event.labels.get(Label::RetentionClass).copied());
+        let pages = holders.take(outcome, id.account());
+        let share = accounts.follow(holders, outcome, (id, pages), counted);
+        holders.forget_beyond_bound(|_, _, _| {});
+        share
     }
 
-    fn kept(&self) -> &AttributedPages {
-        &self.pages
+    fn kept(&self) -> &Self {
+        self
     }
 
-    fn resumed(self, mut kept: AttributedPages) -> Option<Self> {
-        let is_sound = kept.resume(self.bound, self.config.clone());
-        is_sound.then_some(Self { pages: kept, ..self })
+    fn resumed(self, kept: Self) -> Option<Self> {
+        let Self { bound, config, .. } = self;
+        let Self { mut holders, mut accounts, .. } = kept;
+        let is_sound = holders.resume(bound) && accounts.resume(config.clone(), &holders);
+        is_sound.then_some(Self { bound, config, holders, accounts })
     }
 
     fn memory_bytes(&self) -> usize {
-        self.pages.memory_bytes()
+        self.holders.memory_bytes() + self.accounts.memory_bytes()
     }
 
     fn estimate(
@@ -97,7 +114,7 @@ impl Question for RetentionClassesObserver {
         };
         let sizes = ReportedSize::all(figures).into_iter();
         let sizes: Vec<_> = sizes.filter_map(|size| Some((size, place(&size)?))).collect();
-        let ranked = self.pages.ranked(tally, MAX_CLASSES);
+        let ranked = self.accounts.ranked(&self.holders, tally, MAX_CLASSES);
         let estimate = |account| RetentionClassEstimate::of(account, &sizes, cache.sample_rate);
         Some(ranked.iter().map(estimate).collect()).filter(|all: &Vec<_>| !all.is_empty())
     }

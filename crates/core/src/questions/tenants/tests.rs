@@ -6,7 +6,7 @@ use crate::engines::profile::Profile;
 use crate::estimate::config::PoolConfig;
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally, MAX_NAMES};
 use crate::questions::counters::Counter;
-use crate::questions::lifetimes::model::{StackModel, TimedRequest, profiles, timed_requests};
+use crate::questions::lifetimes::naive::{StackModel, TimedRequest, profiles, timed_requests};
 use crate::questions::observers::Lifetimes;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;

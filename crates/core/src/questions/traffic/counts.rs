@@ -10,6 +10,7 @@ use crate::questions::request_runs::{LoggedRun, NumberedRequest, RunLog};
 use crate::sizing::tiers::Inclusion;
 use crate::units::EventTime;
 use crate::units::ratio::Ratio;
+use serde::{Deserialize, Serialize};
 
 /// The spans over which the busiest moment is looked for, in milliseconds.
 const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
@@ -47,21 +48,25 @@ pub struct Traffic {
     pub written_pages: u64,
     /// What would be written to it as an inclusive tier of its size if it is exclusive, and the other way round.
     pub written_otherwise: u64,
-    /// The busiest span of each length.
-    pub peaks: Vec<Peak>,
+    /// The busiest span of each length, in followed pages and without bytes.
+    pub peaks: Vec<PeakTraffic>,
     /// Pages each request reads, if any, ascending.
     loads: Vec<u64>,
 }
 
-/// The busiest of all spans of one length, which begin at its multiples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peak {
-    /// How long, in milliseconds.
+/// The busiest of all spans of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PeakTraffic {
+    /// How long; spans begin at its multiples.
     pub span_ms: u64,
     /// Most pages read in one.
     pub read_pages: u64,
     /// Most pages written in one.
     pub written_pages: u64,
+    /// What a second of it reads.
+    pub read_bytes_per_second: Option<f64>,
+    /// What a second of it writes.
+    pub written_bytes_per_second: Option<f64>,
 }
 
 impl Traffic {
@@ -77,7 +82,7 @@ impl Traffic {
 /// Pages by span of one length, as time passes.
 #[derive(Debug)]
 struct Spans {
-    busiest: Peak,
+    busiest: PeakTraffic,
     /// The span that the latest request came in, and what it read and wrote so far.
     latest: Option<i64>,
     read: u64,
@@ -122,7 +127,7 @@ impl Traffic {
 
 impl Spans {
     fn of(span_ms: u64) -> Self {
-        let busiest = Peak { span_ms, read_pages: 0, written_pages: 0 };
+        let busiest = PeakTraffic { span_ms, ..PeakTraffic::default() };
         Self { busiest, latest: None, read: 0, written: 0 }
     }
 
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
     use crate::engines::profile::Profile;
     use crate::questions::counters::Counter;
-    use crate::questions::lifetimes::model::{StackModel, profiles, timed_requests};
+    use crate::questions::lifetimes::naive::{StackModel, profiles, timed_requests};
     use crate::questions::traffic::Sights;
     use crate::request::outcome::Outcome;
     use crate::stack::naive::NaivePage;

@@ -1,6 +1,6 @@
 //! What passes between the tiers of a plan, as it is published.
 
-use super::counts::{Peak, TierSpan, Traffic};
+use super::counts::{PeakTraffic, TierSpan, Traffic};
 use crate::engines::config::CacheConfig;
 use crate::questions::request_runs::RunLog;
 use crate::sizing::tiers::{Inclusion, TierEstimate};
@@ -63,21 +63,6 @@ pub struct LoadSizes {
     pub p50: u64,
     /// 99 of 100 read no more.
     pub p99: u64,
-}
-
-/// The busiest span of one length.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PeakTraffic {
-    /// How long; spans begin at its multiples.
-    pub span_ms: u64,
-    /// Most pages read in one.
-    pub read_pages: u64,
-    /// Most pages written in one.
-    pub written_pages: u64,
-    /// What a second of it reads.
-    pub read_bytes_per_second: Option<f64>,
-    /// What a second of it writes.
-    pub written_bytes_per_second: Option<f64>,
 }
 
 /// What traffic is reported with.
@@ -165,7 +150,7 @@ impl TrafficFigures<'_> {
         }
     }
 
-    fn peak(&self, peak: &Peak) -> PeakTraffic {
+    fn peak(&self, peak: &PeakTraffic) -> PeakTraffic {
         let seconds = peak.span_ms as f64 / 1000.0;
         let rate = |pages: u64| self.page_bytes.map(|page| pages as f64 * page.0 as f64 / seconds);
         let (read_pages, written_pages) = (self.whole(peak.read_pages), self.whole(peak.written_pages));

@@ -4,6 +4,6 @@ mod counts;
 mod estimate;
 mod sights;
 
-pub use counts::{Peak, TierSpan, Traffic};
-pub use estimate::{LoadSizes, PeakTraffic, TierTraffic, TrafficEstimate, TrafficFigures};
+pub use counts::{PeakTraffic, TierSpan, Traffic};
+pub use estimate::{LoadSizes, TierTraffic, TrafficEstimate, TrafficFigures};
 pub use sights::Sights;

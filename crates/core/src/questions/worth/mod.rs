@@ -12,5 +12,5 @@ mod tally;
 mod tests;
 
 pub use estimate::{CoverageWorth, TierWorth, TimeToFirstToken, WorthAt, WorthBasis, WorthEstimate};
-pub use observer::{FoundRequest, WorthObserver};
-pub use tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
+pub use observer::WorthObserver;
+pub use tally::{WorthShare, WorthTally};

@@ -1,7 +1,7 @@
 //! What single requests of a pool compute at each of its capacities, and what a window of them says.
 
 use super::estimate::{WorthBasis, WorthEstimate};
-use super::tally::{FoundTokens, WorthShape, WorthShare, WorthTally};
+use super::tally::{WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::measured::Accepted;
@@ -25,19 +25,6 @@ pub struct WorthObserver {
     has_own_column: bool,
 }
 
-/// A request and what it found.
-#[derive(Debug, Clone, Copy)]
-pub struct FoundRequest<'a> {
-    /// The request.
-    pub event: &'a RequestEvent<'a>,
-    /// What the pool's own stack says of it.
-    pub outcome: &'a Outcome,
-    /// Tokens a page.
-    pub page_size: PageSize,
-    /// The pool's caches, where its engine has one a capacity.
-    pub own: &'a CacheBank,
-}
-
 impl WorthObserver {
     /// Nothing seen yet, at capacities that can be known.
     pub fn at(question: PrefillCosts, config: ProvisionedCache<'_>, capacities: &[u64]) -> Self {
@@ -51,30 +38,26 @@ impl WorthObserver {
         Self { has_own_column: false, ..self }
     }
 
-    fn columns(&self) -> usize {
+    /// Capacities that are counted at.
+    pub fn columns(&self) -> usize {
         self.capacities.len() + usize::from(self.has_own_column)
     }
 
-    /// What is counted of a log that ends.
-    pub fn shape_of_log(&self) -> WorthShape {
-        WorthShape::of_log(self.columns())
-    }
-
-    /// What a request adds. `below` is what tiers below give it under the capacity in a place: pages, and seconds to load
-    /// them.
+    /// What a request adds of which the pool's own stack says `outcome`, and its caches what they found, where its engine has
+    /// one a capacity. `below` is what tiers below give it under the capacity in a place: pages, and seconds to load them.
     pub fn observe(
         &self,
-        request: FoundRequest<'_>,
-        config: ProvisionedCache<'_>,
+        (event, outcome): (&RequestEvent<'_>, &Outcome),
+        own: &CacheBank,
+        (config, page_size): (ProvisionedCache<'_>, PageSize),
         below: impl Fn(usize) -> (u64, f64),
     ) -> WorthShare {
-        let FoundRequest { event, outcome, page_size, own } = request;
         let page = u64::from(page_size.get());
         let prompt = event.input_tokens.unwrap_or(outcome.page_accesses * page);
         let (rate, at) = (&self.question.prefill_rate, event.event_time.0);
         let found = |(place, hits): (usize, u64)| {
             let (pages, load_seconds) = below(place);
-            FoundTokens { tokens: (hits + pages) * page, load_seconds }
+            ((hits + pages) * page, load_seconds)
         };
         if !own.is_none() {
             let unlimited = own.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
@@ -82,9 +65,7 @@ impl WorthObserver {
             return WorthShare::of(rate, at, (prompt, unlimited * page), hits.map(found));
         }
         let provisioned = || config.pages(page_size).unwrap_or(0);
-        let own_column = self
-            .has_own_column
-            .then(|| FoundTokens { tokens: outcome.hits_at(provisioned()) * page, load_seconds: 0.0 });
+        let own_column = self.has_own_column.then(|| (outcome.hits_at(provisioned()) * page, 0.0));
         let hits = self.capacities.iter().map(|capacity| outcome.hits_at(*capacity)).enumerate();
         let columns = own_column.into_iter().chain(hits.map(found));
         WorthShare::of(rate, at, (prompt, outcome.reusable_prefix() * page), columns)
@@ -125,13 +106,14 @@ impl Question for WorthObserver {
         cache: ProvisionedCache<'_>,
         capacities: &[u64],
         _: Horizon,
-    ) -> Option<WorthShape> {
-        Some(WorthShape::of_window(Self::at(setting.clone()?, cache, capacities).columns()))
+    ) -> Option<(usize, Horizon)> {
+        // A log that ends is counted apart, with the tiers below.
+        Some((Self::at(setting.clone()?, cache, capacities).columns(), Horizon::Endless))
     }
 
     fn follow(&mut self, request: &Accepted<'_>, cache: ProvisionedCache<'_>, own: &CacheBank) -> WorthShare {
         let Accepted { event, outcome, page_size, .. } = *request;
-        self.observe(FoundRequest { event, outcome, page_size, own }, cache, |_| (0, 0.0))
+        self.observe((event, outcome), own, (cache, page_size), |_| (0, 0.0))
     }
 
     fn kept(&self) -> &() {

@@ -2,6 +2,7 @@
 
 use crate::questions::costs::PrefillRate;
 use crate::questions::counters::{Counter, Share};
+use crate::questions::question::Horizon;
 use crate::questions::retention::{AgeTable, Ages};
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
@@ -21,34 +22,14 @@ const MOST_TIMES_OF_LOG: usize = 1 << 27;
 /// The same at one capacity in a window that may go on for ever.
 const MOST_TIMES_OF_WINDOW: u32 = 1 << 15;
 
-/// What a request finds at one capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct FoundTokens {
-    /// Tokens of its prompt that are not computed.
-    pub tokens: u64,
-    /// Seconds that loading those takes which lie in tiers below.
-    pub load_seconds: f64,
-}
+/// What is counted besides the capacities: without a cache, and with one of unlimited capacity.
+const LIMITS: usize = 2;
 
-/// How many capacities are counted at, and how finely.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorthShape {
-    /// Without a cache, with one of unlimited capacity, then one a capacity.
-    columns: usize,
-    /// Different times kept of each at most.
-    most_times: u32,
-}
-
-impl WorthShape {
-    /// So many capacities of a log that goes on.
-    pub fn of_window(capacities: usize) -> Self {
-        Self { columns: capacities + 2, most_times: MOST_TIMES_OF_WINDOW }
-    }
-
-    /// So many capacities of a log that ends.
-    pub fn of_log(capacities: usize) -> Self {
-        let columns = capacities + 2;
-        Self { columns, most_times: (MOST_TIMES_OF_LOG / columns).min(u32::MAX as usize) as u32 }
+/// Different times kept at most of each of so many columns.
+fn most_times(columns: usize, horizon: Horizon) -> u32 {
+    match horizon {
+        Horizon::Endless => MOST_TIMES_OF_WINDOW,
+        Horizon::Finite => (MOST_TIMES_OF_LOG / columns).min(u32::MAX as usize) as u32,
     }
 }
 
@@ -60,17 +41,17 @@ pub struct WorthShare {
 }
 
 impl WorthShare {
-    /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found.
+    /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found:
+    /// tokens that are not computed, and the seconds that loading those takes which lie in tiers below.
     pub fn of(
         rate: &PrefillRate,
         arrival_ms: i64,
         (prompt, unlimited): (u64, u64),
-        found: impl Iterator<Item = FoundTokens>,
+        found: impl Iterator<Item = (u64, f64)>,
     ) -> Self {
-        let on_device = |tokens| FoundTokens { tokens, load_seconds: 0.0 };
         let mut times: Vec<(u32, u64, u64)> = Vec::new();
-        let mut latest: Option<FoundTokens> = None;
-        for found in [0, unlimited].map(on_device).into_iter().chain(found) {
+        let mut latest = None;
+        for found in [(0, 0.0), (unlimited, 0.0)].into_iter().chain(found) {
             if latest == Some(found)
                 && let Some((columns, ..)) = times.last_mut()
             {
@@ -78,8 +59,9 @@ impl WorthShare {
                 continue;
             }
             latest = Some(found);
-            let computing = nanoseconds(rate.seconds(found.tokens.min(prompt), prompt));
-            times.push((1, computing, nanoseconds(found.load_seconds)));
+            let (tokens, load_seconds) = found;
+            let computing = nanoseconds(rate.seconds(tokens.min(prompt), prompt));
+            times.push((1, computing, nanoseconds(load_seconds)));
         }
         Self { arrival_ms, times }
     }
@@ -133,10 +115,11 @@ impl WorthTally {
 }
 
 impl Share for WorthShare {
-    type Shape = WorthShape;
+    /// Capacities, and whether the log ends.
+    type Shape = (usize, Horizon);
 
-    fn is_sound(&self, shape: WorthShape) -> bool {
-        self.columns() == shape.columns
+    fn is_sound(&self, (capacities, _): (usize, Horizon)) -> bool {
+        self.columns() == capacities + LIMITS
     }
 
     fn memory_bytes(&self) -> usize {
@@ -147,12 +130,13 @@ impl Share for WorthShare {
 impl Counter for WorthTally {
     type Share = WorthShare;
 
-    fn new(shape: WorthShape) -> Self {
+    fn new((capacities, horizon): (usize, Horizon)) -> Self {
+        let columns = capacities + LIMITS;
         Self {
             requests: 0,
             span: None,
-            nanoseconds: vec![0; shape.columns],
-            times: AgeTable::new(shape.columns, shape.most_times),
+            nanoseconds: vec![0; columns],
+            times: AgeTable::new(columns, most_times(columns, horizon)),
         }
     }
 
@@ -195,14 +179,15 @@ impl Counter for WorthTally {
         self.times.is_consolidated()
     }
 
-    fn is_sound(&self, shape: WorthShape) -> bool {
-        self.nanoseconds.len() == shape.columns
+    fn is_sound(&self, (capacities, horizon): (usize, Horizon)) -> bool {
+        let columns = capacities + LIMITS;
+        self.nanoseconds.len() == columns
             && is_countable(self.requests)
             && self.span.is_some() == (self.requests > 0)
             && self.span.is_none_or(|(first, last)| first <= last)
             // Each request takes at most what 64 bits hold.
             && self.nanoseconds.iter().all(|sum| sum >> u64::BITS <= u128::from(self.requests))
-            && self.times.is_sound(shape.columns, shape.most_times)
+            && self.times.is_sound(columns, most_times(columns, horizon))
     }
 
     fn memory_bytes(&self) -> usize {

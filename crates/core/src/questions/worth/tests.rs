@@ -3,6 +3,7 @@
 use super::*;
 use crate::questions::costs::{PrefillRate, Prices};
 use crate::questions::counters::{Counter, Share};
+use crate::questions::question::Horizon;
 use crate::units::ratio::Ratio;
 use proptest::prelude::*;
 
@@ -12,9 +13,12 @@ fn rate(text: &str) -> PrefillRate {
     text.parse().expect(text)
 }
 
+/// A request: its arrival, its prompt, and what unlimited capacity and each capacity find.
+type Asked = (i64, u64, u64, Vec<(u64, f64)>);
+
 /// A tally of requests given by arrival, prompt, and what unlimited capacity and each capacity find.
-fn tally(rate: &PrefillRate, requests: &[(i64, u64, u64, Vec<FoundTokens>)]) -> WorthTally {
-    let shape = WorthShape::of_window(requests[0].3.len());
+fn tally(rate: &PrefillRate, requests: &[Asked]) -> WorthTally {
+    let shape = (requests[0].3.len(), Horizon::Endless);
     let mut tally = WorthTally::new(shape);
     for share in shares(rate, requests) {
         assert!(share.is_sound(shape));
@@ -24,8 +28,8 @@ fn tally(rate: &PrefillRate, requests: &[(i64, u64, u64, Vec<FoundTokens>)]) -> 
     tally
 }
 
-fn shares(rate: &PrefillRate, requests: &[(i64, u64, u64, Vec<FoundTokens>)]) -> Vec<WorthShare> {
-    let share = |(at, prompt, unlimited, found): &(i64, u64, u64, Vec<FoundTokens>)| {
+fn shares(rate: &PrefillRate, requests: &[Asked]) -> Vec<WorthShare> {
+    let share = |(at, prompt, unlimited, found): &Asked| {
         WorthShare::of(rate, *at, (*prompt, *unlimited), found.iter().copied())
     };
     requests.iter().map(share).collect()
@@ -46,8 +50,8 @@ fn basis<'a>(rate: &'a PrefillRate, prices: Prices, sizes: &'a [(u64, Option<u64
 
 const SIZES: [(u64, Option<u64>); 2] = [(1, Some(1 << 30)), (3, Some(3 << 30))];
 
-fn found(tokens: u64) -> FoundTokens {
-    FoundTokens { tokens, load_seconds: 0.0 }
+fn found(tokens: u64) -> (u64, f64) {
+    (tokens, 0.0)
 }
 
 /// Requests every half a day at a thousand tokens per second, by prompt and what the smaller and the larger cache find.
@@ -64,7 +68,7 @@ fn result(requests: &[(u64, u64, u64)], prices: Prices) -> WorthEstimate {
 #[test]
 fn what_a_tier_has_is_loaded_and_its_memory_is_paid() {
     // Of 1000 tokens 200 lie on the device and 500 below, which are loaded in 0.1 s; 300 are computed in 0.3 s.
-    let found = FoundTokens { tokens: 700, load_seconds: 0.1 };
+    let found = (700, 0.1);
     let rate = rate("1000");
     let tally = tally(&rate, &[(0, 1000, 1000, vec![found]), (DAY_MS, 1000, 1000, vec![found])]);
     let prices = Prices { accelerator_hour: Some(3600.0), gib_hour: Some(1.0) };
@@ -184,7 +188,7 @@ proptest! {
             (*at, *prompt, *prompt, tokens.map(|tokens| found(tokens.min(*prompt))).to_vec())
         };
         let requests: Vec<_> = requests.iter().map(of).collect();
-        let shape = WorthShape::of_window(2);
+        let shape = (2, Horizon::Endless);
         let count = |shares: &[WorthShare]| {
             let mut tally = WorthTally::new(shape);
             shares.iter().for_each(|share| tally.add(share));
@@ -221,7 +225,7 @@ proptest! {
         }
         // Quantiles are those of the single requests, to a ten-millionth of a second below three minutes and to 24 bits above.
         let mut times: Vec<f64> = requests.iter()
-            .map(|(_, prompt, _, found)| rate.seconds(found[0].tokens, *prompt)).collect();
+            .map(|(_, prompt, _, found)| rate.seconds(found[0].0, *prompt)).collect();
         times.sort_by(f64::total_cmp);
         for (share, told) in [(500, worth.capacities[0].time_to_first_token.p50_ms), (950, worth.capacities[0].time_to_first_token.p95_ms)] {
             let rank = (share * times.len()).div_ceil(1000).max(1);

@@ -1,7 +1,7 @@
 //! Tiers as operators declare them, and the rules of trends.
 
-use super::plan::{CapacityUnit, Inclusion, TierSpec};
-use crate::units::capacity::{CapacitySize, CapacitySpec};
+use super::plan::{CapacityUnit, Inclusion, TierConfig};
+use crate::units::capacity::CapacitySize;
 use crate::units::ratio::Ratio;
 use crate::units::text::TextError;
 use crate::units::{PageBytes, PageCount};
@@ -9,29 +9,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A tier to plan, before the bytes of a page are known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TierConfig {
-    /// What it is called.
-    pub name: String,
-    /// Share of requests whose required capacity this tier and those above are to hold.
-    pub coverage: Ratio,
-    /// How it relates to the tiers above; means nothing for the first.
-    pub inclusion: Inclusion,
-    /// What its capacity is bought in.
-    pub unit: CapacitySpec,
-    /// Price of a unit, in whatever currency.
-    pub unit_price: Option<f64>,
-}
-
 impl TierConfig {
     /// The tier where a page takes so many bytes; `None` where the unit is in bytes and they are unknown.
-    pub fn spec(&self, page_bytes: Option<PageBytes>) -> Option<TierSpec> {
+    pub fn sized(&self, page_bytes: Option<PageBytes>) -> Option<TierConfig<CapacityUnit>> {
         let unit = match self.unit.size {
             CapacitySize::Pages(pages) => CapacityUnit::new(pages.0, 1),
             CapacitySize::Bytes(bytes) => CapacityUnit::new(bytes.0, page_bytes?.0),
         };
-        Some(TierSpec {
+        Some(TierConfig {
             name: self.name.clone(),
             coverage: self.coverage,
             inclusion: self.inclusion,
@@ -162,11 +147,11 @@ mod tests {
     fn units_in_bytes_need_the_bytes_of_a_page() {
         let bytes: TierConfig = "a:1:1KiB".parse().expect("a tier");
         let pages: TierConfig = "a:1:7p".parse().expect("a tier");
-        assert!(bytes.spec(None).is_none() && pages.spec(None).is_some());
+        assert!(bytes.sized(None).is_none() && pages.sized(None).is_some());
         let page = Some(PageBytes(100));
         assert_eq!((bytes.bytes(3, None), pages.bytes(3, None)), (Some(3072), None));
         assert_eq!(pages.bytes(3, page), Some(2100));
-        let needed = bytes.spec(page).map(|spec| spec.unit.needed_for(PageCount(11)));
+        let needed = bytes.sized(page).map(|spec| spec.unit.needed_for(PageCount(11)));
         assert_eq!(needed, Some(2), "1100 bytes");
     }
 }

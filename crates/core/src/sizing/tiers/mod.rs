@@ -20,10 +20,10 @@ mod published;
 mod steps;
 mod trend;
 
-pub use config::{TierConfig, TrendRules, is_price, is_tier_name};
+pub use config::{TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, ConvergenceVerdict, Settled};
 pub use hysteresis::{Hysteresis, SteadyCapacity};
-pub use plan::{CapacityUnit, Inclusion, NextUnit, PlannedTier, TierPlan, TierSpec, plan};
+pub use plan::{CapacityUnit, Inclusion, NextUnit, PlannedTier, TierConfig, cost, plan};
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
 pub use steps::{Evidence, Steps};
 pub use trend::{Requirements, Standing, Trend};

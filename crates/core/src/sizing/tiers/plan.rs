@@ -14,6 +14,7 @@
 
 use crate::sizing::exact_curve::FoundCurve;
 use crate::units::PageCount;
+use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +55,9 @@ impl CapacityUnit {
     }
 }
 
-/// A tier as configured.
+/// A tier as configured, with what its capacity is bought in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TierSpec {
+pub struct TierConfig<U = CapacitySpec> {
     /// What it is called.
     pub name: String,
     /// Share of requests whose required capacity this tier and those above are to hold.
@@ -64,18 +65,9 @@ pub struct TierSpec {
     /// How it relates to the tiers above; means nothing for the first.
     pub inclusion: Inclusion,
     /// What its capacity is bought in.
-    pub unit: CapacityUnit,
+    pub unit: U,
     /// Price of a unit, in whatever currency.
     pub unit_price: Option<f64>,
-}
-
-/// A plan for all tiers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TierPlan {
-    /// One entry per tier, from the fastest.
-    pub tiers: Vec<PlannedTier>,
-    /// Price of all units; absent where a tier has no price or no number, or there is none.
-    pub cost: Option<f64>,
 }
 
 /// How much of one tier to have, and what it buys. Rates count every hit in this tier or above.
@@ -121,11 +113,11 @@ pub struct NextUnit {
 /// Sizes the tiers by the module's rules, from the capacity that each tier's coverage requires (`None` beyond the bound) and
 /// the most pages that requests in flight pin at a time: zero where the log has no durations, `None` beyond the bound. A tier without a requirement is beyond the bound.
 pub fn plan(
-    tiers: &[TierSpec],
+    tiers: &[TierConfig<CapacityUnit>],
     required: &[Option<PageCount>],
     most_pinned: Option<PageCount>,
     curve: &FoundCurve<'_>,
-) -> TierPlan {
+) -> Vec<PlannedTier> {
     let mut above = Some(PageCount(0));
     let mut planned = Vec::with_capacity(tiers.len());
     for (position, spec) in tiers.iter().enumerate() {
@@ -139,14 +131,18 @@ pub fn plan(
         above = tier.reach_pages;
         planned.push(tier);
     }
-    let cost = planned.iter().map(|tier| tier.cost).reduce(|sum, cost| Some(sum? + cost?)).flatten();
-    TierPlan { tiers: planned, cost }
+    planned
+}
+
+/// Price of all units of a plan; absent where a tier has no price or no number, or there is none.
+pub fn cost(planned: &[PlannedTier]) -> Option<f64> {
+    planned.iter().map(|tier| tier.cost).reduce(|sum, cost| Some(sum? + cost?)).flatten()
 }
 
 /// What the size of one tier depends on.
 #[derive(Clone, Copy)]
 struct Sizing<'a> {
-    spec: &'a TierSpec,
+    spec: &'a TierConfig<CapacityUnit>,
     inclusion: Inclusion,
     above: PageCount,
     pinned: PageCount,
@@ -175,7 +171,7 @@ impl Sizing<'_> {
 }
 
 fn planned_tier(
-    spec: &TierSpec,
+    spec: &TierConfig<CapacityUnit>,
     required_pages: Option<PageCount>,
     sizing: Option<Sizing<'_>>,
     curve: &FoundCurve<'_>,

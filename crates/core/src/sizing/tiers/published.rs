@@ -1,8 +1,7 @@
 //! The plan as an estimate publishes it.
 
-use super::config::TierConfig;
 use super::convergence::Settled;
-use super::plan::{Inclusion, NextUnit, PlannedTier, TierPlan, TierSpec, plan};
+use super::plan::{Inclusion, NextUnit, PlannedTier, TierConfig, cost, plan};
 use super::trend::Standing;
 use crate::sizing::exact_curve::FoundCurve;
 use crate::units::ratio::Ratio;
@@ -90,15 +89,13 @@ pub struct Planning<'a> {
 impl Planning<'_> {
     /// The plan; `None` where there are no tiers, or units in bytes and the bytes of a page are unknown.
     pub fn publish(&self) -> Option<TierEstimates> {
-        let specs: Option<Vec<TierSpec>> = self.tiers.iter().map(|tier| tier.spec(self.page_bytes)).collect();
+        let specs: Option<Vec<_>> = self.tiers.iter().map(|tier| tier.sized(self.page_bytes)).collect();
         let specs = specs.filter(|specs| !specs.is_empty())?;
-        let sized = |required: &[Option<PageCount>], pinned| -> TierPlan {
-            plan(&specs, required, pinned, self.curve)
-        };
+        let sized = |required: &[Option<PageCount>], pinned| plan(&specs, required, pinned, self.curve);
         let recommended: Vec<_> = self.standing.tiers.iter().map(|(_, told)| told.pages).collect();
         let room = self.standing.pinned;
         let (planned, recommended) = (sized(self.required, self.pinned), sized(&recommended, room.pages));
-        let pairs = planned.tiers.iter().zip(&recommended.tiers).zip(&self.standing.tiers);
+        let pairs = planned.iter().zip(&recommended).zip(&self.standing.tiers);
         let tiers =
             self.tiers.iter().zip(pairs).map(|(config, ((planned, recommended), (verdict, told)))| {
                 TierEstimate {
@@ -122,8 +119,8 @@ impl Planning<'_> {
         }
         Some(TierEstimates {
             target_ratio: self.target_ratio,
-            cost: planned.cost,
-            recommended_cost: recommended.cost,
+            cost: cost(&planned),
+            recommended_cost: cost(&recommended),
             tiers,
         })
     }

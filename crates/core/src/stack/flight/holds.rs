@@ -2,14 +2,6 @@
 
 use std::collections::VecDeque;
 
-/// The first pages of a segment, as far as a request's path goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PathReach {
-    pub(super) pages: u32,
-    /// The request's number.
-    pub(super) number: u64,
-}
-
 /// Pages of a segment that one request was the last to touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentTouch {
@@ -23,9 +15,9 @@ pub(super) struct SegmentTouch {
 pub(super) struct Holds {
     /// How many requests in flight go how far: pages in ascending order.
     live: Vec<(u32, u32)>,
-    /// Who touched the held pages last, the deepest first: each goes less far than the one before and came later. One that
-    /// has ended stays as long as others hold what it touched.
-    touched: VecDeque<PathReach>,
+    /// Who touched the held pages last, the deepest first, as pages and the request's number: each goes less far than the one
+    /// before and came later. One that has ended stays as long as others hold what it touched.
+    touched: VecDeque<(u32, u64)>,
 }
 
 impl Holds {
@@ -34,13 +26,13 @@ impl Holds {
         self.live.last().map_or(0, |(pages, _)| *pages)
     }
 
-    /// Adds the latest request.
-    pub(super) fn hold(&mut self, reach: PathReach) {
-        self.count(reach.pages);
-        while self.touched.back().is_some_and(|earlier| earlier.pages <= reach.pages) {
+    /// Adds the latest request, whose path goes so far.
+    pub(super) fn hold(&mut self, pages: u32, number: u64) {
+        self.count(pages);
+        while self.touched.back().is_some_and(|(earlier, _)| *earlier <= pages) {
             self.touched.pop_back();
         }
-        self.touched.push_back(reach);
+        self.touched.push_back((pages, number));
     }
 
     /// Adds a request in flight without touching its pages.
@@ -60,12 +52,11 @@ impl Holds {
         }
         self.live.remove(at);
         let held = self.held();
-        while let Some(deepest) = self.touched.front().copied().filter(|deepest| deepest.pages > held) {
-            let above = self.touched.get(1).map_or(0, |next| next.pages);
-            let begin = above.max(held);
-            released(SegmentTouch { begin, end: deepest.pages, number: deepest.number });
+        while let Some((end, number)) = self.touched.front().copied().filter(|(pages, _)| *pages > held) {
+            let above = self.touched.get(1).map_or(0, |(pages, _)| *pages);
+            released(SegmentTouch { begin: above.max(held), end, number });
             match above < held {
-                true => self.touched[0].pages = held,
+                true => self.touched[0].0 = held,
                 false => drop(self.touched.pop_front()),
             }
         }
@@ -74,29 +65,28 @@ impl Holds {
     /// Who touched the first `pages` held pages last, the shallowest first.
     pub(super) fn touches(&self, pages: u32) -> impl Iterator<Item = SegmentTouch> + '_ {
         let mut begin = 0;
-        self.touched.iter().rev().map_while(move |reach| {
-            let touch = SegmentTouch { begin, end: reach.pages.min(pages), number: reach.number };
+        self.touched.iter().rev().map_while(move |(reach, number)| {
+            let touch = SegmentTouch { begin, end: pages.min(*reach), number: *number };
             begin = touch.end;
             (touch.begin < touch.end).then_some(touch)
         })
     }
 
-    /// Who touched the pages last, the deepest first.
-    pub(super) fn touched(&self) -> impl Iterator<Item = PathReach> + '_ {
+    /// Up to which page, and the number of who touched it last, the deepest first.
+    pub(super) fn touched(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.touched.iter().copied()
     }
 
     /// Adds one who touched pages later and went less far, as read from a snapshot; whether that is so.
-    pub(super) fn push_touched(&mut self, reach: PathReach) -> bool {
-        let fits =
-            self.touched.back().is_none_or(|last| last.pages > reach.pages && last.number < reach.number);
-        self.touched.push_back(reach);
-        fits && reach.pages > 0
+    pub(super) fn push_touched(&mut self, pages: u32, number: u64) -> bool {
+        let fits = self.touched.back().is_none_or(|last| last.0 > pages && last.1 < number);
+        self.touched.push_back((pages, number));
+        fits && pages > 0
     }
 
     /// Whether all that is held was touched, and nothing else.
     pub(super) fn is_sound(&self) -> bool {
-        self.touched.front().map_or(0, |deepest| deepest.pages) == self.held()
+        self.touched.front().map_or(0, |(pages, _)| *pages) == self.held()
     }
 
     /// Forgets everybody, keeping the memory.
@@ -106,7 +96,7 @@ impl Holds {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.live.capacity() * size_of::<(u32, u32)>() + self.touched.capacity() * size_of::<PathReach>()
+        self.live.capacity() * size_of::<(u32, u32)>() + self.touched.capacity() * size_of::<(u32, u64)>()
     }
 }
 
@@ -148,7 +138,7 @@ mod tests {
                     }
                     prop_assert_eq!(released, expected);
                 } else {
-                    holds.hold(PathReach { pages, number });
+                    holds.hold(pages, number);
                     live.push(pages);
                     model.holders[..pages as usize].iter_mut().for_each(|holders| *holders += 1);
                     model.last[..pages as usize].fill(Some(number));

@@ -19,8 +19,8 @@ mod holds;
 mod saved;
 mod stay;
 
-pub(crate) use stay::Phase;
 pub use stay::{Growth, Stay};
+pub(crate) use stay::{NextEvent, Phase};
 
 use super::heights::{Height, Heights};
 use super::ids::{Place, ROOT, SegmentId, Slot};
@@ -33,7 +33,7 @@ use crate::units::EventTime;
 use crate::units::pages::Scope;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use holds::{Holds, PathReach, SegmentTouch};
+use holds::{Holds, SegmentTouch};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,16 +46,6 @@ pub(super) const HELD: Slot = Slot(u32::MAX);
 /// Most requests in flight at once; engines run a few hundred. Where there would be more, or they would hold more pages
 /// than are tracked, the next to end ends early, and until it would have ended nothing is found.
 pub const MAX_IN_FLIGHT: usize = 1 << 16;
-
-/// The next thing that happens to a request in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct NextFlightEvent {
-    time: EventTime,
-    phase: Phase,
-    /// Makes the order that of arrivals where the rest is equal.
-    number: u64,
-    at: u32,
-}
 
 /// A request in flight.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +65,9 @@ struct FlightRequest {
 
 impl FlightRequest {
     /// The next page it takes, or its end.
-    fn next(&self, at: u32) -> Reverse<NextFlightEvent> {
+    fn next(&self, at: u32) -> Reverse<NextEvent<u32>> {
         let (time, phase) = self.stay.next();
-        Reverse(NextFlightEvent { time, phase, number: self.number, at })
+        Reverse(NextEvent { time, phase, number: self.number, at })
     }
 }
 
@@ -107,7 +97,7 @@ pub(super) struct Flight {
     requests: Vec<Option<FlightRequest>>,
     free: Vec<u32>,
     /// One entry per request, but for the one that is alone.
-    by_time: BinaryHeap<Reverse<NextFlightEvent>>,
+    by_time: BinaryHeap<Reverse<NextEvent<u32>>>,
     /// The only request in flight, as long as no other arrived since.
     alone: Option<u32>,
     /// Whether the last request that ended was alone from its arrival to its end.
@@ -179,7 +169,7 @@ impl Flight {
         let holds = self.held.values().map(|(_, holds)| holds).chain(&self.spare);
         self.heights.memory_bytes()
             + self.requests.capacity() * size_of::<Option<FlightRequest>>()
-            + self.by_time.capacity() * size_of::<Reverse<NextFlightEvent>>()
+            + self.by_time.capacity() * size_of::<Reverse<NextEvent<u32>>>()
             + self.held.capacity() * size_of::<(SegmentId, (Scope, Holds))>()
             + holds.map(Holds::memory_bytes).sum::<usize>()
     }
@@ -331,8 +321,7 @@ impl Stack {
             self.slot_runs.push(SlotRun { slot: self.tree.owner(segment), pages: 1 });
             return (1, 0);
         }
-        let walked = self.walk(access);
-        (walked.known, walked.mismatched)
+        self.walk(access)
     }
 
     /// Reports a run of the path, with `above` pages before it.
@@ -402,8 +391,7 @@ impl Stack {
         flight.named += new_prompt as u64;
         flight.heights.add_to_all(new_prompt as i64);
         for place in &self.path {
-            let reach = PathReach { pages: place.pages, number };
-            flight.holds_of(place.segment, access.scope).hold(reach);
+            flight.holds_of(place.segment, access.scope).hold(place.pages, number);
         }
         // Output pages that were known already are held from the start.
         let known_outputs = access.pages.len() - prompt - new_outputs;

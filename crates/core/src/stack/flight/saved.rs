@@ -1,7 +1,7 @@
 //! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
 //! and the stack's own arrays.
 
-use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT, PathReach, Stay};
+use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT, Stay};
 use crate::stack::heights::{Height, Heights};
 use crate::stack::ids::{Place, ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
@@ -79,7 +79,7 @@ impl Serialize for Flight {
         requests.sort_by_key(|request| request.number);
         let mut touched: Vec<SavedTouch> = Vec::new();
         for (segment, held) in held {
-            let of = |PathReach { pages, number }| SavedTouch { segment: *segment, pages, number };
+            let of = |(pages, number)| SavedTouch { segment: *segment, pages, number };
             touched.extend(held.1.touched().map(of));
         }
         // Stable, so that those of a segment stay in their order.
@@ -159,7 +159,7 @@ impl Flight {
     fn resume_touched(&mut self, touched: &[SavedTouch], requests: u64) -> Option<()> {
         for SavedTouch { segment, pages, number } in touched.iter().copied() {
             let holds = &mut self.held.get_mut(&segment)?.1;
-            let fits = holds.push_touched(PathReach { pages, number }) && number < requests;
+            let fits = holds.push_touched(pages, number) && number < requests;
             fits.then_some(())?;
         }
         self.held.values().all(|(_, holds)| holds.is_sound()).then_some(())

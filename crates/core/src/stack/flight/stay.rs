@@ -49,6 +49,16 @@ pub(crate) enum Phase {
     GrowsLater,
 }
 
+/// The next thing that happens to a request in flight, which lies `at` a place of its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NextEvent<At> {
+    pub(crate) time: EventTime,
+    pub(crate) phase: Phase,
+    /// Makes the order that of look-ups where the rest is equal.
+    pub(crate) number: u64,
+    pub(crate) at: At,
+}
+
 impl Stay {
     /// The moment so many milliseconds after the arrival.
     fn after(&self, ms: u64) -> EventTime {

@@ -18,6 +18,7 @@
 
 mod pinned;
 
+use crate::engines::config::CacheConfig;
 use crate::request::event::{RequestEvent, full_pages};
 use crate::request::outcome::BEYOND;
 use crate::request::sample::Sample;
@@ -32,22 +33,11 @@ use std::collections::BinaryHeap;
 /// Most requests held at once in a pool; an engine runs far fewer.
 const MAX_REQUESTS: usize = 1 << 16;
 
-/// How overlap is measured.
-#[derive(Debug, Clone, Copy)]
-pub struct OverlapRules {
-    /// Tokens per page.
-    pub page_size: PageSize,
-    /// Share of the pages with ids that are followed.
-    pub sample_rate: Ratio,
-    /// Most pages held at once.
-    pub max_pages: PageCount,
-}
-
 /// The requests in flight in one pool.
 ///
 /// A request costs a copy of its ids, one label comparison and one step a node of its path, as in the stack, and another
 /// copy of the ids nobody holds yet where somebody holds those before them; a request without a duration costs next to nothing. Memory is
-/// bounded by `max_pages` ids and [`MAX_REQUESTS`] entries; a request that would pass either is not
+/// bounded by the tracked bound in ids and [`MAX_REQUESTS`] entries; a request that would pass either is not
 /// followed, and until it ends every measurement says so.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct InFlight {
@@ -79,16 +69,21 @@ impl InFlight {
 
     /// Measures what others hold as this request arrives, then holds its pages for its duration. `None`
     /// until a request of the log told its duration.
-    pub fn arrive(&mut self, event: &RequestEvent<'_>, rules: &OverlapRules) -> Option<Overlap> {
+    pub fn arrive(
+        &mut self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        config: &CacheConfig,
+    ) -> Option<Overlap> {
         let now = self.now.max(Some(event.event_time)).unwrap_or_default();
         self.now = Some(now);
         self.release_ended(now);
         self.timed |= event.duration_ms.is_some();
-        let others = self.timed.then(|| self.measure(now, rules.sample_rate));
+        let others = self.timed.then(|| self.measure(now, config.sample_rate));
         let duration_ms = i64::try_from(event.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
         let end = EventTime(event.event_time.0.saturating_add(duration_ms));
         if end > now.max(self.next_arrival(event)) {
-            self.hold(event, end, rules);
+            self.hold(event, end, page_size, config);
         }
         others
     }
@@ -134,11 +129,11 @@ impl InFlight {
         Overlap { requests: self.by_end.len() as u64, pages }
     }
 
-    fn hold(&mut self, event: &RequestEvent<'_>, end: EventTime, rules: &OverlapRules) {
-        let private_pages = self.take_ids(event, rules);
+    fn hold(&mut self, event: &RequestEvent<'_>, end: EventTime, page_size: PageSize, config: &CacheConfig) {
+        let private_pages = self.take_ids(event, page_size, config.sample_rate);
         let most = self.pages.count().saturating_add(self.ids.len() as u64);
         let most = most.saturating_add(self.private_pages).saturating_add(private_pages);
-        if most > rules.max_pages.0 || self.by_end.len() >= MAX_REQUESTS {
+        if most > config.max_tracked_pages.0 || self.by_end.len() >= MAX_REQUESTS {
             self.untold_until = self.untold_until.max(Some(end));
             return;
         }
@@ -149,16 +144,16 @@ impl InFlight {
 
     /// Copies the followed ids of the request's full pages, the first one keyed by its scope; returns how
     /// many pages it holds besides.
-    fn take_ids(&mut self, event: &RequestEvent<'_>, rules: &OverlapRules) -> u64 {
-        let size = u64::from(rules.page_size.get());
+    fn take_ids(&mut self, event: &RequestEvent<'_>, page_size: PageSize, sample_rate: Ratio) -> u64 {
+        let size = u64::from(page_size.get());
         // The engine has accepted the request, so its ids fit its tokens.
-        let prompt = full_pages(event, rules.page_size, false).unwrap_or(event.page_ids);
+        let prompt = full_pages(event, page_size, false).unwrap_or(event.page_ids);
         let outputs = event.output_page_ids;
         let with_ids = prompt.len() as u64 + outputs.len() as u64;
         let input = event.input_tokens.unwrap_or((prompt.len() as u64).saturating_mul(size));
         let tokens = input.saturating_add(event.output_tokens.unwrap_or(0));
         self.ids.clear();
-        let sample = Sample::at(rules.sample_rate);
+        let sample = Sample::at(sample_rate);
         sample.append_followed(event.scope, prompt, &mut self.ids);
         sample.append_followed(event.scope, outputs, &mut self.ids);
         if let Some(first) = self.ids.first_mut() {

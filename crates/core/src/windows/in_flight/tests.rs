@@ -8,9 +8,14 @@ use std::collections::BTreeSet;
 
 const PAGE_TOKENS: u64 = 4;
 
-fn rules(max_pages: u64) -> OverlapRules {
-    let page_size = PageSize::new(PAGE_TOKENS as u32).expect("not zero");
-    OverlapRules { page_size, sample_rate: Ratio::ONE, max_pages: PageCount(max_pages) }
+/// Follows a request that arrives in a pool of which at most so many pages are tracked.
+fn arrive(in_flight: &mut InFlight, request: &Request, max_pages: u64) -> Option<Overlap> {
+    let config = CacheConfig { max_tracked_pages: PageCount(max_pages), ..CacheConfig::default() };
+    in_flight.arrive(&request.event(), page_size(), &config)
+}
+
+fn page_size() -> PageSize {
+    PageSize::new(PAGE_TOKENS as u32).expect("not zero")
 }
 
 /// One request of a log.
@@ -97,11 +102,11 @@ proptest! {
                 in_flight = postcard::from_bytes(&bytes).expect("the same bytes");
                 prop_assert!(in_flight.is_sound(PageCount(1 << 20)));
             }
-            let found = in_flight.arrive(&request.event(), &rules(1 << 20));
+            let found = arrive(&mut in_flight, request, 1 << 20);
             prop_assert_eq!(found, obvious(&log[..=index]), "request {}", index);
         }
         let end = Request { time: i64::MAX, ..log[0].clone() };
-        let last = in_flight.arrive(&end.event(), &rules(1 << 20));
+        let last = arrive(&mut in_flight, &end, 1 << 20);
         prop_assert_eq!(last.map_or(0, |overlap| overlap.pages), 0, "all have ended");
         prop_assert_eq!(in_flight.pages.count() + in_flight.private_pages, 0);
     }
@@ -119,8 +124,8 @@ proptest! {
             rest = later;
             told.expect(range.iter().map(|request| EventTime(request.time)).collect());
             for request in range {
-                let expected = untold.arrive(&request.event(), &rules(limit));
-                prop_assert_eq!(told.arrive(&request.event(), &rules(limit)), expected);
+                let expected = arrive(&mut untold, request, limit);
+                prop_assert_eq!(arrive(&mut told, request, limit), expected);
             }
             prop_assert_eq!((told.pages.count(), told.by_end.len()), (untold.pages.count(), untold.by_end.len()));
             if rest.is_empty() {
@@ -133,7 +138,7 @@ proptest! {
     fn what_the_limit_turns_away_is_told_until_it_ends_and_never_guessed(log in logs(), limit in 0u64..30) {
         let mut in_flight = InFlight::default();
         for (index, request) in log.iter().enumerate() {
-            let found = in_flight.arrive(&request.event(), &rules(limit));
+            let found = arrive(&mut in_flight, request, limit);
             let (held, all) = (in_flight.pages.count() + in_flight.private_pages, obvious(&log[..=index]));
             prop_assert!(held <= limit, "{} held", held);
             match (found, all) {
@@ -154,7 +159,7 @@ fn request(time: i64, duration: u64, ids: &[u64]) -> Request {
 fn shared_pages_count_once_and_end_with_their_last_holder() {
     let mut in_flight = InFlight::default();
     let mut arrive = |request: &Request| {
-        let found = in_flight.arrive(&request.event(), &rules(99)).expect("timed");
+        let found = arrive(&mut in_flight, request, 99).expect("timed");
         (found.requests, found.pages)
     };
     assert_eq!(arrive(&request(0, 10, &[1, 2, 3])), (0, 0), "nobody else is there");
@@ -168,15 +173,15 @@ fn shared_pages_count_once_and_end_with_their_last_holder() {
 fn a_log_without_durations_measures_nothing() {
     let mut in_flight = InFlight::default();
     let untimed = Request { duration: None, ..request(0, 0, &[1]) };
-    assert_eq!(in_flight.arrive(&untimed.event(), &rules(99)), None);
-    assert!(in_flight.arrive(&request(0, 5, &[1]).event(), &rules(99)).is_some());
-    assert!(in_flight.arrive(&untimed.event(), &rules(99)).is_some_and(|overlap| overlap.requests == 1));
+    assert_eq!(arrive(&mut in_flight, &untimed, 99), None);
+    assert!(arrive(&mut in_flight, &request(0, 5, &[1]), 99).is_some());
+    assert!(arrive(&mut in_flight, &untimed, 99).is_some_and(|overlap| overlap.requests == 1));
 }
 
 #[test]
 fn hostile_durations_and_lengths_move_no_bound() {
     let mut in_flight = InFlight::default();
-    let mut arrive = |request: &Request| in_flight.arrive(&request.event(), &rules(99)).expect("timed");
+    let mut arrive = |request: &Request| arrive(&mut in_flight, request, 99).expect("timed");
     arrive(&Request { outputs: (Vec::new(), u64::MAX), ..request(0, 5, &[1]) });
     assert_eq!(arrive(&request(1, 0, &[1])).pages, BEYOND, "too large to be followed");
     assert_eq!(arrive(&request(5, u64::MAX, &[1])).pages, 0, "until it ended");
@@ -186,10 +191,10 @@ fn hostile_durations_and_lengths_move_no_bound() {
 #[test]
 fn a_sample_of_the_pages_stands_for_all_of_them() {
     let ids: Vec<u64> = (0..4000).map(crate::units::pages::mix).collect();
-    let sampled = OverlapRules { sample_rate: Ratio::per_mille(100), ..rules(1 << 20) };
+    let sampled = CacheConfig { sample_rate: Ratio::per_mille(100), ..CacheConfig::default() };
     let mut in_flight = InFlight::default();
-    in_flight.arrive(&request(0, 10, &ids).event(), &sampled);
-    let found = in_flight.arrive(&request(1, 10, &[]).event(), &sampled).expect("timed").pages;
+    in_flight.arrive(&request(0, 10, &ids).event(), page_size(), &sampled);
+    let found = in_flight.arrive(&request(1, 10, &[]).event(), page_size(), &sampled).expect("timed").pages;
     assert!((3400..4600).contains(&found), "{found} of 4001");
     assert!(in_flight.pages.count() < 500, "only followed ids are kept");
 }
@@ -197,8 +202,8 @@ fn a_sample_of_the_pages_stands_for_all_of_them() {
 #[test]
 fn a_damaged_snapshot_is_noticed() {
     let mut in_flight = InFlight::default();
-    in_flight.arrive(&request(0, 50, &[1, 2, 3]).event(), &rules(99));
-    in_flight.arrive(&request(1, 50, &[1, 2, 4]).event(), &rules(99));
+    arrive(&mut in_flight, &request(0, 50, &[1, 2, 3]), 99);
+    arrive(&mut in_flight, &request(1, 50, &[1, 2, 4]), 99);
     let bytes = postcard::to_allocvec(&in_flight).expect("bytes");
     let mut refused = 0;
     for at in 0..bytes.len() {
@@ -208,7 +213,7 @@ fn a_damaged_snapshot_is_noticed() {
             && read.is_sound(PageCount(99))
         {
             let mut read = read;
-            read.arrive(&request(100, 5, &[1, 2]).event(), &rules(99));
+            arrive(&mut read, &request(100, 5, &[1, 2]), 99);
         } else {
             refused += 1;
         }
