@@ -16,6 +16,7 @@ use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::units::PageSize;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::ratio::Ratio;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
@@ -121,7 +122,7 @@ fn run(values: &[Vec<u8>], hold_back_ms: u64) -> (f64, u64, u64) {
         task.process_record(&record, &mut outputs).expect("accepted");
         outputs.clear();
     }
-    ((thread_time(begin) - half).as_secs_f64(), task.memory_bytes(), task.waiting())
+    ((thread_time(begin) - half).as_secs_f64(), task.heap_bytes() as u64, task.waiting())
 }
 
 fn main() {

@@ -10,6 +10,7 @@ mod traffic;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::PageIds;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
@@ -146,7 +147,7 @@ fn main() {
         (0..BETWEEN).for_each(|_| pool.request());
         let next = save(&pool, &store, &mut memory);
         let pages = pool.stack.tracked_pages().0;
-        let in_memory = pool.stack.memory_bytes() as f64 / pages as f64;
+        let in_memory = pool.stack.heap_bytes() as f64 / pages as f64;
         let bytes = next.state_bytes;
         let loaded = store.load(&partition(), NextOffset(pool.requests)).expect("sound");
         if goal == most {

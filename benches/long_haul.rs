@@ -8,6 +8,7 @@
 use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::workload::{Generator, Workload};
 use std::collections::VecDeque;
@@ -148,7 +149,7 @@ fn main() {
             day.rate(),
             day.share().map_or("-".to_owned(), |share| format!("{share:.2}")),
             stacks.old.tracked_pages().0,
-            stacks.old.memory_bytes() as f64 / f64::from(1 << 20),
+            stacks.old.heap_bytes() as f64 / f64::from(1 << 20),
         );
     }
     let last = shares.split_off(shares.len().saturating_sub(7));

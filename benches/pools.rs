@@ -17,6 +17,7 @@ use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::{PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig};
 use kvset::core::request::event::RequestEvent;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::{EventTime, Offset, PageSize};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -168,7 +169,7 @@ fn run(pools: usize, requests: u64) {
     let names: Vec<String> = (0..pools).map(|pool| format!("tenant-{pool}")).collect();
     let aside = drive(&names, requests, Some(3_600_000)).held;
     let Done { set, published, observing, records, held } = drive(&names, requests, None);
-    let (records, estimated) = (records as f64, set.memory_bytes());
+    let (records, estimated) = (records as f64, set.heap_bytes() as u64);
     let all = observing + published.elapsed;
     println!(
         "{pools:>8} {requests:>9} {:>14.0} {:>12.0} {:>12.0} {:>12.0} {:>12.0} {:>12.2} {:>12.0} {:>12.0} {:>12.0}",

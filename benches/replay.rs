@@ -7,6 +7,7 @@
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::units::Offset;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::window::WindowKind;
 use kvset::replay::{ReplayOptions, WarmUp, cores, replay};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};
@@ -175,7 +176,7 @@ fn state_bytes(options: &ReplayOptions) -> f64 {
         pool.observe(&row.event, arrival).expect("a sound request");
         offset += 1;
     }
-    pool.memory_bytes() as f64
+    pool.heap_bytes() as f64
 }
 
 /// A line of `/proc/self/status`, in bytes.

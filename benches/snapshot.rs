@@ -6,6 +6,7 @@ mod traffic;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::PageIds;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
@@ -106,7 +107,7 @@ fn main() {
         "{pages} pages of {} live requests: {bytes} bytes, {:.2} a page ({:.2} in memory)",
         stack.live_requests(),
         bytes / pages,
-        stack.memory_bytes() as f64 / pages,
+        stack.heap_bytes() as f64 / pages,
     );
 
     let hint = body.len() + body.len() / 16;

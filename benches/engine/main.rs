@@ -22,6 +22,7 @@ use kvset::core::stack::{
     Access, ChainCheck, ChainPolicy, LOOK_AHEAD, MAX_TRACKED_PAGES, Order, Stack, StackConfig, look_ahead,
 };
 use kvset::core::units::PageCount;
+use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, Scope};
 use loads::{Ids, Load, Request};
 use shards::Shards;
@@ -161,10 +162,10 @@ fn compare(load: &Load) {
     for (way, ids, chained) in WAYS {
         let Run { elapsed, method: (stack, _), results } = run_engine(load, ids, Order::RootFirst, chained);
         assert!(results == fenwick.results, "the engine and the baseline disagree on {}", load.name);
-        let note = format!("equal results, {}", bytes(stack.memory_bytes()));
+        let note = format!("equal results, {}", bytes(stack.heap_bytes() as u64));
         row(&format!("kvset root-first{way}"), elapsed, note);
         let Run { elapsed, method: (stack, _), .. } = run_engine(load, ids, Order::LeafFirst, chained);
-        row(&format!("kvset leaf-first{way}"), elapsed, bytes(stack.memory_bytes()));
+        row(&format!("kvset leaf-first{way}"), elapsed, bytes(stack.heap_bytes() as u64));
     }
 }
 

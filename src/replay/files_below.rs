@@ -2,7 +2,7 @@
 //!
 //! Each chunk that is stored in host memory is written to a file as well, and no file is ever removed. What the files alone
 //! have is read into host memory first. So both find together what host memory without a limit would find, as long as host
-//! memory holds a prompt (ENGINES 2, vLLM's tier in host memory).
+//! memory holds a prompt (docs/engines.md, vLLM's tier in host memory).
 
 use kvset_core::engines::below::Chain;
 use kvset_core::request::event::RequestEvent;

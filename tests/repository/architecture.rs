@@ -1,4 +1,4 @@
-//! The shape of the program, kept true: imports point inward and the core stays pure (DESIGN 3).
+//! The shape of the program, kept true: imports point inward and the core stays pure (docs/design.md, section 3).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! A seeded simulation of brokers, clock, disk and processes: whole lives of the service with crashes
-//! at every step, each ending in "committed output = f(log)" (DESIGN 4).
+//! at every step, each ending in "committed output = f(log)" (docs/design.md, section 4).
 //!
 //! It drives the service's own coordinator, partitions, tasks, commit protocol, checkpoints, recovery and
 //! snapshot store; only what lies outside of the process is simulated. One thread lives a life, so a

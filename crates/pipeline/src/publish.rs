@@ -1,4 +1,4 @@
-//! The commit protocol: outputs and consumed offsets go out together or not at all (DESIGN 4).
+//! The commit protocol: outputs and consumed offsets go out together or not at all (docs/design.md, section 4).
 
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{NextOffset, Partition};

@@ -1,4 +1,4 @@
-//! Where to take up a partition: a pure decision over facts (DESIGN 4).
+//! Where to take up a partition: a pure decision over facts (docs/design.md, section 4).
 //!
 //! ```text
 //!   log start          S = snapshot         C = committed            log end

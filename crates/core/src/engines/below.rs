@@ -1,10 +1,11 @@
-//! Tiers below an engine's own cache, asked as the engines' connectors ask (ENGINES 2, tiers below).
+//! Tiers below an engine's own cache, asked as the engines' connectors ask (docs/engines.md, tiers below).
 //!
 //! A connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
 //! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
 //! stays young in the tier. vLLM's own tier in host memory is asked for what follows the device's pages, and by its own
-//! rules it stores those, too, or does not (ENGINES 2, vLLM's tier in host memory). A further tier is behind the first: it is asked for what follows the pages that those before it
-//! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
+//! rules it stores those, too, or does not (docs/engines.md, vLLM's tier in host memory). A further tier is behind the
+//! first: it is asked for what follows the pages that those before it held. Tiers do not change what the cache above them
+//! finds, for it takes the whole prompt in either way.
 
 use crate::engines::configured::PageMismatch;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
@@ -13,6 +14,7 @@ use crate::engines::profile::Profile;
 use crate::engines::rules::EngineRules;
 use crate::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize};
 
 /// What can be a tier below.
@@ -60,6 +62,15 @@ enum BelowTier {
     VllmOffload(OffloadTier),
 }
 
+heap_bytes!(
+    enum BelowTier {
+        Lmcache(cache),
+        LmcacheMp(cache),
+        Mooncake(store),
+        VllmOffload(tier),
+    }
+);
+
 impl BelowTier {
     /// Pages written since the start.
     fn written(&self) -> u64 {
@@ -80,6 +91,8 @@ pub struct Chain {
     last_hits: Vec<u64>,
     last_writes: Vec<u64>,
 }
+
+heap_bytes!(Chain { tiers, last_hits, last_writes });
 
 impl Chain {
     /// Empty tiers of these capacities.
@@ -150,16 +163,5 @@ impl Chain {
     /// Pages written to each tier of the last request.
     pub fn last_writes(&self) -> &[u64] {
         &self.last_writes
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let bytes = |tier: &BelowTier| match tier {
-            BelowTier::Lmcache(cache) => cache.memory_bytes(),
-            BelowTier::LmcacheMp(cache) => cache.memory_bytes(),
-            BelowTier::Mooncake(store) => store.memory_bytes(),
-            BelowTier::VllmOffload(tier) => tier.memory_bytes(),
-        };
-        self.tiers.iter().map(bytes).sum()
     }
 }

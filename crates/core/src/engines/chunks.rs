@@ -2,6 +2,7 @@
 
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Groups pages of a log into chunks; its memory is reused from request to request.
@@ -15,6 +16,8 @@ pub(super) struct Chunks {
     /// The pages of one chunk, as they are hashed.
     hashed: Vec<u8>,
 }
+
+heap_bytes!(Chunks { ids, hashed; page_size, pages });
 
 impl Chunks {
     /// Chunks of so many pages, at least one.
@@ -43,10 +46,5 @@ impl Chunks {
         if let Some(first) = self.ids.first_mut() {
             *first = event.scope.first_page(*first);
         }
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.ids.capacity() * size_of::<u64>()
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::request::event::RequestEvent;
 use crate::stack::{Growth, MAX_IN_FLIGHT, NextEvent, Phase, Stay};
+use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -20,7 +21,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// A cache whose requests hold room while they are in flight.
 pub(super) trait LoadedCache: Sized {
     /// What a request in flight holds.
-    type Request: Serialize;
+    type Request: Serialize + HeapBytes;
     /// The same, read back from a snapshot.
     type Saved: for<'de> Deserialize<'de>;
 
@@ -80,6 +81,8 @@ struct LoadedRequest<R> {
     request: R,
 }
 
+heap_bytes!(LoadedRequest<R> { request; number, begun, duration_ms, tokens });
+
 impl<R> LoadedRequest<R> {
     /// The first moment by which this token has come.
     fn moment_after(&self, token: u64) -> EventTime {
@@ -127,6 +130,15 @@ pub(super) struct CacheLoad<C: LoadedCache> {
     held_up: Option<EventTime>,
 }
 
+impl<C: LoadedCache + HeapBytes> HeapBytes for CacheLoad<C> {
+    fn heap_bytes(&self) -> usize {
+        let Self { cache, flights, free, agenda, preempted, now: _, number: _, held_up: _ } = self;
+        let requests =
+            flights.heap_bytes() + free.heap_bytes() + agenda.heap_bytes() + preempted.heap_bytes();
+        cache.heap_bytes() + requests
+    }
+}
+
 impl<C: LoadedCache> CacheLoad<C> {
     pub(super) fn new(cache: C) -> Self {
         Self {
@@ -163,12 +175,6 @@ impl<C: LoadedCache> CacheLoad<C> {
                 },
             }
         }
-    }
-
-    /// Bytes of memory that the requests take, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.flights.capacity() * size_of::<Option<LoadedRequest<C::Request>>>()
-            + self.agenda.capacity() * size_of::<Reverse<NextEvent<usize>>>()
     }
 
     /// Whether its counts are ones that a log can come to.

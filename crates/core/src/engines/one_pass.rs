@@ -1,4 +1,4 @@
-//! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
+//! A profile's rules over the stack: what a request looks up, touches and leaves behind (docs/engines.md, section 2).
 
 mod flight;
 mod range;
@@ -13,6 +13,7 @@ use crate::stack::{
     Access, ChainCheck, ChainPolicy, ChainViolation, Follower, Growth, Lookup, MAX_REQUEST_PAGES, Stack,
     StackConfig, Upcoming,
 };
+use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize};
@@ -89,6 +90,8 @@ pub struct Engine {
     waiting: Option<std::vec::IntoIter<Footing>>,
 }
 
+heap_bytes!(Engine { stack, pages, waiting; config, previous_partial, sampled_outputs, last });
+
 /// What a request comes to in any cache of the same rules, whatever that holds.
 #[derive(Debug, Clone, Copy, Default)]
 struct LastRequest {
@@ -110,6 +113,8 @@ pub struct FollowingEngine {
     previous_partial: bool,
     sampled_outputs: u64,
 }
+
+heap_bytes!(FollowingEngine { follower; previous_partial, sampled_outputs });
 
 /// Why a request was refused; the engine did not change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -389,7 +394,7 @@ impl Engine {
         })
     }
 
-    /// vLLM, step by step as in ENGINES 2: full pages only; the prompt's last token is always
+    /// vLLM, step by step as in docs/engines.md, section 2: full pages only; the prompt's last token is always
     /// computed; the last sampled token stores nothing; a partial page takes room once released.
     fn vllm_footprint<'a>(
         &self,
@@ -472,11 +477,6 @@ impl FollowingEngine {
     /// Requests taken so far.
     pub fn requests(&self) -> u64 {
         self.follower.requests()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        self.follower.memory_bytes()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Engine profiles: which pages a request looks up, touches and leaves behind, and in which order
-//! (ENGINES 2).
+//! (docs/engines.md, section 2).
 
 use crate::stack::Order;
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 use super::RestoreError;
 use super::kind::PoolKind;
 use super::live::LivePool;
+use crate::units::heap::HeapBytes;
 use serde::ser::{Error, Serialize, Serializer};
 use std::fmt;
 
@@ -35,10 +36,11 @@ impl Aside {
         live.resume(kind, None)?;
         Ok(live)
     }
+}
 
-    /// Bytes of memory held.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.0.len() as u64
+impl HeapBytes for Aside {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
     }
 }
 

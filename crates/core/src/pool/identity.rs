@@ -9,6 +9,7 @@ use crate::request::event::{RequestEvent, check_cached_tokens, check_numbers};
 use crate::request::id_scheme::IdScheme;
 use crate::request::labels::Label;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use std::sync::Arc;
 
 /// What never changes about a pool.
@@ -18,6 +19,8 @@ pub(super) struct PoolIdentity {
     pub(super) partition: i32,
     pub(super) kind: Arc<PoolKind>,
 }
+
+heap_bytes!(PoolIdentity { name; partition, kind });
 
 impl PoolIdentity {
     pub(super) fn page_size(&self, live: Option<&LivePool>) -> Option<PageSize> {

@@ -16,6 +16,7 @@ use crate::request::outcome::{BEYOND, Outcome};
 use crate::sizing::curve::Curve;
 use crate::sizing::tiers::Trend;
 use crate::stack::{MAX_TRACKED_PAGES, Overlap};
+use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
 use crate::windows::in_flight::InFlight;
@@ -31,6 +32,8 @@ pub(super) struct LivePool {
     /// One a kind of window, in the order of the configuration.
     pub(super) trends: Vec<Trend>,
 }
+
+heap_bytes!(LivePool { cache, windows, trends });
 
 /// The modelled cache and what was seen of it alongside the windows.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,6 +61,11 @@ pub(super) struct ModelledCache {
     #[serde(skip)]
     pub(super) outcome: Outcome,
 }
+
+heap_bytes!(ModelledCache {
+    engine, caches, in_flight, observers, outcome;
+    page_size, page_bytes, curve, first_seen, chain_violations, output_reuse_unseen
+});
 
 // A capacity within the tracked bound is one that a single cache can model.
 const _: () = assert!(MAX_TRACKED_PAGES <= MAX_CAPACITY.0);
@@ -266,15 +274,5 @@ impl LivePool {
         // Where no window holds on to it, the next request takes its room.
         summary.observation = None;
         is_late
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        let caches = self.cache.caches.memory_bytes();
-        let trends = self.trends.iter().map(Trend::memory_bytes).sum::<usize>()
-            + self.trends.len() * size_of::<Trend>();
-        let other = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
-        let asked = self.cache.observers.as_ref().map_or(0, |observers| observers.memory_bytes());
-        self.cache.engine.stack().memory_bytes() + asked + (size_of::<Self>() + other) as u64
     }
 }

@@ -33,6 +33,7 @@ use crate::sizing::curve::Curve;
 use crate::sizing::exact_curve::FoundPages;
 use crate::stack::{ChainPolicy, Upcoming};
 use crate::units::capacity::CapacitySpec;
+use crate::units::heap::heap_bytes;
 use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use crate::windows::tally::{CountingRules, RequestSummary, Tally};
@@ -80,6 +81,8 @@ pub struct Pool {
     /// The same while the pool is put aside.
     aside: Option<Aside>,
 }
+
+heap_bytes!(Pool { identity, live, aside; rejected_records, id_scheme });
 
 /// A pool's state, as a snapshot keeps it.
 #[derive(Debug, Serialize)]
@@ -558,12 +561,5 @@ impl Pool {
     /// Requests that still own pages in the stack.
     pub fn tracked_requests(&self) -> u64 {
         self.live.as_ref().map_or(0, |live| live.cache.engine.stack().live_requests())
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let name = self.identity.name.len() as u64;
-        let aside = self.aside.as_ref().map_or(0, Aside::memory_bytes);
-        size_of::<Self>() as u64 + name + aside + self.live.as_ref().map_or(0, |live| live.memory_bytes())
     }
 }

@@ -6,6 +6,7 @@ use crate::engines::one_pass::{EngineRange, RangeEngine};
 use crate::request::event::{RequestEvent, check_cached_tokens};
 use crate::request::labels::Label;
 use crate::stack::InOrder;
+use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, PageSize};
 use std::sync::Arc;
 
@@ -16,15 +17,12 @@ pub struct PoolRange {
     engine: EngineRange,
 }
 
+heap_bytes!(PoolRange { engine; page_size });
+
 impl PoolRange {
     /// Requests.
     pub fn requests(&self) -> usize {
         self.engine.requests()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.engine.memory_bytes()
     }
 }
 

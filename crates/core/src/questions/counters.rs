@@ -3,20 +3,19 @@
 //! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] lists them, and
 //! derives from each one's what windows do with all of them.
 
+use crate::units::heap::HeapBytes;
+
 /// What one request adds to the counts of a question.
-pub trait Share {
+pub trait Share: HeapBytes {
     /// How many of everything are counted.
     type Shape: Copy;
 
     /// Whether this, read back from a snapshot, is a share of what is counted.
     fn is_sound(&self, shape: Self::Shape) -> bool;
-
-    /// Bytes of memory held, nearly.
-    fn memory_bytes(&self) -> usize;
 }
 
 /// The counts of a question over a set of requests.
-pub trait Counter: Sized {
+pub trait Counter: Sized + HeapBytes {
     /// What one request adds.
     type Share: Share;
 
@@ -44,9 +43,6 @@ pub trait Counter: Sized {
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
     fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool;
-
-    /// Bytes of memory held, nearly.
-    fn memory_bytes(&self) -> usize;
 }
 
 impl<S: Share> Share for Option<S> {
@@ -57,10 +53,6 @@ impl<S: Share> Share for Option<S> {
             (Some(share), Some(shape)) => share.is_sound(shape),
             (share, shape) => share.is_none() && shape.is_none(),
         }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.as_ref().map_or(0, S::memory_bytes)
     }
 }
 
@@ -105,10 +97,6 @@ impl<C: Counter> Counter for Option<C> {
             (counter, shape) => counter.is_none() && shape.is_none(),
         }
     }
-
-    fn memory_bytes(&self) -> usize {
-        self.as_ref().map_or(0, C::memory_bytes)
-    }
 }
 
 impl<S: Share> Share for Box<S> {
@@ -116,10 +104,6 @@ impl<S: Share> Share for Box<S> {
 
     fn is_sound(&self, shape: Self::Shape) -> bool {
         S::is_sound(self, shape)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<S>() + S::memory_bytes(self)
     }
 }
 
@@ -156,10 +140,6 @@ impl<C: Counter> Counter for Box<C> {
     fn is_sound(&self, shape: <Self::Share as Share>::Shape) -> bool {
         C::is_sound(self, shape)
     }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<C>() + C::memory_bytes(self)
-    }
 }
 
 /// Several of one kind: how many, and the shape of each.
@@ -168,10 +148,6 @@ impl<S: Share> Share for Vec<Option<S>> {
 
     fn is_sound(&self, (count, shape): Self::Shape) -> bool {
         self.len() == count && self.iter().flatten().all(|share| share.is_sound(shape))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.iter().flatten().map(S::memory_bytes).sum()
     }
 }
 
@@ -213,10 +189,6 @@ impl<C: Counter + Clone> Counter for Vec<C> {
     fn is_sound(&self, (count, shape): <Self::Share as Share>::Shape) -> bool {
         self.len() == count && self.iter().all(|counter| counter.is_sound(shape))
     }
-
-    fn memory_bytes(&self) -> usize {
-        self.iter().map(C::memory_bytes).sum()
-    }
 }
 
 /// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the counts over a
@@ -241,15 +213,14 @@ macro_rules! counted {
             $($(#[$attribute])* pub $question: $counts,)+
         }
 
+        $crate::units::heap::heap_bytes!(Observation { $($question),+ });
+        $crate::units::heap::heap_bytes!(ObservationTally { $($question),+ });
+
         impl Share for Observation {
             type Shape = ObservationShape;
 
             fn is_sound(&self, shape: ObservationShape) -> bool {
                 $(self.$question.is_sound(shape.$question))&&+
-            }
-
-            fn memory_bytes(&self) -> usize {
-                size_of::<Self>() $(+ self.$question.memory_bytes())+
             }
         }
 
@@ -282,10 +253,6 @@ macro_rules! counted {
 
             fn is_sound(&self, shape: ObservationShape) -> bool {
                 $(self.$question.is_sound(shape.$question))&&+
-            }
-
-            fn memory_bytes(&self) -> usize {
-                size_of::<Self>() $(+ self.$question.memory_bytes())+
             }
         }
     };

@@ -2,12 +2,12 @@
 
 use crate::engines::config::CacheConfig;
 use crate::questions::costs::PrefillCosts;
+use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionNeeds, QuestionPool, QuestionsError,
-};
+use crate::questions::question::{Answerable, Horizon, Question, QuestionPool, QuestionsError};
 use crate::questions::retention::{MAX_TTLS, Ttl};
 use crate::questions::routing::RouterSpec;
+use crate::questions::{measured, optimum, retention, routing, tenants, traffic};
 use crate::units::PageSize;
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::window::WindowKind;
@@ -25,7 +25,7 @@ pub const MAX_ASKED_CAPACITIES: usize = 64;
 /// Most requests of `last:N` where something is kept for each of them.
 pub const MAX_LAST_ASKED: u32 = 1 << 16;
 
-/// Declares the settings of all questions, and what follows from those of the list.
+/// Declares the settings of all questions, and what follows from those with a section.
 macro_rules! enabled {
     ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
         /// The questions. What is not enabled leaves no trace in a fingerprint, so that a new question changes none.
@@ -73,14 +73,14 @@ macro_rules! enabled {
         }
 
         impl Questions {
-            /// What the enabled questions of the list need.
-            fn needs(&self) -> impl Iterator<Item = QuestionNeeds> {
+            /// What the enabled questions with a section need.
+            fn needs_of_sections(&self) -> impl Iterator<Item = QuestionNeeds> {
                 let needs = [$((!is_default(&self.$question)).then_some(<$Observer as Question>::NEEDS)),+];
                 needs.into_iter().flatten()
             }
 
-            /// Whether the questions of the list can be answered for such a pool.
-            fn check_listed(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
+            /// Whether the questions with a section can be answered for such a pool.
+            fn check_sections(&self, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
                 $(<$Observer as Question>::check(&self.$question, pool)?;)+
                 Ok(())
             }
@@ -120,16 +120,29 @@ impl<'a> ObservedPool<'a> {
 }
 
 impl Questions {
-    /// How often the answers to what is asked here were mended. Enters the fingerprint of a configuration that asks, so
-    /// that a state made by the former rules is not continued under the new ones.
+    /// What the enabled questions need, in the order in which they are named where one cannot be answered.
+    fn needs(&self) -> impl Iterator<Item = QuestionNeeds> {
+        // What is compared only where a log states it leaves no trace in a fingerprint.
+        let revision = if self.measured { measured::NEEDS.revision } else { 0 };
+        let before_sections = [
+            (self.compares_measured(), QuestionNeeds { revision, ..measured::NEEDS }),
+            (!self.routers.is_empty(), routing::NEEDS),
+            (!self.ttls.is_empty(), retention::NEEDS),
+            (self.tenants.is_some(), tenants::NEEDS),
+            (self.optimal, optimum::NEEDS),
+            (self.traffic, traffic::NEEDS),
+        ];
+        let enabled =
+            before_sections.into_iter().filter_map(|(is_enabled, needs)| is_enabled.then_some(needs));
+        enabled.chain(self.needs_of_sections())
+    }
+
+    /// How often the answers to what is enabled here were mended. Enters the fingerprint of a configuration that enables
+    /// it, so that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
         // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live. 2: replicas along
         // the pool's own stack.
-        let of_others = match self {
-            asked if asked.measured || !asked.routers.is_empty() => 2,
-            asked => u32::from(!asked.ttls.is_empty()),
-        };
-        self.needs().map(|needs| needs.revision).fold(of_others, u32::max)
+        self.needs().map(|needs| needs.revision).max().unwrap_or_default()
     }
 
     /// Whether requests that state what they found are compared with the model.
@@ -144,39 +157,17 @@ impl Questions {
 
     /// Whether no question is enabled.
     pub fn is_nothing(&self) -> bool {
-        self.first().is_none()
-    }
-
-    /// The name of a question that is enabled.
-    fn first(&self) -> Option<&'static str> {
-        match self {
-            _ if self.compares_measured() => Some("measured"),
-            _ if !self.routers.is_empty() => Some("routers"),
-            _ => self.first_kept(),
-        }
-    }
-
-    /// The name of something that is kept for each request of a window that requests leave again.
-    fn first_kept(&self) -> Option<&'static str> {
-        self.first_reuse().or_else(|| self.needs().next().map(|needs| needs.setting))
+        self.needs().next().is_none()
     }
 
     /// The name of an enabled question for an engine with one stack for all capacities.
     pub fn first_of_a_stack(&self) -> Option<&'static str> {
-        let listed = || self.needs().find(|needs| needs.one_stack).map(|needs| needs.setting);
-        let routers = (!self.routers.is_empty()).then_some("routers");
-        routers.or_else(|| self.first_reuse()).or_else(listed)
+        self.first(|needs| needs.one_stack)
     }
 
-    /// The name of an enabled question about time, tenants, tiers or the optimum.
-    fn first_reuse(&self) -> Option<&'static str> {
-        match self {
-            _ if !self.ttls.is_empty() => Some("ttls"),
-            _ if self.tenants.is_some() => Some("tenants"),
-            _ if self.optimal => Some("optimal"),
-            _ if self.traffic => Some("traffic"),
-            _ => None,
-        }
+    /// The name of the first enabled question that needs this.
+    fn first(&self, is_needed: impl FnMut(&QuestionNeeds) -> bool) -> Option<&'static str> {
+        self.needs().find(is_needed).map(|needs| needs.setting)
     }
 
     /// Whether something is asked of every capacity that allows few of them: of a log that ends it allows any number.
@@ -186,8 +177,7 @@ impl Questions {
 
     /// The name of an enabled question that every capacity answers.
     fn first_of_few_capacities(&self) -> Option<&'static str> {
-        let listed = || self.needs().find(|needs| needs.few_capacities).map(|needs| needs.setting);
-        self.first_reuse().filter(|asked| *asked != "traffic").or_else(listed)
+        self.first(|needs| needs.few_capacities)
     }
 
     /// Whether it can be answered for a pool that is configured like this.
@@ -202,10 +192,10 @@ impl Questions {
         if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
             return Err(QuestionsError::NoStack { asked, profile: pool.profile });
         }
-        if let Some(asked) = self.first_kept() {
+        if let Some(asked) = self.first(|needs| needs.each_request) {
             self.check_kept(asked, pool)?;
         }
-        self.check_listed(pool)?;
+        self.check_sections(pool)?;
         if let Some(rate) =
             self.prefill_rate.filter(|rate| !self.traffic || !rate.is_finite() || *rate <= 0.0)
         {

@@ -5,7 +5,8 @@
 /// the question's section of a snapshot, the name of setting, section and field of the estimate, and what follows requests
 /// ([`Question`](question::Question)). Bytes ascend, in the order in which sections are written.
 ///
-/// The questions that were there before sections are listed in [`enabled`] and [`observers`].
+/// The questions that were there before sections keep their place in snapshots, in [`observers`]; what they need is declared
+/// in the folder of each, and listed in [`enabled`].
 macro_rules! with_questions {
     ($then:ident) => {
         $then! {
@@ -28,6 +29,7 @@ pub mod enabled;
 pub mod generated;
 pub mod lifetimes;
 pub mod measured;
+pub mod needs;
 pub mod observers;
 pub mod optimum;
 pub mod provisioned;

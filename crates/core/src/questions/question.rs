@@ -5,11 +5,13 @@ use crate::engines::profile::Profile;
 use crate::questions::costs::PrefillCosts;
 use crate::questions::counters::{Counter, Share};
 use crate::questions::measured::Accepted;
+use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::routing::SpecError;
 use crate::sizing::figures::CapacityPoint;
 use crate::sizing::recommendation::Recommendation;
 use crate::units::capacity::CapacitySpec;
+use crate::units::heap::HeapBytes;
 use crate::units::window::WindowKind;
 use crate::units::{PageBytes, PageSize};
 
@@ -26,7 +28,7 @@ pub enum Horizon {
 
 /// What follows the requests of a pool for one question. The list in [`questions`](super) names all that there are;
 /// settings, windows, sections of snapshots and estimates follow from that list.
-pub trait Question: Sized {
+pub trait Question: Sized + HeapBytes {
     /// Its setting; the default where it is not enabled.
     type Setting: Default + PartialEq;
     /// What a snapshot keeps of what is followed; nothing where the configuration says all of it.
@@ -70,11 +72,6 @@ pub trait Question: Sized {
     /// Goes on from what a snapshot kept; `None` where that is not sound.
     fn resumed(self, kept: Self::Kept) -> Option<Self>;
 
-    /// Bytes of memory held, nearly, where that grows with the log.
-    fn memory_bytes(&self) -> usize {
-        0
-    }
-
     /// What a window says; `None` where it says nothing.
     fn estimate(&self, tally: &Self::Tally, figures: &QuestionFigures<'_>) -> Option<Self::Estimate>;
 }
@@ -84,19 +81,6 @@ pub type ShareOf<Q> = <<Q as Question>::Tally as Counter>::Share;
 
 /// How much of everything a question counts.
 pub type ShapeOf<Q> = <ShareOf<Q> as Share>::Shape;
-
-/// What a question needs of its pool.
-#[derive(Debug, Clone, Copy)]
-pub struct QuestionNeeds {
-    /// The setting that enables it.
-    pub setting: &'static str,
-    /// How often its answers were mended.
-    pub revision: u32,
-    /// One stack for all capacities.
-    pub one_stack: bool,
-    /// Few capacities, where the log goes on.
-    pub few_capacities: bool,
-}
 
 /// A pool as a question follows it.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@
 
 use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{BEYOND, Outcome, Run};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct LoggedRun {
     /// Whether they can be hits.
     pub(crate) can_hit: bool,
 }
+
+flat!(LoggedRun);
 
 impl LoggedRun {
     fn of(run: &Run, number: u64, can_hit: bool) -> Self {
@@ -69,6 +72,8 @@ pub(crate) struct NumberedRequest {
     pub new_pages: u32,
 }
 
+flat!(NumberedRequest);
+
 impl NumberedRequest {
     fn is_sound(&self) -> bool {
         is_countable(self.number) && is_countable(self.distinct)
@@ -81,6 +86,8 @@ pub struct RequestRuns {
     request: NumberedRequest,
     runs: Vec<LoggedRun>,
 }
+
+heap_bytes!(RequestRuns { runs; request });
 
 impl RequestRuns {
     /// A request with its runs.
@@ -117,6 +124,8 @@ pub struct RunLog {
     #[serde(skip, default = "window_runs")]
     most: usize,
 }
+
+heap_bytes!(RunLog { requests, ends, runs; is_full, most });
 
 impl RunLog {
     /// Adds the pool's request of this number.
@@ -159,10 +168,6 @@ impl Share for RequestRuns {
     fn is_sound(&self, _most: usize) -> bool {
         self.request.is_sound() && self.runs.iter().all(LoggedRun::is_sound)
     }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.runs.len() * size_of::<LoggedRun>()
-    }
 }
 
 impl Counter for RunLog {
@@ -197,10 +202,5 @@ impl Counter for RunLog {
             && ends(&self.ends)
             && self.requests.iter().all(NumberedRequest::is_sound)
             && self.runs.iter().all(LoggedRun::is_sound)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.requests.capacity() * (size_of::<NumberedRequest>() + size_of::<u32>())
-            + self.runs.capacity() * size_of::<LoggedRun>()
     }
 }

@@ -1,6 +1,7 @@
-//! What one request found in the stack: a short list of runs and a cold tail (DESIGN 2, point 6).
+//! What one request found in the stack: a short list of runs and a cold tail (docs/design.md, section 2, point 6).
 
 use crate::units::PageCount;
+use crate::units::heap::{flat, heap_bytes};
 
 /// The capacity, in pages, that a page needs to be a hit: its stack distance plus one.
 pub type Need = u64;
@@ -20,6 +21,8 @@ pub struct Run {
     /// Number (counted from 0 in its pool) of the request that touched these pages last.
     pub last_touched_by: u64,
 }
+
+flat!(Run);
 
 impl Run {
     /// Need of the run's page at `index` (0-based).
@@ -70,6 +73,8 @@ pub struct Outcome {
     /// Known pages after the reusable prefix that are computed anew all the same: they move, but cannot be hits.
     pub unlooked: Vec<Run>,
 }
+
+heap_bytes!(Outcome { runs, unlooked; page_accesses, rest_tokens, new_pages, chain_violations });
 
 impl Outcome {
     /// Empties the result for the next request, keeping its memory.

@@ -1,4 +1,4 @@
-//! The exact quantiles over the required capacities of a window's requests (DESIGN 1).
+//! The exact quantiles over the required capacities of a window's requests (docs/design.md, section 1).
 
 use crate::request::outcome::{BEYOND, Need};
 use crate::stack::needs::Needs;

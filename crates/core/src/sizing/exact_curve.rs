@@ -8,6 +8,7 @@ use crate::request::outcome::{BEYOND, Need, Run};
 use crate::sizing::prompts::PromptTokens;
 use crate::stack::needs::Needs;
 use crate::units::PageCount;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -19,6 +20,8 @@ pub struct FoundRun {
     pages: u32,
     step: u32,
 }
+
+flat!(FoundRun);
 
 impl FoundRun {
     /// Whether its step is one that engines have: other runs are spread page by page, and a snapshot that
@@ -49,6 +52,8 @@ pub struct FoundPages {
     /// The same by the first need after their end.
     ends: Needs,
 }
+
+heap_bytes!(FoundPages { flat, begins, ends });
 
 impl FoundPages {
     /// Puts a run in.
@@ -119,11 +124,6 @@ impl FoundPages {
             begins: Needs::merged(parts.clone().map(|part| &part.begins)),
             ends: Needs::merged(parts.map(|part| &part.ends)),
         }
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        [&self.flat, &self.begins, &self.ends].map(Needs::memory_bytes).iter().sum()
     }
 }
 

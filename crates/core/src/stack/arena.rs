@@ -4,6 +4,7 @@
 //! spent a twentieth of its time on it, and while it is copied it takes its room twice.
 
 use super::prefetch::{LINE, LINES_AHEAD, prefetch};
+use crate::units::heap::HeapBytes;
 use crate::units::packed;
 use crate::units::pages::PageIds;
 use serde::Deserializer;
@@ -160,9 +161,10 @@ impl Arena {
         packed::deserialize_chunks(deserializer, |ids: &[u64]| arena.extend(PageIds::from_slice(ids)))?;
         Ok(arena)
     }
+}
 
-    /// Bytes of memory held, spare room included.
-    pub(super) fn memory_bytes(&self) -> usize {
+impl HeapBytes for Arena {
+    fn heap_bytes(&self) -> usize {
         // Only the first may have room for fewer than a chunk's.
         let first = self.chunks.first().map_or(0, Vec::capacity);
         let ids = first + self.chunks.len().saturating_sub(1) * CHUNK;
@@ -223,15 +225,15 @@ mod tests {
     fn growing_moves_nothing_and_wastes_a_chunk_at_most() {
         let mut arena = Arena::default();
         arena.extend(PageIds::from_slice(&[7]));
-        assert!(arena.memory_bytes() < 200, "{} bytes for one id", arena.memory_bytes());
+        assert!(arena.heap_bytes() < 200, "{} bytes for one id", arena.heap_bytes());
         arena.extend(PageIds::from_slice(&[7; CHUNK]));
         let first = arena.chunks[0].as_ptr();
         arena.extend(PageIds::from_slice(&[7; 99 * CHUNK]));
         assert_eq!(arena.chunks[0].as_ptr(), first);
         assert!(arena.chunks.iter().map(Vec::capacity).sum::<usize>() <= arena.len() + CHUNK);
-        let held = arena.memory_bytes();
+        let held = arena.heap_bytes();
         arena.truncate(1);
         arena.extend(PageIds::from_slice(&[7; 100 * CHUNK]));
-        assert_eq!(arena.memory_bytes(), held, "room is used again");
+        assert_eq!(arena.heap_bytes(), held, "room is used again");
     }
 }

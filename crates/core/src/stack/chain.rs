@@ -1,5 +1,6 @@
-//! Detection of ids that are not prefix-chained: one id under two prefixes (DESIGN 2).
+//! Detection of ids that are not prefix-chained: one id under two prefixes (docs/design.md, section 2).
 
+use crate::units::heap::heap_bytes;
 use crate::units::pages::{PageIds, Scope};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub enum ChainPolicy {
     /// It is refused. Nobody's word for the chain counts.
     Reject,
     /// It is counted, and not looked for in known pages: all ids are taken to be chained as their definition says
-    /// (DESIGN 1), so that a request reads a few ids of each run it follows, however long it is. One
+    /// (docs/design.md, section 1), so that a request reads a few ids of each run it follows, however long it is. One
     /// request in 64 is read whole all the same; pages found to differ are counted.
     Trust,
 }
@@ -51,6 +52,8 @@ pub(super) struct ChainIndex {
     check: ChainCheck,
     pages_by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
 }
+
+heap_bytes!(ChainIndex { pages_by_id; check });
 
 impl ChainIndex {
     pub(super) fn new(check: ChainCheck) -> Self {
@@ -117,10 +120,6 @@ impl ChainIndex {
     #[cfg(test)]
     pub(super) fn counts(&self) -> std::collections::BTreeMap<u64, u32> {
         self.pages_by_id.iter().map(|(id, pages)| (*id, *pages)).collect()
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.pages_by_id.allocation_size()
     }
 }
 

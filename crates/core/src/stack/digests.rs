@@ -11,6 +11,7 @@
 
 use super::ids::SegmentId;
 use super::table::AppendTable;
+use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};
@@ -66,6 +67,8 @@ pub(super) struct Digests {
     shared: AppendTable<[Known; 2]>,
 }
 
+heap_bytes!(Digests { shared });
+
 impl Digests {
     pub(super) fn new() -> Self {
         Self { shared: AppendTable::new() }
@@ -118,16 +121,12 @@ impl Digests {
     fn of(&self, id: SegmentId) -> [Known; 2] {
         self.shared.get(id.index()).copied().unwrap_or_default()
     }
-
-    /// Bytes of memory held, spare room included.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.shared.memory_bytes()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::heap::HeapBytes;
     use proptest::prelude::*;
 
     proptest! {
@@ -188,6 +187,6 @@ mod tests {
     fn nothing_is_kept_of_segments_that_share_little() {
         let mut digests = Digests::new();
         digests.remember(SegmentId(1 << 20), PageIds::from_slice(&[7; SHORTEST - 1]), 0);
-        assert_eq!(digests.memory_bytes(), 0);
+        assert_eq!(digests.heap_bytes(), 0);
     }
 }

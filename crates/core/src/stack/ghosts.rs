@@ -3,6 +3,7 @@
 //! Without it a request that returns after the bound forgot its pages would look cold, require nothing,
 //! and pull the coverage quantiles down: the estimate would be too small exactly where the cache is.
 
+use crate::units::heap::HeapBytes;
 use crate::units::pages::{PageIds, mix};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -113,10 +114,11 @@ impl Ghosts {
         }
         found
     }
+}
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        let labels = self.pages * size_of::<u32>();
-        labels + self.tails.allocation_size() + self.order.capacity() * size_of::<u64>()
+impl HeapBytes for Ghosts {
+    fn heap_bytes(&self) -> usize {
+        self.pages * size_of::<u32>() + self.tails.allocation_size() + self.order.heap_bytes()
     }
 }
 

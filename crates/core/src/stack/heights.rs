@@ -10,6 +10,7 @@
 //! adding a slot and asking for one cost a step a level.
 
 use super::ids::Slot;
+use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 
 /// Additions in their order: their sum, and the largest sum of the first few of them. Of a leaf: the height and the
@@ -19,6 +20,8 @@ pub(super) struct Height {
     now: i64,
     most: i64,
 }
+
+flat!(Height);
 
 impl Height {
     /// A height that was never higher.
@@ -68,6 +71,8 @@ pub(super) struct Heights {
     nodes: Vec<Height>,
     len: usize,
 }
+
+heap_bytes!(Heights { nodes; len });
 
 const ROOT: usize = 1;
 
@@ -143,10 +148,6 @@ impl Heights {
     /// The heights of all slots, the oldest first.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Height> + '_ {
         (0..self.len).map(|slot| self.get(Slot(slot as u32)))
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Height>()
     }
 }
 

@@ -1,11 +1,14 @@
 //! What the parts of a stack name each other by: places in the tree of pages, slots of the LRU order.
 
+use crate::units::heap::flat;
 use bytemuck::{Pod, Zeroable};
 
 /// A segment's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct SegmentId(pub(super) u32);
+
+flat!(SegmentId);
 
 impl SegmentId {
     /// Position in the segment table.
@@ -24,6 +27,8 @@ pub(super) struct Place {
     pub(super) pages: u32,
 }
 
+flat!(Place);
+
 /// Above the first page of every path.
 pub(super) const TOP: Place = Place { segment: ROOT, pages: 0 };
 
@@ -31,6 +36,8 @@ pub(super) const TOP: Place = Place { segment: ROOT, pages: 0 };
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct Slot(pub(super) u32);
+
+flat!(Slot);
 
 impl Slot {
     pub(super) fn index(self) -> usize {

@@ -9,6 +9,7 @@
 use super::ids::{Place, ROOT, SegmentId};
 use super::keys::{ChildKey, Keys};
 use super::prefetch::prefetch;
+use crate::units::heap::{flat, heap_bytes};
 
 /// Entries of a bucket.
 const ENTRIES: usize = 5;
@@ -26,6 +27,8 @@ struct Bucket {
     /// Segments that would be here had there been room, and are further on.
     passed: u32,
 }
+
+flat!(Bucket);
 
 const EMPTY: Bucket = Bucket { keys: [ChildKey::NONE; ENTRIES], ids: [ROOT; ENTRIES], passed: 0 };
 
@@ -67,6 +70,8 @@ pub(super) struct SegmentIndex {
     buckets: Vec<Bucket>,
     entries: usize,
 }
+
+heap_bytes!(SegmentIndex { buckets; keys, entries });
 
 impl SegmentIndex {
     pub(super) fn new() -> Self {
@@ -141,11 +146,6 @@ impl SegmentIndex {
         }
     }
 
-    /// Bytes of memory held.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
-    }
-
     /// The bucket where a key is looked for first.
     #[inline]
     fn home(&self, key: ChildKey) -> usize {
@@ -187,6 +187,7 @@ impl SegmentIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::heap::HeapBytes;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -248,7 +249,7 @@ mod tests {
         let mut index = SegmentIndex::new();
         for id in 1..=MOST_ON_AVERAGE as u32 * (1 << 15) {
             index.insert(index.key(below(id % 1000), u64::from(id)), SegmentId(id));
-            assert!(index.entries <= 3 || index.memory_bytes() <= 43 * index.entries);
+            assert!(index.entries <= 3 || index.heap_bytes() <= 43 * index.entries);
         }
         let passed: u32 = index.buckets.iter().map(|bucket| bucket.passed).sum();
         assert!(passed < index.entries as u32 / 12, "{passed} steps beyond the first bucket");

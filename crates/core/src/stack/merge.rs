@@ -10,6 +10,7 @@ use super::range::{InOrder, Range, RangeStep};
 use super::stretches::Stretches;
 use super::{Access, Stack};
 use crate::request::outcome::{Outcome, Run};
+use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 
 /// A range that is being merged.
@@ -26,6 +27,8 @@ pub(super) struct Merging {
     /// Distinct pages of the range that these steps touched.
     pub(super) pages: u64,
 }
+
+heap_bytes!(Merging { range, places; first_request, steps, runs, ids, pages });
 
 impl Stack {
     /// Begins to merge the range of the next requests. [`Stack::access_next`] is to be called for each of them before

@@ -1,4 +1,4 @@
-//! The LRU stack of one pool, kept a run at a time (DESIGN 2).
+//! The LRU stack of one pool, kept a run at a time (docs/design.md, section 2).
 //!
 //! Pages live in a path-compressed radix tree ([`tree`]); every request owns one slot
 //! ([`slots`]); the pages of a slot are one contiguous run that ends at that request's last page.
@@ -45,6 +45,7 @@ mod walk;
 mod tests;
 
 use crate::request::outcome::{BEYOND, Outcome, Run};
+use crate::units::heap::heap_bytes;
 use crate::units::pages::{PageIds, Scope};
 use crate::units::{PageCount, is_countable};
 use chain::ChainIndex;
@@ -156,6 +157,11 @@ pub struct Stack {
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
 }
+
+heap_bytes!(Stack {
+    tree, slots, chain, ghosts, merging, flight, path, slot_runs;
+    config, requests, accumulated, disproved
+});
 
 impl Stack {
     /// An empty stack.
@@ -279,15 +285,6 @@ impl Stack {
     /// The largest capacity with exact results.
     pub fn max_tracked_pages(&self) -> PageCount {
         self.config.max_tracked_pages
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub fn memory_bytes(&self) -> u64 {
-        let own =
-            self.path.capacity() * size_of::<Place>() + self.slot_runs.capacity() * size_of::<SlotRun>();
-        let flight = self.flight.as_ref().map_or(0, |flight| flight.memory_bytes());
-        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + flight) as u64
-            + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
 
     /// Enters the ids of the new pages into the chain index and counts those already there.

@@ -1,6 +1,7 @@
 //! A multiset of needs, exact, that stays cheap to change and to read however many there are.
 
 use crate::request::outcome::{BEYOND, Need};
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
@@ -34,6 +35,8 @@ pub struct Needs {
     blocks: Vec<Block>,
     pending: Vec<NeedChange>,
 }
+
+heap_bytes!(Needs { blocks, pending });
 
 /// A need that came into the multiset (`1`) or left it (`-1`).
 type NeedChange = (u32, i32);
@@ -69,6 +72,8 @@ struct Block {
     total: u64,
     sum: u128,
 }
+
+heap_bytes!(Block { values, counts; total, sum });
 
 impl Block {
     fn of(values: &[u32], counts: &[u64]) -> Self {
@@ -370,16 +375,6 @@ impl Needs {
     fn pairs(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.blocks.iter().flat_map(Block::pairs)
     }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let block = |block: &Block| {
-            block.values.capacity() * size_of::<u32>() + block.counts.capacity() * size_of::<u64>()
-        };
-        self.blocks.capacity() * size_of::<Block>()
-            + self.blocks.iter().map(block).sum::<usize>()
-            + self.pending.capacity() * size_of::<NeedChange>()
-    }
 }
 
 impl PartialEq for Needs {
@@ -424,6 +419,7 @@ fn widen(need: u32) -> Need {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::heap::HeapBytes;
     use proptest::prelude::*;
 
     proptest! {
@@ -491,7 +487,7 @@ mod tests {
     fn memory_follows_distinct_needs_not_requests() {
         let mut needs = Needs::default();
         (0..1_000_000u64).for_each(|request| needs.insert(request % 1000));
-        assert!(needs.memory_bytes() < 64 * 1024, "{} bytes", needs.memory_bytes());
+        assert!(needs.heap_bytes() < 64 * 1024, "{} bytes", needs.heap_bytes());
     }
 
     /// A window over the last requests, whose needs rise: blocks that run empty leave nothing behind.
@@ -504,6 +500,6 @@ mod tests {
                 needs.remove(crate::units::pages::mix(old) % 1000 + old);
             }
         }
-        assert!(needs.memory_bytes() < 3000 * 40, "{} bytes", needs.memory_bytes());
+        assert!(needs.heap_bytes() < 3000 * 40, "{} bytes", needs.heap_bytes());
     }
 }

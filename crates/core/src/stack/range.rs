@@ -7,6 +7,7 @@
 use super::ids::{Place, TOP};
 use super::{Access, ChainCheck, ChainPolicy, Stack, StackConfig};
 use crate::request::outcome::{Outcome, Run};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::{PageIds, Scope};
 
 /// Why requests have to be taken by their pool's stack itself, one after another: ranges of them could find something
@@ -56,6 +57,8 @@ pub struct Range {
     pub(super) pages: u64,
 }
 
+heap_bytes!(Range { steps, runs, ids, owners; config, segments, pages });
+
 /// One request of a range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeStep {
@@ -74,18 +77,12 @@ pub(super) struct RangeStep {
     pub(super) unshared_outputs: u32,
 }
 
+flat!(RangeStep);
+
 impl Range {
     /// Requests.
     pub fn requests(&self) -> usize {
         self.steps.len()
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub fn memory_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<RangeStep>()
-            + self.runs.capacity() * size_of::<Run>()
-            + self.ids.capacity() * size_of::<u64>()
-            + self.owners.capacity() * size_of::<(u32, u32)>()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::ids::Slot;
 use super::renumbering::Renumbering;
+use crate::units::heap::{flat, heap_bytes};
 
 /// A region's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct Region {
     shallower: RegionId,
 }
 
+flat!(Region);
+
 /// All regions of all segments but the segments' first ones.
 #[derive(Debug)]
 pub(super) struct Regions {
@@ -34,6 +37,8 @@ pub(super) struct Regions {
     /// Head of the free places, linked by `deeper`.
     free: RegionId,
 }
+
+heap_bytes!(Regions { table; free });
 
 impl Regions {
     pub(super) fn new() -> Self {
@@ -137,10 +142,6 @@ impl Regions {
         for region in self.table.iter_mut().filter(|region| region.begin > 0) {
             region.slot = renumbering.of(region.slot);
         }
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.table.capacity() * size_of::<Region>()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::arena::Arena;
 use super::prefetch::{LINE, prefetch};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::{PageIds, shared_near};
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
@@ -42,6 +43,8 @@ struct LabelPiece {
     above: u32,
 }
 
+flat!(LabelPiece);
+
 /// The arena, and where the labels that lie in pieces have them.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLabels {
@@ -53,6 +56,8 @@ pub(super) struct SegmentLabels {
     /// Ids in the arena of no label.
     garbage: usize,
 }
+
+heap_bytes!(SegmentLabels { ids, pieces, free; garbage });
 
 impl SegmentLabels {
     /// The arena of labels that are all whole.
@@ -317,12 +322,6 @@ impl SegmentLabels {
         }
         self.ids.truncate(end);
         self.garbage = 0;
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let free: usize = self.free.iter().map(Vec::capacity).sum();
-        self.ids.memory_bytes() + self.pieces.capacity() * size_of::<LabelPiece>() + free * size_of::<u32>()
     }
 }
 

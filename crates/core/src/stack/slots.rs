@@ -5,6 +5,7 @@ use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, take_from};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::packed::{self, DerivedArray};
 use crate::units::pages::Scope;
 use bytemuck::{Pod, Zeroable};
@@ -19,6 +20,8 @@ struct Leaf {
     /// The lower halves of their requests' numbers in the pool.
     numbers: [u32; LEAF],
 }
+
+flat!(Leaf);
 
 impl Leaf {
     fn total(&self) -> u32 {
@@ -74,6 +77,8 @@ pub(super) struct Slots {
     /// No slot before this one has a weight.
     first_live: usize,
 }
+
+heap_bytes!(Slots { leaves, tails, sums, upper_halves, scopes; len, open, live, total, first_live });
 
 /// What a snapshot keeps of the slots; the sums follow from it.
 #[derive(Deserialize)]
@@ -348,14 +353,6 @@ impl Slots {
     pub(super) fn is_sound(&self, segments: usize) -> bool {
         self.tails.as_flattened()[..self.len].iter().all(|tail| tail.index() < segments)
             && self.total <= MAX_TRACKED_PAGES + 2 * MAX_REQUEST_PAGES
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.sums.memory_bytes()
-            + self.leaves.capacity() * size_of::<Leaf>()
-            + self.upper_halves.capacity() * size_of::<(Slot, u32)>()
-            + self.tails.capacity() * size_of::<[SegmentId; LEAF]>()
-            + self.scopes.capacity() * size_of::<Scope>()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the pages of a range's tree lie in the tree that the range is merged into.
 
 use super::ids::{Place, SegmentId, TOP};
+use crate::units::heap::{flat, heap_bytes};
 
 /// Pages of one of the range's segments that lie one below the other in one of the tree's.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,8 @@ struct Stretch {
     before: u32,
 }
 
+flat!(Stretch);
+
 /// No stretch of a segment yet.
 const NONE: u32 = u32::MAX;
 
@@ -23,6 +26,8 @@ pub(super) struct Stretches {
     /// The deepest stretch of each of the range's segments.
     deepest: Vec<u32>,
 }
+
+heap_bytes!(Stretches { all, deepest });
 
 impl Stretches {
     /// Of a range with so many segments, none of which is placed.

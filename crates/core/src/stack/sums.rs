@@ -4,6 +4,8 @@
 //! So a request that comes writes nothing but the open leaf, and one that meets the slots of the last few
 //! requests, as most do, reads no further up than to the group both are in.
 
+use crate::units::heap::{flat, heap_bytes};
+
 /// Entries summed up in one of the level above: one cache line of them.
 const FAN: usize = 16;
 
@@ -12,6 +14,8 @@ const FAN: usize = 16;
 #[repr(align(64))]
 struct SumLine([u32; FAN]);
 
+flat!(SumLine);
+
 /// The sums of the full groups below.
 #[derive(Debug, Default)]
 struct SumLevel {
@@ -19,6 +23,8 @@ struct SumLevel {
     /// What the entries of the last line add up to, while the level above has no entry for it.
     open: u32,
 }
+
+heap_bytes!(SumLevel { lines; open });
 
 impl SumLevel {
     /// Adds the next group's sum; returns that of the line if it is full now.
@@ -41,6 +47,8 @@ pub(super) struct Sums {
     levels: Vec<SumLevel>,
     leaves: usize,
 }
+
+heap_bytes!(Sums { levels; leaves });
 
 impl Sums {
     /// Full leaves.
@@ -85,12 +93,6 @@ impl Sums {
             at = line;
         }
         newer
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let lines: usize = self.levels.iter().map(|level| level.lines.capacity()).sum();
-        lines * size_of::<SumLine>() + self.levels.capacity() * size_of::<SumLevel>()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A vector that grows is copied, and one whose elements are aligned to more than the allocator's usual
 //! sixteen bytes is copied every time, into memory the kernel has to hand out anew.
 
+use crate::units::heap::HeapBytes;
 use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
 
@@ -65,9 +66,11 @@ impl<T> AppendTable<T> {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.chunks.iter_mut().flatten()
     }
+}
 
-    /// Bytes of memory held, spare room included.
-    pub(super) fn memory_bytes(&self) -> usize {
+impl<T> HeapBytes for AppendTable<T> {
+    /// Its elements hold nothing themselves.
+    fn heap_bytes(&self) -> usize {
         // Only the first may have room for fewer than a chunk's.
         let first = self.chunks.first().map_or(0, Vec::capacity);
         let elements = first + self.chunks.len().saturating_sub(1) * CHUNK;
@@ -122,8 +125,8 @@ mod tests {
     #[test]
     fn a_small_table_takes_little_room() {
         let table: AppendTable<u64> = (0..3).collect();
-        assert!(table.memory_bytes() < 500, "{} bytes", table.memory_bytes());
+        assert!(table.heap_bytes() < 500, "{} bytes", table.heap_bytes());
         let table: AppendTable<u64> = (0..100_000).collect();
-        assert!(table.memory_bytes() < 100_000 * 8 * 102 / 100, "{} bytes", table.memory_bytes());
+        assert!(table.heap_bytes() < 100_000 * 8 * 102 / 100, "{} bytes", table.heap_bytes());
     }
 }

@@ -4,6 +4,7 @@ mod follower;
 mod ranges;
 
 use super::*;
+use crate::units::heap::HeapBytes;
 use proptest::prelude::*;
 
 /// A page is its whole prefix; the list is the LRU stack itself.
@@ -429,10 +430,14 @@ fn a_long_life_under_a_bound_keeps_memory_flat() {
         let epoch = request / 10_000;
         let ids: Vec<u64> = (0..20 + turn).map(|depth| (epoch << 40) | (session << 20) | depth).collect();
         stack.access(&access(&ids, 1), &mut outcome).expect("chained");
-        peak = stack.memory_bytes().max(peak);
+        peak = stack.heap_bytes().max(peak);
     }
     assert!(stack.accumulated_pages().0 > 5 * BOUND, "{} pages passed", stack.accumulated_pages());
-    assert!(peak < BOUND * MOST_BYTES_A_PAGE, "{} bytes per page at the peak", peak / BOUND);
+    assert!(
+        peak < (BOUND * MOST_BYTES_A_PAGE) as usize,
+        "{} bytes per page at the peak",
+        peak / BOUND as usize
+    );
 }
 
 /// The cost of a request is that of its runs: others that branched off its path leave no trace in its walk.

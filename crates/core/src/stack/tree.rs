@@ -1,6 +1,6 @@
 //! The pool's pages as a path-compressed radix tree over page ids.
 //!
-//! What DESIGN 2 calls an edge is a *region* here: the pages of a segment that one slot touched last. A
+//! What docs/design.md, section 2 calls an edge is a *region* here: the pages of a segment that one slot touched last. A
 //! segment is a line of such edges. A request that goes on where it ends lengthens it; one that leaves it
 //! half-way neither splits nor moves it, it hangs a new segment at the page it left, and takes the regions above
 //! that page over. A walk therefore follows one segment for each time the path branched off another, and a
@@ -18,6 +18,7 @@ use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
 use super::segment_labels::{SegmentLabel, SegmentLabels};
 use super::table::AppendTable;
+use crate::units::heap::heap_bytes;
 use crate::units::pages::{PageIds, first_probe};
 
 /// Pages one below the other.
@@ -64,6 +65,8 @@ pub(super) struct Tree {
     index: SegmentIndex,
     digests: Digests,
 }
+
+heap_bytes!(Tree { labels, segments, regions, free, index, digests });
 
 impl Tree {
     pub(super) fn new() -> Self {
@@ -397,15 +400,6 @@ impl Tree {
     /// Every segment that has pages.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentId, &Segment)> {
         (0..).map(SegmentId).zip(self.segments.iter()).filter(|(_, segment)| segment.len() > 0)
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.labels.memory_bytes()
-            + self.segments.memory_bytes()
-            + self.free.capacity() * size_of::<SegmentId>()
-            + self.regions.memory_bytes()
-            + self.index.memory_bytes()
-            + self.digests.memory_bytes()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::ids::{Place, SegmentId, Slot, TOP};
 use super::tree::Tree;
 use super::{Access, ChainCheck, ChainPolicy, Stack};
+use crate::units::heap::flat;
 use crate::units::pages::{PageIds, mix};
 
 /// Consecutive pages of a request's walk that belong to one slot.
@@ -11,6 +12,8 @@ pub(super) struct SlotRun {
     pub(super) slot: Slot,
     pub(super) pages: u32,
 }
+
+flat!(SlotRun);
 
 impl Stack {
     /// Whether every id of a request is read: unless that is not wanted of any, or its maker declares that they

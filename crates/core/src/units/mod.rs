@@ -2,6 +2,7 @@
 pub mod capacity;
 pub mod features;
 pub mod hashing;
+pub mod heap;
 pub mod keyed;
 pub mod packed;
 pub mod pages;
@@ -9,6 +10,7 @@ pub mod ratio;
 pub mod text;
 pub mod window;
 
+use crate::units::heap::flat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -129,6 +131,8 @@ impl PageBytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventTime(pub i64);
+
+flat!(EventTime);
 
 /// The position of a record in its partition. Names say which one is meant: `first_offset` is the
 /// record's own, `next_offset` is the one after the last record seen.

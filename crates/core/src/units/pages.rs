@@ -1,5 +1,6 @@
 //! Page ids where they lie: a borrowed, unaligned view that a record's own bytes can back.
 
+use crate::units::heap::flat;
 use bytemuck::{Pod, Zeroable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -134,6 +135,8 @@ pub fn shared_near(guess: usize, length: usize, is_shared: impl Fn(usize) -> boo
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Scope(u64);
+
+flat!(Scope);
 
 impl Scope {
     /// All ids of the pool share one space.

@@ -2,6 +2,7 @@
 
 use super::{Window, reserve_few};
 use crate::questions::observers::{ObserversImage, SavedWindows};
+use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, is_countable};
 use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub(super) struct EventWindows {
     openings: Vec<(u64, i64)>,
 }
 
+heap_bytes!(EventWindows { panes, openings; advance_ms, span, grace_ms, shape, closed_end, late_records });
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pane {
     /// Starts at `index * advance_ms`.
@@ -38,6 +41,8 @@ struct Pane {
     /// The same for the pane `k` after this one: there where event times go back.
     ahead: Vec<u64>,
 }
+
+heap_bytes!(Pane { tally, behind, ahead; index, extent });
 
 impl EventWindows {
     pub(super) fn new(size_ms: u64, advance_ms: u64, grace_ms: u64, shape: TallyShape) -> Self {
@@ -149,13 +154,6 @@ impl EventWindows {
             && self.panes.iter().all(|pane| pane.is_sound(self.span, self.shape))
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        let held = self.panes.iter().map(|pane| pane.memory_bytes());
-        held.sum::<usize>()
-            + self.panes.capacity() * size_of::<Pane>()
-            + self.openings.capacity() * size_of::<(u64, i64)>()
-    }
-
     /// The last window closed at this watermark; windows once closed stay so.
     fn last_closed(&self, watermark: EventTime) -> i64 {
         let ended = watermark.0.saturating_sub(self.grace_ms).div_euclid(self.advance_ms);
@@ -224,10 +222,6 @@ impl Pane {
         self.tally.is_sound(shape)
             && self.behind.len().max(self.ahead.len()) <= span
             && self.behind.iter().chain(&self.ahead).all(|pages| is_countable(*pages))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        (self.behind.capacity() + self.ahead.capacity()) * size_of::<u64>() + self.tally.memory_bytes()
     }
 
     /// Index of the pane the request `toucher` lies in; none where it lies before all open ones.

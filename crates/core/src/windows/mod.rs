@@ -1,4 +1,4 @@
-//! The windows of one pool: what each covers, when it closes, what it is called (DESIGN 3).
+//! The windows of one pool: what each covers, when it closes, what it is called (docs/design.md, section 3).
 //!
 //! Everything here is a function of the requests and watermarks it was given, in order.
 //!
@@ -21,6 +21,7 @@ mod event_time;
 mod recent;
 
 use crate::questions::observers::{ObserversImage, SavedWindows};
+use crate::units::heap::heap_bytes;
 use crate::units::window::{WindowKind, WindowRules};
 use crate::units::{EventTime, Offset};
 use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
@@ -67,6 +68,14 @@ enum KindWindows {
     All(Everything),
 }
 
+heap_bytes!(
+    enum KindWindows {
+        EventTime(windows),
+        Last(windows),
+        All(windows),
+    }
+);
+
 /// The windows of one pool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WindowSet {
@@ -80,6 +89,8 @@ pub struct WindowSet {
     /// Largest event time counted.
     latest: Option<EventTime>,
 }
+
+heap_bytes!(WindowSet { kinds; allowed_lateness_ms, publish_every_ms, publish_at, latest });
 
 impl WindowSet {
     /// Windows that have seen nothing.
@@ -243,16 +254,6 @@ impl WindowSet {
             KindWindows::All(all) => all.view().map(|(extent, tally)| (tally, extent.arrival)),
             KindWindows::EventTime(_) | KindWindows::Last(_) => None,
         })
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let held = self.kinds.iter().map(|windows| match windows {
-            KindWindows::EventTime(windows) => windows.memory_bytes(),
-            KindWindows::Last(last) => last.memory_bytes(),
-            KindWindows::All(all) => all.memory_bytes(),
-        });
-        held.sum::<usize>() + self.kinds.capacity() * size_of::<KindWindows>()
     }
 
     /// Whether any window follows offsets and so is published at intervals.

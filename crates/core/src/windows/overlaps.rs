@@ -2,6 +2,7 @@
 
 use crate::stack::Overlap;
 use crate::stack::needs::Needs;
+use crate::units::heap::HeapBytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What requests met in flight: one entry a request that it was measured for. A log without durations has none,
@@ -64,13 +65,11 @@ impl Overlaps {
         };
         Self(measured().next().is_some().then(|| Box::new(merge())))
     }
+}
 
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let of = |measured: &(Needs, Needs)| {
-            size_of::<(Needs, Needs)>() + measured.0.memory_bytes() + measured.1.memory_bytes()
-        };
-        self.0.as_deref().map_or(0, of)
+impl HeapBytes for Overlaps {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
     }
 }
 
@@ -97,7 +96,7 @@ mod tests {
             postcard::from_bytes(&postcard::to_allocvec(overlaps).expect("memory")).expect("what was written")
         };
         let mut overlaps = Overlaps::default();
-        assert_eq!((read(&overlaps), overlaps.memory_bytes()), (Overlaps::default(), 0));
+        assert_eq!((read(&overlaps), overlaps.heap_bytes()), (Overlaps::default(), 0));
         overlaps.insert(Overlap { requests: 2, pages: 7 });
         overlaps.consolidate();
         assert_eq!(read(&overlaps), overlaps);

@@ -5,6 +5,7 @@ use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
 use crate::sizing::exact_curve::FoundRun;
 use crate::stack::Overlap;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::{EventTime, Offset};
 use crate::windows::step_counts::StepHits;
 use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
@@ -19,6 +20,8 @@ pub(super) struct Everything {
     extent: Option<Position>,
     pub(super) tally: Tally,
 }
+
+heap_bytes!(Everything { tally; extent });
 
 impl Everything {
     pub(super) fn new(shape: TallyShape) -> Self {
@@ -50,10 +53,6 @@ impl Everything {
     pub(super) fn is_sound(&self, shape: TallyShape) -> bool {
         self.tally.is_sound(shape.without_end())
     }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.tally.memory_bytes()
-    }
 }
 
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
@@ -77,6 +76,8 @@ pub(super) struct LastRequests {
     pub(super) tally: Tally,
 }
 
+heap_bytes!(LastRequests { requests, needs, hits, found, observations, tally; capacity, when_shown });
+
 /// One request's share of the tally.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct TallyShare {
@@ -99,6 +100,8 @@ struct TallyShare {
     /// What it met in flight.
     overlap: Option<Overlap>,
 }
+
+flat!(TallyShare);
 
 /// What is counted when the window is shown, if anything.
 fn when_shown(shape: TallyShape) -> Option<Box<ObservationShape>> {
@@ -288,15 +291,6 @@ impl LastRequests {
         }
         tally.consolidate();
         Some(tally)
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.requests.capacity() * size_of::<TallyShare>()
-            + self.needs.capacity() * size_of::<u64>()
-            + self.hits.capacity() * size_of::<StepHits>()
-            + self.found.capacity() * size_of::<FoundRun>()
-            + self.observations.iter().map(|share| share.memory_bytes()).sum::<usize>()
-            + self.tally.memory_bytes()
     }
 }
 

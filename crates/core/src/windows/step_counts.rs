@@ -2,6 +2,7 @@
 //!
 //! The curve has a hundred steps, and a pool of a hundred pages reaches a quarter of them.
 
+use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Pages that are hits at one threshold and at no smaller one.
@@ -13,6 +14,8 @@ pub struct StepHits {
     pub pages: u32,
 }
 
+flat!(StepHits);
+
 /// Pages by step. A snapshot keeps every step.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "Vec<u64>")]
@@ -22,6 +25,8 @@ pub struct StepCounts {
     /// Up to the last step counted at least; those behind have none.
     pages: Vec<u64>,
 }
+
+heap_bytes!(StepCounts { pages; steps });
 
 /// Steps that room is made for at once.
 const ROOM: usize = 8;
@@ -65,11 +70,6 @@ impl StepCounts {
     /// The pages by step, up to the last one counted at least.
     pub fn as_slice(&self) -> &[u64] {
         &self.pages
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        self.pages.capacity() * size_of::<u64>()
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use crate::request::outcome::{Need, Outcome, Run};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::Overlap;
 use crate::stack::needs::Needs;
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, Offset, is_countable};
 use crate::windows::overlaps::Overlaps;
@@ -222,6 +223,11 @@ pub struct Tally {
     pub observation: Option<Box<ObservationTally>>,
 }
 
+heap_bytes!(Tally {
+    hits, needs, found, overlaps, observation;
+    requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages
+});
+
 impl Tally {
     /// Nothing counted yet.
     pub fn new(shape: TallyShape) -> Self {
@@ -352,18 +358,6 @@ impl Tally {
         let observation = || parts.clone().filter_map(|part| part.observation.as_deref());
         sum.observation = ObservationTally::merged(observation()).map(Box::new);
         sum
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let needs = self.needs.capacity() * size_of::<Needs>() + self.overlaps.memory_bytes();
-        let found = self.found.as_ref().map_or(0, |found| size_of::<FoundPages>() + found.memory_bytes());
-        let observation = self.observation.as_ref().map_or(0, |observation| observation.memory_bytes());
-        self.hits.memory_bytes()
-            + needs
-            + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
-            + found
-            + observation
     }
 }
 

@@ -7,10 +7,10 @@
 use super::ahead::AheadRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
-    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, MemoryBytes, PoolClock, PoolConfigs,
-    PoolRecord, RecordTurn,
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, PoolClock, PoolConfigs, PoolRecord, RecordTurn,
 };
 use kvset_core::units::Offset;
+use kvset_core::units::heap::HeapBytes;
 use kvset_formats::codec::{
     DecodeError, Decoded, ErrorCode, RequestDecoder, RequestEncoding, SourceRecord, encode_request,
 };
@@ -74,13 +74,11 @@ impl DelayedRecord {
     }
 }
 
-impl MemoryBytes for DelayedRecord {
-    fn memory_bytes(&self) -> u64 {
+impl HeapBytes for DelayedRecord {
+    /// Without spare room, which a restart does not keep: a bound of the queue goes by this.
+    fn heap_bytes(&self) -> usize {
         let parts = [&self.key, &self.schema_header, &self.packed];
-        let bytes: usize =
-            parts.into_iter().flatten().chain([&self.value]).map(|HeldBytes(part)| part.len()).sum();
-        // Its places in the queue take about as much as itself.
-        (bytes + 2 * size_of::<Self>()) as u64
+        parts.into_iter().flatten().chain([&self.value]).map(|HeldBytes(part)| part.len()).sum()
     }
 }
 
@@ -92,6 +90,12 @@ pub(super) struct Arrivals {
     decoder: RequestDecoder,
     /// The last record in the form that is read where it lies; kept to reuse its memory.
     packed: Vec<u8>,
+}
+
+impl HeapBytes for Arrivals {
+    fn heap_bytes(&self) -> usize {
+        self.queue.heap_bytes()
+    }
 }
 
 /// Records that wait, as a named section behind the rest of a snapshot. Where no pool holds any back there is none.
@@ -131,11 +135,6 @@ impl Arrivals {
     /// Forgets a pool that the task does not have.
     pub(super) fn forget(&mut self, pool: &str) {
         self.queue.forget(pool);
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.queue.memory_bytes()
     }
 
     /// Records that wait.

@@ -4,6 +4,7 @@
 //! estimate gains a field, numbers are kept to the last bit, and equal estimates have equal bytes.
 
 use kvset_core::estimate::{Estimate, Status};
+use kvset_core::units::heap::HeapBytes;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{EstimateEncoding, EstimateError, decode_estimate, encode_estimate};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,13 @@ use std::collections::BTreeMap;
 /// The newest final estimates of one pool: at most one a configured kind of window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestEstimates(BTreeMap<WindowKind, AvroRecord>);
+
+impl HeapBytes for LatestEstimates {
+    fn heap_bytes(&self) -> usize {
+        let of_one = |record: &AvroRecord| record.0.capacity() + size_of::<(WindowKind, AvroRecord)>();
+        self.0.values().map(of_one).sum()
+    }
+}
 
 /// An estimate as an Avro record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,12 +61,5 @@ impl LatestEstimates {
             if is_right { Ok(estimate) } else { Err(NotKept::Place) }
         };
         self.0.iter().map(read).collect()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        let of_one =
-            |record: &AvroRecord| (record.0.capacity() + size_of::<(WindowKind, AvroRecord)>()) as u64;
-        self.0.values().map(of_one).sum()
     }
 }

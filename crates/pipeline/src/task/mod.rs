@@ -14,6 +14,7 @@ use kvset_core::pool::{Pool, Refusal};
 use kvset_core::request::event::ImpossibleNumber;
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
+use kvset_core::units::heap::HeapBytes;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
     EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,
@@ -151,6 +152,12 @@ pub struct PartitionTask {
     active: BTreeMap<usize, PoolActivity>,
     /// Kept to reuse its memory.
     closed: Vec<Estimate>,
+}
+
+impl HeapBytes for PartitionTask {
+    fn heap_bytes(&self) -> usize {
+        self.pools.heap_bytes() + self.arrivals.heap_bytes() + self.latest.heap_bytes()
+    }
 }
 
 impl PartitionTask {
@@ -386,14 +393,6 @@ impl PartitionTask {
         created.into_iter().map(|index| self.pools.pools()[index].name().to_owned()).collect()
     }
 
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let waiting = self.arrivals.as_ref().map_or(0, Arrivals::memory_bytes);
-        self.pools.memory_bytes()
-            + waiting
-            + self.latest.values().map(LatestEstimates::memory_bytes).sum::<u64>()
-    }
-
     /// The newest final estimate of every pool and kind of window, pool by pool in order of name. They
     /// are part of the state: all of them precede [`PartitionTask::next_offset`].
     ///
@@ -472,7 +471,9 @@ impl PartitionTask {
         let written = kept.and_then(|()| if muted { Ok(()) } else { self.write(&closed, out) });
         for estimate in closed.drain(..) {
             if let Some(pool) = self.pools.get(&estimate.pool) {
-                self.counts.memory.insert(estimate.pool.clone(), pool.memory_bytes());
+                self.counts
+                    .memory
+                    .insert(estimate.pool.clone(), (size_of::<Pool>() + pool.heap_bytes()) as u64);
                 self.counts.tracked_requests.insert(estimate.pool.clone(), pool.tracked_requests());
             }
             self.counts.latest.insert((estimate.pool.clone(), estimate.window), estimate);

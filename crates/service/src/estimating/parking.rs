@@ -4,6 +4,7 @@
 //! Nothing here decides whether a state may be used: the resume decision does, by the committed offset.
 
 use crate::plan::ParkingPlan;
+use kvset_core::units::heap::HeapBytes;
 use kvset_formats::position::Partition;
 use kvset_pipeline::task::PartitionTask;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,7 @@ impl Parking {
     pub(crate) fn released(&mut self, partition: Partition, task: Option<Box<PartitionTask>>, now: Instant) {
         let expected = self.awaited.remove(&partition);
         let Some(task) = task.filter(|_| expected) else { return };
-        let bytes = task.memory_bytes();
+        let bytes = task.heap_bytes() as u64;
         if bytes > self.plan.max_bytes {
             tracing::debug!(
                 partition = partition.0,
@@ -103,7 +104,7 @@ mod tests {
             value: Some(value),
         };
         task.process_record(&record, &mut Vec::new()).expect("within limits");
-        assert!(task.memory_bytes() > 0);
+        assert!(task.heap_bytes() > 0);
         Some(Box::new(task))
     }
 
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_the_oldest_states_make_room() {
         let [first, second, third] = [1, 2, 3].map(Partition);
-        let (bytes, now) = (state(first).expect("one").memory_bytes(), Instant::now());
+        let (bytes, now) = (state(first).expect("one").heap_bytes() as u64, Instant::now());
         let mut two_fit = parking(MINUTE, bytes * 2);
         for (partition, age) in [(first, 0), (second, 1), (third, 2)] {
             two_fit.expect(&[partition]);

@@ -5,6 +5,7 @@
 
 use super::{BankHits, PointCache};
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 
 /// One cache of a bank with a batch of requests that it has to serve; may be sent to another thread.
 pub struct Lane<'a> {
@@ -43,6 +44,8 @@ pub(super) struct Ahead {
     taken: usize,
 }
 
+heap_bytes!(Ahead { hits; served, taken });
+
 impl Ahead {
     /// Begins with a batch of so many requests for so many caches.
     pub fn begin(&mut self, requests: usize, caches: usize) {
@@ -60,9 +63,5 @@ impl Ahead {
         let at = (!self.is_empty()).then_some(self.taken)?;
         self.taken += 1;
         Some(self.hits.iter().filter_map(move |hits| hits.get(at).copied()))
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.hits.iter().map(|hits| hits.capacity() * size_of::<BankHits>()).sum()
     }
 }

@@ -11,6 +11,7 @@ use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
 use crate::engines::trtllm::TrtllmCache;
+use crate::units::heap::HeapBytes;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
@@ -175,5 +176,12 @@ impl Caches {
             | (Self::MooncakeLoads(_), Profile::Mooncake) => config.models_overlap(),
             _ => false,
         }
+    }
+}
+
+impl HeapBytes for Caches {
+    fn heap_bytes(&self) -> usize {
+        let (points, ceiling) = self.points();
+        points.iter().chain(&ceiling).map(|cache| cache.heap_bytes()).sum()
     }
 }

@@ -50,10 +50,6 @@ impl<C: LoadedCache + PointCache> PointCache for CacheLoad<C> {
         self.cache.draft(draft_tokens);
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.cache.memory_bytes() + CacheLoad::memory_bytes(self)
-    }
-
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
         self.cache.is_sound(config, page_size) && self.is_countable()
     }

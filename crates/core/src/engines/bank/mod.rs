@@ -17,6 +17,7 @@ use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
 use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
+use crate::units::heap::{HeapBytes, flat, heap_bytes};
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
 use caches::{Caches, Ceiled, DraftHybrids};
@@ -48,6 +49,8 @@ pub struct CacheBank {
     ahead: Ahead,
 }
 
+heap_bytes!(CacheBank { caches, last_hits, last_host_hits, last_host_writes, ahead; last_ceiling });
+
 /// Pages a request finds.
 #[derive(Debug, Clone, Copy, Default)]
 struct BankHits {
@@ -58,6 +61,8 @@ struct BankHits {
     host_writes: u64,
 }
 
+flat!(BankHits);
+
 impl BankHits {
     /// In a cache without a host tier.
     fn here(hits: u64) -> Self {
@@ -66,7 +71,7 @@ impl BankHits {
 }
 
 /// A cache at one capacity.
-trait PointCache {
+trait PointCache: HeapBytes {
     fn capacity(&self) -> PageCount;
     /// What a request finds.
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits;
@@ -85,7 +90,6 @@ trait PointCache {
     }
     /// Lets a head draft so many tokens at a time, which a saved state does not say, in a pool of vLLM's.
     fn draft(&mut self, _: u32) {}
-    fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool;
 }
@@ -352,14 +356,5 @@ impl CacheBank {
     /// Requests since the start that are larger than the whole cache, one entry per capacity.
     pub fn refused(&self) -> Vec<u64> {
         self.caches.points().0.into_iter().map(|cache| cache.refused()).collect()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let (points, ceiling) = self.caches.points();
-        let caches: usize = points.iter().chain(&ceiling).map(|cache| cache.memory_bytes()).sum();
-        let of_last = [&self.last_hits, &self.last_host_hits, &self.last_host_writes];
-        let last: usize = of_last.map(Vec::capacity).iter().sum();
-        caches + last * 8 + self.ahead.memory_bytes()
     }
 }

@@ -6,6 +6,7 @@ use crate::engines::hybrid::{HybridCache, RulesError};
 use crate::engines::vllm_offload::{OffloadOptions, OffloadTier, SavedOffload};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::StateFault;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -16,6 +17,8 @@ pub(super) struct OffloadedPool {
     pool: HybridCache,
     tier: OffloadTier,
 }
+
+heap_bytes!(OffloadedPool { pool, tier });
 
 impl Serialize for OffloadedPool {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -52,10 +55,6 @@ impl PointCache for OffloadedPool {
 
     fn refused(&self) -> u64 {
         self.pool.refused()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.pool.memory_bytes() + self.tier.memory_bytes()
     }
 
     fn draft(&mut self, draft_tokens: u32) {

@@ -20,7 +20,7 @@ macro_rules! of_the_cache {
 }
 
 impl PointCache for SglangCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -32,7 +32,7 @@ impl PointCache for SglangCache {
 }
 
 impl PointCache for HicacheCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         let written = self.written().0;
@@ -50,7 +50,7 @@ impl PointCache for HicacheCache {
 }
 
 impl PointCache for WindowCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
+    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -62,7 +62,7 @@ impl PointCache for WindowCache {
 }
 
 impl PointCache for StateCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
+    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -77,7 +77,7 @@ impl PointCache for StateCache {
 macro_rules! over_a_host {
     ($cache:ty, $rules:ident) => {
         impl PointCache for OverHost<$cache> {
-            of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+            of_the_cache!(capacity: PageCount, refused: u64);
 
             fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
                 let written = self.written().0;
@@ -99,7 +99,7 @@ over_a_host! { WindowCache, windows }
 over_a_host! { StateCache, states }
 
 impl PointCache for HybridCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64, never_evicts: bool);
+    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -115,7 +115,7 @@ impl PointCache for HybridCache {
 }
 
 impl PointCache for LmcacheCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize);
+    of_the_cache!(capacity: PageCount);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event))
@@ -127,7 +127,7 @@ impl PointCache for LmcacheCache {
 }
 
 impl PointCache for LmcacheMpCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize);
+    of_the_cache!(capacity: PageCount);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event))
@@ -139,7 +139,7 @@ impl PointCache for LmcacheMpCache {
 }
 
 impl PointCache for TrtllmCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize, refused: u64);
+    of_the_cache!(capacity: PageCount, refused: u64);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event).hits)
@@ -151,7 +151,7 @@ impl PointCache for TrtllmCache {
 }
 
 impl PointCache for MooncakeCache {
-    of_the_cache!(capacity: PageCount, memory_bytes: usize);
+    of_the_cache!(capacity: PageCount);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         BankHits::here(self.request(event))

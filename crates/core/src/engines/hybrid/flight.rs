@@ -8,6 +8,7 @@ use crate::engines::hits::CacheHits;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -34,6 +35,8 @@ pub(in crate::engines) struct HybridRequest {
     pub(super) order: u64,
     pub(super) tables: Tables,
 }
+
+heap_bytes!(HybridRequest { ids, tables; tail, known, shape, found, done, is_first, is_alone, order });
 
 impl HybridRequest {
     pub(super) fn naming(&mut self) -> Naming<'_> {

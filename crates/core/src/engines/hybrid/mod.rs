@@ -1,4 +1,4 @@
-//! vLLM's pool of blocks shared by several groups of layers, at one capacity (ENGINES 2, hybrid attention).
+//! vLLM's pool of blocks shared by several groups of layers, at one capacity (docs/engines.md, hybrid attention).
 //!
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
@@ -23,6 +23,7 @@ pub use saved::SavedHybrid;
 
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, is_countable};
 use rules::RequestShape;
 use serde::Deserialize;
@@ -62,6 +63,11 @@ pub struct HybridCache {
     /// Tables of requests that have ended; kept for their memory.
     spare: Vec<Tables>,
 }
+
+heap_bytes!(HybridCache {
+    tree, ids, path, freed, spare;
+    capacity, rules, requests, refused, queue, queued, held, unnamed, never_evicts, groups
+});
 
 impl HybridCache {
     /// A pool of free blocks; at most 2^32 - 2 of them are modelled.
@@ -129,11 +135,6 @@ impl HybridCache {
     /// Requests turned away since the start because the pool cannot hold them even alone.
     pub fn refused(&self) -> u64 {
         self.refused
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<RunIndex>()
     }
 
     /// Copies the request's ids, the first one keyed by its scope.

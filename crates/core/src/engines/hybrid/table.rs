@@ -6,6 +6,7 @@
 use super::rules::{HybridLookup, RequestSteps};
 use super::{BlockRetention, GroupKind, HybridCache};
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex};
+use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 
 /// The place of the full groups in what is kept a kind.
@@ -49,6 +50,8 @@ pub(super) struct Hold {
     order: u64,
 }
 
+flat!(Hold);
+
 impl Hold {
     fn pages(&self) -> u64 {
         u64::from(self.to.saturating_sub(self.from))
@@ -63,6 +66,8 @@ pub(super) struct Tables {
     named: u64,
     holds: Vec<Hold>,
 }
+
+heap_bytes!(Tables { holds; held, named });
 
 impl Tables {
     /// As a request finds them.

@@ -10,6 +10,7 @@ use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// The chunks of a request in flight.
@@ -23,6 +24,8 @@ pub(in crate::engines) struct FlyingChunks {
     /// How many they are.
     chunks: u32,
 }
+
+heap_bytes!(FlyingChunks { ids; tail, chunks });
 
 impl FlyingChunks {
     /// Those of the request that was entered.
@@ -54,6 +57,8 @@ pub(in crate::engines) struct LmcacheRequest {
     found: u32,
     is_stored: bool,
 }
+
+heap_bytes!(LmcacheRequest { chunks; found, is_stored });
 
 impl LmcacheCache {
     /// Stores the chunks of a request behind those that were found, unless they are.

@@ -1,6 +1,7 @@
 //! The chunks that a cache holds, in one order.
 
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex, RunTree, SavedRuns, StateFault};
+use crate::units::heap::heap_bytes;
 
 /// Chunks in one order, the ones that leave next first.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub(super) struct HeldChunks {
     /// The nodes that the latest request's chunks lie in; kept for its memory.
     path: Vec<RunIndex>,
 }
+
+heap_bytes!(HeldChunks { tree, path; queue, count, put });
 
 impl HeldChunks {
     /// None.
@@ -131,10 +134,5 @@ impl HeldChunks {
         }
         held.count = saved.pages();
         Ok(held)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.path.capacity() * size_of::<RunIndex>()
     }
 }

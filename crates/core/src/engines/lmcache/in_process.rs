@@ -1,4 +1,4 @@
-//! LMCache's cache in the engine's process (ENGINES 2, LMCache in-process).
+//! LMCache's cache in the engine's process (docs/engines.md, LMCache in-process).
 //!
 //! What a request finds moves to the young end, its first chunk youngest; then room is made for every chunk after
 //! those, even where it is there already; then the missing ones are put in prefix order, their first chunk oldest.
@@ -10,6 +10,7 @@ use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
 use crate::engines::chunks::Chunks;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,8 @@ pub struct LmcacheCache {
     pub(super) held: HeldChunks,
 }
 
+heap_bytes!(LmcacheCache { chunks, held; rules, capacity });
+
 impl LmcacheCache {
     /// An empty cache of so many pages of the log; what of them makes no whole chunk is not used.
     ///
@@ -71,11 +74,6 @@ impl LmcacheCache {
     /// Pages written since the start, or since it was restored.
     pub fn written(&self) -> PageCount {
         PageCount(self.held.put * u64::from(self.chunks.pages))
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.held.memory_bytes() + self.chunks.memory_bytes()
     }
 
     /// Serves one request and says how many leading pages of its prompt it found, always whole chunks of them.

@@ -1,4 +1,4 @@
-//! LMCache as a process of its own, which the engines of a host share (ENGINES 1, LMCache multi-process).
+//! LMCache as a process of its own, which the engines of a host share (docs/engines.md, LMCache multi-process).
 //!
 //! All chunks of a request that are there move to the young end as it ends, its first chunk youngest. The missing ones
 //! are stored in one call, and where they do not all fit none is. Room is made by a loop that wakes every second: where
@@ -12,6 +12,7 @@ use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
 use crate::engines::chunks::Chunks;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ pub struct LmcacheMpCache {
     pub(super) looked: Option<i64>,
 }
 
+heap_bytes!(LmcacheMpCache { chunks, held; rules, capacity, looked });
+
 impl LmcacheMpCache {
     /// An empty cache of so many pages of the log; what of them makes no whole chunk is not used.
     ///
@@ -75,11 +78,6 @@ impl LmcacheMpCache {
     /// Pages written since the start, or since it was restored.
     pub fn written(&self) -> PageCount {
         PageCount(self.held.put * u64::from(self.chunks.pages))
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.held.memory_bytes() + self.chunks.memory_bytes()
     }
 
     /// Serves one request and says how many leading pages of its prompt it found, always whole chunks of them.

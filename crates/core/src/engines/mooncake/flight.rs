@@ -7,6 +7,7 @@ use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// A request in flight.
@@ -22,6 +23,8 @@ pub(in crate::engines) struct MooncakeRequest {
     /// Steps until then.
     steps: u8,
 }
+
+heap_bytes!(MooncakeRequest { ids; tail, pages, steps });
 
 impl MooncakeCache {
     /// Puts the pages of a request, unless they are.

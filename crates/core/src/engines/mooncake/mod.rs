@@ -1,4 +1,4 @@
-//! Mooncake's store at one capacity, by its own rules and by event time (ENGINES 2, Mooncake store).
+//! Mooncake's store at one capacity, by its own rules and by event time (docs/engines.md, Mooncake store).
 //!
 //! An object (a page) may go once its stamp has passed: a put stamps it with the time, being asked about or
 //! read with the time and a lease. A put into a full store fails and is not tried again. Every 10 ms the
@@ -18,6 +18,7 @@ pub use saved::SavedMooncake;
 
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,11 @@ pub struct MooncakeCache {
     path: Vec<RunIndex>,
 }
 
+heap_bytes!(MooncakeCache {
+    tree, buckets, ids, path;
+    rules, capacity, resident, failed, checked, last, now, failed_puts, written
+});
+
 impl MooncakeCache {
     /// An empty store.
     pub fn new(capacity: PageCount, rules: MooncakeRules) -> Self {
@@ -123,15 +129,6 @@ impl MooncakeCache {
     /// Objects written since the start, or since it was restored.
     pub fn written(&self) -> PageCount {
         PageCount(self.written)
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        const BUCKET: usize = size_of::<(Microseconds, (PieceIndex, u64))>() * 3 / 2;
-        self.tree.memory_bytes()
-            + self.buckets.len() * BUCKET
-            + self.ids.capacity() * 8
-            + self.path.capacity() * size_of::<RunIndex>()
     }
 
     /// Serves one request and says how many leading pages of its prompt it found.

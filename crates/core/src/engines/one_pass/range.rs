@@ -6,6 +6,7 @@ use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::stack::{InOrder, Range, RangeStack};
 use crate::units::PageSize;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::ratio::Ratio;
 
 /// What a range of requests comes to, to be merged into the engine that took all before it.
@@ -16,6 +17,8 @@ pub struct EngineRange {
     requests: Vec<Footing>,
 }
 
+heap_bytes!(EngineRange { stack, requests; config });
+
 /// What an engine keeps of a request alongside its stack.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Footing {
@@ -24,6 +27,8 @@ pub(super) struct Footing {
     /// It ends in a page that cannot be shared.
     partial: bool,
 }
+
+flat!(Footing);
 
 /// Takes the requests of a range.
 #[derive(Debug)]
@@ -79,11 +84,6 @@ impl EngineRange {
     /// Requests.
     pub fn requests(&self) -> usize {
         self.requests.len()
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub fn memory_bytes(&self) -> usize {
-        self.stack.memory_bytes() + self.requests.capacity() * size_of::<Footing>()
     }
 }
 

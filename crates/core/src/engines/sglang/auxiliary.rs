@@ -5,6 +5,7 @@
 //! device a node is in it while the pool holds it; on the host while the device does not hold it as well.
 
 use super::node::{NONE, NodeIndex};
+use crate::units::heap::{flat, heap_bytes};
 
 /// A node's place in the order.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,8 @@ struct OrderLink {
     newer: NodeIndex,
     older: NodeIndex,
 }
+
+flat!(OrderLink);
 
 impl OrderLink {
     const NONE: Self = Self { pages: 0, locks: 0, is_listed: false, newer: NONE, older: NONE };
@@ -35,6 +38,8 @@ pub(super) struct Auxiliary {
     /// Pages of a window; none where what a node has lies at its end, so that a split leaves it to the lower part.
     window: Option<u64>,
 }
+
+heap_bytes!(Auxiliary { links; newest, oldest, pages, locked_pages, window });
 
 impl Auxiliary {
     /// The pool of windows of so many pages.
@@ -65,11 +70,6 @@ impl Auxiliary {
     /// Those of nodes that are locked.
     pub(super) fn locked_pages(&self) -> u64 {
         self.locked_pages
-    }
-
-    /// Bytes of memory taken.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.links.capacity() * size_of::<OrderLink>()
     }
 
     /// Pages of the pool that a node has.

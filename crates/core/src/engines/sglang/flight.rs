@@ -7,6 +7,7 @@ use super::shape::{PagedRequest, spare_pages};
 use super::tree::{SglangTree, Touching};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// A request in flight, or one that was preempted.
@@ -27,6 +28,8 @@ pub(in crate::engines) struct SglangRequest {
     /// Pages that it holds and that are in no node.
     held: u64,
 }
+
+heap_bytes!(SglangRequest { prompt, outputs; tail, is_locked, shape, done, held });
 
 impl SglangRequest {
     /// Whether it takes a page for a token of its output, counted from 1.

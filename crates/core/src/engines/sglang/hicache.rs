@@ -1,4 +1,4 @@
-//! SGLang with HiCache: one tree over the device and the host, at one capacity of each (ENGINES 2).
+//! SGLang with HiCache: one tree over the device and the host, at one capacity of each (docs/engines.md, section 2).
 
 use super::flight::FlyingTree;
 use super::host::WritePolicy;
@@ -8,6 +8,7 @@ use super::tree::{SglangTree, Touching};
 use super::{CapacityTooLarge, MAX_CAPACITY};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,8 @@ pub struct HicacheCache {
     /// The nodes from the root to where the request's pages end so far; kept for its memory.
     path: Vec<NodeIndex>,
 }
+
+heap_bytes!(HicacheCache { tree, ids, path; capacity, rules, refused, held, loaded });
 
 impl HicacheCache {
     /// An empty cache with so many pages on the device.
@@ -113,11 +116,6 @@ impl HicacheCache {
     /// Pages that the latest request in flight had loaded back as it was looked up.
     pub(crate) fn loaded(&self) -> u64 {
         self.loaded
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
     /// Requests turned away since the start because the device cannot hold them even alone.

@@ -2,6 +2,7 @@
 
 use super::auxiliary::Auxiliary;
 use super::node::{NONE, NodeIndex};
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,6 +78,11 @@ pub(super) struct HostSide {
     pub(super) window: Vec<NodeIndex>,
 }
 
+heap_bytes!(HostSide {
+    leaves, auxiliary, duplicates, loading, locked, chain, window;
+    write, room, other_room, pinned, kept, pages, written, sequence, step
+});
+
 impl HostSide {
     pub(super) fn new(auxiliary: Auxiliary) -> Self {
         Self {
@@ -97,16 +103,6 @@ impl HostSide {
             chain: Vec::new(),
             window: Vec::new(),
         }
-    }
-
-    /// Bytes of memory taken.
-    pub(super) fn memory_bytes(&self) -> usize {
-        const ENTRY: usize = size_of::<(u64, NodeIndex)>() * 3 / 2;
-        let nodes =
-            self.loading.capacity() + self.locked.capacity() + self.chain.capacity() + self.window.capacity();
-        (self.leaves.len() + self.duplicates.len()) * ENTRY
-            + nodes * size_of::<NodeIndex>()
-            + self.auxiliary.memory_bytes()
     }
 }
 

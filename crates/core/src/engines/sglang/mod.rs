@@ -1,4 +1,4 @@
-//! The `sglang` profile: SGLang's prefix cache, node by node, at one capacity (ENGINES 2).
+//! The `sglang` profile: SGLang's prefix cache, node by node, at one capacity (docs/engines.md, section 2).
 //!
 //! SGLang evicts a whole leaf node at once, so more capacity can lose hits and no stack distance
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
@@ -33,6 +33,7 @@ pub use windows::{WindowCache, WindowPoolRules};
 use crate::engines::hits::CacheHits;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize, is_countable};
 use node::{NodeIndex, ROOT};
 use serde::Deserialize;
@@ -72,6 +73,8 @@ pub struct SglangCache {
     /// The nodes from the root to where the request's pages end so far; kept for its memory.
     path: Vec<NodeIndex>,
 }
+
+heap_bytes!(SglangCache { tree, ids, path; capacity, page_size, outputs, drafts, refused, held });
 
 impl SglangCache {
     /// An empty cache.
@@ -118,11 +121,6 @@ impl SglangCache {
     /// Pages the cache holds.
     pub fn resident(&self) -> PageCount {
         PageCount(self.tree.pages())
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
     /// Requests turned away since the start because the cache cannot hold them even alone.

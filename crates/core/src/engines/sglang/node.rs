@@ -1,5 +1,7 @@
 //! A node of the radix tree.
 
+use crate::units::heap::flat;
+
 /// A node's place in the arena.
 pub(super) type NodeIndex = u32;
 
@@ -39,6 +41,8 @@ pub(super) struct SglangNode {
     /// The step of the scheduler in which it was written to the host last.
     pub written: u64,
 }
+
+flat!(SglangNode);
 
 impl SglangNode {
     /// Pages it stands for.

@@ -1,4 +1,4 @@
-//! SGLang's caches of two pools over a host tier, HiCache, which has both pools as well (ENGINES 2).
+//! SGLang's caches of two pools over a host tier, HiCache, which has both pools as well (docs/engines.md, section 2).
 
 use super::hicache::{HicacheHits, HicacheRules};
 use super::node::NodeIndex;
@@ -9,6 +9,7 @@ use super::tree::SglangTree;
 use super::windows::{WindowCache, WindowPoolRules};
 use super::{CapacityTooLarge, MAX_CAPACITY};
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, is_countable};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -18,6 +19,8 @@ pub struct OverHost<C> {
     cache: C,
     host: HicacheRules,
 }
+
+heap_bytes!(OverHost<C> { cache; host });
 
 /// All that decides its future answers. Two caches that answer alike save alike, whatever their arenas went through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,11 +154,6 @@ macro_rules! over_host {
             /// Pages of full attention written to the host since the start, those that were there when it was restored among them.
             pub fn written(&self) -> PageCount {
                 PageCount(self.cache.tree.host.written)
-            }
-
-            /// Bytes of memory the model itself takes, near enough to watch a limit with.
-            pub fn memory_bytes(&self) -> usize {
-                self.cache.memory_bytes()
             }
 
             /// Requests turned away since the start because the pools cannot hold them even alone.

@@ -1,5 +1,5 @@
 //! SGLang with a pool of its own for states of linear attention: one radix tree over that pool and the one of full
-//! attention, at one capacity of both together (ENGINES 2, SGLang's pool of states).
+//! attention, at one capacity of both together (docs/engines.md, SGLang's pool of states).
 
 use super::auxiliary::Auxiliary;
 use super::hicache::HicacheRules;
@@ -12,6 +12,7 @@ use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Proportion;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,8 @@ pub struct StateCache {
     anchor: NodeIndex,
 }
 
+heap_bytes!(StateCache { tree, ids, path; capacity, rules, full, states, refused, loaded, anchor });
+
 impl StateCache {
     /// An empty cache in the memory of so many pages of one group's layers.
     ///
@@ -221,11 +224,6 @@ impl StateCache {
     /// Pages that were loaded back for the last request from a host, where there is one.
     pub(super) fn loaded(&self) -> u64 {
         self.loaded
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
     /// Requests turned away since the start because the pools cannot hold them even alone.

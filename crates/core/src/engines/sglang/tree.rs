@@ -6,6 +6,7 @@
 use super::auxiliary::Auxiliary;
 use super::host::{HostSide, WritePolicy};
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
+use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -39,6 +40,11 @@ pub(super) struct SglangTree {
     /// What a pool alongside that of full attention holds.
     pub(super) auxiliary: Auxiliary,
 }
+
+heap_bytes!(SglangTree {
+    nodes, vacant, labels, children, evictable, host, auxiliary;
+    live_labels, pinned, locked_pages, clock, pages
+});
 
 impl SglangTree {
     pub(super) fn new() -> Self {
@@ -83,19 +89,6 @@ impl SglangTree {
     /// Moves the clock on to `clock`, for a tree that is put together again.
     pub(super) fn set_clock(&mut self, clock: u64) {
         self.clock = self.clock.max(clock);
-    }
-
-    /// Bytes of memory taken, near enough to watch a limit with.
-    pub(super) fn memory_bytes(&self) -> usize {
-        const MAP_ENTRY: usize = size_of::<((NodeIndex, u64), NodeIndex)>() + 1;
-        const LEAF_ENTRY: usize = size_of::<(u64, NodeIndex)>() * 3 / 2;
-        self.nodes.capacity() * size_of::<SglangNode>()
-            + self.vacant.capacity() * size_of::<NodeIndex>()
-            + self.labels.capacity() * size_of::<u64>()
-            + self.children.capacity() * MAP_ENTRY
-            + self.evictable.len() * LEAF_ENTRY
-            + self.host.memory_bytes()
-            + self.auxiliary.memory_bytes()
     }
 
     pub(super) fn node(&self, index: NodeIndex) -> &SglangNode {

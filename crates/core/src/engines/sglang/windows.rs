@@ -1,5 +1,5 @@
 //! SGLang with a pool of its own for windows: one radix tree over that pool and the one of full attention, at one
-//! capacity of both together (ENGINES 2, SGLang's pool of windows).
+//! capacity of both together (docs/engines.md, SGLang's pool of windows).
 
 use super::auxiliary::Auxiliary;
 use super::hicache::HicacheRules;
@@ -13,6 +13,7 @@ use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 use crate::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,8 @@ pub struct WindowCache {
     anchor: NodeIndex,
 }
 
+heap_bytes!(WindowCache { tree, ids, path; capacity, rules, full, windows, refused, loaded, anchor });
+
 impl WindowCache {
     /// An empty cache in the memory of so many pages of one group's layers.
     ///
@@ -200,11 +203,6 @@ impl WindowCache {
     /// Pages that were loaded back for the last request from a host, where there is one.
     pub(super) fn loaded(&self) -> u64 {
         self.loaded
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
     }
 
     /// Requests turned away since the start because the pools cannot hold them even alone.

@@ -1,4 +1,4 @@
-//! The `trtllm` profile: TensorRT-LLM's block manager at one capacity (ENGINES 2, TensorRT-LLM).
+//! The `trtllm` profile: TensorRT-LLM's block manager at one capacity (docs/engines.md, TensorRT-LLM).
 //!
 //! Free blocks stand in a queue for each priority, of which the lowest that is not empty gives its block released longest ago.
 //! So a page can go before those that follow it, which nobody finds then; more capacity can lose hits, and no stack distance
@@ -19,6 +19,7 @@ use crate::engines::sglang::PagedRequest;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::stack::runs::{MAX_PAGES, Piece, PieceIndex, RunIndex, RunTree};
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize, is_countable};
 use queues::{BlockContent, DEVICE, FreeQueues, HOST, QueueKey, tag_of};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,8 @@ pub struct TrtllmCache {
     /// The pieces that a request found, its first pages first; kept for its memory.
     found: Vec<PieceIndex>,
 }
+
+heap_bytes!(TrtllmCache { tree, queues, ids, path, found; capacity, rules, requests, refused });
 
 impl TrtllmCache {
     /// Free blocks; at most 2^32 - 2 of them are modelled, and as many on the host.
@@ -94,11 +97,6 @@ impl TrtllmCache {
     /// Requests turned away since the start because the cache cannot hold them even alone.
     pub fn refused(&self) -> u64 {
         self.refused
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<RunIndex>()
     }
 
     /// Whether its counts are ones that a log can come to.

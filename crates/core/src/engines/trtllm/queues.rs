@@ -3,6 +3,7 @@
 use super::RetentionClass;
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunTree};
 use crate::units::EventTime;
+use crate::units::heap::{flat, heap_bytes};
 use std::collections::BTreeMap;
 
 /// TensorRT-LLM's `kDefaultRetentionPriority`.
@@ -57,6 +58,8 @@ pub(super) struct QueueKey {
     pub duration_ms: u64,
 }
 
+flat!(QueueKey);
+
 impl QueueKey {
     pub fn default_of(level: u8) -> Self {
         Self { level, priority: DEFAULT_PRIORITY, duration_ms: 0 }
@@ -84,6 +87,8 @@ pub(super) struct FreeQueues {
     /// Time and number of the latest release: no later one is smaller.
     pub stamp: u64,
 }
+
+heap_bytes!(FreeQueues { lists; stamp });
 
 impl FreeQueues {
     /// The piece whose blocks leave a level next.

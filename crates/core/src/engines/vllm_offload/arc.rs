@@ -11,6 +11,7 @@ use super::residents::{
 };
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
+use crate::units::heap::heap_bytes;
 
 /// Chunks used once, used again, and the ghosts of those that left either.
 const ONCE: u32 = 0;
@@ -49,6 +50,8 @@ pub(super) struct ArcChunks {
     /// What it found, and lost again to its own stores.
     lost: Vec<GroupSpan>,
 }
+
+heap_bytes!(ArcChunks { path, missed, lost; lists, keys, wanted_once, capacity, stored, clock });
 
 impl ArcChunks {
     pub fn new(capacity: u64) -> Self {
@@ -296,10 +299,6 @@ impl Residents for ArcChunks {
 
     fn held(&self) -> u64 {
         self.keys[ONCE as usize] + self.keys[AGAIN as usize]
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.path.memory_bytes()
     }
 
     fn save(&self, saved: &mut SavedOffload) {

@@ -11,6 +11,7 @@ use super::residents::{
 };
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
+use crate::units::heap::heap_bytes;
 
 /// Chunks that wait in the order of their last use.
 const QUEUED: u32 = 0;
@@ -33,6 +34,8 @@ pub(super) struct LruChunks {
     capacity: u64,
     clock: OfferClock,
 }
+
+heap_bytes!(LruChunks { path; queue, queued, held, stored, capacity, clock });
 
 impl LruChunks {
     pub fn new(capacity: u64) -> Self {
@@ -157,10 +160,6 @@ impl Residents for LruChunks {
 
     fn held(&self) -> u64 {
         self.held
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.path.memory_bytes()
     }
 
     fn save(&self, saved: &mut SavedOffload) {

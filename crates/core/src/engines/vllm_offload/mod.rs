@@ -1,4 +1,4 @@
-//! vLLM's own tier in host memory, at one capacity (ENGINES 2, vLLM's tier in host memory).
+//! vLLM's own tier in host memory, at one capacity (docs/engines.md, vLLM's tier in host memory).
 //!
 //! The tier is asked for the chunks after those that the device found. What it finds is loaded, which counts as a use, and
 //! storing goes on behind it: what the device had is neither used nor stored. Where it finds nothing, all chunks of the
@@ -25,6 +25,7 @@ use crate::engines::hybrid::{
 };
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, PageSize, is_countable};
 use arc::ArcChunks;
 use lru::LruChunks;
@@ -61,6 +62,11 @@ pub struct OffloadTier {
     /// The first of its chunks that is not stored yet.
     first: u32,
 }
+
+heap_bytes!(OffloadTier {
+    chunks, residents, offers;
+    rules, capacity, attention, retention, drafts, prompt, computed, first
+});
 
 impl OffloadTier {
     /// An empty tier of so many pages under full attention alone; what of them makes no whole chunk is not used.
@@ -226,12 +232,6 @@ impl OffloadTier {
     /// Pages written since the start.
     pub fn written(&self) -> PageCount {
         PageCount(self.residents.stored() * self.chunk_pages())
-    }
-
-    /// Bytes of memory the model itself takes, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        let offers = self.offers.as_ref().map_or(0, Offers::memory_bytes);
-        self.residents.memory_bytes() + self.chunks.memory_bytes() + offers
     }
 
     fn chunk_pages(&self) -> u64 {

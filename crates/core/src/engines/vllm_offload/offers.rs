@@ -4,6 +4,7 @@
 use super::residents::{GroupSpan, ResidentPath};
 use super::saved::fault;
 use crate::stack::runs::{Piece, PieceIndex, RunTree, SavedRuns, StateFault};
+use crate::units::heap::heap_bytes;
 
 /// Chunks that are remembered (`max_tracker_size`).
 const MOST: u64 = 64_000;
@@ -18,6 +19,8 @@ pub(super) struct Offers {
     most: u64,
     threshold: u64,
 }
+
+heap_bytes!(Offers { path; queue, count, most, threshold });
 
 impl Offers {
     pub fn new(threshold: u32) -> Self {
@@ -94,10 +97,6 @@ impl Offers {
             self.path.tree.drop_first(oldest, gone as u32);
             left -= gone;
         }
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.path.memory_bytes()
     }
 
     /// The table as plain data.

@@ -3,6 +3,7 @@
 
 use super::SavedOffload;
 use crate::stack::runs::{Piece, PieceIndex, ROOT, RunIndex, RunTree, StateFault};
+use crate::units::heap::{HeapBytes, heap_bytes};
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
@@ -75,7 +76,7 @@ impl OfferClock {
 
 /// The chunks held, by one policy. Calls come request by request: [`Residents::enter`], at most one
 /// [`Residents::load`], in each step [`Residents::step`] and its offers, [`Residents::leave`].
-pub(super) trait Residents: fmt::Debug {
+pub(super) trait Residents: fmt::Debug + HeapBytes {
     /// Begins a request with these chunks.
     fn enter(&mut self, ids: &[u64]);
 
@@ -107,9 +108,6 @@ pub(super) trait Residents: fmt::Debug {
     /// Keys held.
     fn held(&self) -> u64;
 
-    /// Bytes of memory held, nearly.
-    fn memory_bytes(&self) -> usize;
-
     /// Writes down what decides future answers, while no request is served.
     fn save(&self, saved: &mut SavedOffload);
 
@@ -124,6 +122,8 @@ pub(super) struct ResidentPath {
     pub nodes: Vec<RunIndex>,
 }
 
+heap_bytes!(ResidentPath { tree, nodes });
+
 impl ResidentPath {
     pub fn new(tree: RunTree) -> Self {
         Self { tree, nodes: Vec::new() }
@@ -135,10 +135,6 @@ impl ResidentPath {
 
     pub fn leave(&mut self) {
         self.tree.release(&self.nodes);
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.nodes.capacity() * size_of::<RunIndex>()
     }
 
     /// What no piece with one of these tags holds, the groups in the order of the spans.

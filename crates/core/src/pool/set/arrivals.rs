@@ -11,6 +11,7 @@
 //! Everything is a function of the records in the order of the log.
 
 use super::clock::{ClockRules, LogTime, PoolClock};
+use crate::units::heap::HeapBytes;
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,6 @@ pub enum RecordTurn {
         /// By how much it is behind.
         by_ms: u64,
     },
-}
-
-/// Memory that a record held back takes.
-pub trait MemoryBytes {
-    /// Bytes, nearly; at least one.
-    fn memory_bytes(&self) -> u64;
 }
 
 /// What bounds a queue.
@@ -126,7 +121,18 @@ struct PoolArrivalsImage<T, N, C> {
     waiting: Vec<(ArrivalPlace, T)>,
 }
 
-impl<T: MemoryBytes> ArrivalQueue<T> {
+/// Bytes that a record held back takes: its places in the queue take about as much as itself.
+fn held_bytes<T: HeapBytes>(record: &T) -> u64 {
+    (record.heap_bytes() + 2 * size_of::<T>()) as u64
+}
+
+impl<T> HeapBytes for ArrivalQueue<T> {
+    fn heap_bytes(&self) -> usize {
+        self.bytes as usize + self.arrivals.len() * size_of::<PoolArrivals<T>>()
+    }
+}
+
+impl<T: HeapBytes> ArrivalQueue<T> {
     /// A queue that has seen nothing.
     pub fn new(limits: ArrivalLimits) -> Self {
         Self {
@@ -175,7 +181,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
     pub fn push(&mut self, place: ArrivalPlace, record: T) {
         let Some(index) = self.current else { return };
         self.records += 1;
-        self.bytes += record.memory_bytes();
+        self.bytes += held_bytes(&record);
         self.arrivals[index].waiting.insert(place, record);
         self.list(index);
     }
@@ -210,7 +216,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         let (place, record) = own.waiting.pop_first()?;
         own.taken = Some(place);
         self.records -= 1;
-        self.bytes -= record.memory_bytes();
+        self.bytes -= held_bytes(&record);
         self.list(index);
         Some((record, is_early))
     }
@@ -285,11 +291,6 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
         self.records == 0
     }
 
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        self.bytes + (self.arrivals.len() * size_of::<PoolArrivals<T>>()) as u64
-    }
-
     /// The state as it stands.
     pub fn image(&self) -> ArrivalsImage<&T, &str, &PoolClock> {
         let pools = self.pools.iter().map(|(name, index)| {
@@ -321,7 +322,7 @@ impl<T: MemoryBytes> ArrivalQueue<T> {
             }
             let index = queue.add(&name, EventTime(0), limits.rules(hold_back_ms(&name)));
             queue.records += waiting.len();
-            queue.bytes += waiting.iter().map(|(_, record)| record.memory_bytes()).sum::<u64>();
+            queue.bytes += waiting.iter().map(|(_, record)| held_bytes(record)).sum::<u64>();
             let own = &mut queue.arrivals[index];
             (own.clock, own.has_durations, own.taken) = (clock, has_durations, taken);
             own.waiting = waiting.into_iter().collect();

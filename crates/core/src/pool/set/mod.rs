@@ -15,7 +15,7 @@ mod history;
 mod tests;
 mod timeline;
 
-pub use arrivals::{ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, MemoryBytes, RecordTurn};
+pub use arrivals::{ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, RecordTurn};
 pub use clock::{ClockRules, LogTime, PoolClock};
 pub use configs::PoolConfigs;
 pub use forgotten::Forgotten;
@@ -28,6 +28,7 @@ use crate::estimate::config::PoolConfig;
 use crate::pool::{Arrival, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, ShownMoment};
 use crate::request::event::RequestEvent;
 use crate::stack::{InOrder, Upcoming};
+use crate::units::heap::HeapBytes;
 use crate::units::{EventTime, Offset};
 use crate::windows::tally::RequestSummary;
 use deadlines::Deadlines;
@@ -200,6 +201,12 @@ pub struct PoolSet {
     forgotten: Vec<(usize, Box<str>)>,
     /// Kept to reuse its memory.
     summary: RequestSummary,
+}
+
+impl HeapBytes for PoolSet {
+    fn heap_bytes(&self) -> usize {
+        self.pools.heap_bytes() + self.timelines.capacity() * size_of::<Timeline>()
+    }
 }
 
 impl PoolSet {
@@ -494,12 +501,6 @@ impl PoolSet {
     /// The pool of this name.
     pub fn get(&self, name: &str) -> Option<&Pool> {
         self.names.get(name).map(|index| &self.pools[*index])
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let timelines = self.timelines.len() * size_of::<Timeline>();
-        self.pools.iter().map(Pool::memory_bytes).sum::<u64>() + timelines as u64
     }
 
     fn moment(&self, index: usize, next_offset: Offset) -> ShownMoment {

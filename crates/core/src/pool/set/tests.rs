@@ -4,6 +4,7 @@ use super::*;
 use crate::engines::config::CacheConfig;
 use crate::estimate::config::PoolConfig;
 use crate::units::PageSize;
+use crate::units::heap::HeapBytes;
 use crate::units::pages::PageIds;
 use crate::units::window::WindowKind;
 use proptest::prelude::*;
@@ -302,14 +303,14 @@ fn an_idle_pool_takes_less_memory_and_its_next_record_finds_its_pages() {
     let config = PoolSetConfig { put_aside_after_ms: Some(50), idle_timeout_ms: Some(20), ..patient() };
     let (mut set, mut closed) = (set_of(config), Vec::new());
     observe(&mut set, 0, &(0, 0, 5, true), &mut closed);
-    let before = set.pools()[0].memory_bytes();
+    let before = set.pools()[0].heap_bytes();
     for time in 0..50 {
         observe(&mut set, 1 + time, &(1, time as i64, 5, true), &mut closed);
     }
     assert!(!set.pools()[0].is_aside());
     observe(&mut set, 51, &(1, 50, 5, true), &mut closed);
     assert!(set.pools()[0].is_aside() && !set.pools()[1].is_aside());
-    let aside = set.pools()[0].memory_bytes();
+    let aside = set.pools()[0].heap_bytes();
     assert!(aside * 3 < before, "{aside} of {before} bytes");
     observe(&mut set, 52, &(0, 56, 5, true), &mut closed);
     let (outcome, _) = set.pools()[0].last_request().expect("a request");

@@ -8,6 +8,7 @@ use crate::request::labels::{Label, Labels};
 use crate::sizing::tiers::TrendRules;
 use crate::stack::ChainPolicy;
 use crate::units::PageCount;
+use crate::units::heap::HeapBytes;
 use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
@@ -373,7 +374,7 @@ fn memory_stays_flat_however_long_the_stream() {
                 pool.advance_watermark(EventTime(time), Offset(time), &mut estimates);
             }
         }
-        pool.live.as_ref().map_or(0, |live| live.windows.memory_bytes())
+        pool.live.as_ref().map_or(0, |live| live.windows.heap_bytes())
     };
     let early = memory_after(0..5_000);
     let late = memory_after(5_000..20_000);

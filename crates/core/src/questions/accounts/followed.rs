@@ -6,6 +6,7 @@ use super::ranked::{RankedAccount, ranked};
 use super::tally::{AccountShare, AccountTally, AccountsConfig, AccountsTally};
 use crate::questions::lifetimes::{Holders, Packed};
 use crate::request::outcome::Outcome;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// The accounts of a pool.
@@ -20,6 +21,8 @@ pub struct Accounts {
     /// What each capacity had held as the first counted request had arrived.
     before: Option<Vec<Vec<u128>>>,
 }
+
+heap_bytes!(Accounts { names, occupancies, before; config });
 
 impl Accounts {
     /// Nobody seen yet.
@@ -74,12 +77,6 @@ impl Accounts {
                 .all(|before| before.len() == config.capacities.len() && before.iter().all(sums));
         self.config = config;
         sound
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.names.memory_bytes()
-            + self.occupancies.iter().map(|held| 2 * held.accounts() * size_of::<u128>()).sum::<usize>()
     }
 
     fn so_far(&self, holders: &Holders) -> Vec<Vec<u128>> {

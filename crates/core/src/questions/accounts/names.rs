@@ -1,6 +1,7 @@
 //! The names that a log has, up to a limit.
 
 use super::MAX_NAMES;
+use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -10,6 +11,8 @@ const NOBODY: usize = 2;
 /// An account: its name's place in order of appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AccountId(u32);
+
+flat!(AccountId);
 
 impl AccountId {
     /// Names that came after as many as are distinguished.
@@ -46,6 +49,8 @@ pub(super) struct NameIndex {
     names: Vec<Box<str>>,
 }
 
+heap_bytes!(NameIndex { ids, names });
+
 impl NameIndex {
     /// The place of a name, a new one where it was never seen and there is room.
     pub(super) fn id_of(&mut self, name: Option<&str>) -> AccountId {
@@ -75,12 +80,6 @@ impl NameIndex {
     /// Whether these, read back from a snapshot, are as many different names as are distinguished.
     pub(super) fn are_sound(&self) -> bool {
         self.names.len() <= MAX_NAMES && self.ids.len() == self.names.len()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let each = size_of::<(Box<str>, AccountId)>() + size_of::<Box<str>>();
-        self.names.iter().map(|name| each + 2 * name.len()).sum()
     }
 }
 

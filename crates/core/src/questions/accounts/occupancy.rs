@@ -2,6 +2,7 @@
 
 use crate::questions::lifetimes::{Boundary, Holders, Packed};
 use crate::stack::Order;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Page-milliseconds by account.
@@ -11,6 +12,8 @@ pub(super) struct Occupancy {
     /// Of pages that were taken over or dropped, by account.
     past: Vec<u128>,
 }
+
+heap_bytes!(Occupancy { past; boundary });
 
 impl Occupancy {
     pub(super) fn at(capacity: u64) -> Self {

@@ -5,6 +5,7 @@ use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::Order;
 use crate::stack::needs::Needs;
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,8 @@ pub struct AccountShare {
     needs: Vec<Need>,
 }
 
+heap_bytes!(AccountShare { hits, needs; account, page_accesses, reusable });
+
 impl AccountShare {
     /// What a request found for an account.
     pub(super) fn of(outcome: &Outcome, account: AccountId, config: &AccountsConfig) -> Self {
@@ -81,6 +84,8 @@ pub(in crate::questions) struct AccountTally {
     /// One a target.
     pub(in crate::questions) needs: Vec<Needs>,
 }
+
+heap_bytes!(AccountTally { hits, needs; requests, with_reuse, page_accesses, reusable });
 
 impl AccountTally {
     pub(super) fn new(shape: AccountsShape) -> Self {
@@ -129,6 +134,8 @@ pub struct AccountsTally {
     accounts: BTreeMap<AccountId, AccountTally>,
 }
 
+heap_bytes!(AccountsTally { accounts; shape });
+
 impl AccountsTally {
     /// The counts of an account.
     pub(super) fn of(&self, account: AccountId) -> Option<&AccountTally> {
@@ -145,10 +152,6 @@ impl Share for AccountShare {
             && self.needs.len() == if self.reusable == 0 { 0 } else { shape.targets }
             && self.hits.iter().chain([&self.page_accesses]).all(|count| is_countable(*count))
             && self.reusable <= self.page_accesses
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + (self.hits.len() + self.needs.len()) * size_of::<u64>()
     }
 }
 
@@ -186,13 +189,5 @@ impl Counter for AccountsTally {
 
     fn is_consolidated(&self) -> bool {
         self.accounts.values().flat_map(|tally| &tally.needs).all(Needs::is_consolidated)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let held = self.accounts.values().map(|tally| {
-            let needs = tally.needs.iter().map(|needs| size_of::<Needs>() + needs.memory_bytes());
-            size_of::<AccountTally>() + tally.hits.len() * size_of::<u64>() + needs.sum::<usize>()
-        });
-        held.sum()
     }
 }

@@ -25,6 +25,7 @@ use crate::engines::config::CacheConfig;
 use crate::request::event::{RequestEvent, full_pages};
 use crate::request::sample::Sample;
 use crate::units::PageSize;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::{PageIds, Scope, mix};
 use crate::units::ratio::Ratio;
 use foldhash::fast::FixedState;
@@ -54,6 +55,11 @@ pub struct GeneratedPages {
     request: Request,
 }
 
+heap_bytes!(GeneratedPages {
+    ends, returns, returned_ids, request;
+    naming, limit, requests, answers, returned
+});
+
 /// Where the full pages of some prompts end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct PromptEnd {
@@ -65,6 +71,8 @@ struct PromptEnd {
     answers: Vec<AnswerPages>,
 }
 
+heap_bytes!(PromptEnd { answers; reach, used });
+
 /// The pages of an answer that no prompt has brought back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct AnswerPages {
@@ -75,6 +83,8 @@ struct AnswerPages {
     pages: u32,
 }
 
+flat!(AnswerPages);
+
 /// Pages of an answer under the ids of a prompt.
 #[derive(Debug, Clone, Copy)]
 struct Return {
@@ -84,6 +94,8 @@ struct Return {
     /// The last request that had them.
     used: u64,
 }
+
+flat!(Return);
 
 /// What is known of the request at hand.
 #[derive(Debug, Clone, Default)]
@@ -98,6 +110,8 @@ struct Request {
     /// Followed pages of the prompt that the pool had seen in prompts, those among them that it had before.
     known: Option<u64>,
 }
+
+heap_bytes!(Request { ids, prefixes, outputs; is_renamed, known });
 
 impl GeneratedPages {
     /// Follows no request yet, of a pool that is configured like this.
@@ -181,16 +195,6 @@ impl GeneratedPages {
     /// it; nothing where pages get no names.
     pub fn known(&self) -> Option<u64> {
         self.request.known
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let Request { ids, prefixes, outputs, .. } = &self.request;
-        let words = self.returned_ids.capacity() + ids.capacity() + prefixes.capacity() + outputs.capacity();
-        let answers: usize =
-            self.ends.values().map(|end| end.answers.capacity() * size_of::<AnswerPages>()).sum();
-        let tables = self.ends.allocation_size() + self.returns.allocation_size();
-        (words * size_of::<u64>() + answers + tables) as u64
     }
 
     /// Takes in the prompt: digests its full pages, and names those that earlier prompts brought back.

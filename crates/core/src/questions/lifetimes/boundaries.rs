@@ -5,6 +5,7 @@
 
 use super::boundary::Boundary;
 use super::holders::{Holders, Packed};
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One entry per capacity each, ascending.
@@ -21,6 +22,8 @@ pub(crate) struct Boundaries {
     /// So many capacities were too small for something so far.
     full: usize,
 }
+
+heap_bytes!(Boundaries { capacities, fits_from, younger, times_ms; full });
 
 impl Boundaries {
     /// Of empty caches of so many pages, ascending.
@@ -73,11 +76,6 @@ impl Boundaries {
         let dropping = self.fits_from.partition_point(|fits_from| *fits_from > 0);
         // Nothing was touched after now, so the difference fits, as far as time reaches.
         self.times_ms[..dropping].iter().map(move |time| now.wrapping_sub(*time) as u64)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.capacities.len() * (size_of::<u32>() + 3 * size_of::<u64>())
     }
 
     /// Completes what was read back from a snapshot; whether it is where such capacities end in the list.

@@ -4,6 +4,7 @@
 //! the stack exactly, at the cost of a few numbers a run, without asking it.
 
 use crate::request::outcome::{Outcome, Run};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::{EventTime, PageCount, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub(crate) struct Holder {
     pub account: u32,
 }
 
+flat!(Holder);
+
 /// Known pages of a request, as they changed hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HandedPages {
@@ -38,6 +41,8 @@ pub(crate) struct HandedPages {
     /// Whether they were all that was left there.
     pub is_rest: bool,
 }
+
+flat!(HandedPages);
 
 /// The list, oldest first; entries without pages may lie between.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,6 +64,8 @@ pub(crate) struct Holders {
     #[serde(skip)]
     taken: Vec<HandedPages>,
 }
+
+heap_bytes!(Holders { entries, taken; dense_from, next, live, total, first_live, bound, now });
 
 /// For every place in the list before it was packed, its place now; that of an entry which is gone is the next one's.
 pub(crate) struct Packed(Vec<u32>);
@@ -105,11 +112,6 @@ impl Holders {
             && self.live == entries.iter().filter(|holder| holder.pages > 0).count()
             && self.first_live <= entries.len()
             && entries[..self.first_live].iter().all(|holder| holder.pages == 0)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Holder>()
     }
 
     /// The entries, oldest first.

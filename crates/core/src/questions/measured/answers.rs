@@ -13,6 +13,7 @@ use crate::request::event::{CachedTokens, RequestEvent};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Follows a pool's requests. Where its caches keep what is generated, from the first one on, unless nobody expects that
@@ -28,6 +29,8 @@ pub(super) struct Answers {
     is_unexpected: bool,
 }
 
+heap_bytes!(Answers { pages, caches; is_unexpected });
+
 /// Caches that have generated pages under their names.
 #[derive(Debug, Serialize, Deserialize)]
 struct NamedCaches {
@@ -38,6 +41,8 @@ struct NamedCaches {
     #[serde(skip)]
     outcome: Outcome,
 }
+
+heap_bytes!(NamedCaches { engine, bank, outcome; disproved });
 
 impl Answers {
     /// Those of a log of which nobody expects that it says what requests found.
@@ -117,14 +122,6 @@ impl Answers {
                 caches.engine.resume(&engine_config(config))
                     && caches.bank.are_sound(capacities, page_size, config)
             })
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        let pages = self.pages.as_ref().map_or(0, GeneratedPages::memory_bytes);
-        let caches =
-            |caches: &NamedCaches| caches.engine.stack().memory_bytes() + caches.bank.memory_bytes() as u64;
-        pages + self.caches.as_deref().map_or(0, caches)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::questions::routing::{MAX_REPLICAS, QuestionError, RoutedCaches, Route
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -22,6 +23,8 @@ pub struct MeasuredCaches {
     served: ServingCaches,
     answers: Answers,
 }
+
+heap_bytes!(MeasuredCaches { served, answers });
 
 /// What served requests. The caches cost nothing until a request names its replica, restarts one look at a measured
 /// request's outcome.
@@ -37,6 +40,8 @@ struct ServingCaches {
     #[serde(skip)]
     are_apart: bool,
 }
+
+heap_bytes!(ServingCaches { logged, alone, restarts; are_apart });
 
 /// The router that follows the log.
 const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
@@ -115,15 +120,6 @@ impl MeasuredCaches {
             && alone.is_sound()
             && restarts.len() <= MAX_REPLICAS
             && restarts.iter().all(Restarts::is_sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let ServingCaches { logged, alone, restarts, .. } = &self.served;
-        let restarts: usize = restarts.iter().map(Restarts::memory_bytes).sum();
-        logged.as_ref().map_or(0, RoutedCaches::memory_bytes)
-            + (alone.memory_bytes() + restarts) as u64
-            + self.answers.memory_bytes()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::intervals::{HeldIntervals, IntervalStep, Intervals, sum_up};
 use super::reading::MeasuredReading;
 use crate::request::outcome::{BEYOND, Need};
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ pub struct Consensus {
     requests: u64,
     pages: u64,
 }
+
+heap_bytes!(Consensus { steps; requests, pages });
 
 impl Consensus {
     /// Puts requests in, each with its weight in pages: the larger of what it could reuse and of what hit.
@@ -56,11 +59,6 @@ impl Consensus {
         [self.requests, self.pages].into_iter().all(is_countable)
             && self.steps.is_sorted_by(|one, next| one.0 < next.0)
             && self.steps.iter().all(rises_soundly)
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<IntervalStep>()
     }
 
     /// Its steps, and after them those of readings, not summed up.

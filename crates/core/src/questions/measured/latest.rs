@@ -7,6 +7,7 @@ use super::reading::MeasuredReading;
 use super::share::MeasuredShare;
 use crate::request::outcome::Need;
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ pub(super) struct Latest {
     pub(super) shared: Vec<FoundRun>,
     pub(super) routed: Vec<FoundRun>,
 }
+
+heap_bytes!(Latest { readings, alone, shared, routed });
 
 impl Latest {
     /// Takes a request in; whether there are so many that they should be sorted.
@@ -60,11 +63,6 @@ impl Latest {
         self.shared.extend(&other.shared);
         self.routed.extend(&other.routed);
         self.readings.len() >= MOST
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        let runs = self.alone.capacity() + self.shared.capacity() + self.routed.capacity();
-        self.readings.capacity() * size_of::<(MeasuredReading, u64)>() + runs * size_of::<FoundRun>()
     }
 }
 

@@ -26,6 +26,8 @@ mod tally;
 mod tests;
 mod verdict;
 
+use crate::questions::needs::QuestionNeeds;
+
 pub use accepted::Accepted;
 pub use caches::MeasuredCaches;
 pub use consensus::Consensus;
@@ -43,3 +45,12 @@ pub use restarts::{MAX_RESTARTS, RequestPosition, Restarts};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;
 pub use verdict::{MIN_AGREEMENT, Verdict};
+
+/// What comparing what requests state needs.
+pub const NEEDS: QuestionNeeds = QuestionNeeds {
+    setting: "measured",
+    revision: 2,
+    one_stack: false,
+    few_capacities: false,
+    each_request: false,
+};

@@ -1,6 +1,7 @@
 //! By which of its two forms an engine's measured hits are followed.
 
 use crate::questions::counters::{Counter, Share};
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Something of the measured hits: of an engine with one curve, or of one that is modelled a capacity at a time.
@@ -16,6 +17,14 @@ pub enum Modelled<Curve, Points> {
     /// One cache a capacity.
     Points(Points),
 }
+
+heap_bytes!(
+    enum Modelled<Curve, Points> {
+        Nothing,
+        Curve(curve),
+        Points(points),
+    }
+);
 
 impl<Curve, Points> Modelled<Curve, Points> {
     /// Whether there is nothing.
@@ -58,14 +67,6 @@ impl<A: Share, B: Share> Share for Modelled<A, B> {
             (Self::Curve(share), Modelled::Curve(shape)) => share.is_sound(shape),
             (Self::Points(share), Modelled::Points(shape)) => share.is_sound(shape),
             _ => false,
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Curve(share) => share.memory_bytes(),
-            Self::Points(share) => share.memory_bytes(),
         }
     }
 }
@@ -129,14 +130,6 @@ impl<A: Counter, B: Counter> Counter for Modelled<A, B> {
             (Self::Curve(counter), Modelled::Curve(shape)) => counter.is_sound(shape),
             (Self::Points(counter), Modelled::Points(shape)) => counter.is_sound(shape),
             _ => false,
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Curve(counter) => counter.memory_bytes(),
-            Self::Points(counter) => counter.memory_bytes(),
         }
     }
 }

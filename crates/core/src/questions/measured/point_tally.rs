@@ -6,6 +6,7 @@ use super::ledger::Ledger;
 use super::reading::{CachedPages, Explanation};
 use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct PointShare {
     routed: Option<Vec<u32>>,
 }
 
+heap_bytes!(PointShare { shared, routed; counts, weight });
+
 /// Counts over the requests that say what they found. Pages are followed pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointTally {
@@ -32,6 +35,8 @@ pub struct PointTally {
     /// One per capacity.
     points: Vec<PointCounts>,
 }
+
+heap_bytes!(PointTally { points; counts, told });
 
 /// The counts of one capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +48,8 @@ struct PointCounts {
     /// Hits of the caches that served them.
     routed: u64,
 }
+
+flat!(PointCounts);
 
 impl PointShare {
     /// What the engine says of a request; what it finds without limit, in one cache for all at each capacity, and in
@@ -145,11 +152,6 @@ impl Share for PointShare {
             && self.shared.len() == capacities
             && self.routed.iter().all(|routed| routed.len() == capacities)
     }
-
-    fn memory_bytes(&self) -> usize {
-        let hits = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + hits * size_of::<u32>()
-    }
 }
 
 impl Counter for PointTally {
@@ -187,9 +189,5 @@ impl Counter for PointTally {
             && self.counts.are_sound()
             && [self.told.0, self.told.1].into_iter().all(is_countable)
             && self.points.iter().all(PointCounts::is_sound)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.points.capacity() * size_of::<PointCounts>()
     }
 }

@@ -11,6 +11,7 @@ use crate::questions::routing::{MAX_REPLICAS, QuestionError, Router, RouterKind,
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Follows them. Until a request names its replica one cache a capacity serves all, the pool's own; from then on each
@@ -23,6 +24,8 @@ pub struct PointCaches {
     answers: Answers,
 }
 
+heap_bytes!(PointCaches { capacities, served, answers });
+
 /// What served requests of replicas.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ServedBanks {
@@ -31,6 +34,8 @@ struct ServedBanks {
     /// One per replica.
     banks: Vec<CacheBank>,
 }
+
+heap_bytes!(ServedBanks { router, banks });
 
 /// The router that follows the log.
 const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
@@ -88,13 +93,6 @@ impl PointCaches {
             && banks.len() <= router.as_ref().map_or(0, Router::replicas).min(MAX_REPLICAS)
             && banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
             && self.answers.resume(capacities, page_size, config)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let banks = self.served.banks.iter();
-        let banks: usize = banks.map(|bank| size_of::<CacheBank>() + bank.memory_bytes()).sum();
-        (banks + self.capacities.capacity() * size_of::<Need>()) as u64 + self.answers.memory_bytes()
     }
 }
 

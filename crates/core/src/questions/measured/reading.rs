@@ -4,6 +4,7 @@ use crate::request::event::{CachedTokens, RequestEvent};
 use crate::request::outcome::{BEYOND, Need, Outcome, Run};
 use crate::request::sample::Sample;
 use crate::units::PageSize;
+use crate::units::heap::flat;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -109,6 +110,8 @@ pub enum MeasuredReading {
         pages: u64,
     },
 }
+
+flat!(MeasuredReading);
 
 impl MeasuredReading {
     /// Reads `hits` measured pages of a request with this outcome.

@@ -11,6 +11,7 @@
 //! points that stab intervals.
 
 use crate::request::outcome::{Need, Outcome};
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -51,6 +52,8 @@ struct Miss {
     followed: u64,
 }
 
+flat!(Miss);
+
 /// Follows one cache. A request costs one look at its outcome, amortised.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restarts {
@@ -63,6 +66,8 @@ pub struct Restarts {
     /// Requests with something to reuse.
     with_reuse: u64,
 }
+
+heap_bytes!(Restarts { open, misses; cut, with_reuse });
 
 impl Restarts {
     /// Takes in a request that hit `hits` pages; requests come by number.
@@ -131,11 +136,6 @@ impl Restarts {
             && self.open.iter().all(|(first, last)| first <= last)
             && self.open.is_sorted_by(|one, next| one.1 < next.0)
             && self.misses.iter().all(|miss| miss.followed <= self.with_reuse)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.open.capacity() * size_of::<(u64, u64)>() + self.misses.capacity() * size_of::<Miss>()
     }
 
     fn open_before(&mut self, number: u64) {

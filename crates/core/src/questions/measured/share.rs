@@ -5,6 +5,7 @@ use super::reading::{CachedPages, Explanation, MeasuredReading};
 use crate::questions::counters::Share;
 use crate::request::outcome::Outcome;
 use crate::sizing::exact_curve::FoundRun;
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub struct MeasuredShare {
     /// What the cache that served it says, where the log names that.
     routed: Option<Vec<FoundRun>>,
 }
+
+heap_bytes!(MeasuredShare { shared, routed; counts, reading, weight });
 
 impl MeasuredShare {
     /// What the engine says of a request, what one shared cache does, what the cache that served it does where the log
@@ -77,10 +80,5 @@ impl Share for MeasuredShare {
         self.counts.are_sound()
             && [self.weight, beyond].into_iter().all(is_countable)
             && found.all(FoundRun::is_of_an_engine)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let runs = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + runs * size_of::<FoundRun>()
     }
 }

@@ -9,6 +9,7 @@ use super::share::MeasuredShare;
 use crate::questions::counters::Counter;
 use crate::request::outcome::Need;
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Counts over the requests that say what they found. Pages are followed pages.
@@ -25,6 +26,8 @@ pub struct MeasuredTally {
     routed: FoundPages,
     latest: Latest,
 }
+
+heap_bytes!(MeasuredTally { consensus, alone, shared, routed, latest; counts });
 
 impl MeasuredTally {
     /// Sorts the latest requests in.
@@ -102,10 +105,5 @@ impl Counter for MeasuredTally {
             && self.consensus.is_sound()
             && self.latest.are_sound()
             && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_sound)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let found = [&self.alone, &self.shared, &self.routed].map(FoundPages::memory_bytes);
-        self.consensus.memory_bytes() + found.iter().sum::<usize>() + self.latest.memory_bytes()
     }
 }

@@ -7,6 +7,7 @@ use crate::questions::enabled::ObservedPool;
 use crate::questions::measured::Accepted;
 use crate::questions::question::{Question, QuestionFigures};
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::Serialize;
 
 /// Declares what is followed and answered of all questions that have a section.
@@ -27,6 +28,8 @@ macro_rules! followed {
                 pub $question: Option<<$Observer as Question>::Estimate>,
             )+
         }
+
+        heap_bytes!(FollowedQuestions { $($question),+ });
 
         impl FollowedQuestions {
             /// What the configuration asks for, at capacities that can be known.
@@ -51,11 +54,6 @@ macro_rules! followed {
                 let cache = config.provisioned();
                 $(room.$question =
                     self.$question.as_mut().map(|observer| Box::new(observer.follow(request, cache, own)));)+
-            }
-
-            /// Bytes of memory held, nearly.
-            pub(super) fn memory_bytes(&self) -> usize {
-                0 $(+ self.$question.as_ref().map_or(0, |observer| observer.memory_bytes()))+
             }
 
             /// What a window says.

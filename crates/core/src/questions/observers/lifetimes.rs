@@ -7,6 +7,7 @@ use crate::questions::retention::{Retention, RetentionConfig, RetentionShare};
 use crate::questions::tenants::TenantEstimate;
 use crate::questions::traffic::Sights;
 use crate::request::outcome::Outcome;
+use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub struct Lifetimes {
     #[serde(skip)]
     tenant_share: Option<AccountShare>,
 }
+
+heap_bytes!(Lifetimes { holders, retention, tenants, sights, tenant_share });
 
 impl Lifetimes {
     /// Nothing seen yet, of a stack that remembers `bound` (followed) pages.
@@ -111,14 +114,6 @@ impl Lifetimes {
                 (Some(own), Some(config)) => own.resume(config, holders),
                 (own, config) => own.is_none() && config.is_none(),
             }
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.holders.memory_bytes()
-            + self.retention.as_ref().map_or(0, Retention::memory_bytes)
-            + self.tenants.as_ref().map_or(0, Accounts::memory_bytes)
-            + self.sights.as_ref().map_or(0, Sights::memory_bytes)
     }
 
     fn pack_if_crowded(&mut self) {

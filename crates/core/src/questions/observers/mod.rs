@@ -36,6 +36,7 @@ use crate::questions::routing::{
 use crate::request::event::CachedTokens;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::tiers::TierEstimate;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use followed::FollowedQuestions;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,11 @@ pub struct Observers {
     #[serde(skip)]
     questions: FollowedQuestions,
 }
+
+heap_bytes!(Observers {
+    measured, routers, nothing, latest, reuse, questions;
+    left_out, has_begun, refusal
+});
 
 /// The window that an estimate is made of.
 #[derive(Debug, Clone)]
@@ -232,18 +238,6 @@ impl Observers {
         let sound =
             |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config.cache, engine);
         measured && is_countable(self.left_out) && as_many && routers.all(sound)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
-        let reuse = self.reuse.as_ref().map_or(0, |reuse| reuse.memory_bytes());
-        let measured = match &self.measured {
-            Modelled::Nothing => 0,
-            Modelled::Curve(caches) => caches.memory_bytes(),
-            Modelled::Points(caches) => caches.memory_bytes(),
-        };
-        measured + routers + reuse + self.questions.memory_bytes() as u64
     }
 
     /// What the request says of the cache in use.

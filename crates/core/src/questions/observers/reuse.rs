@@ -19,6 +19,7 @@ use crate::questions::traffic::{Sights, TrafficEstimate, TrafficFigures};
 use crate::request::labels::Label;
 use crate::sizing::figures::{CapacityPoint, EvictionAge, Required};
 use crate::units::PageCount;
+use crate::units::heap::heap_bytes;
 use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,8 @@ pub struct ReuseObserver {
     #[serde(skip)]
     log: Option<(RunLog, u32)>,
 }
+
+heap_bytes!(ReuseObserver { lifetimes, log; rules });
 
 /// What a window says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -222,12 +225,6 @@ impl ReuseObserver {
             && self.lifetimes.resume(config.cache.max_tracked_pages, retention, tenants);
         self.rules = rules;
         sound
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        let log = self.log.as_ref().map_or(0, |(log, _)| log.memory_bytes());
-        (self.lifetimes.memory_bytes() + log) as u64
     }
 }
 

@@ -6,13 +6,15 @@ use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
 use crate::questions::costs::PrefillCosts;
 use crate::questions::measured::Accepted;
+use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -30,6 +32,8 @@ pub struct RestartsObserver {
     /// When the latest request came, in milliseconds.
     latest_ms: Option<i64>,
 }
+
+heap_bytes!(RestartsObserver { sizes, hours; worth, latest_ms });
 
 impl RestartsObserver {
     /// Nothing seen yet, at capacities that can be known, in pages.
@@ -125,8 +129,13 @@ impl Question for RestartsObserver {
     type Tally = RestartsTally;
     type Estimate = RestartsEstimate;
 
-    const NEEDS: QuestionNeeds =
-        QuestionNeeds { setting: "restarts", revision: 0, one_stack: true, few_capacities: true };
+    const NEEDS: QuestionNeeds = QuestionNeeds {
+        setting: "restarts",
+        revision: 0,
+        one_stack: true,
+        few_capacities: true,
+        each_request: true,
+    };
 
     fn check(is_enabled: &bool, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         match *is_enabled && pool.is_sampled {

@@ -3,6 +3,7 @@
 use super::{HOUR_MS, HOURS_A_DAY, MINUTE_MS, MINUTES_A_DAY, MINUTES_AN_HOUR, WARM_PERCENT};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::question::Horizon;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub struct RestartsShare {
     pub(super) lost: Vec<LostHits>,
 }
 
+heap_bytes!(RestartsShare { lost; time_ms });
+
 /// Hits of one request that were used last in one hour, and that one size is the smallest to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LostHits {
@@ -49,6 +52,8 @@ pub(super) struct LostHits {
     /// What computing them takes; zero where no rate is known.
     pub(super) nanoseconds: u64,
 }
+
+flat!(LostHits);
 
 impl RestartsShare {
     /// When the request came, in milliseconds: not before the one before it.
@@ -67,6 +72,8 @@ pub struct RestartsTally {
     /// to compute them.
     counts: BTreeMap<(i64, u8, u32), (u64, u64)>,
 }
+
+heap_bytes!(RestartsTally { counts; is_of_day, span });
 
 impl RestartsTally {
     /// Milliseconds of the first and the last request; `None` of no requests.
@@ -159,10 +166,6 @@ impl Share for RestartsShare {
         };
         self.lost.iter().all(is_sound)
     }
-
-    fn memory_bytes(&self) -> usize {
-        self.lost.capacity() * size_of::<LostHits>()
-    }
 }
 
 impl Counter for RestartsTally {
@@ -203,11 +206,6 @@ impl Counter for RestartsTally {
             && self.span.is_none_or(|(first, last)| first <= last)
             && (self.span.is_some() || self.counts.is_empty())
             && self.counts.iter().all(is_sound)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        // A node of the map has room for a few more.
-        self.counts.len() * 3 / 2 * size_of::<((i64, u8, u32), (u64, u64))>()
     }
 }
 

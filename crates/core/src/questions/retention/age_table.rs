@@ -5,6 +5,7 @@
 
 use super::Ages;
 use super::ages::{is_exact, narrow, widen};
+use crate::units::heap::{HeapBytes, heap_bytes};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -18,6 +19,12 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Option<u64>>", into = "Vec<Option<u64>>")]
 pub(super) struct AgeRow(Vec<u32>);
+
+impl HeapBytes for AgeRow {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
 
 impl AgeRow {
     /// Reads the ages in milliseconds, ascending, of so many capacities; those behind drop nothing.
@@ -62,6 +69,8 @@ pub(crate) struct AgeTable {
     /// Ages that came since, narrowed, one row a request.
     rows: Vec<u32>,
 }
+
+heap_bytes!(AgeTable { columns, rows });
 
 impl From<Vec<Ages>> for AgeTable {
     fn from(columns: Vec<Ages>) -> Self {
@@ -136,12 +145,6 @@ impl AgeTable {
     /// Whether this, read back from a snapshot, is of so many capacities.
     pub(crate) fn is_sound(&self, capacities: usize, most: u32) -> bool {
         self.columns.len() == capacities && self.columns.iter().all(|ages| ages.are_sound(most))
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let columns = self.columns.iter().map(|ages| size_of::<Ages>() + ages.memory_bytes());
-        columns.sum::<usize>() + self.rows.capacity() * size_of::<u32>()
     }
 
     /// Moves the rows into the columns.

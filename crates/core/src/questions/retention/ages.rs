@@ -2,6 +2,7 @@
 
 use crate::request::outcome::BEYOND;
 use crate::stack::needs::Needs;
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize, Serializer};
@@ -34,6 +35,8 @@ pub struct Ages {
     count: u64,
     untold: u64,
 }
+
+heap_bytes!(Ages { needs, recent; most, shift, inserted, count, untold });
 
 /// Whether an age is told to the millisecond.
 pub(super) fn is_exact(age_ms: u64) -> bool {
@@ -199,11 +202,6 @@ impl Ages {
             && is_countable(self.count)
             && self.untold <= self.count
             && self.needs.is_sound()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.needs.memory_bytes() + self.recent.capacity() * size_of::<u32>()
     }
 }
 

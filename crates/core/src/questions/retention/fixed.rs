@@ -11,6 +11,7 @@ use super::sliding::PagesOverTime;
 use crate::questions::lifetimes::{HandedPages, Holders, Packed};
 use crate::request::outcome::Outcome;
 use crate::units::EventTime;
+use crate::units::heap::heap_bytes;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
@@ -23,6 +24,8 @@ pub(super) struct Fixed {
     caches: Vec<FixedCache>,
 }
 
+heap_bytes!(Fixed { lines, caches });
+
 /// What one of them holds but for whose it is.
 #[derive(Debug)]
 struct FixedCache {
@@ -33,6 +36,8 @@ struct FixedCache {
     /// Nothing expires up to this moment, so that until then there is nothing to look for.
     stays_until: EventTime,
 }
+
+heap_bytes!(FixedCache { there; ttl, level, stays_until });
 
 /// One of them as a snapshot keeps it.
 #[derive(Serialize, Deserialize)]
@@ -79,12 +84,6 @@ impl Fixed {
         own.eq(ttls.iter().copied())
             && (ttls.is_empty() || self.lines.requests() == holders.entries().len())
             && self.caches.iter().all(|cache| cache.is_sound(holders))
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let there = self.caches.iter().map(|cache| cache.there.capacity() * size_of::<PageLine>());
-        self.lines.memory_bytes() + there.sum::<usize>()
     }
 }
 

@@ -7,6 +7,7 @@ use super::{RetentionShape, Ttl};
 use crate::questions::counters::Share;
 use crate::questions::lifetimes::{Boundaries, Holders, Packed};
 use crate::request::outcome::Outcome;
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,11 @@ pub struct RetentionShare {
     pub(super) forgotten_from_ms: Option<u64>,
 }
 
+heap_bytes!(RetentionShare {
+    hits, fixed_hits, required, sliding, fits, fixed, eviction_ages, is_beyond_bound;
+    has_reuse, now_ms, forgotten_from_ms
+});
+
 /// The state.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Retention {
@@ -118,6 +124,11 @@ pub struct Retention {
     /// What the stack forgot so far had not been touched for so many milliseconds at the least.
     forgotten_from_ms: Option<u64>,
 }
+
+heap_bytes!(Retention {
+    sliding, fixed, boundaries, taken, first_within, followed;
+    config, forgotten_from_ms
+});
 
 impl Retention {
     /// A state that has seen nothing.
@@ -144,11 +155,6 @@ impl Retention {
         self.taken = vec![0; config.ttls.len() + 1];
         self.config = config;
         sound
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.fixed.memory_bytes() + self.boundaries.memory_bytes() + self.sliding.len() * size_of::<Sliding>()
     }
 
     /// Gives the latest request for the room of another one.
@@ -255,14 +261,5 @@ impl Share for RetentionShare {
             && self.hits.iter().all(hits)
             && self.fixed_hits.iter().all(|hits| is_countable(*hits))
             && held().all(|(pages, _)| is_countable(*pages))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.hits.len() * size_of::<(u32, u32, u32)>()
-            + self.fixed_hits.len() * (size_of::<u64>() + size_of::<u32>())
-            + (self.sliding.len() + self.fixed.len()) * size_of::<(u64, u128)>()
-            + self.required.len() * size_of::<Option<u64>>()
-            + self.eviction_ages.len() * size_of::<u32>()
     }
 }

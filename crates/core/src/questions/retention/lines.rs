@@ -8,6 +8,7 @@
 //! and read back at once took as long as all else.
 
 use crate::units::EventTime;
+use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 
 /// No run.
@@ -20,6 +21,8 @@ pub(super) struct PageLine {
     pub pages: u32,
 }
 
+flat!(PageLine);
+
 /// A run and the one below it.
 #[derive(Debug, Clone, Copy)]
 struct RunLink {
@@ -27,6 +30,8 @@ struct RunLink {
     pages: u32,
     next: u32,
 }
+
+flat!(RunLink);
 
 /// One request's chain with one time to live.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +41,8 @@ pub(super) struct ChainLine {
     /// No run of it was written before.
     oldest: EventTime,
 }
+
+flat!(ChainLine);
 
 impl Default for ChainLine {
     fn default() -> Self {
@@ -52,6 +59,8 @@ pub(super) struct ChainLines {
     links: Vec<RunLink>,
     free: Vec<u32>,
 }
+
+heap_bytes!(ChainLines { lines, links, free; ttls });
 
 impl ChainLines {
     /// Nobody's yet, with so many times to live.
@@ -185,12 +194,5 @@ impl ChainLines {
         let link = |at: u32| (at != NONE).then(|| self.links[at as usize]);
         std::iter::successors(link(line.first), move |before| link(before.next))
             .map(|RunLink { at, pages, .. }| PageLine { at, pages })
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<ChainLine>()
-            + self.links.capacity() * size_of::<RunLink>()
-            + self.free.capacity() * size_of::<u32>()
     }
 }

@@ -3,6 +3,7 @@
 use super::Ttl;
 use crate::questions::lifetimes::{Holder, Holders, Packed};
 use crate::units::EventTime;
+use crate::units::heap::flat;
 use serde::{Deserialize, Serialize};
 
 /// Page-milliseconds beyond which a sum read back from a snapshot cannot be one: the largest count of pages over all
@@ -22,6 +23,8 @@ pub(super) struct Sliding {
     /// The stack forgot pages that are held here.
     pub(super) is_beyond_bound: bool,
 }
+
+flat!(Sliding);
 
 /// Before every moment: it has to be looked for.
 fn unknown() -> EventTime {

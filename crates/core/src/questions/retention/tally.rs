@@ -3,6 +3,7 @@
 use super::age_table::AgeTable;
 use super::{Ages, RetentionShare};
 use crate::questions::counters::Counter;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub(super) struct PageLevel {
     first: u128,
     last: u128,
 }
+
+flat!(PageLevel);
 
 impl PageLevel {
     fn add(&mut self, (pages, integral): (u64, u128), is_first: bool) {
@@ -80,6 +83,11 @@ pub struct RetentionTally {
     /// No age that cannot be known is smaller than this.
     untold_from_ms: Option<u64>,
 }
+
+heap_bytes!(RetentionTally {
+    hits, fixed_hits, sliding, fixed, required, eviction_ages, honoured, is_beyond_bound;
+    requests, with_reuse, span, capacities, untold_from_ms
+});
 
 impl RetentionTally {
     /// Counts what a request found with each fixed time to live, and how much is enough where that follows.
@@ -256,15 +264,6 @@ impl Counter for RetentionTally {
             && self.span.is_some() == (self.requests > 0)
             && self.required.iter().all(|ages| ages.are_sound(most_ages))
             && self.eviction_ages.is_sound(capacities, most_ages)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let ages = self.required.iter();
-        let counts = self.hits.len() + self.fixed_hits.len() + self.honoured.len();
-        counts * size_of::<u64>()
-            + (self.sliding.len() + self.fixed.len()) * size_of::<PageLevel>()
-            + ages.map(|ages| size_of::<Ages>() + ages.memory_bytes()).sum::<usize>()
-            + self.eviction_ages.memory_bytes()
     }
 }
 

@@ -6,13 +6,15 @@ use crate::engines::bank::CacheBank;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::lifetimes::Holders;
 use crate::questions::measured::Accepted;
+use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
 };
 use crate::questions::sizes::ReportedSize;
 use crate::request::labels::Label;
 use crate::units::PageCount;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Follows the requests of a pool: whose pages are of which class.
@@ -28,6 +30,8 @@ pub struct RetentionClassesObserver {
     /// The classes that these pages are of.
     accounts: Accounts,
 }
+
+heap_bytes!(RetentionClassesObserver { holders, accounts; bound, config });
 
 impl RetentionClassesObserver {
     /// Nothing seen yet, at what is provisioned, where that is said, and at capacities that can be known.
@@ -52,8 +56,13 @@ impl Question for RetentionClassesObserver {
     type Tally = AccountsTally;
     type Estimate = Vec<RetentionClassEstimate>;
 
-    const NEEDS: QuestionNeeds =
-        QuestionNeeds { setting: "retention_classes", revision: 0, one_stack: true, few_capacities: true };
+    const NEEDS: QuestionNeeds = QuestionNeeds {
+        setting: "retention_classes",
+        revision: 0,
+        one_stack: true,
+        few_capacities: true,
+        each_request: true,
+    };
 
     fn check(_: &bool, _: &Answerable<'_>) -> Result<(), QuestionsError> {
         Ok(())
@@ -96,10 +105,6 @@ impl Question for RetentionClassesObserver {
         let Self { mut holders, mut accounts, .. } = kept;
         let is_sound = holders.resume(bound) && accounts.resume(config.clone(), &holders);
         is_sound.then_some(Self { bound, config, holders, accounts })
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.holders.memory_bytes() + self.accounts.memory_bytes()
     }
 
     fn estimate(

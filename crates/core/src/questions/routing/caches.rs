@@ -5,6 +5,7 @@ use crate::request::event::RequestEvent;
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// The caches of several replicas, made as requests reach them.
@@ -16,6 +17,8 @@ pub struct ReplicaCaches {
     #[serde(skip)]
     outcome: Outcome,
 }
+
+heap_bytes!(ReplicaCaches { engines; config, outcome });
 
 impl ReplicaCaches {
     /// No caches yet. Chain violations are the pool's to refuse; these only follow.
@@ -80,10 +83,5 @@ impl ReplicaCaches {
         self.config == fresh.config
             && self.engines.len() <= most
             && self.engines.iter_mut().all(|(engine, _)| engine.resume(&fresh.config))
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.engines.iter().map(|(engine, _)| engine.stack().memory_bytes()).sum()
     }
 }

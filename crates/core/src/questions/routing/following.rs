@@ -6,6 +6,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig, EngineRefusal, FollowingEngine};
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
+use crate::units::heap::HeapBytes;
 use serde::{Deserialize, Serialize};
 
 /// The caches of several replicas that serve a pool's requests, made as requests reach them.
@@ -106,12 +107,13 @@ impl FollowingCaches {
             Self::Apart(caches) => caches.resume(&ReplicaCaches::new(config.engine()), most),
         }
     }
+}
 
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> u64 {
+impl HeapBytes for FollowingCaches {
+    fn heap_bytes(&self) -> usize {
         match self {
-            Self::Along { engines, .. } => engines.iter().map(FollowingEngine::memory_bytes).sum(),
-            Self::Apart(caches) => caches.memory_bytes(),
+            Self::Along { engines, .. } => engines.heap_bytes(),
+            Self::Apart(caches) => caches.heap_bytes(),
         }
     }
 }

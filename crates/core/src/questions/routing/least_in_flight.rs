@@ -1,6 +1,7 @@
 //! A router that counts what is in flight where.
 
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -18,6 +19,8 @@ pub(super) struct LeastInFlight {
     /// A replica's requests in flight, and all it ever got.
     loads: Vec<(u64, u64)>,
 }
+
+heap_bytes!(LeastInFlight { by_end, loads; now });
 
 impl LeastInFlight {
     pub(super) fn new(replicas: usize) -> Self {

@@ -1,5 +1,6 @@
 //! How much work replicas were sent of late: the balance rule of routers that follow prefixes.
 
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,8 @@ pub(super) struct Loads {
     pages: Vec<u64>,
     requests: u64,
 }
+
+heap_bytes!(Loads { pages; requests });
 
 impl Loads {
     /// Nothing sent yet.

@@ -18,6 +18,8 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
+use crate::questions::needs::QuestionNeeds;
+
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
 pub use refusal::QuestionError;
@@ -28,3 +30,12 @@ pub use tally::{RoutingShare, RoutingTally};
 
 /// Most replicas of one router.
 pub const MAX_REPLICAS: usize = 1024;
+
+/// What reporting routers needs.
+pub const NEEDS: QuestionNeeds = QuestionNeeds {
+    setting: "routers",
+    revision: 2,
+    one_stack: true,
+    few_capacities: false,
+    each_request: false,
+};

@@ -7,6 +7,7 @@ use super::loads::Loads;
 use super::spec::PreciseRules;
 use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
+use crate::units::heap::heap_bytes;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ pub(super) struct PreciseRouter {
     total: Option<PageCount>,
     loads: Loads,
 }
+
+heap_bytes!(PreciseRouter { loads; total });
 
 impl PreciseRouter {
     pub(super) fn new(replicas: usize) -> Self {

@@ -7,6 +7,7 @@
 use super::loads::Loads;
 use super::spec::{MAX_PREFIX_REPLICAS, PrefixRules};
 use crate::request::event::RequestEvent;
+use crate::units::heap::heap_bytes;
 use crate::units::pages::mix;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ pub(super) struct PrefixRouter {
     keys: Vec<u64>,
 }
 
+heap_bytes!(PrefixRouter { tree, loads, keys; rules });
+
 /// Prefixes and the replicas they were sent to, in two generations: the older one is forgotten at once.
 #[derive(Debug, Serialize, Deserialize)]
 struct PrefixTree {
@@ -32,6 +35,8 @@ struct PrefixTree {
     old: HashMap<u64, u64>,
     half: usize,
 }
+
+heap_bytes!(PrefixTree { young, old; half });
 
 impl PrefixTree {
     fn replicas(&self, key: u64) -> u64 {
@@ -61,11 +66,6 @@ impl PrefixRouter {
         (self.rules, *half) == (fresh.rules, fresh.tree.half)
             && young.len().max(old.len()) <= *half
             && self.loads.is_sound(fresh.loads.len())
-    }
-
-    /// Bytes of memory held, nearly: a hash map keeps a byte alongside each entry and an eighth of them free.
-    pub(super) fn memory_bytes(&self) -> usize {
-        (self.tree.young.capacity() + self.tree.old.capacity()) * (2 * size_of::<u64>() + 1) * 8 / 7
     }
 
     pub(super) fn route(&mut self, event: &RequestEvent<'_>) -> usize {

@@ -9,6 +9,7 @@ use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
 use crate::engines::one_pass::Engine;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
+use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::pages::Scope;
 use crate::units::{PageCount, PageSize};
 use hashbrown::HashMap;
@@ -35,6 +36,8 @@ pub struct Router {
     state: RouterState,
 }
 
+heap_bytes!(Router { state; spec });
+
 #[derive(Debug, Serialize, Deserialize)]
 enum RouterState {
     Logged(ReplicaNames),
@@ -43,6 +46,18 @@ enum RouterState {
     LeastInFlight(LeastInFlight),
     Prefix(PrefixRouter),
     Precise(PreciseRouter),
+}
+
+impl HeapBytes for RouterState {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Logged(names) => names.heap_bytes(),
+            Self::RoundRobin { .. } | Self::Hash(_) => 0,
+            Self::LeastInFlight(router) => router.heap_bytes(),
+            Self::Prefix(router) => router.heap_bytes(),
+            Self::Precise(router) => router.heap_bytes(),
+        }
+    }
 }
 
 /// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
@@ -54,6 +69,8 @@ struct ReplicaNames {
     unnamed: Option<usize>,
     names: Vec<Option<Box<str>>>,
 }
+
+heap_bytes!(ReplicaNames { indices, names; unnamed });
 
 impl From<Vec<Option<Box<str>>>> for ReplicaNames {
     fn from(names: Vec<Option<Box<str>>>) -> Self {
@@ -158,14 +175,6 @@ impl Router {
             _ => false,
         };
         self.spec == fresh.spec && state
-    }
-
-    /// Bytes of memory held, nearly, where it remembers much.
-    pub(super) fn memory_bytes(&self) -> usize {
-        match &self.state {
-            RouterState::Prefix(router) => router.memory_bytes(),
-            _ => 0,
-        }
     }
 
     /// How it was requested.

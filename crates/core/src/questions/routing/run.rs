@@ -9,6 +9,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::request::outcome::Outcome;
 use crate::units::PageCount;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// A router and the caches behind it.
@@ -17,6 +18,8 @@ pub struct RoutedCaches {
     router: Router,
     caches: FollowingCaches,
 }
+
+heap_bytes!(RoutedCaches { router, caches });
 
 impl RoutedCaches {
     /// Caches that have seen nothing, of a pool whose engine has a stack: others cannot be routed
@@ -70,10 +73,5 @@ impl RoutedCaches {
             replicas => replicas,
         };
         self.router.is_sound(&Router::new(spec)) && self.caches.resume(config, most, pool)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> u64 {
-        self.caches.memory_bytes() + self.router.memory_bytes() as u64
     }
 }

@@ -5,6 +5,7 @@ use crate::questions::counters::{Counter, Share};
 use crate::request::outcome::{Need, Outcome};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::needs::Needs;
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ pub struct RoutingShare {
     needs: Vec<Need>,
     runs: Vec<FoundRun>,
 }
+
+heap_bytes!(RoutingShare { needs, runs; replica, page_accesses, rest_tokens, reusable });
 
 impl RoutingShare {
     /// What a request found in its replica.
@@ -59,6 +62,8 @@ pub(super) struct ReplicaTally {
     pub(super) found: FoundPages,
 }
 
+heap_bytes!(ReplicaTally { found; requests, page_accesses, rest_tokens, reusable });
+
 /// The counted requests behind one router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutingTally {
@@ -67,6 +72,8 @@ pub struct RoutingTally {
     /// Required capacities of all requests with something to reuse, one multiset a target ratio.
     pub(super) needs: Vec<Needs>,
 }
+
+heap_bytes!(RoutingTally { replicas, needs });
 
 impl ReplicaTally {
     fn is_sound(&self) -> bool {
@@ -84,12 +91,6 @@ impl Share for RoutingShare {
             && is_countable(self.reusable)
             && self.needs.len() == if self.reusable == 0 { 0 } else { targets }
             && self.runs.iter().all(FoundRun::is_of_an_engine)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.needs.capacity() * size_of::<Need>()
-            + self.runs.capacity() * size_of::<FoundRun>()
     }
 }
 
@@ -162,11 +163,5 @@ impl Counter for RoutingTally {
             && self.needs.iter().all(Needs::is_sound)
             && self.replicas.len() <= MAX_REPLICAS
             && self.replicas.iter().all(ReplicaTally::is_sound)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let replicas =
-            self.replicas.iter().map(|replica| size_of::<ReplicaTally>() + replica.found.memory_bytes());
-        replicas.sum::<usize>() + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
     }
 }

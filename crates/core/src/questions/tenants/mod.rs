@@ -7,5 +7,16 @@ mod quota;
 #[cfg(test)]
 mod tests;
 
+use crate::questions::needs::QuestionNeeds;
+
 pub use estimate::TenantEstimate;
 pub use quota::{Quota, QuotaResult, QuotaRun};
+
+/// What reporting tenants needs.
+pub const NEEDS: QuestionNeeds = QuestionNeeds {
+    setting: "tenants",
+    revision: 0,
+    one_stack: true,
+    few_capacities: true,
+    each_request: true,
+};

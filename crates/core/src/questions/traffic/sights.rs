@@ -3,6 +3,7 @@
 //! What a request left behind begins with pages that it had not been the first to touch, and later ones take its pages
 //! from there on; so a number a request is enough.
 
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Pages by how often they were seen.
@@ -19,6 +20,8 @@ pub struct Sights {
     /// The stack forgot pages, so that this cannot be known.
     is_beyond_bound: bool,
 }
+
+heap_bytes!(Sights { again; distinct, twice, known, is_beyond_bound });
 
 impl Sights {
     /// Takes pages of the request in this place over; of none where the stack forgot who had them.
@@ -61,10 +64,5 @@ impl Sights {
             place += 1;
             stays(place - 1)
         });
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.again.capacity() * size_of::<u32>()
     }
 }

@@ -5,15 +5,17 @@ use super::tally::{WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::measured::Accepted;
+use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::sizing::recommendation::{by_target, chosen};
 use crate::sizing::tiers::is_price;
 use crate::units::PageSize;
+use crate::units::heap::heap_bytes;
 
 /// Follows requests, where it is known how fast prompts are computed. It has no state.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub struct WorthObserver {
     /// What is provisioned is counted at, too, ahead of these.
     has_own_column: bool,
 }
+
+heap_bytes!(WorthObserver { capacities; question, has_own_column });
 
 impl WorthObserver {
     /// Nothing seen yet, at capacities that can be known.
@@ -78,8 +82,13 @@ impl Question for WorthObserver {
     type Tally = WorthTally;
     type Estimate = WorthEstimate;
 
-    const NEEDS: QuestionNeeds =
-        QuestionNeeds { setting: "prefill_rate", revision: 3, one_stack: false, few_capacities: false };
+    const NEEDS: QuestionNeeds = QuestionNeeds {
+        setting: "prefill_rate",
+        revision: 3,
+        one_stack: false,
+        few_capacities: false,
+        each_request: true,
+    };
 
     fn check(setting: &Option<PrefillCosts>, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         let Some(PrefillCosts { prices: Prices { accelerator_hour, gib_hour }, .. }) = setting else {

@@ -4,6 +4,7 @@ use crate::questions::costs::PrefillRate;
 use crate::questions::counters::{Counter, Share};
 use crate::questions::question::Horizon;
 use crate::questions::retention::{AgeTable, Ages};
+use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ pub struct WorthShare {
     arrival_ms: i64,
     times: Vec<(u32, u64, u64)>,
 }
+
+heap_bytes!(WorthShare { times; arrival_ms });
 
 impl WorthShare {
     /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found:
@@ -89,6 +92,8 @@ pub struct WorthTally {
     times: AgeTable,
 }
 
+heap_bytes!(WorthTally { nanoseconds, times; requests, span });
+
 impl WorthTally {
     /// Requests that were added.
     pub fn requests(&self) -> u64 {
@@ -120,10 +125,6 @@ impl Share for WorthShare {
 
     fn is_sound(&self, (capacities, _): (usize, Horizon)) -> bool {
         self.columns() == capacities + LIMITS
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.times.len() * size_of::<(u32, u64, u64)>()
     }
 }
 
@@ -188,9 +189,5 @@ impl Counter for WorthTally {
             // Each request takes at most what 64 bits hold.
             && self.nanoseconds.iter().all(|sum| sum >> u64::BITS <= u128::from(self.requests))
             && self.times.is_sound(columns, most_times(columns, horizon))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.nanoseconds.len() * size_of::<u128>() + self.times.memory_bytes()
     }
 }

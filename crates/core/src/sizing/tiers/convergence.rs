@@ -10,6 +10,7 @@
 //! growth, not as a number that looks final.
 
 use crate::units::PageCount;
+use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -23,10 +24,18 @@ pub struct Convergence {
     last: Last,
 }
 
+heap_bytes!(Convergence { last; steps, tolerance });
+
 /// Requirements in a row, in 8 bytes each: a pool has a dozen of these for each coverage and kind of window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "VecDeque<Option<PageCount>>", into = "VecDeque<Option<PageCount>>")]
 struct Last(Vec<u64>);
+
+impl HeapBytes for Last {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
 
 /// Beyond the tracked bound, which is smaller.
 const BEYOND: u64 = u64::MAX;
@@ -116,11 +125,6 @@ impl Convergence {
     pub fn is_like(&self, fresh: &Self) -> bool {
         (self.steps, self.tolerance) == (fresh.steps, fresh.tolerance)
             && self.last.0.len() <= self.steps as usize
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.last.0.capacity() * size_of::<u64>()
     }
 
     /// Where things stand.

@@ -12,6 +12,7 @@
 //!    of smaller requirements is broken.
 
 use crate::units::PageCount;
+use crate::units::heap::flat;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -25,6 +26,8 @@ pub struct Hysteresis {
     /// The steps in a row whose requirement lies on one side of the current one.
     row: Option<StepStreak>,
 }
+
+flat!(Hysteresis);
 
 /// Steps in a row that ask for the same direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

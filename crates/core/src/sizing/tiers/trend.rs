@@ -5,6 +5,7 @@ use super::convergence::{Convergence, ConvergenceVerdict};
 use super::hysteresis::{Hysteresis, SteadyCapacity};
 use super::steps::{Evidence, Steps};
 use crate::units::PageCount;
+use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
 /// The trends of the requirements of one kind of window.
@@ -19,6 +20,8 @@ pub struct Trend {
     /// Of the pages that requests in flight pin.
     pinned: Hysteresis,
 }
+
+heap_bytes!(Trend { requirements, tiers; steps, pinned });
 
 /// What one window asks for, in the order of the configuration; `None` beyond the tracked bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,13 +70,6 @@ impl Trend {
             && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
             && tiers.all(|(tier, fresh)| tier.0.is_like(&fresh.0) && tier.1.is_like(&fresh.1))
             && self.pinned.is_like(&fresh.pinned)
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let tiers = self.tiers.iter().map(|(convergence, _)| convergence);
-        self.requirements.iter().chain(tiers).map(Convergence::memory_bytes).sum::<usize>()
-            + self.tiers.len() * size_of::<Hysteresis>()
     }
 
     /// Takes a closed window in, if it is new evidence, and says where things stand.

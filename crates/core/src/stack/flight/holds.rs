@@ -1,5 +1,6 @@
 //! Who holds the pages of one segment, and who touched them last.
 
+use crate::units::heap::{flat, heap_bytes};
 use std::collections::VecDeque;
 
 /// Pages of a segment that one request was the last to touch.
@@ -10,6 +11,8 @@ pub(super) struct SegmentTouch {
     pub(super) number: u64,
 }
 
+flat!(SegmentTouch);
+
 /// The holders of a segment. The pages up to the deepest of them are held.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
@@ -19,6 +22,8 @@ pub(super) struct Holds {
     /// before and came later. One that has ended stays as long as others hold what it touched.
     touched: VecDeque<(u32, u64)>,
 }
+
+heap_bytes!(Holds { live, touched });
 
 impl Holds {
     /// Pages held.
@@ -93,10 +98,6 @@ impl Holds {
     pub(super) fn clear(&mut self) {
         self.live.clear();
         self.touched.clear();
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.live.capacity() * size_of::<(u32, u32)>() + self.touched.capacity() * size_of::<(u32, u64)>()
     }
 }
 

@@ -30,6 +30,7 @@ use super::walk::SlotRun;
 use super::{Access, ChainViolation, Lookup, Stack};
 use crate::request::outcome::{BEYOND, Need, Outcome, Run};
 use crate::units::EventTime;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::Scope;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -62,6 +63,8 @@ struct FlightRequest {
     /// Its output pages without ids.
     unshared_outputs: u32,
 }
+
+flat!(FlightRequest);
 
 impl FlightRequest {
     /// The next page it takes, or its end.
@@ -118,6 +121,11 @@ pub(super) struct Flight {
     released: Vec<(SegmentId, SegmentTouch)>,
 }
 
+heap_bytes!(Flight {
+    heights, requests, free, by_time, held, spare, released;
+    now, alone, was_alone, overrun_until, named, unnamed, others
+});
+
 impl Flight {
     /// Nobody in flight, above slots of these heights.
     fn new(heights: Heights) -> Self {
@@ -163,15 +171,6 @@ impl Flight {
     /// Requests in flight.
     pub(super) fn len(&self) -> usize {
         self.requests.len() - self.free.len()
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        let holds = self.held.values().map(|(_, holds)| holds).chain(&self.spare);
-        self.heights.memory_bytes()
-            + self.requests.capacity() * size_of::<Option<FlightRequest>>()
-            + self.by_time.capacity() * size_of::<Reverse<NextEvent<u32>>>()
-            + self.held.capacity() * size_of::<(SegmentId, (Scope, Holds))>()
-            + holds.map(Holds::memory_bytes).sum::<usize>()
     }
 
     /// The holders of a segment, made where there are none.

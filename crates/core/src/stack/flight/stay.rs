@@ -1,6 +1,7 @@
 //! How long a request is in flight, and the pages that it takes meanwhile.
 
 use crate::units::EventTime;
+use crate::units::heap::flat;
 use serde::{Deserialize, Serialize};
 
 /// How long a request is in flight, and the pages it takes meanwhile beyond those of its prompt with ids.
@@ -58,6 +59,8 @@ pub(crate) struct NextEvent<At> {
     pub(crate) number: u64,
     pub(crate) at: At,
 }
+
+flat!(NextEvent<u32>, NextEvent<usize>);
 
 impl Stay {
     /// The moment so many milliseconds after the arrival.

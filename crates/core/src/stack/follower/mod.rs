@@ -17,6 +17,7 @@ use super::slots::{Slots, Taken};
 use super::walk::{SlotRun, lengthen_run};
 use super::{Lookup, Stack};
 use crate::request::outcome::Outcome;
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::Scope;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -33,6 +34,8 @@ struct FollowedPart {
     deeper: RegionId,
 }
 
+flat!(FollowedPart);
+
 /// The LRU order of a stack's requests that one replica serves.
 #[derive(Debug, Deserialize)]
 #[serde(from = "Saved")]
@@ -48,6 +51,8 @@ pub struct Follower {
     /// Kept to reuse its memory.
     slot_runs: Vec<SlotRun>,
 }
+
+heap_bytes!(Follower { slots, parts, regions, unread, slot_runs; requests, accumulated });
 
 impl Default for Follower {
     fn default() -> Self {
@@ -134,12 +139,6 @@ impl Follower {
     /// Requests taken so far; also the number the next one gets.
     pub fn requests(&self) -> u64 {
         self.requests
-    }
-
-    /// Bytes of memory held, spare room included.
-    pub fn memory_bytes(&self) -> u64 {
-        let runs = self.slot_runs.capacity() * size_of::<SlotRun>();
-        (self.slots.memory_bytes() + self.parts.allocation_size() + self.regions.memory_bytes() + runs) as u64
     }
 
     /// Gives the pages of a path to the next slot; leaves those that were known with the slots that had them in

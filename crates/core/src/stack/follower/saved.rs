@@ -6,6 +6,7 @@ use crate::request::outcome::Outcome;
 use crate::stack::flight::scope_of;
 use crate::stack::ids::{Place, SegmentId, Slot, TOP};
 use crate::stack::{Access, MAX_REQUEST_PAGES, Stack, StackConfig};
+use crate::units::heap::flat;
 use crate::units::is_countable;
 use crate::units::packed::{self, DerivedArray};
 use crate::units::pages::{PageIds, Scope};
@@ -24,6 +25,8 @@ pub(super) struct PageOwner {
     /// Its pages without ids.
     outputs: u32,
 }
+
+flat!(PageOwner);
 
 /// What is read back.
 #[derive(Deserialize)]

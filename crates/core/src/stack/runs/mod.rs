@@ -11,6 +11,7 @@ mod saved;
 pub(crate) use pieces::{Piece, PieceArena, PieceIndex};
 pub use saved::{SavedNode, SavedPiece, SavedRuns, StateFault};
 
+use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -46,6 +47,8 @@ struct RunNode {
     holders: u32,
 }
 
+flat!(RunNode);
+
 /// The tree with its pieces. Leaves without pieces go, and a leaf is cut behind its last piece, so a tree
 /// keeps ids of paths that end in a resident page only.
 #[derive(Debug, Clone)]
@@ -57,6 +60,8 @@ pub(crate) struct RunTree {
     live_labels: usize,
     children: HashMap<(RunIndex, u64), RunIndex, FixedState>,
 }
+
+heap_bytes!(RunTree { arena, nodes, vacant, labels, children; live_labels });
 
 impl RunTree {
     pub fn new() -> Self {
@@ -70,16 +75,6 @@ impl RunTree {
             live_labels: 0,
             children: HashMap::with_hasher(FixedState::default()),
         }
-    }
-
-    /// Bytes of memory taken, near enough to watch a limit with.
-    pub fn memory_bytes(&self) -> usize {
-        const MAP_ENTRY: usize = size_of::<((RunIndex, u64), RunIndex)>() + 1;
-        self.arena.memory_bytes()
-            + self.nodes.capacity() * size_of::<RunNode>()
-            + self.vacant.capacity() * size_of::<RunIndex>()
-            + self.labels.capacity() * size_of::<u64>()
-            + self.children.capacity() * MAP_ENTRY
     }
 
     /// The pages of a node, as depths on its path.

@@ -1,6 +1,7 @@
 //! Pieces in one arena, each in the chain of its node and in at most one list by age.
 
 use super::{NONE, RunIndex};
+use crate::units::heap::{flat, heap_bytes};
 
 /// A piece's place in the arena.
 pub(crate) type PieceIndex = u32;
@@ -29,6 +30,8 @@ pub(crate) struct Piece {
     pub(super) next_in_node: PieceIndex,
     pub(super) previous_in_node: PieceIndex,
 }
+
+flat!(Piece);
 
 impl Piece {
     /// Pages `from..to` of a node, whose last page leaves first.
@@ -72,6 +75,8 @@ pub(crate) struct PieceArena {
     vacant: Vec<PieceIndex>,
 }
 
+heap_bytes!(PieceArena { pieces, vacant });
+
 impl PieceArena {
     pub fn get(&self, index: PieceIndex) -> &Piece {
         &self.pieces[index as usize]
@@ -79,10 +84,6 @@ impl PieceArena {
 
     pub fn get_mut(&mut self, index: PieceIndex) -> &mut Piece {
         &mut self.pieces[index as usize]
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.pieces.capacity() * size_of::<Piece>() + self.vacant.capacity() * size_of::<PieceIndex>()
     }
 
     /// An empty list.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stack::Follower;
+use crate::units::heap::HeapBytes;
 
 fn config(order: Order, bound: u64) -> StackConfig {
     StackConfig {
@@ -116,7 +117,7 @@ fn a_replica_along_the_pools_tree_renumbers_its_slots() {
         follower.access(&pool, access.lookup(), 0, &mut found);
         assert_eq!(found, expected, "request {number}");
     }
-    assert!(follower.memory_bytes() < own.memory_bytes(), "it keeps no ids");
+    assert!(follower.heap_bytes() < own.heap_bytes(), "it keeps no ids");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::request::event::{RequestEvent, full_pages};
 use crate::request::outcome::BEYOND;
 use crate::request::sample::Sample;
 use crate::stack::Overlap;
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize};
 use pinned::{PinnedIndex, PinnedPages};
@@ -60,6 +61,8 @@ pub struct InFlight {
     upcoming: std::vec::IntoIter<EventTime>,
 }
 
+heap_bytes!(InFlight { by_end, pages, ids, upcoming; now, timed, private_pages, untold_until });
+
 impl InFlight {
     /// Says when the next requests arrive, in their order: the pages of one that ends before the next arrives are seen by
     /// nobody, so that they need not be looked at. All of them have to arrive then.
@@ -93,13 +96,6 @@ impl InFlight {
         let expected = self.upcoming.next();
         debug_assert!(expected.is_none_or(|time| time == event.event_time), "it is the one expected");
         self.upcoming.as_slice().first().copied().unwrap_or(EventTime(i64::MIN))
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        self.pages.memory_bytes()
-            + self.by_end.capacity() * size_of::<(EventTime, PinnedIndex, u64)>()
-            + self.ids.capacity() * 8
     }
 
     /// Whether what a snapshot said fits together, and fits the bound.

@@ -4,6 +4,7 @@
 //! there still does. A node is gone when nobody holds it, and its children, held by no more requests than
 //! it is, are gone by then.
 
+use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -24,6 +25,8 @@ struct PinnedNode {
     label: Vec<u64>,
 }
 
+heap_bytes!(PinnedNode { label; parent, holders });
+
 /// The pages held, each once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(from = "Vec<PinnedNode>")]
@@ -37,6 +40,8 @@ pub(super) struct PinnedPages {
     #[serde(skip)]
     pages: u64,
 }
+
+heap_bytes!(PinnedPages { nodes, free, children; pages });
 
 /// A snapshot keeps the nodes; the rest follows from them.
 impl From<Vec<PinnedNode>> for PinnedPages {
@@ -164,14 +169,5 @@ impl PinnedPages {
         self.nodes.iter().map(|node| node.holders).eq(holders)
             && used == self.children.len()
             && !self.nodes.is_empty()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let labels: usize = self.nodes.iter().map(|node| node.label.capacity() * size_of::<u64>()).sum();
-        labels
-            + self.nodes.capacity() * size_of::<PinnedNode>()
-            + self.free.capacity() * size_of::<PinnedIndex>()
-            + self.children.allocation_size()
     }
 }

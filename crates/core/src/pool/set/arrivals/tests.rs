@@ -1,4 +1,5 @@
 use super::*;
+use crate::units::heap::HeapBytes;
 use proptest::prelude::*;
 
 const BOUND: u64 = 1000;
@@ -11,8 +12,11 @@ struct Entry {
     place: ArrivalPlace,
 }
 
-impl MemoryBytes for Entry {
-    fn memory_bytes(&self) -> u64 {
+/// Bytes that one takes.
+const HELD: u64 = 10 + 2 * size_of::<Entry>() as u64;
+
+impl HeapBytes for Entry {
+    fn heap_bytes(&self) -> usize {
         10
     }
 }
@@ -81,10 +85,10 @@ fn a_pool_without_a_bound_or_without_durations_takes_records_as_they_come() {
 
 #[test]
 fn beyond_the_limit_the_earliest_arrival_makes_room() {
-    let limits = ArrivalLimits { bytes: 20, ..LIMITS };
+    let limits = ArrivalLimits { bytes: 2 * HELD, ..LIMITS };
     let (queue, taken) = run(limits, &[(0, 300), (1, 200), (0, 100), (1, 250)]);
     assert_eq!(times(&taken), [100, 200]);
-    assert!(taken.iter().all(|taken| taken.3) && queue.bytes == 20);
+    assert!(taken.iter().all(|taken| taken.3) && queue.bytes == 2 * HELD);
 }
 
 #[test]
@@ -141,7 +145,7 @@ proptest! {
     fn a_restored_queue_goes_on_as_the_one_that_never_stopped(
         log in prop::collection::vec((0u8..4, prop_oneof![9 => 0i64..9000, 1 => any::<i64>()]), 1..60),
         stop in any::<prop::sample::Index>(),
-        room in 0u64..80,
+        room in 0..8 * HELD,
     ) {
         let limits = ArrivalLimits { bytes: room, ..LIMITS };
         let (whole, expected) = run(limits, &log);
