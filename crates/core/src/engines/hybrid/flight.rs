@@ -9,6 +9,7 @@ use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -73,7 +74,7 @@ impl HybridCache {
         }
         self.take_ids(event, &shape);
         let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&self.ids, &mut path);
+        self.tree.enter(PageIds::from_slice(&self.ids), &mut path);
         self.path = path;
         let found = self.lookup(shape.looked_up as u32);
         Some(HybridRequest {
@@ -202,7 +203,7 @@ impl HybridCache {
         ids.extend((request.known..pages).map(own));
         let before = std::mem::take(&mut self.path);
         let mut path = Vec::new();
-        self.tree.enter(&ids, &mut path);
+        self.tree.enter(PageIds::from_slice(&ids), &mut path);
         self.path = path;
         self.tree.release(&before);
         request.tail = self.path.last().copied().unwrap_or(NONE);
@@ -306,7 +307,7 @@ impl LoadedCache for HybridCache {
         }
         let ids = std::mem::take(&mut saved.ids);
         let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&ids, &mut path);
+        self.tree.enter(PageIds::from_slice(&ids), &mut path);
         self.path = path;
         saved.tail = self.path.last().copied().unwrap_or(NONE);
         let steps = RequestSteps::of(&rules, shape, found);

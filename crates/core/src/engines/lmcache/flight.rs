@@ -11,6 +11,7 @@ use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 use serde::{Deserialize, Serialize};
 
 /// The chunks of a request in flight.
@@ -42,7 +43,7 @@ impl FlyingChunks {
     fn enter(&mut self, held: &mut HeldChunks) -> bool {
         let is_sound = self.ids.len() == self.chunks as usize;
         if is_sound {
-            held.enter(&std::mem::take(&mut self.ids));
+            held.enter(PageIds::from_slice(&std::mem::take(&mut self.ids)));
             self.tail = if self.chunks == 0 { NONE } else { held.tail() };
         }
         is_sound

@@ -2,6 +2,7 @@
 
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex, RunTree, SavedRuns, StateFault};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 
 /// Chunks in one order, the ones that leave next first.
 #[derive(Debug, Clone)]
@@ -15,20 +16,22 @@ pub(super) struct HeldChunks {
     pub(super) put: u64,
     /// The nodes that the latest request's chunks lie in; kept for its memory.
     path: Vec<RunIndex>,
+    /// Pieces that were found; kept for its memory.
+    found: Vec<PieceIndex>,
 }
 
-heap_bytes!(HeldChunks { tree, path; queue, count, put });
+heap_bytes!(HeldChunks { tree, path, found; queue, count, put });
 
 impl HeldChunks {
     /// None.
     pub(super) fn new() -> Self {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
-        Self { tree, queue, count: 0, put: 0, path: Vec::new() }
+        Self { tree, queue, count: 0, put: 0, path: Vec::new(), found: Vec::new() }
     }
 
     /// Begins a request with these chunks, which [`HeldChunks::leave`] ends.
-    pub(super) fn enter(&mut self, ids: &[u64]) {
+    pub(super) fn enter(&mut self, ids: PageIds<'_>) {
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(ids, &mut path);
         self.path = path;
@@ -65,11 +68,14 @@ impl HeldChunks {
 
     /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
     pub(super) fn refresh(&mut self, first: u32, end: u32) {
-        for piece in self.tree.cut_out(&self.path, |_| true, (first, end)).into_iter().rev() {
-            self.tree.arena.unlink(piece);
-            self.tree.arena.get_mut(piece).ascending = false;
-            self.tree.append(self.queue, piece);
+        let mut found = std::mem::take(&mut self.found);
+        self.tree.cut_out(&self.path, |_| true, (first, end), &mut found);
+        for piece in found.iter().rev() {
+            self.tree.arena.unlink(*piece);
+            self.tree.arena.get_mut(*piece).ascending = false;
+            self.tree.append(self.queue, *piece);
         }
+        self.found = found;
     }
 
     /// Drops so many of the oldest chunks, all where there are fewer.
@@ -107,7 +113,7 @@ impl HeldChunks {
     }
 
     /// Those of the chunks `from..to` that are not there.
-    pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(RunIndex, u32, u32)> {
+    pub(super) fn missing(&mut self, from: u32, to: u32) -> Vec<(RunIndex, u32, u32)> {
         let mut missing = Vec::new();
         self.tree.gaps(&self.path, |_| true, (from, to), |run| missing.push(run));
         missing

@@ -93,9 +93,9 @@ impl LmcacheCache {
     /// Enters the path of a request and looks up its chunks behind what a tier above found, which become the youngest; up to
     /// which one they were found, and how many there are.
     pub(super) fn look_up(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32) {
-        self.chunks.take(event);
-        self.held.enter(&self.chunks.ids);
-        let chunks = self.chunks.ids.len() as u32;
+        let ids = self.chunks.take(event);
+        self.held.enter(ids);
+        let chunks = ids.len() as u32;
         // At most the chunks, which are counted in 32 bits.
         let first = (above / self.pages_per_chunk()).min(u64::from(chunks)) as u32;
         let found = self.held.found((first, chunks));

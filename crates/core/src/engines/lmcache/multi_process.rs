@@ -98,9 +98,9 @@ impl LmcacheMpCache {
     /// Enters the path of a request, looks up its chunks behind what a tier above found, which become the youngest, and stores those
     /// that are missing where they all fit; the first chunk looked up, up to which one they were found, and how many there are.
     pub(super) fn store(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32, u32) {
-        self.chunks.take(event);
-        self.held.enter(&self.chunks.ids);
-        let chunks = self.chunks.ids.len() as u32;
+        let ids = self.chunks.take(event);
+        self.held.enter(ids);
+        let chunks = ids.len() as u32;
         // At most the chunks, which are counted in 32 bits.
         let first = (above / self.pages_per_chunk()).min(u64::from(chunks)) as u32;
         let found = self.held.found((first, chunks));

@@ -8,6 +8,7 @@ use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
 use crate::units::EventTime;
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 use serde::{Deserialize, Serialize};
 
 /// A request in flight.
@@ -56,7 +57,7 @@ impl LoadedCache for MooncakeCache {
         let pages = self.ids.len() as u32;
         let now = self.arrive(self.now, pages);
         let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&self.ids, &mut path);
+        self.tree.enter(PageIds::from_slice(&self.ids), &mut path);
         let (found, _) = self.look_up(&path, (0, pages), now);
         let tail = path.last().copied().unwrap_or(NONE);
         self.path = path;
@@ -94,7 +95,7 @@ impl LoadedCache for MooncakeCache {
             return None;
         }
         let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&std::mem::take(&mut saved.ids), &mut path);
+        self.tree.enter(PageIds::from_slice(&std::mem::take(&mut saved.ids)), &mut path);
         saved.tail = path.last().copied().unwrap_or(NONE);
         self.path = path;
         Some(saved)

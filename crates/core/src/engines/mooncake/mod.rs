@@ -19,6 +19,7 @@ pub use saved::SavedMooncake;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 use crate::units::ratio::Ratio;
 use crate::units::{EventTime, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
@@ -143,7 +144,7 @@ impl MooncakeCache {
         let pages = self.ids.len() as u32;
         let now = self.arrive(event.event_time, pages);
         let mut path = std::mem::take(&mut self.path);
-        self.tree.enter(&self.ids, &mut path);
+        self.tree.enter(PageIds::from_slice(&self.ids), &mut path);
         // At most the pages, which are counted in 32 bits.
         let asked = (above.min(u64::from(pages)) as u32, pages);
         let (found, missing) = self.look_up(&path, asked, now);

@@ -20,6 +20,7 @@ use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::stack::runs::{MAX_PAGES, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 use crate::units::{PageCount, PageSize, is_countable};
 use queues::{BlockContent, DEVICE, FreeQueues, HOST, QueueKey, tag_of};
 use serde::{Deserialize, Serialize};
@@ -113,7 +114,7 @@ impl TrtllmCache {
             return CacheHits { hits: 0, refused: true };
         }
         shape.take_ids(event, &mut self.ids);
-        self.tree.enter(&self.ids, &mut self.path);
+        self.tree.enter(PageIds::from_slice(&self.ids), &mut self.path);
         // A prompt has fewer pages than 2^32: all of its slots fit the device.
         let hits = self.claim(shape.hit_limit as u32);
         self.load();

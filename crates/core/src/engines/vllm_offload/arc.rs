@@ -12,6 +12,7 @@ use super::residents::{
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 
 /// Chunks used once, used again, and the ghosts of those that left either.
 const ONCE: u32 = 0;
@@ -88,9 +89,10 @@ impl ArcChunks {
 
     fn learn_from(&mut self, span: ChunkSpan, group: u32, [once, again]: [f64; 2]) {
         let (groups, most) = (1 << group, self.capacity as f64);
-        for index in self.path.cut_out(is_ghost, (span, groups)).into_iter().rev() {
-            let list = list_of(self.path.tree.arena.get(index).tag);
-            let index = self.path.take_out(index, groups);
+        let found = self.path.cut_out(is_ghost, (span, groups));
+        for index in found.iter().rev() {
+            let list = list_of(self.path.tree.arena.get(*index).tag);
+            let index = self.path.take_out(*index, groups);
             for _ in 0..self.path.tree.arena.get(index).pages() {
                 self.wanted_once = match list {
                     ONCE_GHOSTS => (self.wanted_once + (again / once).max(1.0)).min(most),
@@ -100,6 +102,7 @@ impl ArcChunks {
             self.path.tree.arena.get_mut(index).ascending = false;
             self.path.tree.append(self.lists[list as usize], index);
         }
+        self.path.pieces = found;
     }
 
     /// The parts of a span that no earlier offer of the request has learnt from.
@@ -185,12 +188,14 @@ impl ArcChunks {
 
     /// Stores keys as used once; their ghosts are forgotten.
     fn store(&mut self, (group, (node, from, to)): GroupRun) {
-        for ghost in self.path.cut_out(is_ghost, ((from, to), 1 << group)) {
+        let mut ghosts = self.path.cut_out(is_ghost, ((from, to), 1 << group));
+        for ghost in ghosts.drain(..) {
             let list = list_of(self.path.tree.arena.get(ghost).tag);
             let ghost = self.path.take_out(ghost, 1 << group);
             self.keys[list as usize] -= keys(self.path.tree.arena.get(ghost));
             self.path.tree.remove_piece(ghost);
         }
+        self.path.pieces = ghosts;
         if self.lost.iter().all(|(other, span)| *other != group || span.1 <= from || to <= span.0) {
             self.store_as(STORED, (group, (node, from, to)));
         } else {
@@ -216,16 +221,18 @@ impl ArcChunks {
     fn held_of(&mut self, spans: &[GroupSpan]) -> Vec<PieceIndex> {
         let mut held = Vec::new();
         by_groups(spans, |span, groups| {
-            for index in self.path.cut_out(is_held, (span, groups)) {
-                held.extend(self.path.single_out(index, groups));
+            let mut found = self.path.cut_out(is_held, (span, groups));
+            for index in found.drain(..) {
+                self.path.single_out(index, groups, &mut held);
             }
+            self.path.pieces = found;
         });
         held
     }
 }
 
 impl Residents for ArcChunks {
-    fn enter(&mut self, ids: &[u64]) {
+    fn enter(&mut self, ids: PageIds<'_>) {
         self.path.enter(ids);
         self.missed.clear();
         self.lost.clear();
@@ -271,22 +278,24 @@ impl Residents for ArcChunks {
             return false;
         }
         self.stored += chunks;
-        wanted.into_iter().for_each(|run| self.store(run));
+        wanted.iter().for_each(|run| self.store(*run));
+        self.path.runs = wanted;
         true
     }
 
     fn leave(&mut self) {
         let own = self.path.cut_out(is_held, ((0, u32::MAX), u32::MAX));
         let mut lists = [Vec::new(), Vec::new()];
-        for index in own {
-            let piece = self.path.tree.arena.get(index);
+        for index in &own {
+            let piece = self.path.tree.arena.get(*index);
             if piece.order == 0 {
                 continue;
             }
             let list = list_of(piece.tag);
             self.keys[list as usize] -= keys(piece);
-            lists[if piece.order & FOUND != 0 { AGAIN } else { list } as usize].push(index);
+            lists[if piece.order & FOUND != 0 { AGAIN } else { list } as usize].push(*index);
         }
+        self.path.pieces = own;
         for (list, pieces) in [ONCE, AGAIN].into_iter().zip(lists) {
             self.keys[list as usize] += self.path.join(&pieces, (list, self.lists[list as usize]));
         }

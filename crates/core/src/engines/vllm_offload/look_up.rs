@@ -13,7 +13,7 @@ impl OffloadTier {
     pub(super) fn look_up(&self, prompt: &LookedUpPrompt) -> Option<u64> {
         let size = self.chunk_tokens();
         let computed = prompt.hits * u64::from(self.rules.page_size.get());
-        let first = (computed / size).min(u64::from(self.chunk_count())) as u32;
+        let first = (computed / size).min(u64::from(self.chunk_count)) as u32;
         let other = self.attention.other();
         // That the prompt's last token is computed full attention alone sees to itself.
         let most = if other.is_some() { prompt.findable } else { prompt.prompt };
@@ -53,12 +53,12 @@ impl OffloadTier {
         (most, lost): (u64, u32),
     ) -> Option<u64> {
         let size = self.chunk_tokens();
-        let most = most.min(u64::from(self.chunk_count()) * size);
+        let most = most.min(u64::from(self.chunk_count) * size);
         let is_enough = |tokens: u64| tokens >= computed + size;
         if !is_enough(most) {
             return None;
         }
-        let chunks = (most.div_ceil(size) as u32 + lost).min(self.chunk_count());
+        let chunks = (most.div_ceil(size) as u32 + lost).min(self.chunk_count);
         // Where a window would end.
         let most_behind = most.min(u64::from(chunks - lost) * size);
         let behind = most_behind.next_multiple_of(size) - most_behind;

@@ -12,6 +12,7 @@ use super::residents::{
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 
 /// Chunks that wait in the order of their last use.
 const QUEUED: u32 = 0;
@@ -48,7 +49,8 @@ impl LruChunks {
     /// Moves chunks that are there to the request's own, of which they cannot leave up to this moment.
     fn use_up_to(&mut self, spans: &[GroupSpan], moment: u64) {
         by_groups(spans, |span, groups| {
-            for index in self.path.cut_out(|_| true, (span, groups)) {
+            let mut found = self.path.cut_out(|_| true, (span, groups));
+            for index in found.drain(..) {
                 let index = self.path.take_out(index, groups);
                 let piece = self.path.tree.arena.get_mut(index);
                 if !is_own(piece.tag) {
@@ -56,6 +58,7 @@ impl LruChunks {
                 }
                 (piece.tag, piece.order) = (tag(OWN, groups_of(piece.tag)), piece.order.max(moment));
             }
+            self.path.pieces = found;
         });
     }
 
@@ -70,10 +73,7 @@ impl LruChunks {
         while left > 0
             && let Some(oldest) = self.path.tree.arena.first(self.queue)
         {
-            for gone in self.path.cut_first(oldest, left) {
-                left -= keys(self.path.tree.arena.get(gone));
-                self.path.tree.remove_piece(gone);
-            }
+            left -= self.path.drop_first(oldest, left);
         }
         self.queued -= most - left;
         for (chunk, group) in own.into_iter().take(left as usize) {
@@ -101,7 +101,7 @@ impl LruChunks {
 }
 
 impl Residents for LruChunks {
-    fn enter(&mut self, ids: &[u64]) {
+    fn enter(&mut self, ids: PageIds<'_>) {
         self.path.enter(ids);
         // The stores of the request before are done.
         self.clock.pass(2);
@@ -137,20 +137,18 @@ impl Residents for LruChunks {
         }
         self.held += chunks;
         self.stored += chunks;
-        for (group, (node, from, to)) in wanted {
-            self.path.tree.add_piece(Piece::new(
-                node,
-                tag(OWN, 1 << group),
-                (from, to),
-                self.clock.written(),
-            ));
+        for (group, (node, from, to)) in &wanted {
+            let piece = Piece::new(*node, tag(OWN, 1 << group), (*from, *to), self.clock.written());
+            self.path.tree.add_piece(piece);
         }
+        self.path.runs = wanted;
         true
     }
 
     fn leave(&mut self) {
         let own = self.path.cut_out(is_own, ((0, u32::MAX), u32::MAX));
         self.queued += self.path.join(&own, (QUEUED, self.queue));
+        self.path.pieces = own;
         self.path.leave();
     }
 

@@ -53,6 +53,8 @@ pub struct OffloadTier {
     /// Whether a head drafts in the pool above it.
     drafts: bool,
     chunks: Chunks,
+    /// Those of the prompt being served.
+    chunk_count: u32,
     residents: Box<dyn Residents + Send>,
     /// How often chunks were offered, where that matters.
     offers: Option<Offers>,
@@ -65,7 +67,7 @@ pub struct OffloadTier {
 
 heap_bytes!(OffloadTier {
     chunks, residents, offers;
-    rules, capacity, attention, retention, drafts, prompt, computed, first
+    rules, capacity, attention, retention, drafts, chunk_count, prompt, computed, first
 });
 
 impl OffloadTier {
@@ -130,6 +132,7 @@ impl OffloadTier {
             retention,
             drafts: false,
             chunks: Chunks::new(rules.page_size, blocks_per_chunk),
+            chunk_count: 0,
             residents: match policy {
                 OffloadPolicy::Lru => Box::new(LruChunks::new(chunks)),
                 OffloadPolicy::Arc => Box::new(ArcChunks::new(chunks)),
@@ -177,9 +180,11 @@ impl OffloadTier {
 
     /// Begins a request, and looks up what follows the device's pages.
     fn enter(&mut self, event: &RequestEvent<'_>, prompt: LookedUpPrompt) {
-        self.chunks.take(event);
-        self.residents.enter(&self.chunks.ids);
-        self.offers.iter_mut().for_each(|offers| offers.enter(&self.chunks.ids));
+        let ids = self.chunks.take(event);
+        self.residents.enter(ids);
+        self.offers.iter_mut().for_each(|offers| offers.enter(ids));
+        // At most as many as a path has.
+        self.chunk_count = ids.len() as u32;
         let found = self.look_up(&prompt);
         self.computed = found.unwrap_or(prompt.hits * u64::from(self.rules.page_size.get()));
         (self.prompt, self.first) = (prompt, 0);
@@ -238,17 +243,12 @@ impl OffloadTier {
         u64::from(self.chunks.pages)
     }
 
-    /// Chunks of the request, at most as many as a path has.
-    fn chunk_count(&self) -> u32 {
-        self.chunks.ids.len() as u32
-    }
-
     fn chunk_tokens(&self) -> u64 {
         self.chunk_pages() * u64::from(self.rules.page_size.get())
     }
 
     /// Full chunks of the request in so many tokens.
     fn chunks_of(&self, tokens: u64) -> u32 {
-        (tokens / self.chunk_tokens()).min(u64::from(self.chunk_count())) as u32
+        (tokens / self.chunk_tokens()).min(u64::from(self.chunk_count)) as u32
     }
 }

@@ -5,6 +5,7 @@ use super::residents::{GroupSpan, ResidentPath};
 use super::saved::fault;
 use crate::stack::runs::{Piece, PieceIndex, RunTree, SavedRuns, StateFault};
 use crate::units::heap::heap_bytes;
+use crate::units::pages::PageIds;
 
 /// Chunks that are remembered (`max_tracker_size`).
 const MOST: u64 = 64_000;
@@ -29,7 +30,7 @@ impl Offers {
         Self { path: ResidentPath::new(tree), queue, count: 0, most: MOST, threshold: u64::from(threshold) }
     }
 
-    pub fn enter(&mut self, ids: &[u64]) {
+    pub fn enter(&mut self, ids: PageIds<'_>) {
         self.path.enter(ids);
     }
 
@@ -42,10 +43,12 @@ impl Offers {
     /// Known ones become the youngest, then come new ones. An offer forgets none of its own: where the table is full of
     /// it, the rest of the new ones are not remembered.
     pub fn count(&mut self, spans: &[GroupSpan]) -> Vec<GroupSpan> {
-        let tree = &mut self.path.tree;
         let mut known = 0;
+        let mut found = std::mem::take(&mut self.path.pieces);
         for (group, span) in spans {
-            for index in tree.cut_out(&self.path.nodes, |tag| tag == *group, *span) {
+            let tree = &mut self.path.tree;
+            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found);
+            for index in found.drain(..) {
                 tree.arena.unlink(index);
                 let piece = tree.arena.get_mut(index);
                 (piece.order, piece.ascending) = ((piece.order + 1).min(self.threshold), true);
@@ -53,13 +56,15 @@ impl Offers {
                 tree.append(self.queue, index);
             }
         }
-        let mut gaps = Vec::new();
+        self.path.pieces = found;
+        let mut gaps = std::mem::take(&mut self.path.runs);
+        gaps.clear();
         for (group, span) in spans {
             let mut gap = |run| gaps.push((*group, run));
             self.path.tree.gaps(&self.path.nodes, |tag| tag == *group, *span, &mut gap);
         }
         let mut room = self.most - known;
-        for (group, (node, from, to)) in gaps {
+        for (group, (node, from, to)) in gaps.drain(..) {
             let new = u64::from(to - from).min(room);
             if new == 0 {
                 break;
@@ -71,18 +76,21 @@ impl Offers {
             let piece = self.path.tree.add_piece(piece);
             self.path.tree.append(self.queue, piece);
         }
+        self.path.runs = gaps;
         self.often_enough(spans)
     }
 
     fn often_enough(&mut self, spans: &[GroupSpan]) -> Vec<GroupSpan> {
         let tree = &mut self.path.tree;
         let mut enough = Vec::new();
+        let mut found = std::mem::take(&mut self.path.pieces);
         for (group, span) in spans {
-            let pieces = tree.cut_out(&self.path.nodes, |tag| tag == *group, *span);
-            let pieces = pieces.into_iter().map(|index| tree.arena.get(index));
+            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found);
+            let pieces = found.iter().map(|index| tree.arena.get(*index));
             let often = pieces.filter(|piece| piece.order >= self.threshold);
             enough.extend(often.map(|piece| (*group, (piece.from, piece.to))));
         }
+        self.path.pieces = found;
         enough
     }
 

@@ -2,8 +2,9 @@
 //! chunks, and let go of them together, share a piece.
 
 use super::SavedOffload;
-use crate::stack::runs::{Piece, PieceIndex, ROOT, RunIndex, RunTree, StateFault};
+use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree, StateFault};
 use crate::units::heap::{HeapBytes, heap_bytes};
+use crate::units::pages::PageIds;
 use std::fmt;
 
 /// Chunks of one request, counted from its first, up to the second one.
@@ -78,7 +79,7 @@ impl OfferClock {
 /// [`Residents::load`], in each step [`Residents::step`] and its offers, [`Residents::leave`].
 pub(super) trait Residents: fmt::Debug + HeapBytes {
     /// Begins a request with these chunks.
-    fn enter(&mut self, ids: &[u64]);
+    fn enter(&mut self, ids: PageIds<'_>);
 
     /// Up to which of its chunks, from the first one of the span on, all are there in a group.
     fn found(&self, span: GroupSpan) -> u32;
@@ -120,16 +121,19 @@ pub(super) trait Residents: fmt::Debug + HeapBytes {
 pub(super) struct ResidentPath {
     pub tree: RunTree,
     pub nodes: Vec<RunIndex>,
+    /// Room for what [`ResidentPath::cut_out`] and [`ResidentPath::gaps`] find, where it was given back.
+    pub pieces: Vec<PieceIndex>,
+    pub runs: Vec<GroupRun>,
 }
 
-heap_bytes!(ResidentPath { tree, nodes });
+heap_bytes!(ResidentPath { tree, nodes, pieces, runs });
 
 impl ResidentPath {
     pub fn new(tree: RunTree) -> Self {
-        Self { tree, nodes: Vec::new() }
+        Self { tree, nodes: Vec::new(), pieces: Vec::new(), runs: Vec::new() }
     }
 
-    pub fn enter(&mut self, ids: &[u64]) {
+    pub fn enter(&mut self, ids: PageIds<'_>) {
         self.tree.enter(ids, &mut self.nodes);
     }
 
@@ -138,8 +142,9 @@ impl ResidentPath {
     }
 
     /// What no piece with one of these tags holds, the groups in the order of the spans.
-    pub fn gaps(&self, tags: impl Fn(u32) -> bool + Copy, spans: &[GroupSpan]) -> Vec<GroupRun> {
-        let mut gaps = Vec::new();
+    pub fn gaps(&mut self, tags: impl Fn(u32) -> bool + Copy, spans: &[GroupSpan]) -> Vec<GroupRun> {
+        let mut gaps = std::mem::take(&mut self.runs);
+        gaps.clear();
         for (group, span) in spans {
             let is_meant = |tag| is_of(tag, *group) && tags(tag);
             self.tree.gaps(&self.nodes, is_meant, *span, |run| gaps.push((*group, run)));
@@ -153,7 +158,10 @@ impl ResidentPath {
         tags: impl Fn(u32) -> bool + Copy,
         (span, groups): (ChunkSpan, u32),
     ) -> Vec<PieceIndex> {
-        self.tree.cut_out(&self.nodes, |tag| groups_of(tag) & groups != 0 && tags(tag), span)
+        let mut found = std::mem::take(&mut self.pieces);
+        let is_meant = |tag| groups_of(tag) & groups != 0 && tags(tag);
+        self.tree.cut_out(&self.nodes, is_meant, span, &mut found);
+        found
     }
 
     /// See [`Residents::found`].
@@ -219,22 +227,22 @@ impl ResidentPath {
         self.tree.add_piece(own)
     }
 
-    /// The pieces that hold these groups of a piece in a list, each at its keys' place: where others share the piece, it is cut
+    /// Appends the pieces that hold these groups of a piece in a list, each at its keys' place: where others share the piece, it is cut
     /// into chunks, for the groups of one chunk leave before those of the next.
-    pub fn single_out(&mut self, index: PieceIndex, groups: u32) -> Vec<PieceIndex> {
+    pub fn single_out(&mut self, index: PieceIndex, groups: u32, meant: &mut Vec<PieceIndex>) {
         let piece = self.tree.arena.get(index);
         if groups_of(piece.tag) & !groups == 0 {
-            return vec![index];
+            meant.push(index);
+            return;
         }
         let inner = piece.from + 1..piece.to;
         let mut chunks: Vec<PieceIndex> = inner.rev().map(|at| self.tree.cut(index, at)).collect();
         chunks.push(index);
-        chunks.into_iter().flat_map(|chunk| self.part(chunk, groups)).collect()
+        chunks.into_iter().for_each(|chunk| self.part(chunk, groups, meant));
     }
 
-    /// Parts the groups of one chunk into those that are meant and the others, the last group first.
-    fn part(&mut self, chunk: PieceIndex, groups: u32) -> Vec<PieceIndex> {
-        let mut meant = Vec::new();
+    /// Parts the groups of one chunk into those that are meant, which are appended, and the others, the last group first.
+    fn part(&mut self, chunk: PieceIndex, groups: u32, meant: &mut Vec<PieceIndex>) {
         loop {
             let held = groups_of(self.tree.arena.get(chunk).tag);
             let is_meant = highest(held, 1) & groups != 0;
@@ -242,13 +250,27 @@ impl ResidentPath {
             let others = if is_meant { held & !groups } else { held & groups };
             if others == 0 {
                 meant.extend(is_meant.then_some(chunk));
-                return meant;
+                return;
             }
             let first = held & !(u32::MAX >> others.leading_zeros());
             let part = self.split(chunk, first);
             self.tree.arena.push_before(part, chunk);
             meant.extend(is_meant.then_some(part));
         }
+    }
+
+    /// Drops the keys of a piece that leave it first, at most so many; how many.
+    pub fn drop_first(&mut self, index: PieceIndex, most: u64) -> u64 {
+        let piece = self.tree.arena.get(index);
+        let (each, pages) = (u64::from(groups_of(piece.tag).count_ones()), piece.pages());
+        let whole = (most / each).min(u64::from(pages));
+        if whole > 0 {
+            self.tree.drop_first(index, whole as u32);
+            return whole * each;
+        }
+        let part: Vec<PieceIndex> = self.cut_first(index, most).collect();
+        part.into_iter().for_each(|gone| self.tree.remove_piece(gone));
+        most
     }
 
     /// Cuts off a piece the keys that leave it first, at most all of them, in the order in which they do: whole chunks, and
@@ -294,10 +316,14 @@ impl ResidentPath {
     }
 
     fn join_in_node(&mut self, pieces: &[PieceIndex], to: (u32, PieceIndex)) -> u64 {
-        if let [piece] = pieces {
-            return self.append(*piece, to);
+        let get = |index: &PieceIndex| self.tree.arena.get(*index);
+        let Some((node, groups)) = pieces.first().map(get).map(|first| (first.node, groups_of(first.tag)))
+        else {
+            return 0;
+        };
+        if pieces.iter().map(get).all(|piece| groups_of(piece.tag) == groups) {
+            return pieces.iter().rev().map(|index| self.append(*index, to)).sum();
         }
-        let node = pieces.first().map_or(ROOT, |index| self.tree.arena.get(*index).node);
         let runs = self.union(pieces);
         pieces.iter().for_each(|index| self.tree.remove_piece(*index));
         let mut moved = 0;

@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 pub(crate) type RunIndex = u32;
 
 /// The root: it has no pages and never goes.
-pub(crate) const ROOT: RunIndex = 0;
+const ROOT: RunIndex = 0;
 
 /// No node and no piece.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -56,12 +56,15 @@ pub(crate) struct RunTree {
     pub arena: PieceArena,
     nodes: Vec<RunNode>,
     vacant: Vec<RunIndex>,
-    labels: Vec<u64>,
+    /// Ids as they lie in records, so that they are copied whole.
+    labels: Vec<[u8; 8]>,
     live_labels: usize,
     children: HashMap<(RunIndex, u64), RunIndex, FixedState>,
+    /// What pieces of one node hold of a span; kept for its memory.
+    held: Vec<(u32, u32)>,
 }
 
-heap_bytes!(RunTree { arena, nodes, vacant, labels, children; live_labels });
+heap_bytes!(RunTree { arena, nodes, vacant, labels, children, held; live_labels });
 
 impl RunTree {
     pub fn new() -> Self {
@@ -74,6 +77,7 @@ impl RunTree {
             labels: Vec::new(),
             live_labels: 0,
             children: HashMap::with_hasher(FixedState::default()),
+            held: Vec::new(),
         }
     }
 
@@ -96,19 +100,19 @@ impl RunTree {
 
     /// Finds the path of `ids` from the root, adding what is not there, and holds its nodes until
     /// [`RunTree::release`]. The last node may go on behind the last id.
-    pub fn enter(&mut self, ids: &[u64], path: &mut Vec<RunIndex>) {
+    pub fn enter(&mut self, ids: PageIds<'_>, path: &mut Vec<RunIndex>) {
         path.clear();
-        let (mut parent, mut at) = (ROOT, 0);
-        while let Some(next) = ids.get(at) {
-            let Some(&child) = self.children.get(&(parent, *next)) else {
-                path.push(self.add(parent, &ids[at..]));
+        let (mut parent, mut rest) = (ROOT, ids);
+        while let Some(next) = rest.get(0) {
+            let Some(&child) = self.children.get(&(parent, next)) else {
+                path.push(self.add(parent, rest));
                 break;
             };
-            let rest = PageIds::from_slice(&ids[at..]);
-            let common = PageIds::from_slice(self.label(child)).common_prefix(rest);
-            at += common;
-            let whole = common == self.nodes[child as usize].pages as usize;
-            let upper = if whole || at == ids.len() { child } else { self.split(child, common as u32) };
+            let label = self.label(child);
+            let common = label.common_prefix(rest);
+            rest = rest.from(common);
+            let is_whole = common == label.len() || rest.is_empty();
+            let upper = if is_whole { child } else { self.split(child, common as u32) };
             path.push(upper);
             parent = upper;
         }
@@ -141,7 +145,7 @@ impl RunTree {
 
     /// The first ids of a path, at most so many.
     pub fn ids_of(&self, path: &[RunIndex], most: usize) -> Vec<u64> {
-        path.iter().flat_map(|node| self.label(*node)).copied().take(most).collect()
+        path.iter().flat_map(|node| self.label(*node).iter()).take(most).collect()
     }
 
     /// Adds a piece to a node (or to none: pages nobody shares); it stands in no list yet.
@@ -253,23 +257,28 @@ impl RunTree {
         at.min(limit)
     }
 
-    fn label(&self, node: RunIndex) -> &[u64] {
+    fn label(&self, node: RunIndex) -> PageIds<'_> {
         let node = &self.nodes[node as usize];
-        &self.labels[node.label..node.label + node.pages as usize]
+        PageIds::from_le_bytes(&self.labels[node.label..node.label + node.pages as usize])
+    }
+
+    /// The id at a place of the buffer.
+    fn id(&self, label: usize) -> u64 {
+        u64::from_le_bytes(self.labels[label])
     }
 
     /// Adds a leaf; its first id must not lead to another child of `parent`.
-    fn add(&mut self, parent: RunIndex, ids: &[u64]) -> RunIndex {
+    fn add(&mut self, parent: RunIndex, ids: PageIds<'_>) -> RunIndex {
         let label = self.labels.len();
-        self.labels.extend_from_slice(ids);
+        self.labels.extend_from_slice(ids.as_le_bytes());
         self.live_labels += ids.len();
         let first = self.span(parent).1;
         let pages = ids.len() as u32;
         let index =
             self.place(RunNode { parent, first, pages, label, children: 0, pieces: NONE, holders: 0 });
         self.nodes[parent as usize].children += 1;
-        if let Some(id) = ids.first() {
-            self.children.insert((parent, *id), index);
+        if let Some(id) = ids.get(0) {
+            self.children.insert((parent, id), index);
         }
         index
     }
@@ -279,8 +288,8 @@ impl RunTree {
         let node = self.nodes[lower as usize].clone();
         let edge = node.first + at;
         let upper = self.place(RunNode { pages: at, children: 1, pieces: NONE, ..node });
-        self.children.insert((node.parent, self.labels[node.label]), upper);
-        self.children.insert((upper, self.labels[node.label + at as usize]), lower);
+        self.children.insert((node.parent, self.id(node.label)), upper);
+        self.children.insert((upper, self.id(node.label + at as usize)), lower);
         let part = &mut self.nodes[lower as usize];
         part.parent = upper;
         part.first = edge;
@@ -326,7 +335,7 @@ impl RunTree {
             if kept > 0 {
                 return;
             }
-            self.children.remove(&(parent, self.labels[label]));
+            self.children.remove(&(parent, self.id(label)));
             self.vacant.push(index);
             self.nodes[parent as usize].children -= 1;
             index = parent;
@@ -346,18 +355,25 @@ impl RunTree {
         deepest - first
     }
 
-    /// Drops the labels of nodes that are gone, once they are the greater part of the buffer.
+    /// Drops the labels of nodes that are gone, once they are the greater part. The others move up where they lie: memory
+    /// that was written to before costs nothing to write to again.
     fn compact(&mut self) {
-        if self.labels.len() <= 2 * self.live_labels + SLACK {
-            return;
+        if self.labels.len() > 2 * self.live_labels + SLACK {
+            self.close_gaps();
         }
-        let mut kept = Vec::with_capacity(self.live_labels + SLACK);
-        for node in &mut self.nodes {
-            let start = kept.len();
-            kept.extend_from_slice(&self.labels[node.label..node.label + node.pages as usize]);
-            node.label = start;
+    }
+
+    #[cold]
+    fn close_gaps(&mut self) {
+        let mut live: Vec<&mut RunNode> = self.nodes.iter_mut().filter(|node| node.pages > 0).collect();
+        live.sort_unstable_by_key(|node| node.label);
+        let mut end = 0;
+        for node in live {
+            self.labels.copy_within(node.label..node.label + node.pages as usize, end);
+            node.label = end;
+            end += node.pages as usize;
         }
-        self.labels = kept;
+        self.labels.truncate(end);
     }
 
     fn place(&mut self, node: RunNode) -> RunIndex {

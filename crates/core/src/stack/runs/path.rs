@@ -6,13 +6,13 @@ impl RunTree {
     /// Visits those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each,
     /// the first page first.
     pub fn gaps(
-        &self,
+        &mut self,
         path: &[RunIndex],
         tags: impl Fn(u32) -> bool + Copy,
         (from, to): (u32, u32),
         mut visit: impl FnMut((RunIndex, u32, u32)),
     ) {
-        let mut held = Vec::new();
+        let mut held = std::mem::take(&mut self.held);
         for node in path {
             let (first, end) = self.span(*node);
             let (mut at, end) = (first.max(from), end.min(to));
@@ -32,30 +32,37 @@ impl RunTree {
                 visit((*node, at, end));
             }
         }
+        self.held = held;
     }
 
     /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
-    /// page's first.
+    /// page's first. They replace what `found` holds.
     pub fn cut_out(
         &mut self,
         path: &[RunIndex],
         tags: impl Fn(u32) -> bool + Copy,
         (from, to): (u32, u32),
-    ) -> Vec<PieceIndex> {
-        let mut found = Vec::new();
+        found: &mut Vec<PieceIndex>,
+    ) {
+        found.clear();
+        let mut held = std::mem::take(&mut self.held);
         for node in path {
-            let begun = found.len();
-            found.extend(self.within(*node, tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
-            found[begun..].sort_unstable();
-        }
-        let mut cut = |(_, piece): (u32, PieceIndex)| {
-            let piece = if self.arena.get(piece).from < from { self.cut(piece, from) } else { piece };
-            if self.arena.get(piece).to > to {
-                self.cut(piece, to);
+            let (first, end) = self.span(*node);
+            if first >= to || end <= from {
+                continue;
             }
-            piece
-        };
-        found.into_iter().map(&mut cut).collect()
+            held.clear();
+            held.extend(self.within(*node, tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
+            held.sort_unstable();
+            for (_, piece) in &held {
+                let piece = if self.arena.get(*piece).from < from { self.cut(*piece, from) } else { *piece };
+                if self.arena.get(piece).to > to {
+                    self.cut(piece, to);
+                }
+                found.push(piece);
+            }
+        }
+        self.held = held;
     }
 
     /// Appends a piece that stands in no list, joined to the last one where it goes on as that does.

@@ -1,6 +1,7 @@
 //! A tree of runs as plain data, for snapshots.
 
 use super::{MAX_PAGES, NONE, Piece, PieceIndex, ROOT, RunIndex, RunTree};
+use crate::units::pages::PageIds;
 use serde::{Deserialize, Serialize};
 
 /// The nodes of a tree and its pieces. Two trees whose pages stand alike save alike, but for how their
@@ -69,7 +70,7 @@ impl RunTree {
         }
         let nodes = order.iter().map(|node| SavedNode {
             parent: positions[self.nodes[*node as usize].parent as usize],
-            ids: self.label(*node).to_vec(),
+            ids: self.label(*node).iter().collect(),
         });
         let pieces = lists.into_iter().flat_map(|list| self.arena.in_list(list));
         let saved = |piece: &Piece| {
@@ -147,7 +148,7 @@ impl RunTree {
             if u64::from(self.span(parent).1) + node.ids.len() as u64 > MAX_PAGES {
                 return Err(fault("is deeper than a path can be"));
             }
-            places.push(self.add(parent, &node.ids));
+            places.push(self.add(parent, PageIds::from_slice(&node.ids)));
         }
         Ok(places)
     }
