@@ -13,7 +13,9 @@ mod slow_hybrid;
 #[allow(dead_code)]
 mod slow_load;
 
-use kvset::core::engines::hybrid::{Attention, BlockRetention, GroupKind, HybridCache, HybridRules};
+use kvset::core::engines::hybrid::{
+    Attention, BlockRetention, DraftHead, GroupKind, HybridCache, HybridRules,
+};
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
@@ -112,7 +114,7 @@ fn hybrids(trace: &[TraceRow]) {
                     prefill_chunk: 8192,
                     page_size: PageSize::new(page as u32).expect("not zero"),
                     outputs: Outputs::Cached,
-                    draft_tokens: 0,
+                    head: DraftHead::default(),
                 };
                 let name = format!("{groups}, {page} tokens, retention {retention}");
                 let fast = best(|| fast_hybrid(&trace, capacity, &rules));

@@ -59,8 +59,8 @@ MODEL = {
 }
 
 
-def group(kind, block_size, at, drafts):
-    """A cache group: `full`, `window:TOKENS` or `mamba`; where a head drafts, those of attention have layers of it."""
+def group(kind, block_size, at, marked):
+    """A cache group: `full`, `window:TOKENS` or `mamba`; one of a kind that is `marked` has layers of a draft head."""
     attention = {"block_size": block_size, "num_kv_heads": 1, "head_size": 64, "dtype": torch.float16}
     if kind == "full":
         spec = FullAttentionSpec(**attention)
@@ -71,7 +71,7 @@ def group(kind, block_size, at, drafts):
         spec = MambaSpec(
             block_size=block_size, shapes=((4, 4),), dtypes=(torch.float16,), mamba_cache_mode="align"
         )
-    return KVCacheGroupSpec([f"layer{at}"], spec, is_eagle_group=drafts and kind != "mamba")
+    return KVCacheGroupSpec([f"layer{at}"], spec, is_eagle_group=kind.split(":")[0] in marked)
 
 
 def drafting(folder, model, draft_tokens):
@@ -84,6 +84,10 @@ def drafting(folder, model, draft_tokens):
         target_parallel_config=ParallelConfig(),
         disable_lookahead_block_hashes=True,
     )
+
+
+# Kinds of groups that hold layers of a draft head, by what a recording says of them.
+MARKED = {"all": ("full", "window"), "full": ("full",), "windows": ("window",)}
 
 
 def configuration(settings, page_size, capacity, connector=None):
@@ -116,10 +120,11 @@ def configuration(settings, page_size, capacity, connector=None):
         speculative_config=draft,
     )
     cache.num_gpu_blocks = capacity + 1
+    marked = MARKED[settings.get("draft_layers", "all")] if draft_tokens else ()
     pool = KVCacheConfig(
         num_blocks=capacity + 1,
         kv_cache_tensors=[],
-        kv_cache_groups=[group(kind, page_size, at, draft_tokens > 0) for at, kind in enumerate(kinds)],
+        kv_cache_groups=[group(kind, page_size, at, marked) for at, kind in enumerate(kinds)],
     )
     if "retention" in settings:
         pool.prefix_cache_retention_interval = settings["retention"]

@@ -25,7 +25,7 @@ HYBRIDS = [
     ("short-turns-16", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"prefill_chunk_tokens": 512}, [300, 700, 4000]),
 ]
 
-# A head that drafts in the same cache, and how many tokens at a time. Nothing says which groups hold its layers, so all of
+# A head that drafts in the same cache, and how many tokens at a time. All groups of attention hold layers of it, so all of
 # them lose a page.
 DRAFTS = [
     ("agents-16", "full-draft-1", ["full"], {}, [220, 350, 700, 1500, 3000, 6000]),
@@ -34,6 +34,16 @@ DRAFTS = [
     ("agents-16", "window-128-dense-draft-3", ["full", "window:128"], {"retention": None, "draft_tokens": 3}, [450, 900, 1400, 2000, 4000, 7000]),
     ("short-turns-16", "window-128-every-64-draft-1", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512}, [300, 500, 700, 1400, 2200, 4000]),
     ("agents-16", "mamba-3-draft-1", ["full"] + ["mamba"] * 3, {}, [300, 600, 900, 1500, 3000, 6000]),
+]
+
+# The same where its layers lie in groups of one kind alone.
+DRAFT_PLACES = [
+    ("agents-16", "window-128-draft-full", ["full", "window:128"], {"draft_layers": "full"}, [450, 900, 1400, 2000, 4000, 7000]),
+    ("agents-16", "window-128-dense-draft-3-full", ["full", "window:128"], {"retention": None, "draft_tokens": 3, "draft_layers": "full"}, [450, 900, 1400, 2000, 4000, 7000]),
+    ("short-turns-16", "window-128-every-64-draft-full", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512, "draft_layers": "full"}, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-64", "windows-1024-draft-full", ["full"] + ["window:1024"] * 5, {"prefill_chunk_tokens": 2048, "draft_layers": "full"}, [720, 1000, 1500, 2200, 3500, 5000]),
+    ("agents-16", "window-128-draft-windows", ["full", "window:128"], {"draft_layers": "windows"}, [450, 900, 1400, 2000, 4000, 7000]),
+    ("short-turns-16", "window-128-every-64-draft-windows", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512, "draft_layers": "windows"}, [300, 500, 700, 1400, 2200, 4000]),
 ]
 
 # Requests that overlap, up to a hundred or more in flight, where a step takes a quarter of a second. In the smallest pools they
@@ -45,6 +55,8 @@ VLLM_LOADS = [
     ("paced-16", "windows-1024", ["full"] + ["window:1024"] * 5, {}, [4000, 6000, 9000, 20000]),
     ("paced-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [1600, 3000, 6000]),
     ("paced-64", "window-128-draft-1", ["full", "window:128"], {"draft_tokens": 1}, [900, 1300, 2000, 3500, 8000]),
+    ("paced-16", "window-128-draft-full", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "full"}, [900, 1300, 2000, 3500, 8000]),
+    ("paced-64", "window-128-draft-windows", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "windows"}, [900, 1300, 2000, 3500, 8000]),
     ("paced-64", "mamba-3-ignored", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "step_ms": 10_000}, [1600, 3000, 6000]),
 ]
 
@@ -145,6 +157,9 @@ DRAFT_OFFLOADS = [
     ("agents-16", "window-128-dense-draft-3", WINDOW, {"draft_tokens": 3, "retention": None, "policy": "arc", "blocks_per_chunk": 4}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
     ("short-turns-16", "window-128-every-64-draft-1", WINDOW, {"draft_tokens": 1, "retention": 64, "blocks_per_chunk": 4, "prefill_chunk_tokens": 512}, 1_600, [300, 500, 700, 1400, 2200, 4000]),
     ("agents-16", "mamba-3-draft-1", STATES, {"draft_tokens": 1}, 1_500, [300, 400, 600, 1000, 1500, 3000]),
+    ("agents-16", "window-128-draft-full", WINDOW, {"draft_tokens": 1, "draft_layers": "full"}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
+    ("short-turns-16", "window-128-every-64-draft-full", WINDOW, {"retention": 64, "draft_tokens": 1, "draft_layers": "full", "blocks_per_chunk": 4, "prefill_chunk_tokens": 512}, 1_600, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-16", "window-128-draft-windows", WINDOW, {"draft_tokens": 1, "draft_layers": "windows", "policy": "arc"}, 1_200, [450, 600, 900, 1400, 2000, 4000]),
 ]
 
 
@@ -284,7 +299,7 @@ def hybrid_offload(workload, layout, groups, options, pages, capacities):
     recording = offload(workload, options, pages, capacities)
     recording.settings = recording.settings | {"groups": groups, "retention": 0} | options
     recording.name = recording.name.replace(workload, f"hybrid_{workload}_{layout}")
-    for said in ("_retention-None", "_retention-64", "_draft-tokens-1", "_draft-tokens-3"):
+    for said in ("_retention-None", "_retention-64", "_draft-tokens-1", "_draft-tokens-3", "_draft-layers-full", "_draft-layers-windows"):
         recording.name = recording.name.replace(said, "")
     return recording
 
@@ -340,5 +355,5 @@ def recordings(engine):
         pools = [windows(*each) for each in SGLANG_WINDOWS] + [states(*each) for each in SGLANG_STATES]
         pools += [over_host(states, *each) for each in HICACHE_STATES] + [over_host(windows, *each) for each in HICACHE_WINDOWS]
         return plain + drafts + hicaches + pools + loads
-    drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
+    drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS + DRAFT_PLACES]
     return plain + [hybrid(*each) for each in HYBRIDS + drafts] + [vllm_load(*each) for each in VLLM_LOADS]

@@ -17,6 +17,8 @@ pub(super) struct Layers {
     pub heads: Option<(&'static str, Vec<u64>)>,
     /// By layer, the tokens that one compressed entry stands for; empty for other models.
     pub ratios: Vec<u64>,
+    /// The kinds of those that predict further tokens, where the config lists them.
+    pub predicting: Vec<LayerKind>,
 }
 
 impl Layers {
@@ -40,7 +42,8 @@ impl Layers {
         kinds[owning..].fill(LayerKind::Nothing);
         let has_window = kinds.contains(&LayerKind::Windowed) || !ratios.is_empty();
         let window = if has_window { Some(window(family, fields)?) } else { None };
-        let mut layers = Self { kinds, window, heads, ratios };
+        let predicting = predicting(fields, count);
+        let mut layers = Self { kinds, window, heads, ratios, predicting };
         layers.widen(fields)?;
         Ok(layers)
     }
@@ -103,6 +106,15 @@ fn listed(fields: &ConfigFields<'_>, count: u64) -> Result<Option<Vec<LayerKind>
         return list.iter().map(kind).collect::<Result<_, _>>().map(Some);
     }
     Ok(None)
+}
+
+/// The kinds of the layers that predict further tokens: listed by themselves, or behind the others.
+fn predicting(fields: &ConfigFields<'_>, count: u64) -> Vec<LayerKind> {
+    let list = |name| fields.value(name).and_then(Value::as_array).map(Vec::as_slice);
+    let behind = || list("layer_types")?.get(count as usize..);
+    let listed = list("mtp_layer_types").or_else(behind).unwrap_or_default();
+    let kind = |value: &Value| value.as_str().and_then(LayerKind::of_word);
+    listed.iter().map(kind).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The kinds that follow from the family's rule.

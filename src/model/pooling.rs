@@ -1,6 +1,6 @@
 //! The pool of blocks that a hybrid model's layers share.
 
-use kvset_core::engines::hybrid::Attention;
+use kvset_core::engines::hybrid::{Attention, DraftLayers};
 use serde::{Deserialize, Serialize};
 
 /// The pool of a hybrid model.
@@ -16,6 +16,9 @@ pub struct SharedPool {
     pub block_bytes_per_token: u64,
     /// Fewest tokens of a block, where a state of one layer must fit a page of one layer.
     pub least_block_tokens: Option<u64>,
+    /// The groups that a draft head's layers lie in, where the config lists them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_layers: Option<DraftLayers>,
 }
 
 /// Whether a model has such a pool.

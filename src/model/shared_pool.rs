@@ -11,7 +11,7 @@ use super::kind::LayerKind;
 use super::layers::Layers;
 use super::pooling::{Pooling, SharedPool};
 use super::report::{ModelCost, ReservePer};
-use kvset_core::engines::hybrid::{Attention, GroupKind, MAX_GROUPS};
+use kvset_core::engines::hybrid::{Attention, DraftLayers, GroupKind, MAX_GROUPS};
 
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;
@@ -92,7 +92,18 @@ pub(super) fn of(
         layers_a_group,
         block_bytes_per_token,
         least_block_tokens: least,
+        draft_layers: draft_layers(&layers.predicting),
     }))
+}
+
+/// Where the layers of a draft head of these kinds lie; `None` where nothing says so.
+fn draft_layers(kinds: &[LayerKind]) -> Option<DraftLayers> {
+    match [LayerKind::Full, LayerKind::Windowed].map(|kind| kinds.contains(&kind)) {
+        [true, true] => Some(DraftLayers::All),
+        [true, false] => Some(DraftLayers::Full),
+        [false, true] => Some(DraftLayers::Windows),
+        [false, false] => None,
+    }
 }
 
 impl SharedPool {

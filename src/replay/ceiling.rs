@@ -1,7 +1,7 @@
 //! What the rules of windows, states and draft heads lose at any size: hits where nothing is ever evicted.
 
 use kvset_core::engines::bank::CacheBank;
-use kvset_core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
+use kvset_core::engines::hybrid::{BlockRetention, DraftHead, HybridCache, HybridRules};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::RequestEvent;
@@ -54,8 +54,8 @@ impl Ceilings {
         }
         if self.dense.is_none() {
             let rules = config.cache.rules.hybrid(request.page_size, config.cache.outputs);
-            if rules.draft_tokens > 0 {
-                let headless = HybridRules { draft_tokens: 0, ..rules.clone() };
+            if rules.head.drafts() {
+                let headless = HybridRules { head: DraftHead::default(), ..rules.clone() };
                 self.headless = HybridCache::never_evicting(config.cache.max_tracked_pages, headless).ok();
             }
             let rules = HybridRules { retention: BlockRetention::All, ..rules };

@@ -14,8 +14,7 @@ use super::{CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, TraceFi
 use crate::present::pool::HistoryRecorder;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::config::CacheConfig;
-use kvset_core::engines::hybrid::GroupKind;
-use kvset_core::engines::profile::Profile;
+use kvset_core::engines::hybrid::DraftLayers;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
@@ -377,12 +376,13 @@ impl ReplayRun {
     }
 }
 
-/// What a reader should know of a draft head over vLLM's windows, of which one of two cases is modelled.
+/// What a reader should know of a draft head over vLLM's windows where nothing says which groups its layers lie in.
 fn draft_head_note(cache: &CacheConfig) -> Option<String> {
-    let has_windows = matches!(cache.rules.attention.other(), Some(GroupKind::Window(_)));
-    (cache.profile == Profile::Vllm && cache.rules.draft_tokens > 0 && has_windows).then(|| {
-        "the draft head is taken to cost windows a page, too; where its layers lie in full groups alone it does not, and \
-         small pools find up to 9 % more"
+    let is_open =
+        cache.rules.drafts_over_windows(cache.profile) && cache.rules.draft_layers == DraftLayers::All;
+    is_open.then(|| {
+        "the draft head is taken to have layers in full groups and in windows, so both lose a page; --draft-layers full \
+         models one in full groups alone, of which small pools find up to 9 % more"
             .to_owned()
     })
 }

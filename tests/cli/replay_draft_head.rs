@@ -48,12 +48,54 @@ fn what_a_draft_head_costs_at_any_size_is_said_first_and_by_request() {
         let notes = kvset(&["replay"]).args(&with).arg(&trace).assert().success().get_output().stderr.clone();
         let notes = String::from_utf8(notes).expect("UTF-8");
         assert_eq!(
-            notes.contains("is taken to cost windows a page, too"),
+            notes.contains("--draft-layers full models one in full groups alone"),
             groups.contains("window"),
             "{notes}"
         );
     }
     assert!(json(&trace, &["--engine", "vllm"])["draft_head"].is_null());
+}
+
+/// A config of windows that lists its prediction layers behind the others, or by themselves, or does not.
+#[test]
+fn a_config_that_lists_the_heads_layers_says_which_groups_they_lie_in() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (trace, config) = (generated(directory.path()), directory.path().join("config.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/gpt-oss-120b.json");
+    let text = std::fs::read_to_string(path).expect("the fixture");
+    let own: Value = serde_json::from_str(&text).expect("JSON");
+    let listed = |name: &str, kinds: &[&str]| {
+        let mut own = own.clone();
+        own["num_nextn_predict_layers"] = kinds.len().into();
+        let mut list = own[name].as_array().cloned().unwrap_or_default();
+        list.extend(kinds.iter().map(|kind| Value::from(*kind)));
+        own[name] = list.into();
+        own
+    };
+    let (full, window) = ("full_attention", "sliding_attention");
+    for (own, taken) in [
+        (own.clone(), None),
+        (listed("layer_types", &[full]), Some("full")),
+        (listed("layer_types", &[window, window]), Some("windows")),
+        (listed("layer_types", &[full, window]), Some("all")),
+        (listed("mtp_layer_types", &[window]), Some("windows")),
+    ] {
+        std::fs::write(&config, own.to_string()).expect("a writable folder");
+        let args = ["--engine", "vllm", "--capacities", "9000p", "--draft-head", "--model-config"];
+        let run = |more: &[&str]| {
+            let output = kvset(&["replay", "--json"]).args(args).arg(&config).args(more).arg(&trace).output();
+            let output = output.expect("a run");
+            let notes = String::from_utf8(output.stderr).expect("UTF-8");
+            assert!(output.status.success(), "{notes}");
+            (String::from_utf8(output.stdout).expect("UTF-8"), notes)
+        };
+        let (result, notes) = run(&[]);
+        let said = taken.map(|layers| format!("the model's config lists: --draft-layers {layers}\n"));
+        assert!(said.is_none_or(|said| notes.contains(&said)), "{taken:?}: {notes}");
+        assert_eq!(notes.contains("--draft-layers full models"), taken.is_none_or(|layers| layers == "all"));
+        assert_eq!(result, run(&["--draft-layers", taken.unwrap_or("all")]).0, "{taken:?}");
+        assert!(!run(&["--draft-layers", "full"]).1.contains("--draft-layers"), "it was requested");
+    }
 }
 
 #[test]
@@ -110,6 +152,11 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
             "leave --below hicache out",
         ),
         (&["--engine", "vllm", "--draft-head=0"], "expected a whole number from 1 to 64"),
+        (
+            &["--engine", "vllm", "--draft-head", "--draft-layers", "full"],
+            "--attention such as full+window:128",
+        ),
+        (&["--engine", "vllm", "--draft-layers", "heads"], "possible values: all, full, windows"),
         (&["--engine", "vllm", "--prefill-chunk", "512"], "--below vllm-offload"),
         (
             &["--engine", "vllm", "--retention-interval", "none", "--draft-head"],

@@ -5,7 +5,7 @@ use crate::support::shared::{mooncake_trace, read_shared};
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::hybrid::{
-    Attention, BlockRetention, GroupKind, HybridCache, HybridRules, SavedHybrid,
+    Attention, BlockRetention, DraftHead, DraftLayers, GroupKind, HybridCache, HybridRules, SavedHybrid,
 };
 use kvset::core::engines::profile::Outputs;
 use kvset::core::request::event::RequestEvent;
@@ -67,7 +67,16 @@ pub(super) fn slow(capacity: u64, rules: &HybridRules) -> SlowHybrid {
         u64::from(rules.prefill_chunk),
         cached,
     )
-    .drafting(u64::from(rules.draft_tokens))
+    .drafting(u64::from(rules.head.tokens), head_in(rules.head))
+}
+
+/// Whether full groups and windows hold layers of the head.
+fn head_in(head: DraftHead) -> [bool; 2] {
+    match head.layers {
+        DraftLayers::All => [true, true],
+        DraftLayers::Full => [true, false],
+        DraftLayers::Windows => [false, true],
+    }
 }
 
 fn event<'a>(ids: &'a [u64], input: u64, output: u64) -> RequestEvent<'a> {
@@ -87,7 +96,7 @@ fn golden_rules(run: &GoldenRun) -> HybridRules {
         prefill_chunk: run.prefill_chunk_tokens,
         page_size: PageSize::new(run.block_size).expect("not zero"),
         outputs: Outputs::Cached,
-        draft_tokens: 0,
+        head: DraftHead::default(),
     }
 }
 
@@ -164,6 +173,13 @@ pub(super) fn to_event(asked: &Asked, page: u64) -> RequestEvent<'_> {
     }
 }
 
+/// A head that drafts so many tokens, in some of the groups where these are windows.
+fn head_over(groups: &str, (tokens, layers): (u32, usize)) -> DraftHead {
+    let layers =
+        if groups.contains("window") && tokens > 0 { DraftLayers::NAMES[layers].1 } else { DraftLayers::All };
+    DraftHead { tokens, layers }
+}
+
 pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
     let groups = prop::sample::select(vec![
         "full",
@@ -178,9 +194,9 @@ pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
         "mamba+2*full",
     ]);
     let page = 1u32..5;
-    let drafted = prop::sample::select(vec![0u32, 0, 1, 3]);
-    (groups, page, 0u32..4, 0u32..9, any::<bool>(), drafted).prop_map(
-        |(groups, page, retain, chunk, cached, drafted)| HybridRules {
+    let head = (prop::sample::select(vec![0u32, 0, 1, 3]), 0usize..3);
+    (groups, page, 0u32..4, 0u32..9, any::<bool>(), head).prop_map(
+        |(groups, page, retain, chunk, cached, head)| HybridRules {
             attention: groups.parse().expect("groups"),
             retention: [
                 BlockRetention::Ends,
@@ -191,7 +207,7 @@ pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
             prefill_chunk: page + 3 * chunk,
             page_size: PageSize::new(page).expect("not zero"),
             outputs: if cached { Outputs::Cached } else { Outputs::Ignored },
-            draft_tokens: drafted,
+            head: head_over(groups, head),
         },
     )
 }
@@ -229,7 +245,7 @@ proptest! {
         cut in 0usize..50,
     ) {
         let page = u64::from(rules.page_size.get());
-        let draft_tokens = rules.draft_tokens;
+        let head = rules.head;
         let mut whole = HybridCache::new(PageCount(capacity), rules).expect("sound rules");
         let cut = cut.min(requests.len());
         for asked in &requests[..cut] {
@@ -237,7 +253,7 @@ proptest! {
         }
         let text = serde_json::to_string(&whole).expect("plain data");
         let restored: HybridCache = serde_json::from_str(&text).expect("sound");
-        let mut restored = restored.drafting(draft_tokens);
+        let mut restored = restored.drafting(head);
         prop_assert_eq!(whole.save(), restored.save());
         for asked in &requests[cut..] {
             prop_assert_eq!(whole.request(&to_event(asked, page)), restored.request(&to_event(asked, page)));
@@ -258,13 +274,13 @@ proptest! {
         let page = u64::from(rules.page_size.get());
         let endless = PageCount(1 << 30);
         let mut ceiling = HybridCache::never_evicting(endless, rules.clone()).expect("sound rules");
-        let draft_tokens = rules.draft_tokens;
+        let head = rules.head;
         let mut large = HybridCache::new(endless, rules).expect("sound rules");
         for (index, asked) in requests.iter().enumerate() {
             if index == cut {
                 let text = serde_json::to_string(&ceiling).expect("plain data");
                 let restored: HybridCache = serde_json::from_str(&text).expect("sound");
-                ceiling = restored.drafting(draft_tokens);
+                ceiling = restored.drafting(head);
             }
             let event = to_event(asked, page);
             prop_assert_eq!(ceiling.request(&event), large.request(&event), "request {}", index);
@@ -296,7 +312,7 @@ fn a_request_of_no_tokens_takes_no_room_for_drafts() {
         prefill_chunk: 1,
         page_size: PageSize::new(1).expect("not zero"),
         outputs: Outputs::Ignored,
-        draft_tokens: 3,
+        head: DraftHead::of(3),
     };
     // Three drafts in three groups would be nine blocks.
     let mut cache = HybridCache::new(PageCount(8), rules.clone()).expect("sound rules");
@@ -312,7 +328,7 @@ fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
-        draft_tokens: 0,
+        head: DraftHead::default(),
     };
     let mut cache = HybridCache::new(PageCount(5), rules).expect("sound rules");
     assert_eq!(cache.request(&event(&[1, 2], 32, 1)), CacheHits { hits: 0, refused: false });
@@ -334,7 +350,7 @@ fn equal_ids_in_two_scopes_are_two_prompts() {
         prefill_chunk: 16,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
-        draft_tokens: 0,
+        head: DraftHead::default(),
     };
     let mut cache = HybridCache::new(PageCount(100), rules).expect("sound rules");
     let ids = [1, 2, 3];
@@ -350,7 +366,7 @@ fn damaged_states_and_rules_that_contradict_each_other_are_refused() {
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
-        draft_tokens: 0,
+        head: DraftHead::default(),
     };
     let made = |rules: &HybridRules| HybridCache::new(PageCount(40), rules.clone());
     let odd = HybridRules { retention: BlockRetention::Every(24), ..rules.clone() };

@@ -3,7 +3,7 @@
 use super::hybrid::{Asked, asked, input, rules, slow, to_event};
 use crate::support::slow_hybrid::{SlowAsked, SlowPool};
 use crate::support::slow_load::{SlowLoad, Times};
-use kvset::core::engines::hybrid::HybridRules;
+use kvset::core::engines::hybrid::{DraftHead, HybridRules};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::config::PoolConfig;
@@ -20,7 +20,8 @@ pub(super) fn config(capacity: u64, rules: &HybridRules) -> PoolConfig {
         attention: rules.attention.clone(),
         retention_interval: rules.retention,
         prefill_chunk: rules.prefill_chunk,
-        draft_tokens: rules.draft_tokens,
+        draft_tokens: rules.head.tokens,
+        draft_layers: rules.head.layers,
         overlap: OverlapMode::On,
         ..EngineRules::default()
     };
@@ -89,7 +90,7 @@ fn compare(
 /// Rules of a pool that is modelled at each capacity.
 fn pool_rules() -> impl Strategy<Value = HybridRules> {
     rules().prop_map(|rules| match rules.attention.is_full() {
-        true => HybridRules { draft_tokens: rules.draft_tokens.max(1), ..rules },
+        true => HybridRules { head: DraftHead::of(rules.head.tokens.max(1)), ..rules },
         false => rules,
     })
 }

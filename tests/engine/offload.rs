@@ -5,7 +5,7 @@ use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
-use kvset::core::engines::hybrid::{BlockRetention, HybridCache, HybridRules};
+use kvset::core::engines::hybrid::{BlockRetention, DraftHead, HybridCache, HybridRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
@@ -178,7 +178,7 @@ fn compare_in_arc(
         prefill_chunk,
         page_size: PageSize::new(1).expect("not zero"),
         outputs: Outputs::Cached,
-        draft_tokens: 0,
+        head: DraftHead::default(),
     };
     let asked = |(ids, output): &(&[u64], u64)| Asked {
         ids: ids.to_vec(),

@@ -59,6 +59,8 @@ struct Settings {
     secondary: Option<String>,
     /// Tokens that a head drafts at a time in the same cache.
     draft_tokens: Option<u32>,
+    /// The groups that its layers lie in, where they are not all of attention.
+    draft_layers: Option<String>,
     /// SGLang's HiCache: when it writes to the host.
     write: Option<String>,
 }
@@ -232,6 +234,9 @@ impl Recorded {
         if let Some(drafted) = self.settings.draft_tokens {
             command.arg(format!("--draft-head={drafted}"));
         }
+        if let Some(layers) = &self.settings.draft_layers {
+            command.args(["--draft-layers", layers]);
+        }
         command.args(["--page-size", &page_size, "--capacities", &pages.join(","), "--per-request"]);
         command.arg(&rows).arg(&trace).assert().success();
         let text = std::fs::read_to_string(&rows).expect("the rows");
@@ -386,12 +391,12 @@ fn requests_equal_vllm_but_for_second_copies() {
 
 #[test]
 fn requests_equal_vllm_with_several_groups_and_with_a_draft_head() {
-    compare_all("vllm_hybrid_", 16, Recorded::is_hybrid);
+    compare_all("vllm_hybrid_", 22, Recorded::is_hybrid);
 }
 
 #[test]
 fn requests_that_overlap_equal_vllm_where_they_wait_and_are_preempted_too() {
-    compare_all("vllm_load_", 7, |recorded| recorded.settings.step_ms.is_some());
+    compare_all("vllm_load_", 9, |recorded| recorded.settings.step_ms.is_some());
 }
 
 #[test]
@@ -469,7 +474,7 @@ fn host_memory_and_files_find_together_what_vllm_finds() {
 
 #[test]
 fn both_tiers_equal_vllm_with_its_own_tier_under_several_groups() {
-    compare_all("vllm-offload_hybrid_", 19, Recorded::is_hybrid);
+    compare_all("vllm-offload_hybrid_", 22, Recorded::is_hybrid);
 }
 
 #[test]
@@ -555,7 +560,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 151);
+    assert_eq!(recordings.len(), 162);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

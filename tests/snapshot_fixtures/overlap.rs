@@ -5,6 +5,7 @@ use super::task::{
 };
 use super::{Answer, answers_of, file, frozen, observe_for, open, snapshot};
 use kvset::core::engines::config::CacheConfig;
+use kvset::core::engines::hybrid::{DraftHead, DraftLayers};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
@@ -149,15 +150,43 @@ fn config_of_hosts_under_load() -> Arc<TaskConfig> {
     })
 }
 
+/// Rules with a draft head.
+fn heads(head: DraftHead) -> EngineRules {
+    let DraftHead { tokens: draft_tokens, layers: draft_layers } = head;
+    EngineRules { draft_tokens, draft_layers, ..EngineRules::default() }
+}
+
+/// A task with pools of vLLM whose draft heads have layers in some of the groups alone, one after another and under load.
+fn config_of_heads() -> Arc<TaskConfig> {
+    let config = config_of_rules_under_load();
+    let pool = |(name, layers, overlap): (&str, DraftLayers, OverlapMode)| {
+        let own = PoolConfig::clone(config.pools.of("windows"));
+        let attention = "full+window:40".parse().expect("groups");
+        let rules = EngineRules { attention, overlap, ..heads(DraftHead { tokens: 2, layers }) };
+        let hold_back_ms = if overlap == OverlapMode::On { own.hold_back_ms } else { 0 };
+        (name.to_owned(), PoolConfig { cache: CacheConfig { rules, ..own.cache }, hold_back_ms, ..own })
+    };
+    let named = [
+        ("full", DraftLayers::Full, OverlapMode::Off),
+        ("loaded", DraftLayers::Full, OverlapMode::On),
+        ("windows", DraftLayers::Windows, OverlapMode::On),
+    ]
+    .map(pool);
+    Arc::new(TaskConfig {
+        pools: PoolConfigs::new(config.pools.default_pool().clone(), named).expect("usable").into(),
+        ..TaskConfig::clone(&config)
+    })
+}
+
 /// A task with pools of vLLM over its own tier in host memory, by each policy.
-fn config_over_own_tiers(draft_tokens: u32) -> Arc<TaskConfig> {
+fn config_over_own_tiers(head: DraftHead) -> Arc<TaskConfig> {
     let config = config_of_rules_under_load();
     let pool = |(name, attention, offload): (&str, &str, OffloadOptions)| {
         let own = PoolConfig::clone(config.pools.of("windows"));
         let attention = attention.parse().expect("groups");
         let size = Some("40p".parse().expect("pages"));
         let rules =
-            EngineRules { attention, draft_tokens, ..EngineRules::default() }.over_offload(size, offload);
+            EngineRules { attention, ..heads(head) }.of_profile(Profile::Vllm).over_offload(size, offload);
         (name.to_owned(), PoolConfig { cache: CacheConfig { rules, ..own.cache }, hold_back_ms: 0, ..own })
     };
     let arc = OffloadOptions { policy: OffloadPolicy::Arc, store_threshold: 2, blocks_per_chunk: 2 };
@@ -207,9 +236,17 @@ fn caches_over_a_host_with_requests_in_flight_are_read_for_ever() {
 
 #[test]
 fn pools_over_vllms_own_tier_are_read_for_ever() {
-    let published = goes_on(|| config_over_own_tiers(0), &["arc", "lru"], "own_tiers");
-    let drafting = goes_on(|| config_over_own_tiers(1), &["arc", "lru"], "own_tiers_draft");
+    let published = goes_on(|| config_over_own_tiers(DraftHead::default()), &["arc", "lru"], "own_tiers");
+    let drafting = goes_on(|| config_over_own_tiers(DraftHead::of(1)), &["arc", "lru"], "own_tiers_draft");
     assert_ne!(published, drafting, "a head loses chunks");
+    let in_full = || config_over_own_tiers(DraftHead { tokens: 1, layers: DraftLayers::Full });
+    let in_full = goes_on(in_full, &["arc", "lru"], "own_tiers_draft_full");
+    assert_ne!(in_full, drafting, "windows lose none");
+}
+
+#[test]
+fn pools_with_heads_in_some_groups_are_read_for_ever() {
+    goes_on(config_of_heads, &["full", "loaded", "windows"], "draft_layers");
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct SlowHybrid {
     pub(super) outputs_cached: bool,
     /// Tokens that a head of the model's own drafts at a time; 0 where none does.
     pub(super) drafted: u64,
+    /// Whether full groups and windows hold layers of it.
+    pub(super) head_in: [bool; 2],
     /// Every page by the one before it and its id.
     pub(super) pages: HashMap<(Page, u64), Page>,
     pub(super) next_page: Page,
@@ -82,6 +84,7 @@ impl SlowHybrid {
             outputs_cached: outputs,
             queued: 0,
             drafted: 0,
+            head_in: [false; 2],
             pages: HashMap::new(),
             next_page: 1,
             names: HashMap::new(),
@@ -93,9 +96,25 @@ impl SlowHybrid {
         }
     }
 
-    /// The same of a model whose head drafts so many tokens at a time.
-    pub fn drafting(self, drafted: u64) -> Self {
-        Self { drafted, ..self }
+    /// The same of a model whose head drafts so many tokens at a time, with layers in full groups, in windows, or in both.
+    pub fn drafting(self, drafted: u64, head_in: [bool; 2]) -> Self {
+        Self { drafted, head_in, ..self }
+    }
+
+    /// Whether groups of a kind lose the last page that they find (`is_eagle_group`).
+    pub(super) fn is_of_head(&self, kind: Kind) -> bool {
+        let [in_full, in_windows] = self.head_in;
+        self.drafted > 0
+            && match kind {
+                Kind::Full => in_full,
+                Kind::Window(_) => in_windows,
+                Kind::Mamba => false,
+            }
+    }
+
+    /// Whether the groups alongside the full ones do.
+    pub(super) fn is_of_others_head(&self) -> bool {
+        self.others().first().is_some_and(|group| self.is_of_head(self.groups[*group]))
     }
 
     /// Hits of a request in pages; `None` where blocks run out, which leaves the model useless.
@@ -125,9 +144,7 @@ impl SlowHybrid {
     /// The same of a request with this path, of whose tokens `n` are there.
     fn begin_at(&mut self, mut request: SlowRequest) -> Option<SlowRequest> {
         let (size, n, prompt) = (self.page, request.n, request.prompt);
-        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
-        let looked_up = if looks_behind { n / size } else { n.saturating_sub(1) / size };
-        let (hits, junction) = self.lookup(&request.path[..looked_up as usize]);
+        let (hits, junction) = self.lookup(&request.path, n);
         let limit = prompt.saturating_sub(1) / size;
         request.ends = self.ends(limit, prompt / size, junction);
         let limit = if self.drafted > 0 { (prompt / size).saturating_sub(1) } else { limit };
@@ -213,22 +230,26 @@ impl SlowHybrid {
         (0..self.groups.len()).filter(|group| self.groups[*group] != Kind::Full).collect()
     }
 
-    pub(super) fn lookup(&self, path: &[Page]) -> (u64, u64) {
+    /// Hits and junction of a request of `n` tokens. What a group with layers of the head finds ends at most one page behind
+    /// what may be found, and loses its last page; a pool of one group looks no further than others.
+    pub(super) fn lookup(&self, path: &[Page], n: u64) -> (u64, u64) {
         let full: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g] == Kind::Full).collect();
         let in_full = |page: &&Page| full.iter().all(|group| self.is_named(*group, **page));
-        let mut leading = path.iter().take_while(in_full).count();
-        let drafts = self.drafted > 0;
-        leading -= usize::from(drafts && leading > 0);
+        let most =
+            |most: u64, looks_behind: bool| ((most + u64::from(looks_behind)).min(n / self.page)) as usize;
+        let has_lost = self.is_of_head(Kind::Full);
+        let in_full_most = most(n.saturating_sub(1) / self.page, has_lost && self.groups.len() > 1);
+        let mut leading = path[..in_full_most].iter().take_while(in_full).count();
+        leading -= usize::from(has_lost && leading > 0);
         let others = self.others();
         if others.is_empty() {
             return (leading as u64, 0);
         }
-        // Windows look for the page that they lose behind what the full groups have left.
-        let lost = u64::from(drafts && self.groups[others[0]] != Kind::Mamba);
+        let lost = u64::from(self.is_of_others_head());
         let need = self.need() + lost;
         let mut run = 0;
         let mut hits = 0;
-        for at in (0..path.len().min(leading + lost as usize)).rev() {
+        for at in (0..most(leading as u64, lost > 0)).rev() {
             let there = others.iter().all(|group| self.is_named(*group, path[at]));
             run = if there { run + 1 } else { 0 };
             if run == need {
@@ -250,10 +271,11 @@ impl SlowHybrid {
         if self.drafted == 0 {
             return [limit, junction].map(|end| (end.saturating_sub(need), end)).into();
         }
-        let behind = u64::from(!self.groups.contains(&Kind::Mamba));
+        let behind = u64::from(self.is_of_others_head());
         let mut ends = vec![limit.saturating_sub(1), full.saturating_sub(1)];
         if junction > 0 {
-            ends.extend([junction, junction - 1]);
+            ends.push(junction);
+            ends.extend((behind > 0 || self.groups.contains(&Kind::Mamba)).then_some(junction - 1));
         }
         ends.into_iter().map(|end| (end.saturating_sub(need), end + behind)).collect()
     }
@@ -367,7 +389,7 @@ impl SlowHybrid {
     pub(super) fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[(u64, u64)]) {
         let need = self.need();
         let tail = |(from, to): &(u64, u64)| (*from..*to).contains(&page);
-        let behind = u64::from(self.drafted > 0 && !self.groups.contains(&Kind::Mamba));
+        let behind = u64::from(self.is_of_others_head());
         let kept = match self.retain {
             Retain::All => true,
             Retain::Ends => ends.iter().any(tail),

@@ -24,9 +24,7 @@ impl SlowHybrid {
         let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
         let path = self.path(&ids[..(n / self.page) as usize], known_outputs, (stored / self.page) as usize);
         let limit = n.saturating_sub(1) / self.page;
-        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
-        let (hits, junction) =
-            self.lookup(&path[..if looks_behind { n / self.page } else { limit } as usize]);
+        let (hits, junction) = self.lookup(&path, n);
         let ends = self.ends(limit, n / self.page, junction);
         let limit = if self.drafted > 0 { (n / self.page).saturating_sub(1) } else { limit };
         let mut request = SlowRequest { path, n, prompt: n, stored, hits, ends, ..SlowRequest::default() };
@@ -181,7 +179,7 @@ impl SlowHybrid {
     }
 
     fn is_kept_below(&self, own: &Connected, window: u64, page: u64, chunk: u64) -> Option<bool> {
-        let behind = u64::from(self.drafted > 0);
+        let behind = u64::from(self.is_of_head(Kind::Window(window)));
         let need = (window - 1).div_ceil(self.page) + behind;
         let every = match self.retain {
             Retain::All => Some(chunk),
@@ -250,7 +248,7 @@ impl SlowHybrid {
             }
         }
         let mut hit = 0;
-        let is_of_head = |group: usize| self.drafted > 0 && self.groups[group] != Kind::Mamba;
+        let is_of_head = |group: usize| self.is_of_head(self.groups[group]);
         let mut has_lost = HashSet::new();
         let mut groups: Vec<usize> = full.into_iter().chain(others.clone()).collect();
         while !groups.is_empty() {

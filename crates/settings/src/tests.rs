@@ -38,7 +38,8 @@ fn with_examples(left_out: &[&str]) -> String {
     default_toml().lines().map(|line| uncommented(line) + "\n").collect()
 }
 
-const OF_VLLM: [&str; 4] = ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = "];
+const OF_VLLM: [&str; 5] =
+    ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = ", "draft_layers = "];
 const OF_OFFLOAD: [&str; 7] = [
     "attention = ",
     "retention_interval = ",

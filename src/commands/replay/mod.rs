@@ -199,7 +199,12 @@ impl ReplayArgs {
     fn all_rules(&self, model: &FromModel) -> EngineRules {
         let hicache = self.hicache().map(|below| below.capacity.clone());
         let rules = over_offload(self.options.rules(model.attention.as_ref()), &self.below);
-        EngineRules { hicache, state_tokens: model.state_tokens.unwrap_or(rules.state_tokens), ..rules }
+        EngineRules {
+            hicache,
+            state_tokens: model.state_tokens.unwrap_or(rules.state_tokens),
+            draft_layers: model.draft_layers.unwrap_or(rules.draft_layers),
+            ..rules
+        }
     }
 
     /// The host tier of SGLang's own, where it is the first tier below.

@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::model::{ModelCost, Pooling, SharedPool};
-use kvset_core::engines::hybrid::{Attention, GroupKind};
+use kvset_core::engines::hybrid::{Attention, DraftLayers, GroupKind};
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::PageSize;
 
@@ -14,6 +14,8 @@ pub(in crate::commands) struct FromModel {
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
     pub attention: Option<Attention>,
+    /// The groups that the draft head's layers lie in, where one drafts and they are taken from the config.
+    pub draft_layers: Option<DraftLayers>,
     /// Tokens of one full group that take as much as a state of one group, where SGLang's pool of states needs them and
     /// the config says them.
     pub state_tokens: Option<u32>,
@@ -115,12 +117,25 @@ impl FromModel {
         self.costs = models.iter().map(|model| of_block(model) as f64).collect();
         self.attention = Some(pool.attention.clone());
         self.layers = Some((pool.layers, pool.layers_a_group));
+        self.place_head(args, pool);
         self.notes.push(format!(
             "note: the model's layers are {} in vLLM's shared pool of blocks, modelled at each capacity on its own; \
              --attention full models those that keep every token alone",
             pool.attention
         ));
         Ok(())
+    }
+
+    /// Takes where the layers of a draft head lie alongside windows.
+    fn place_head(&mut self, args: &ReplayArgs, pool: &SharedPool) {
+        let has_windows = matches!(pool.attention.other(), Some(GroupKind::Window(_)));
+        let derives = has_windows && args.options.has("draft_head") && !args.options.has("draft_layers");
+        let Some(layers) = pool.draft_layers.filter(|_| derives) else { return };
+        self.draft_layers = Some(layers);
+        self.notes.push(format!(
+            "note: the draft head's layers are those that the model's config lists: --draft-layers {}",
+            layers.name()
+        ));
     }
 
     /// Whether vLLM's blocks of a page hold a state; what to know where they do not. The one rule for every engine:

@@ -114,7 +114,7 @@ impl EngineRules {
             prefill_chunk: self.prefill_chunk,
             page_size,
             outputs,
-            draft_tokens: self.draft_tokens,
+            head: self.draft_head(),
         }
     }
 

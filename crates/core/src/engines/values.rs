@@ -1,6 +1,6 @@
 //! The values that an option of engines may have, and how its type reads and writes them.
 
-use super::hybrid::{Attention, AttentionError, BlockRetention};
+use super::hybrid::{Attention, AttentionError, BlockRetention, DraftLayers};
 use super::profile::OverlapMode;
 use super::sglang::WritePolicy;
 use super::vllm_offload::OffloadPolicy;
@@ -124,7 +124,7 @@ macro_rules! written_by_name {
     )+};
 }
 
-written_by_name!(WritePolicy OverlapMode OffloadPolicy);
+written_by_name!(WritePolicy OverlapMode OffloadPolicy DraftLayers);
 
 impl OptionType for Attention {
     fn read(text: &str) -> Result<Self, UnreadableValue> {

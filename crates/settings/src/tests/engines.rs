@@ -125,6 +125,8 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     assert!(load(&format!("{offload}overlap = \"off\"\n"), &[]).is_ok());
     says(&format!("{offload}overlap = \"on\"\n"), &["estimate.overlap: "]);
     assert!(load(&format!("{offload}draft_head = 1\n"), &[]).is_ok());
+    assert!(load(&format!("{offload}draft_head = 1\ndraft_layers = \"full\"\n"), &[]).is_ok());
+    says(&format!("{offload}draft_layers = \"full\"\n"), &["estimate.draft_layers: "]);
     let head = offload.replace("full+window:9", "full") + "draft_head = 1\n";
     assert!(load(&head, &[]).is_ok(), "a pool of one group");
     says(&format!("{offload}hold_back = \"1m\"\n"), &["estimate.hold_back = "]);

@@ -4,7 +4,7 @@ use super::PointCache;
 use super::loaded::SglangLoads;
 use super::offloaded::OffloadedPool;
 use crate::engines::config::CacheConfig;
-use crate::engines::hybrid::HybridCache;
+use crate::engines::hybrid::{DraftHead, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
@@ -50,18 +50,18 @@ pub(super) type Hybrids = Ceiled<HybridCache>;
 /// The same of a model with a draft head, saved with what that drafts. The one that never evicts serves one request at a time,
 /// for nothing is held in it.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "(u32, Ceiled<C, HybridCache>)")]
+#[serde(from = "(DraftHead, Ceiled<C, HybridCache>)")]
 #[serde(bound(deserialize = "C: Deserialize<'de> + PointCache"))]
 pub(super) struct DraftHybrids<C = HybridCache> {
-    pub(super) draft_tokens: u32,
+    pub(super) head: DraftHead,
     pub(super) hybrids: Ceiled<C, HybridCache>,
 }
 
-impl<C: PointCache> From<(u32, Ceiled<C, HybridCache>)> for DraftHybrids<C> {
-    fn from((draft_tokens, mut hybrids): (u32, Ceiled<C, HybridCache>)) -> Self {
-        hybrids.caches.iter_mut().for_each(|cache| cache.draft(draft_tokens));
-        hybrids.ceiling.draft(draft_tokens);
-        Self { draft_tokens, hybrids }
+impl<C: PointCache> From<(DraftHead, Ceiled<C, HybridCache>)> for DraftHybrids<C> {
+    fn from((head, mut hybrids): (DraftHead, Ceiled<C, HybridCache>)) -> Self {
+        hybrids.caches.iter_mut().for_each(|cache| cache.draft(head));
+        hybrids.ceiling.draft(head);
+        Self { head, hybrids }
     }
 }
 

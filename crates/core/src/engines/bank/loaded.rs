@@ -2,6 +2,7 @@
 
 use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
+use crate::engines::hybrid::DraftHead;
 use crate::engines::load::{CacheLoad, LoadedCache};
 use crate::engines::sglang::SglangCache;
 use crate::request::event::RequestEvent;
@@ -46,8 +47,8 @@ impl<C: LoadedCache + PointCache> PointCache for CacheLoad<C> {
         self.cache.refused()
     }
 
-    fn draft(&mut self, draft_tokens: u32) {
-        self.cache.draft(draft_tokens);
+    fn draft(&mut self, head: DraftHead) {
+        self.cache.draft(head);
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

@@ -10,7 +10,7 @@ pub use ahead::Lane;
 
 use crate::engines::config::CacheConfig;
 use crate::engines::configured::PageMismatch;
-use crate::engines::hybrid::HybridCache;
+use crate::engines::hybrid::{DraftHead, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
@@ -88,8 +88,8 @@ trait PointCache: HeapBytes {
     fn host(&self) -> (u64, u64) {
         (0, 0)
     }
-    /// Lets a head draft so many tokens at a time, which a saved state does not say, in a pool of vLLM's.
-    fn draft(&mut self, _: u32) {}
+    /// Lets a head draft in a pool of vLLM's, which a saved state does not say.
+    fn draft(&mut self, _: DraftHead) {}
     /// Whether it can go on, read back from a snapshot.
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool;
 }
@@ -183,17 +183,17 @@ impl CacheBank {
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 let caches: Vec<_> =
                     pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
-                match (config.offload(page_size), config.rules.draft_tokens) {
-                    (Some((blocks, options)), draft_tokens) => {
+                let head = config.rules.draft_head();
+                match config.offload(page_size) {
+                    Some((blocks, options)) => {
                         let over = |pool| OffloadedPool::new(pool, blocks, options);
                         let caches = caches.into_iter().map(over).collect::<Result<_, _>>()?;
-                        Caches::Offloaded(DraftHybrids { draft_tokens, hybrids: Ceiled { caches, ceiling } })
+                        Caches::Offloaded(DraftHybrids { head, hybrids: Ceiled { caches, ceiling } })
                     }
-                    (None, 0) => Caches::Hybrid(Ceiled { caches, ceiling }),
-                    (None, draft_tokens) => Caches::DraftHybrids(DraftHybrids {
-                        draft_tokens,
-                        hybrids: Ceiled { caches, ceiling },
-                    }),
+                    None if head.drafts() => {
+                        Caches::DraftHybrids(DraftHybrids { head, hybrids: Ceiled { caches, ceiling } })
+                    }
+                    None => Caches::Hybrid(Ceiled { caches, ceiling }),
                 }
             }
             Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,
@@ -296,11 +296,11 @@ impl CacheBank {
         self.caches = match std::mem::take(&mut self.caches) {
             Caches::Hybrid(Ceiled { caches, ceiling }) => {
                 let hybrids = Ceiled { caches: idle(caches), ceiling };
-                Caches::HybridLoads(DraftHybrids { draft_tokens: 0, hybrids })
+                Caches::HybridLoads(DraftHybrids { head: DraftHead::default(), hybrids })
             }
-            Caches::DraftHybrids(DraftHybrids { draft_tokens, hybrids: Ceiled { caches, ceiling } }) => {
+            Caches::DraftHybrids(DraftHybrids { head, hybrids: Ceiled { caches, ceiling } }) => {
                 let hybrids = Ceiled { caches: idle(caches), ceiling };
-                Caches::HybridLoads(DraftHybrids { draft_tokens, hybrids })
+                Caches::HybridLoads(DraftHybrids { head, hybrids })
             }
             Caches::Sglang(caches) => Caches::SglangLoads(SglangLoads { loads: idle(caches), ceiling: None }),
             Caches::DraftSglang(Ceiled { caches, ceiling }) => {

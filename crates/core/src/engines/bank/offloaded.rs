@@ -2,7 +2,7 @@
 
 use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
-use crate::engines::hybrid::{HybridCache, RulesError};
+use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
 use crate::engines::vllm_offload::{OffloadOptions, OffloadTier, SavedOffload};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::StateFault;
@@ -57,9 +57,9 @@ impl PointCache for OffloadedPool {
         self.pool.refused()
     }
 
-    fn draft(&mut self, draft_tokens: u32) {
-        self.pool.draft(draft_tokens);
-        self.tier.draft(draft_tokens > 0);
+    fn draft(&mut self, head: DraftHead) {
+        self.pool.draft(head);
+        self.tier.draft(head);
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

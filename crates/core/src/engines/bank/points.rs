@@ -2,7 +2,7 @@
 
 use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
-use crate::engines::hybrid::HybridCache;
+use crate::engines::hybrid::{DraftHead, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
@@ -105,8 +105,8 @@ impl PointCache for HybridCache {
         BankHits::here(self.request(event).hits)
     }
 
-    fn draft(&mut self, draft_tokens: u32) {
-        Self::draft(self, draft_tokens);
+    fn draft(&mut self, head: DraftHead) {
+        Self::draft(self, head);
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

@@ -76,7 +76,7 @@ impl HybridCache {
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(PageIds::from_slice(&self.ids), &mut path);
         self.path = path;
-        let found = self.lookup(shape.looked_up as u32);
+        let found = self.lookup(&shape, self.ids.len() as u32);
         Some(HybridRequest {
             tail: self.path.last().copied().unwrap_or(NONE),
             ids: Vec::new(),
@@ -274,7 +274,7 @@ impl LoadedCache for HybridCache {
         self.find_path(request);
         let tokens = (request.done + 1).min(request.shape.stored);
         request.shape = request.shape.up_to(tokens, &self.rules);
-        request.found = self.lookup((request.shape.looked_up as u32).min(request.known));
+        request.found = self.lookup(&request.shape, request.known);
         if self.start(request) {
             return true;
         }

@@ -1,27 +1,27 @@
 //! Step 1 of the rules: how far the groups know a prompt.
 
-use super::rules::HybridLookup;
+use super::rules::{HybridLookup, RequestShape};
 use super::{GroupKind, HybridCache};
 use crate::stack::runs::RunIndex;
 
 impl HybridCache {
-    /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
-    /// be resumed behind. With a draft head full groups and windows lose the last page that they find, and windows look for it
-    /// behind what the full groups have left.
-    pub(super) fn lookup(&self, limit: u32) -> HybridLookup {
+    /// The leading pages, of the first `known`, that every full group holds, and how many of them all groups can be resumed
+    /// behind. Groups with layers of a draft head look one page further and lose the last one that they find; windows look for
+    /// it behind what the full groups have left.
+    pub(super) fn lookup(&self, shape: &RequestShape, known: u32) -> HybridLookup {
+        let lost = self.rules.lost(GroupKind::Full);
+        let in_full = if lost > 0 { shape.looked_up } else { shape.findable(&self.rules) };
+        // At most the pages with ids, which are counted in 32 bits.
+        let [looked_up, in_full] = [shape.looked_up, in_full].map(|pages| pages.min(u64::from(known)) as u32);
         let full = self.groups(true);
-        let leading = full.fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
-        let lost = u32::from(self.rules.drafts());
+        let leading = full.fold(in_full, |limit, group| self.tree.leading(&self.path, group, limit));
         let leading = leading.saturating_sub(lost);
-        let need = self.rules.need();
-        let hits = match self.rules.attention.other() {
-            None | Some(GroupKind::Full) => return HybridLookup { hits: u64::from(leading), junction: 0 },
-            Some(GroupKind::Mamba) => self.resumable(leading, need),
-            Some(GroupKind::Window(_)) => {
-                let found = self.resumable(limit.min(leading + lost), need + u64::from(lost));
-                found.saturating_sub(lost)
-            }
+        let Some(other) = self.rules.attention.other() else {
+            return HybridLookup { hits: u64::from(leading), junction: 0 };
         };
+        let lost = self.rules.lost(other);
+        let found = self.resumable(looked_up.min(leading + lost), self.rules.need() + u64::from(lost));
+        let hits = found.saturating_sub(lost);
         let junction = if leading > hits { leading } else { 0 };
         HybridLookup { hits: u64::from(hits), junction: u64::from(junction) }
     }

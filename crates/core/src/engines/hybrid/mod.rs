@@ -10,6 +10,7 @@ mod attention;
 mod below;
 mod ceiling;
 mod flight;
+mod head;
 mod lookup;
 mod offloaded;
 mod rules;
@@ -18,6 +19,7 @@ mod table;
 
 pub use attention::{Attention, AttentionError, BlockRetention, GroupKind, MAX_GROUPS};
 pub(in crate::engines) use below::{LookedUpPrompt, LowerTier, PromptStep};
+pub use head::{DraftHead, DraftLayers};
 pub use rules::{HybridRules, RulesError};
 pub use saved::SavedHybrid;
 
@@ -111,15 +113,15 @@ impl HybridCache {
         &self.rules
     }
 
-    /// The same cache of a model whose head drafts so many tokens at a time, which a saved state does not say.
-    pub fn drafting(mut self, draft_tokens: u32) -> Self {
-        self.draft(draft_tokens);
+    /// The same cache of a model with this head, which a saved state does not say.
+    pub fn drafting(mut self, head: DraftHead) -> Self {
+        self.draft(head);
         self
     }
 
-    /// Lets a head draft so many tokens at a time.
-    pub(crate) fn draft(&mut self, draft_tokens: u32) {
-        Arc::make_mut(&mut self.rules).draft_tokens = draft_tokens;
+    /// Lets a head draft.
+    pub(crate) fn draft(&mut self, head: DraftHead) {
+        Arc::make_mut(&mut self.rules).head = head;
     }
 
     /// Whether its counts are ones that a log can come to.

@@ -1,6 +1,7 @@
 //! The rules of one cache, and what they make of one request before it is served.
 
 use super::attention::{Attention, BlockRetention, GroupKind};
+use super::head::DraftHead;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
@@ -19,10 +20,10 @@ pub struct HybridRules {
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-    /// Tokens that a head of the model's own drafts at a time, in the same cache (`num_speculative_tokens`); 0 where none
-    /// does. Left out of snapshots: the caches of a model with such a head are saved with it.
+    /// The head of the model's own that drafts in the same cache. Left out of snapshots: the caches of a model with such a
+    /// head are saved with it.
     #[serde(skip)]
-    pub draft_tokens: u32,
+    pub head: DraftHead,
 }
 
 /// Why rules contradict each other.
@@ -129,20 +130,19 @@ impl HybridRules {
         }
     }
 
-    /// Whether a head drafts in the same cache, so that each hit loses its last page: a draft's state of a page depends on
-    /// the token behind it.
-    pub(super) fn drafts(&self) -> bool {
-        self.draft_tokens > 0
+    /// Pages that groups of a kind lose of what they find.
+    pub(super) fn lost(&self, kind: GroupKind) -> u32 {
+        u32::from(self.head.is_in(kind))
     }
 
     /// Whether a look-up goes one page further than a hit can.
     fn looks_behind(&self) -> bool {
-        self.drafts() && self.attention.groups().len() > 1
+        self.head.drafts() && self.attention.groups().len() > 1
     }
 
     /// Pages begun by so many tokens, with the room that drafts take behind them.
     pub(super) fn begun(&self, tokens: u64) -> u64 {
-        (tokens + u64::from(self.draft_tokens)).div_ceil(self.page())
+        (tokens + u64::from(self.head.tokens)).div_ceil(self.page())
     }
 
     /// Pages that a window has passed once so many tokens are computed.
@@ -203,6 +203,12 @@ impl RequestShape {
     pub(super) fn up_to(self, tokens: u64, rules: &HybridRules) -> Self {
         let behind = u64::from(!rules.looks_behind());
         Self { prompt: tokens, looked_up: tokens.saturating_sub(behind) / rules.page(), ..self }
+    }
+
+    /// Leading pages that may be hits of what it has come to.
+    pub(super) fn findable(&self, rules: &HybridRules) -> u64 {
+        let goes_on = self.prompt > self.first_prompt;
+        if goes_on { (self.prompt - 1) / rules.page() } else { self.limit }
     }
 
     /// Whether one that was read back is of a request that a pool of this capacity can hold.
@@ -275,7 +281,7 @@ impl<'a> RequestSteps<'a> {
     /// Where a later request can go on from in pages, lower one first: one with the same prompt, and one whose prompt goes on
     /// behind it. These differ with a draft head only.
     pub(super) fn resumed_from(&self) -> (u64, u64) {
-        match self.rules.drafts() {
+        match self.rules.head.drafts() {
             true => (self.shape.limit.saturating_sub(1), (self.shape.prompt_pages as u64).saturating_sub(1)),
             false => (self.shape.limit, self.shape.limit),
         }
@@ -285,7 +291,7 @@ impl<'a> RequestSteps<'a> {
     /// starts. Every step computes one token.
     pub(super) fn next_decode(&self, done: u64) -> u64 {
         let page = self.rules.page();
-        let drafted = u64::from(self.rules.draft_tokens);
+        let drafted = u64::from(self.rules.head.tokens);
         let take = (done + drafted).next_multiple_of(page) - drafted;
         match self.other {
             None | Some(GroupKind::Full) => take,
@@ -337,7 +343,7 @@ impl<'a> RequestSteps<'a> {
         if self.shape.stored > self.shape.prompt {
             // While decoding, the full groups only grow, and a window or a state is largest just after it took a page: states
             // at the page itself, the others as many tokens before it as are drafted.
-            for ahead in [0, u64::from(self.rules.draft_tokens)] {
+            for ahead in [0, u64::from(self.rules.head.tokens)] {
                 let last = (self.shape.stored - 1 + ahead) / page * page;
                 let last = last.saturating_sub(ahead).max(done);
                 peak = peak.max(self.held(last, last + 1, first && last == done));

@@ -505,8 +505,8 @@ fn kept_below(steps: &RequestSteps<'_>, side: usize, end: u64) -> (u64, u64) {
         return (0, end);
     }
     let need = steps.rules.need();
-    // Windows of a model with a draft head keep the page behind a place to go on from, too: it is found, and lost.
-    let behind = u64::from(steps.rules.drafts() && steps.other != Some(GroupKind::Mamba));
+    // Windows with layers of a draft head keep the page behind a place to go on from, too: it is found, and lost.
+    let behind = steps.other.map_or(0, |kind| u64::from(steps.rules.lost(kind)));
     let tail = |at: u64| {
         let low = at.saturating_sub(need);
         if low < end { (low, (at + behind).min(end)) } else { (0, 0) }
@@ -516,7 +516,7 @@ fn kept_below(steps: &RequestSteps<'_>, side: usize, end: u64) -> (u64, u64) {
     let mut ends = higher(tail(same), tail(longer));
     if steps.found.junction > 0 {
         ends = higher(ends, tail(steps.found.junction));
-        if steps.rules.drafts() {
+        if behind > 0 || (steps.rules.head.drafts() && steps.other == Some(GroupKind::Mamba)) {
             ends = higher(ends, tail(steps.found.junction - 1));
         }
     }

@@ -5,7 +5,7 @@ mod option;
 #[cfg(test)]
 mod tests;
 
-use super::hybrid::{Attention, BlockRetention, GroupKind};
+use super::hybrid::{Attention, BlockRetention, DraftHead, DraftLayers, GroupKind};
 use super::profile::{OverlapMode, Profile};
 use super::sglang::WritePolicy;
 use super::values::{OptionType, OptionValues};
@@ -284,6 +284,20 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
             differs_by_pool: true,
         }
+        /// The groups that the draft head's layers lie in, alongside windows in vLLM: of both kinds, in full ones alone, or in
+        /// windows alone. Only these lose the last page that they find. all where it is left out, which is also what vLLM does
+        /// with a head that has no cache of its own.
+        #[serde(skip_serializing_if = "are_all")]
+        draft_layers: DraftLayers = DraftLayers::All => {
+            key: "draft_layers",
+            flag: Some("draft-layers"),
+            value_name: "GROUPS",
+            values: OptionValues::Names(&["all", "full", "windows"]),
+            alone: None,
+            example: "full",
+            engines: &[(Profile::Vllm, OptionNeeds::DraftedWindows)],
+            differs_by_pool: true,
+        }
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
         /// another in the order of the log; on where it is left out. With on, the recommended capacity is the requirement, and a
         /// service takes records in the order of arrivals (hold_back); with off, it has room for requests in flight.
@@ -314,6 +328,10 @@ fn is_zero(tokens: &u32) -> bool {
 
 fn is_one(blocks: &u32) -> bool {
     *blocks == 1
+}
+
+fn are_all(layers: &DraftLayers) -> bool {
+    *layers == DraftLayers::All
 }
 
 fn is_lru(policy: &OffloadPolicy) -> bool {
@@ -372,6 +390,17 @@ impl EngineRules {
     /// other, and a page that a draft head loses is computed into a second copy.
     pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
+    }
+
+    /// The head that drafts in the same cache.
+    pub fn draft_head(&self) -> DraftHead {
+        DraftHead { tokens: self.draft_tokens, layers: self.draft_layers }
+    }
+
+    /// Whether a head drafts in vLLM's pool of blocks alongside windows, where it matters which groups its layers lie in.
+    pub fn drafts_over_windows(&self, engine: Profile) -> bool {
+        let has_windows = matches!(self.attention.other(), Some(GroupKind::Window(_)));
+        engine == Profile::Vllm && self.draft_tokens > 0 && has_windows
     }
 
     /// Whether a host tier of the engine's own is modelled with its device.

@@ -95,6 +95,8 @@ pub enum OptionNeeds {
     SeveralGroups,
     /// A pool of blocks that is modelled at each capacity: several groups of layers, or a draft head.
     BlockPool,
+    /// A draft head and windows.
+    DraftedWindows,
     /// A pool for windows alongside that of full attention, in SGLang.
     WindowPool,
     /// A pool for states alongside that of full attention, in SGLang.
@@ -116,6 +118,7 @@ impl OptionNeeds {
             Self::Nothing => true,
             Self::SeveralGroups => !rules.attention.is_full(),
             Self::BlockPool => rules.is_pool_of_blocks(engine),
+            Self::DraftedWindows => rules.drafts_over_windows(engine),
             Self::WindowPool => rules.has_window_pool(engine),
             Self::StatePool => rules.has_state_pool(engine),
             Self::OtherPool => rules.has_other_pool(engine),
@@ -131,6 +134,7 @@ impl OptionNeeds {
             Self::Nothing => "",
             Self::SeveralGroups => "several groups of layers",
             Self::BlockPool => "several groups of layers or a draft head",
+            Self::DraftedWindows => "a draft head and windows alongside full attention",
             Self::WindowPool => "windows alongside full attention and no draft head",
             Self::StatePool => "states alongside full attention and no draft head",
             Self::OtherPool => "windows or states alongside full attention and no draft head",
@@ -148,6 +152,7 @@ impl OptionNeeds {
             Self::BlockPool => {
                 Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
             }
+            Self::DraftedWindows => Some("give --draft-head and --attention such as full+window:128"),
             Self::WindowPool | Self::OtherPool => {
                 Some("give --attention such as full+window:128, without --draft-head")
             }

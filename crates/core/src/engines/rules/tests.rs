@@ -18,9 +18,11 @@ fn every_name_is_one_of_the_types() {
     let policies = WritePolicy::NAMES.map(|(name, _)| name);
     let modes = OverlapMode::NAMES.map(|(name, _)| name);
     let offloads = OffloadPolicy::NAMES.map(|(name, _)| name);
+    let layers = DraftLayers::NAMES.map(|(name, _)| name);
     for option in EngineRules::OPTIONS {
         if let OptionValues::Names(names) = &option.values {
-            assert!(*names == policies || *names == modes || *names == offloads, "{}", option.key);
+            let is_one = *names == policies || *names == modes || *names == offloads || *names == layers;
+            assert!(is_one, "{}", option.key);
         }
     }
 }

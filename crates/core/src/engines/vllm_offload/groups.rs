@@ -104,7 +104,7 @@ impl KeptPages {
             BlockRetention::Ends => (ends, 0),
             BlockRetention::Every(tokens) => (ends, u64::from(tokens) / page),
         };
-        let behind = u64::from(tier.drafts);
+        let behind = u64::from(tier.head.is_in(GroupKind::Window(tokens)));
         Self { need: u64::from(tokens - 1).div_ceil(page) + behind, size, ends, every, behind }
     }
 

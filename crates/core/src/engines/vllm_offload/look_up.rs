@@ -8,7 +8,7 @@ impl OffloadTier {
     /// The tokens that are there with what the tier has, device's included; `None` where that is less than a chunk more.
     ///
     /// Full groups say how far, from their first chunk on, and each of the others draws that back to the last place that it can
-    /// be gone on from, until all of them agree. With a draft head full groups and windows lose once the last chunk that they
+    /// be gone on from, until all of them agree. Groups with layers of a draft head lose once the last chunk that they
     /// find, and look for it behind what the groups before them have left.
     pub(super) fn look_up(&self, prompt: &LookedUpPrompt) -> Option<u64> {
         let size = self.chunk_tokens();
@@ -37,10 +37,9 @@ impl OffloadTier {
         }
     }
 
-    /// Chunks that a group of this kind loses: the state of a draft in the last one depends on the token behind it. Layers of a
-    /// head have no states.
+    /// Chunks that a group of this kind loses: the state of a draft in the last one depends on the token behind it.
     fn lost(&self, kind: GroupKind) -> u32 {
-        u32::from(self.drafts && kind != GroupKind::Mamba)
+        u32::from(self.head.is_in(kind))
     }
 
     /// The tokens up to which a group has what it needs, at most so many, with so many chunks behind them that it loses; `None`

@@ -21,7 +21,7 @@ pub use saved::SavedOffload;
 use crate::engines::chunks::Chunks;
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{
-    Attention, BlockRetention, HybridCache, HybridRules, LookedUpPrompt, RulesError,
+    Attention, BlockRetention, DraftHead, HybridCache, HybridRules, LookedUpPrompt, RulesError,
 };
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
@@ -50,8 +50,8 @@ pub struct OffloadTier {
     capacity: PageCount,
     attention: Attention,
     retention: BlockRetention,
-    /// Whether a head drafts in the pool above it.
-    drafts: bool,
+    /// The head that drafts in the pool above it.
+    head: DraftHead,
     chunks: Chunks,
     /// Those of the prompt being served.
     chunk_count: u32,
@@ -67,7 +67,7 @@ pub struct OffloadTier {
 
 heap_bytes!(OffloadTier {
     chunks, residents, offers;
-    rules, capacity, attention, retention, drafts, chunk_count, prompt, computed, first
+    rules, capacity, attention, retention, head, chunk_count, prompt, computed, first
 });
 
 impl OffloadTier {
@@ -90,12 +90,12 @@ impl OffloadTier {
         let HybridRules { attention, retention, prefill_chunk, page_size, .. } = pool.clone();
         let rules = OffloadRules { options, page_size, prefill_chunk };
         let tier = Self::of_groups(capacity, rules, attention, retention);
-        Ok(Self { drafts: pool.draft_tokens > 0, ..tier })
+        Ok(Self { head: pool.head, ..tier })
     }
 
-    /// Lets a head draft in the pool above it, which a saved state does not say, or not.
-    pub(crate) fn draft(&mut self, drafts: bool) {
-        self.drafts = drafts;
+    /// Lets a head draft in the pool above it, which a saved state does not say.
+    pub(crate) fn draft(&mut self, head: DraftHead) {
+        self.head = head;
     }
 
     /// Whether a tier can be modelled under a pool of these rules.
@@ -130,7 +130,7 @@ impl OffloadTier {
             capacity,
             attention,
             retention,
-            drafts: false,
+            head: DraftHead::default(),
             chunks: Chunks::new(rules.page_size, blocks_per_chunk),
             chunk_count: 0,
             residents: match policy {
