@@ -43,6 +43,8 @@ VERSION = vllm.__version__
 MAX_MODEL_LEN = 65_536
 DEFAULT_CHUNK = 8_192
 MOST_IN_FLIGHT = 600
+# Steps in a row in which nothing is computed: what a connector loads takes one.
+MOST_IDLE = 9
 
 # Smallest model whose configuration vLLM reads; no weights are loaded.
 MODEL = {
@@ -182,7 +184,7 @@ def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambd
     `step_ms` a step, with what `work` does beside the model, stands in for the time that a model takes. Pages that each found as
     it was first scheduled."""
     waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
-    served, hits, at, most, preempted = {}, {}, 0, 0, set()
+    served, hits, at, most, preempted, idle = {}, {}, 0, 0, set(), 0
     while waiting or engine.requests:
         at = max(at, waiting[0][0]) if not engine.requests else at
         while waiting and waiting[0][0] <= at:
@@ -195,17 +197,24 @@ def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambd
             hits.setdefault(new.req_id, new.num_computed_tokens // served[new.req_id][0].page_size)
         preempted |= step.preempted_req_ids or set()
         names = list(step.num_scheduled_tokens)
-        if not names:
+        idle = 0 if names else idle + 1
+        if idle > MOST_IDLE:
             raise SystemExit("nothing can be scheduled: give a larger capacity")
         most = max(most, len(engine.running))
-        work(step)
+        connected = work(step)
         sampled = []
         for name in names:
             request, own = served[name]
             sampled.append([request.unique_token] if own.num_computed_tokens >= own.num_tokens else [])
         places = {name: place for place, name in enumerate(names)}
         engine.update_from_output(
-            step, ModelRunnerOutput(req_ids=names, req_id_to_index=places, sampled_token_ids=sampled)
+            step,
+            ModelRunnerOutput(
+                req_ids=names,
+                req_id_to_index=places,
+                sampled_token_ids=sampled,
+                kv_connector_output=connected,
+            ),
         )
         at += 1
     print(f"at most {most} in flight, {len(preempted)} preempted", flush=True)

@@ -1,5 +1,6 @@
-"""vLLM with its own tier in host memory, one request at a time: vLLM's own Scheduler as in drive_vllm.py, and its
-OffloadingConnector on its two sides, with its CPUOffloadingManager and policies.
+"""vLLM with its own tier in host memory, one request at a time or, where the settings say how long a step takes, requests that
+overlap: vLLM's own Scheduler as in drive_vllm.py, and its OffloadingConnector on its two sides, with its CPUOffloadingManager
+and policies.
 
 What stands in: the copies between device and host, which are done as soon as the connector submits them. Between two
 requests the engine takes steps until no copy is left, as a live one does.
@@ -50,13 +51,22 @@ class Copies:
 
 
 class Connector(OffloadingConnector):
-    """vLLM's connector, which notes what the device and what the tier had of the latest request, in tokens."""
+    """vLLM's connector, which notes what the device and what the tier had of each request as it found room, in tokens."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.answers, self.found = {}, {}
 
     def get_num_new_matched_tokens(self, request, num_computed_tokens):
         answer = super().get_num_new_matched_tokens(request, num_computed_tokens)
         if answer[0] is not None:
-            self.found = (num_computed_tokens, answer[0])
+            self.answers[request.request_id] = (num_computed_tokens, answer[0])
         return answer
+
+    def update_state_after_alloc(self, request, blocks, num_external_tokens):
+        super().update_state_after_alloc(request, blocks, num_external_tokens)
+        # One that was preempted comes again.
+        self.found.setdefault(request.request_id, self.answers[request.request_id])
 
 
 def transfer(settings, folder):
@@ -155,10 +165,14 @@ def drive_over(requests, settings, capacity, folder):
     work = worker_of(config, pool)
     engine = drive_vllm.scheduler(config, pool, page_size)
     cached = settings["outputs"] == "cached"
+    if "step_ms" in settings:
+        drive_vllm.serve_together(engine, requests, cached, hasher, settings["step_ms"], work)
+    else:
+        for at, request in enumerate(requests):
+            serve(engine, request, cached, hasher, str(at), work)
     hits, below = [], []
-    for at, request in enumerate(requests):
-        serve(engine, request, cached, hasher, str(at), work)
-        on_device, in_tier = engine.connector.found
+    for at in range(len(requests)):
+        on_device, in_tier = engine.connector.found[str(at)]
         hits.append(on_device // page_size)
         below.append(in_tier // page_size)
     manager = engine.connector.scheduler.manager

@@ -162,6 +162,14 @@ DRAFT_OFFLOADS = [
     ("agents-16", "window-128-draft-windows", WINDOW, {"draft_tokens": 1, "draft_layers": "windows", "policy": "arc"}, 1_200, [450, 600, 900, 1400, 2000, 4000]),
 ]
 
+# The same while requests overlap, up to a hundred in flight.
+OFFLOAD_LOADS = [
+    ("paced-16", "window-128", WINDOW, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 4_000, [900, 1300, 2000, 3500, 8000]),
+    ("paced-64", "window-128-arc", WINDOW, {"step_ms": 250, "prefill_chunk_tokens": 65_536, "policy": "arc"}, 3_000, [900, 1300, 2000, 3500, 8000]),
+    ("paced-16", "windows-1024", WINDOWS, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 12_000, [4000, 6000, 9000, 20000]),
+    ("paced-16", "mamba-3", STATES, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 4_000, [1600, 3000, 6000]),
+]
+
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
@@ -304,6 +312,12 @@ def hybrid_offload(workload, layout, groups, options, pages, capacities):
     return recording
 
 
+def offload_load(workload, layout, *rest):
+    recording = hybrid_offload(workload, layout, *rest)
+    recording.name = f"vllm-offload_load_{workload}_{layout}"
+    return recording
+
+
 def hicache(workload, outputs, capacities, write, step_ms=None):
     settings = {"outputs": outputs, "write": write} | ({"step_ms": step_ms} if step_ms else {})
     name = f"sglang_hicache_{'load_' if step_ms else ''}{workload}_{write.replace('_', '-')}_{outputs}"
@@ -336,7 +350,7 @@ def recordings(engine):
     if engine == "vllm_lmcache":
         return [chain(*each) for each in CHAINS + CHAIN_LOADS]
     if engine == "vllm_offload":
-        return [offload(*each) for each in OFFLOADS] + [hybrid_offload(*each) for each in HYBRID_OFFLOADS + DRAFT_OFFLOADS]
+        return [offload(*each) for each in OFFLOADS] + [hybrid_offload(*each) for each in HYBRID_OFFLOADS + DRAFT_OFFLOADS] + [offload_load(*each) for each in OFFLOAD_LOADS]
     if engine == "lmcache":
         return [chunked(*each) for each in CHUNKS + CHUNK_LOADS] + [process(*each) for each in PROCESSES] + [process(*each, load=True) for each in PROCESS_LOADS]
     plain = [

@@ -98,6 +98,31 @@ fn a_config_that_lists_the_heads_layers_says_which_groups_they_lie_in() {
     }
 }
 
+/// Only a log that says how long requests take says that they overlap.
+#[test]
+fn requests_that_overlap_over_vllms_own_tier_come_with_a_note() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    for (duration, is_noted) in [(",\"duration_ms\":900", true), ("", false)] {
+        let row = |at: u64| {
+            format!(
+                "{{\"timestamp\":{at},\"input_length\":32,\"output_length\":2,\"hash_ids\":[1,{at}]{duration}}}\n"
+            )
+        };
+        std::fs::write(&trace, (0..4).map(row).collect::<String>()).expect("a writable folder");
+        for groups in ["full+window:32", "full"] {
+            let output = kvset(&["replay", "--engine", "vllm", "--page-size", "16", "--capacities", "90p"])
+                .args(["--attention", groups, "--below", "vllm-offload:90p"])
+                .arg(&trace)
+                .assert()
+                .success();
+            let notes = String::from_utf8(output.get_output().stderr.clone()).expect("UTF-8");
+            let says = notes.contains("are taken one after another over vLLM's tier");
+            assert_eq!(says, is_noted && groups != "full", "{duration} {groups}: {notes}");
+        }
+    }
+}
+
 #[test]
 fn vllms_own_tier_is_told_its_options_behind_its_size() {
     let directory = tempfile::tempdir().expect("a directory");

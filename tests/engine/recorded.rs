@@ -477,6 +477,23 @@ fn both_tiers_equal_vllm_with_its_own_tier_under_several_groups() {
     compare_all("vllm-offload_hybrid_", 22, Recorded::is_hybrid);
 }
 
+/// Requests that overlap over vLLM's tier are not modelled: one after another finds as much in both tiers together. How it is
+/// divided between them only vLLM's own classes say.
+#[test]
+fn totals_over_vllms_own_tier_under_load_are_within_three_percent_of_one_after_another() {
+    let recordings = recorded("vllm-offload_load_");
+    assert_eq!(recordings.len(), 4);
+    for (name, recorded) in recordings {
+        let modelled = recorded.replay();
+        for ((hits, below), theirs) in modelled.hits.iter().zip(&modelled.below).zip(&recorded.results) {
+            let ours = hits.iter().chain(below).sum::<u64>() as f64;
+            let theirs_together = (theirs.hit_pages + theirs.below_hit_pages.expect("hits")) as f64;
+            let error = ours / theirs_together - 1.0;
+            assert!(error.abs() <= 0.03, "{name} at {}: {ours} for {theirs_together}", theirs.capacity_pages);
+        }
+    }
+}
+
 #[test]
 fn requests_equal_lmcache_in_the_engines_process() {
     compare("lmcache", 5);
@@ -560,7 +577,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 162);
+    assert_eq!(recordings.len(), 166);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
