@@ -8,7 +8,7 @@ use kvset::core::request::labels::{Label, Labels};
 use kvset::core::units::pages::PageIds;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
-use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
+use kvset::kafka::topics::{TopicPlan, Topics};
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,7 +35,7 @@ pub struct Filled {
 /// Creates a topic.
 pub fn create(connection: &Connection, topic: &str, partitions: u32) {
     let partitions = NonZeroU32::new(partitions).expect("not zero");
-    let plan = TopicPlan { name: topic.to_owned(), partitions, cleanup: Cleanup::AsBroker };
+    let plan = TopicPlan { name: topic.to_owned(), partitions, compacted_for: None };
     let topics = Topics::new(connection, DEADLINE).expect("a client");
     topics.create(&[plan]).expect("the broker creates topics");
 }

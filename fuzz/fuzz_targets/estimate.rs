@@ -5,8 +5,8 @@ use kvset::codec::{EstimateEncoding, EstimateKey, decode_estimate, encode_estima
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|record: &[u8]| {
-    if let Ok(key) = EstimateKey::from_bytes(record) {
-        assert_eq!(EstimateKey::from_bytes(&key.to_bytes()), Ok(key));
+    if let Some(key) = EstimateKey::from_bytes(record) {
+        assert_eq!(EstimateKey::from_bytes(&key.to_bytes()), Some(key));
     }
     let Ok(estimate) = decode_estimate(record) else { return };
     for encoding in [EstimateEncoding::Json, EstimateEncoding::Avro] {

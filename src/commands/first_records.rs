@@ -2,10 +2,11 @@
 
 use crate::cli::Failure;
 use anyhow::{Context as _, anyhow};
-use kvset_formats::codec::{LookupError, SchemaRef, WriterSchema, WriterSchemas};
+use kvset_formats::codec::{LookupError, SchemaRef, SourceRecord, WriterSchema, WriterSchemas};
 use kvset_formats::trace::{RawRecords, RowFault};
 use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_kafka::registry::cache::SchemaCache;
+use kvset_prepare::RawRecord;
 use kvset_service::plan::connection;
 use kvset_settings::Settings;
 use std::path::Path;
@@ -43,26 +44,13 @@ pub(crate) fn topic_of(log: &Path) -> Option<&str> {
     log.to_str().filter(|_| !is_file)
 }
 
-/// A record of a log.
-pub(crate) struct FirstRecord<'r> {
-    /// Its partition and offset; of a file, 0 and its number from 0 on.
-    pub partition: i32,
-    pub offset: i64,
-    /// Its time stamp; a line of a file has none.
-    pub timestamp_ms: Option<i64>,
-    pub key: Option<&'r [u8]>,
-    /// None of a tombstone.
-    pub value: Option<&'r [u8]>,
-    pub headers: &'r [(String, Vec<u8>)],
-}
-
-/// Shows the first `records` of a file: its lines, or records with their length in front of them. None may be larger
-/// than `largest`.
+/// Shows the first `records` of a file: its lines, or records with their length in front of them, whose offsets are their
+/// numbers from 0 on. None may be larger than `largest`.
 pub(crate) fn of_file(
     file: &Path,
     records: u64,
     largest: u64,
-    read: &mut dyn FnMut(FirstRecord<'_>) -> Result<(), Failure>,
+    read: &mut dyn FnMut(RawRecord<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let limit = usize::try_from(largest).unwrap_or(usize::MAX);
     let mut reader = RawRecords::open(file, limit).map_err(anyhow::Error::from)?;
@@ -83,8 +71,16 @@ pub(crate) fn of_file(
             }
         };
         let offset = i64::try_from(number).unwrap_or(i64::MAX);
-        let value = Some(value);
-        read(FirstRecord { partition: 0, offset, timestamp_ms: None, key: None, value, headers: &[] })?;
+        let source = SourceRecord {
+            topic: "",
+            partition: 0,
+            offset,
+            timestamp_ms: None,
+            key: None,
+            value: Some(value),
+            schema_header: None,
+        };
+        read(RawRecord { source, headers: Vec::new() })?;
     }
     Ok(())
 }
@@ -94,7 +90,7 @@ pub(crate) fn of_topic(
     settings: &Settings,
     topic: &str,
     records: u64,
-    read: &mut dyn FnMut(FirstRecord<'_>) -> Result<(), Failure>,
+    read: &mut dyn FnMut(RawRecord<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     const MOMENT: Duration = Duration::from_millis(100);
     let neither = || format!("`{topic}` is no file here, so it is taken for a topic");
@@ -104,14 +100,17 @@ pub(crate) fn of_topic(
     let (begin, mut number) = (Instant::now(), 0u64);
     while number < records && !reader.at_end() && begin.elapsed() < READ_FOR {
         let Some(record) = reader.next(MOMENT).map_err(anyhow::Error::from)? else { continue };
-        read(FirstRecord {
+        let source = SourceRecord {
+            topic,
             partition: record.partition,
             offset: record.offset,
             timestamp_ms: record.timestamp_ms,
             key: record.key.as_deref(),
             value: record.value.as_deref(),
-            headers: &record.headers,
-        })?;
+            schema_header: record.payload().schema_header,
+        };
+        let headers = record.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
+        read(RawRecord { source, headers: headers.collect() })?;
         number += 1;
     }
     Ok(())

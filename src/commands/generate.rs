@@ -40,8 +40,7 @@ fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<()
     let end_ms = args.end_ms();
     let requests = generator.take_while(|request| request.event_time.0 < end_ms);
     let mut bar = TerminalProgress::requests(args.duration.is_none().then_some(args.requests));
-    let produced = produce_generated(requests, &target, &shutdown, &mut |sent| bar.advance_to(sent))
-        .map_err(anyhow::Error::from)?;
+    let produced = produce_generated(requests, &target, &shutdown, &mut |sent| bar.advance_to(sent))?;
     bar.conclude(&produced_line(&produced, topic));
     stopped_early(&shutdown, &produced)
 }

@@ -43,16 +43,6 @@ pub struct TopicFacts {
     pub read: String,
 }
 
-/// A log to look at.
-pub struct DoctorLog<'a> {
-    /// How it is replayed. Rows that cannot be used are always passed over here; whether they may be is for `may_skip`.
-    pub options: ReplayOptions,
-    /// Whether a replay may pass over rows that cannot be used.
-    pub may_skip: bool,
-    /// The records of a topic, in place of files.
-    pub topic: Option<(&'a Recording, &'a TopicFacts)>,
-}
-
 /// What was found while the log was replayed.
 pub(crate) struct LogEvidence<'a> {
     pub(crate) census: &'a Census,
@@ -95,17 +85,20 @@ impl LogEvidence<'_> {
     }
 }
 
-/// Replays a log and says what it can tell.
+/// Replays a log, or the records of a topic in place of files, and says what it can tell. Rows that cannot be used are
+/// always passed over here; whether a replay may pass over them is for the options to say.
 ///
 /// # Errors
 /// The log is not there, or what the options ask for cannot be had: that is no finding.
 pub fn examine(
-    log: &DoctorLog<'_>,
+    options: &ReplayOptions,
+    topic: Option<(&Recording, &TopicFacts)>,
     progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Diagnosis, ReplayError> {
-    let options = ReplayOptions { skip_bad_rows: true, ..log.options.clone() };
+    let may_skip = options.skip_bad_rows;
+    let options = ReplayOptions { skip_bad_rows: true, ..options.clone() };
     let mut census = Census::default();
-    let recording = log.topic.map(|(recording, _)| recording);
+    let recording = topic.map(|(recording, _)| recording);
     let pools = replay_counted(&options, recording, &mut census, progress);
     if let Err(
         error @ (ReplayError::Trace(TraceError::Open { .. } | TraceError::NoPlaces { .. })
@@ -114,8 +107,8 @@ pub fn examine(
     {
         return Err(error);
     }
-    let topic = log.topic.map(|(_, facts)| facts);
-    Ok(Diagnosis::of(&LogEvidence { census: &census, pools: &pools, topic, may_skip: log.may_skip }))
+    let topic = topic.map(|(_, facts)| facts);
+    Ok(Diagnosis::of(&LogEvidence { census: &census, pools: &pools, topic, may_skip }))
 }
 
 impl Diagnosis {

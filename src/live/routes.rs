@@ -86,7 +86,7 @@ async fn estimates(State(live): State<LiveFacts>, asked: Asked) -> Response {
     match asked {
         Ok(Query(filter)) => Json(api::estimates(&live.board, &filter)).into_response(),
         Err(rejection) => {
-            let error = api::Refused { error: rejection.body_text() };
+            let error = serde_json::json!({ "error": rejection.body_text() });
             (StatusCode::BAD_REQUEST, Json(error)).into_response()
         }
     }

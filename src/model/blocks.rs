@@ -2,42 +2,35 @@
 
 use super::error::ModelConfigError;
 use super::fields::{ConfigFields, whole};
-use super::kind::LayerKind;
+use super::kind::{LayerKind, ListedHeads};
 use serde_json::{Map, Value};
 
 const FIELD: &str = "block_configs";
 
-/// The layers that the field lists.
-#[derive(Debug)]
-pub(super) struct Blocks {
-    pub kinds: Vec<LayerKind>,
-    /// KV heads by layer, and the field they come from.
-    pub heads: Option<(&'static str, Vec<u64>)>,
-}
+/// What each layer that the field lists keeps, and the heads of each where it says some.
+type ListedBlocks = (Vec<LayerKind>, Option<ListedHeads>);
 
 /// Reads the field; `None` if it is absent or empty.
-pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> Result<Option<Blocks>, ModelConfigError> {
+pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedBlocks>, ModelConfigError> {
     let Some(list) = fields.layer_list(FIELD, count)? else { return Ok(None) };
-    let mut blocks = Blocks { kinds: Vec::new(), heads: None };
-    let mut heads = Vec::new();
+    let (mut kinds, mut heads) = (Vec::new(), Vec::new());
     for block in list {
         let block = block.as_object().ok_or_else(|| fields.unexpected(FIELD, block, "a list of objects"))?;
-        blocks.kinds.push(kind(fields, block)?);
+        kinds.push(kind(fields, block)?);
         heads.push(kv_heads(fields, block)?);
     }
-    if heads.iter().any(Option::is_some) {
-        // A layer without attention has no heads, and none of it is counted.
-        let usual = |kind: &LayerKind, heads: Option<u64>| match (heads, kind) {
-            (Some(heads), _) => Ok(heads),
-            (None, LayerKind::Nothing | LayerKind::State) => Ok(1),
-            (None, _) => {
-                fields.count("num_key_value_heads", "a block with attention says no heads of its own")
-            }
-        };
-        let heads = blocks.kinds.iter().zip(heads).map(|(kind, heads)| usual(kind, heads));
-        blocks.heads = Some(("KV heads of `block_configs`", heads.collect::<Result<_, _>>()?));
+    if heads.iter().all(Option::is_none) {
+        return Ok(Some((kinds, None)));
     }
-    Ok(Some(blocks))
+    // A layer without attention has no heads, and none of it is counted.
+    let usual = |kind: &LayerKind, heads: Option<u64>| match (heads, kind) {
+        (Some(heads), _) => Ok(heads),
+        (None, LayerKind::Nothing | LayerKind::State) => Ok(1),
+        (None, _) => fields.count("num_key_value_heads", "a block with attention says no heads of its own"),
+    };
+    let heads = kinds.iter().zip(heads).map(|(kind, heads)| usual(kind, heads));
+    let heads = heads.collect::<Result<_, _>>()?;
+    Ok(Some((kinds, Some(("KV heads of `block_configs`", heads)))))
 }
 
 /// What a block keeps.

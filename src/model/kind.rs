@@ -1,5 +1,8 @@
 //! What one layer keeps, and the words that configs have for it.
 
+/// The field that lists KV heads by layer, and what it lists.
+pub(super) type ListedHeads = (&'static str, Vec<u64>);
+
 /// What one layer keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayerKind {

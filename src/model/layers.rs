@@ -4,7 +4,7 @@ use super::blocks;
 use super::error::ModelConfigError;
 use super::families::{Family, LayerLayout};
 use super::fields::{ConfigFields, whole};
-use super::kind::{LayerKind, WORDS};
+use super::kind::{LayerKind, ListedHeads, WORDS};
 use serde_json::Value;
 
 /// The layers of a model.
@@ -14,7 +14,7 @@ pub(super) struct Layers {
     /// The field that says how many tokens windowed layers keep, and what it says.
     pub window: Option<(&'static str, u64)>,
     /// KV heads by layer, and the field that lists them, where each layer has its own.
-    pub heads: Option<(&'static str, Vec<u64>)>,
+    pub heads: Option<ListedHeads>,
     /// By layer, the tokens that one compressed entry stands for; empty for other models.
     pub ratios: Vec<u64>,
     /// The kinds of those that predict further tokens, where the config lists them.
@@ -27,7 +27,7 @@ impl Layers {
         let blocks = blocks::of(fields, count)?;
         let mut ratios = Vec::new();
         let (mut kinds, heads) = match blocks {
-            Some(blocks) => (blocks.kinds, blocks.heads),
+            Some(blocks) => blocks,
             None => (kinds(family, fields, count, &mut ratios)?, listed_heads(fields, count)?),
         };
         let shared = fields.optional("num_kv_shared_layers")?.unwrap_or(0);
@@ -325,10 +325,7 @@ fn compress_ratios(fields: &ConfigFields<'_>, count: u64) -> Result<Vec<u64>, Mo
 }
 
 /// KV heads by layer, where a list has them.
-fn listed_heads(
-    fields: &ConfigFields<'_>,
-    count: u64,
-) -> Result<Option<(&'static str, Vec<u64>)>, ModelConfigError> {
+fn listed_heads(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedHeads>, ModelConfigError> {
     for name in ["num_key_value_heads_per_layer", "num_key_value_heads", "num_kv_heads"] {
         if !fields.value(name).is_some_and(Value::is_array) {
             continue;

@@ -1,9 +1,9 @@
 //! What the rules of windows, states and draft heads lose at any size: hits where nothing is ever evicted.
 
-use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::hybrid::{BlockRetention, DraftHead, HybridCache, HybridRules};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::config::PoolConfig;
+use kvset_core::pool::Pool;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::outcome::Outcome;
 use kvset_core::units::PageSize;
@@ -44,16 +44,24 @@ pub(super) struct Ceilings {
 
 impl Ceilings {
     /// Takes a request in that the pool has taken.
-    pub(super) fn observe(&mut self, request: &CeilingRequest<'_>, config: &PoolConfig) {
-        let these_rules = request.caches.last_ceiling().unwrap_or(0);
-        let full = request.outcome.reusable_prefix();
+    pub(super) fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        outcome: &Outcome,
+        pool: &Pool,
+        page_size: PageSize,
+        counted: bool,
+    ) {
+        let (Some(caches), config) = (pool.caches(), pool.config()) else { return };
+        let these_rules = caches.last_ceiling().unwrap_or(0);
+        let full = outcome.reusable_prefix();
         if config.cache.profile == Profile::Sglang {
             // Without a head its tree finds, without limit, what the stack does.
             let headless = (config.cache.rules.draft_tokens > 0).then_some(full);
-            return self.count(request.counted, [full, these_rules], None, headless);
+            return self.count(counted, [full, these_rules], None, headless);
         }
         if self.dense.is_none() {
-            let rules = config.cache.rules.hybrid(request.page_size, config.cache.outputs);
+            let rules = config.cache.rules.hybrid(page_size, config.cache.outputs);
             if rules.head.drafts() {
                 let headless = HybridRules { head: DraftHead::default(), ..rules.clone() };
                 self.headless = HybridCache::never_evicting(config.cache.max_tracked_pages, headless).ok();
@@ -62,9 +70,9 @@ impl Ceilings {
             // Cannot fail where the pool's own rules hold: without an interval there is less to contradict.
             self.dense = HybridCache::never_evicting(config.cache.max_tracked_pages, rules).ok();
         }
-        let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
-        let headless = self.headless.as_mut().map(|headless| headless.request(request.event).hits);
-        self.count(request.counted, [full, these_rules], Some(dense), headless);
+        let dense = self.dense.as_mut().map_or(0, |dense| dense.request(event).hits);
+        let headless = self.headless.as_mut().map(|headless| headless.request(event).hits);
+        self.count(counted, [full, these_rules], Some(dense), headless);
     }
 
     /// Takes hits in: if every layer had full attention and by the rules modelled, with dense retention and without a draft
@@ -107,13 +115,4 @@ pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
     has_head
         || config.cache.rules.has_other_pool(config.cache.profile)
         || (config.cache.profile == Profile::Vllm && config.cache.is_pointwise())
-}
-
-/// A request that the pool has taken.
-pub(super) struct CeilingRequest<'a> {
-    pub(super) event: &'a RequestEvent<'a>,
-    pub(super) outcome: &'a Outcome,
-    pub(super) caches: &'a CacheBank,
-    pub(super) page_size: PageSize,
-    pub(super) counted: bool,
 }

@@ -39,9 +39,7 @@ use kvset_core::questions::tenants::{Quota, QuotaResult};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{
-    AheadReader, Format, ReadOptions, ReadProgress, Recording, RowOrder, TimeFacts, TraceError, TraceRow,
-};
+use kvset_formats::trace::{ReadOptions, ReadProgress, Recording, RowOrder, TimeFacts, TraceError, TraceRow};
 use per_request::PerRequest;
 use reading::{TraceReading, UNNAMED, listed as listed_names, order_and_warm_up};
 use run::ReplayRun;
@@ -56,6 +54,7 @@ pub use ceiling::Ceiling;
 pub use channels::RowCensus;
 pub use files_below::{FilesAt, FilesResult};
 pub use history::{ReplayHistory, pool_report, report_input};
+pub use kvset_formats::trace::TraceFindings;
 pub use ledger::EngineLedger;
 pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, check_page_size};
 pub use memory_split::{Demand, MemorySplit};
@@ -347,8 +346,12 @@ pub fn replay_engines(
         ..options.pool.clone()
     };
     let engines: Vec<_> = engines.iter().map(config).collect();
-    let replayed = replay_all(options, &engines, Channels::default(), for_report, progress)?;
-    Ok(only(replayed, "--engine with several engines")?.by_engine)
+    let pools = replay_all(options, &engines, Channels::default(), for_report, progress)?;
+    let firsts = pools.iter().filter_map(|by_engine| by_engine.first());
+    if pools.len() != 1 {
+        return Err(several_pools(firsts, "--engine with several engines"));
+    }
+    Ok(pools.into_iter().flatten().map(|pool| (pool.replay, pool.history)).collect())
 }
 
 /// Replays traces of one pool as [`replay`] does, and keeps what a report shows alongside the estimates: how they
@@ -400,30 +403,18 @@ fn replay_through(
     progress: &mut dyn FnMut(ReadProgress),
 ) -> Result<Vec<PoolReplay>, ReplayError> {
     let engines = [options.pool.clone()];
-    let replayed = replay_all(options, &engines, channels, for_report, progress)?;
-    let pools = replayed.into_iter().flat_map(|Replayed { name, by_engine, rejected_rows }| {
-        let of_engine =
-            move |(replay, history)| PoolReplay { name: name.clone(), replay, history, rejected_rows };
-        by_engine.into_iter().map(of_engine)
-    });
-    Ok(pools.collect())
+    let pools = replay_all(options, &engines, channels, for_report, progress)?;
+    Ok(pools.into_iter().flatten().collect())
 }
 
-/// What a pool came to, by engine.
-struct Replayed {
-    name: Option<String>,
-    by_engine: Vec<(Replay, ReplayHistory)>,
-    /// Rows of the whole trace that were passed over.
-    rejected_rows: u64,
-}
-
+/// What each pool came to, by engine.
 fn replay_all(
     options: &ReplayOptions,
     engines: &[PoolConfig],
     channels: Channels<'_>,
     for_report: bool,
     progress: &mut dyn FnMut(ReadProgress),
-) -> Result<Vec<Replayed>, ReplayError> {
+) -> Result<Vec<Vec<PoolReplay>>, ReplayError> {
     let start =
         move |pool: &PoolConfig| ReplayRun::new(options, pool, for_report.then(HistoryRecorder::default));
     let known = order_and_warm_up(options)?;
@@ -437,80 +428,42 @@ fn replay_all(
         return Err(ReplayError::NoRequest { rejected, passed_over: passed_over.clone(), first });
     }
     let is_only = pools.len() == 1;
-    let finish = |(name, runs): (Option<Box<str>>, Vec<ReplayRun>)| -> Result<Replayed, ReplayError> {
+    let finish = |(name, runs): (Option<Box<str>>, Vec<ReplayRun>)| -> Result<Vec<PoolReplay>, ReplayError> {
         let runs = runs.into_iter().zip(&ledgers).map(|(run, ledger)| {
             let refused = run.rejected();
             // Rows that cannot be read are of no pool, unless there is but one.
-            let mut done = run.finish(&findings)?;
-            done.0.rejected_rows += if is_only { ledger.rejected - refused } else { 0 };
-            done.0.bad_rows.clone_from(&ledger.bad_rows);
-            Ok(done)
+            let (mut replay, history) = run.finish(&findings)?;
+            replay.rejected_rows += if is_only { ledger.rejected - refused } else { 0 };
+            replay.bad_rows.clone_from(&ledger.bad_rows);
+            Ok(PoolReplay {
+                name: name.as_deref().map(str::to_owned),
+                replay,
+                history,
+                rejected_rows: rejected,
+            })
         });
-        Ok(Replayed {
-            name: name.map(String::from),
-            by_engine: runs.collect::<Result<_, ReplayError>>()?,
-            rejected_rows: ledgers.first().map_or(0, |ledger| ledger.rejected),
-        })
+        runs.collect()
     };
     pools.into_iter().map(finish).collect()
 }
 
 /// That something was requested which is of one pool.
-pub fn several_pools<T: Named>(pools: &[T], asked: &'static str) -> ReplayError {
-    let names: Vec<_> = pools.iter().map(|pool| Box::from(pool.name().unwrap_or(UNNAMED))).collect();
+pub fn several_pools<'a>(
+    pools: impl IntoIterator<Item = &'a PoolReplay>,
+    asked: &'static str,
+) -> ReplayError {
+    let name = |pool: &PoolReplay| Box::from(pool.name.as_deref().unwrap_or(UNNAMED));
+    let names: Vec<_> = pools.into_iter().map(name).collect();
     ReplayError::SeveralPools { asked, names: listed_names(&names) }
 }
 
 /// The only pool.
-fn only<T: Named>(mut pools: Vec<T>, asked: &'static str) -> Result<T, ReplayError> {
+fn only(mut pools: Vec<PoolReplay>, asked: &'static str) -> Result<PoolReplay, ReplayError> {
     match pools.pop() {
         Some(only) if pools.is_empty() => Ok(only),
         last => {
             pools.extend(last);
             Err(several_pools(&pools, asked))
-        }
-    }
-}
-
-/// Something of a pool.
-pub trait Named {
-    /// The model whose pool it is of.
-    fn name(&self) -> Option<&str>;
-}
-
-impl Named for PoolReplay {
-    fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-}
-
-impl Named for Replayed {
-    fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-}
-
-/// What the reader found out about the trace.
-#[derive(Debug, Clone, Default)]
-pub struct TraceFindings {
-    /// The formats of its files, each once.
-    pub formats: Vec<Format>,
-    /// When its requests came.
-    pub times: TimeFacts,
-    /// What it had to assume.
-    pub notes: Vec<String>,
-    /// What it passed over, by the reason.
-    pub passed_over: BTreeMap<&'static str, u64>,
-}
-
-impl TraceFindings {
-    /// Those of a trace that was read to its end.
-    fn of(reader: &AheadReader) -> Self {
-        Self {
-            formats: reader.formats(),
-            times: reader.times(),
-            notes: reader.notes(),
-            passed_over: reader.passed_over(),
         }
     }
 }

@@ -50,7 +50,7 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
     loop {
         let ItemGroup { items, .. } = reader.next_items()?;
         if items.is_empty() {
-            return Ok((requests, reader.is_in_order()));
+            return Ok((requests, reader.findings().is_in_order));
         }
         let replayed =
             |item: &&TraceItem<'_>| matches!(item, TraceItem::Request(row) if options.replays(row));
@@ -158,7 +158,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
             progress(reader.progress());
         }
         progress(reader.progress());
-        let findings = TraceFindings::of(&reader);
+        let findings = reader.findings();
         if let (Some(census), Some(ledger)) = (&mut self.channels.census, self.ledgers.first()) {
             census.end(&findings, ledger);
         }

@@ -3,7 +3,7 @@
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
 use super::below::{Tiers, over_offload};
-use super::ceiling::{CeilingRequest, Ceilings, has_ceiling};
+use super::ceiling::{Ceilings, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
@@ -252,8 +252,8 @@ impl ReplayRun {
             return Err(ReplayError::Question { place: place(), source });
         }
         let event = &row.event;
-        if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
-            ceilings.observe(&CeilingRequest { event, outcome, caches, page_size, counted }, &self.config);
+        if let Some(ceilings) = &mut self.ceilings {
+            ceilings.observe(event, outcome, pool, page_size, counted);
         }
         if let Some(below) = &mut self.below {
             let observed = below.observe(pool, event, counted);

@@ -7,7 +7,7 @@ mod changes;
 mod setup;
 
 pub use changes::{Change, Topic, changes};
-pub use setup::{Hits, Setup, SetupError};
+pub use setup::{Hits, Setup};
 
 use crate::replay::{ReplayError, ReplayOptions, RequestLog, parallel};
 use kvset_core::questions::worth::WorthAt;
@@ -206,9 +206,20 @@ pub enum TuneError {
     /// The present configuration cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// It is none that can be tuned.
-    #[error("{0}")]
-    Setup(#[from] SetupError),
+    /// Nothing says how large the cache is, and the model does not either.
+    #[error(
+        "what the cache holds is not known, and engines modelled a capacity at a time recommend none: give --provisioned, \
+         such as 80GiB or 5000p"
+    )]
+    NoCapacity,
+    /// Its hits are beyond what is tracked.
+    #[error(
+        "the capacity is larger than the pages that are tracked: raise --max-tracked-pages, or name a smaller one"
+    )]
+    Beyond,
+    /// The log is empty.
+    #[error("the trace has no request that counts, so there is nothing to tune for")]
+    NoRequests,
 }
 
 /// The best changes two by two, where they are of two topics.

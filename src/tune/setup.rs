@@ -22,25 +22,6 @@ pub struct Setup {
     pub logged_page_size: Option<PageSize>,
 }
 
-/// A configuration that cannot be tuned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// Nothing says how large the cache is, and the model does not either.
-    #[error(
-        "what the cache holds is not known, and engines modelled a capacity at a time recommend none: give --provisioned, \
-         such as 80GiB or 5000p"
-    )]
-    NoCapacity,
-    /// Its hits are beyond what is tracked.
-    #[error(
-        "the capacity is larger than the pages that are tracked: raise --max-tracked-pages, or name a smaller one"
-    )]
-    Beyond,
-    /// The log is empty.
-    #[error("the trace has no request that counts, so there is nothing to tune for")]
-    NoRequests,
-}
-
 /// What a configuration finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hits {
@@ -65,16 +46,16 @@ impl Setup {
     /// # Errors
     /// There is none, or it cannot be replayed.
     pub fn present(log: &RequestLog, options: &ReplayOptions) -> Result<Self, TuneError> {
-        let page_size = log.page_size(options).ok_or(SetupError::NoRequests)?;
+        let page_size = log.page_size(options).ok_or(TuneError::NoRequests)?;
         let logged_page_size = (!log.has_tokens()).then_some(page_size);
         let mut options = ReplayOptions { threads: 1, ..options.clone() };
         options.pool.windows = vec![WindowKind::All];
         let given = options.provisioned.take().or_else(|| options.pool.cache.capacities.first().cloned());
         let capacity = match given {
             Some(capacity) => capacity,
-            None if options.pool.cache.is_pointwise() => return Err(SetupError::NoCapacity.into()),
+            None if options.pool.cache.is_pointwise() => return Err(TuneError::NoCapacity),
             None => {
-                let whole = log.replay(&options, None, &|_, _| {})?.whole.ok_or(SetupError::NoRequests)?;
+                let whole = log.replay(&options, None, &|_, _| {})?.whole.ok_or(TuneError::NoRequests)?;
                 let recommended = whole.recommendation().and_then(|found| found.pages);
                 CapacitySpec::of_pages(recommended.unwrap_or(whole.accumulated_pages).max(1))
             }
@@ -137,9 +118,9 @@ impl Setup {
     pub fn hits(&self, log: &RequestLog) -> Result<Hits, TuneError> {
         let done = log.replay(&self.options, Some(self.page_size), &|_, _| {})?;
         if done.whole.is_none() {
-            return Err(SetupError::NoRequests.into());
+            return Err(TuneError::NoRequests);
         }
-        let pages = self.own(&done).ok_or(SetupError::Beyond)? + self.below(&done);
+        let pages = self.own(&done).ok_or(TuneError::Beyond)? + self.below(&done);
         let whole = done.whole.as_ref();
         Ok(Hits {
             pages,

@@ -14,7 +14,7 @@ use kvset::kafka::mock::MockBroker;
 use kvset::kafka::reader::{From, ReadRecord, TopicReader};
 use kvset::kafka::sink::{Delivery, OutputTopic, OutputTopics};
 use kvset::kafka::topic_producer::TopicProducer;
-use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
+use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::publish::FailureKind;
@@ -109,7 +109,7 @@ impl Broker {
         match &self.mock {
             Some(mock) => mock.create_topic(&topic, partitions).expect("created"),
             None => {
-                let plan = TopicPlan { name: topic.clone(), partitions, cleanup: Cleanup::AsBroker };
+                let plan = TopicPlan { name: topic.clone(), partitions, compacted_for: None };
                 Topics::new(&self.connection, DEADLINE)
                     .and_then(|topics| topics.create(&[plan]))
                     .expect("created");

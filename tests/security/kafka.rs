@@ -3,7 +3,7 @@
 //! `KVSET_KAFKA_SECURED=1 scripts/kafka.sh run -- cargo test --features tls --test security`
 
 use crate::kafka_support::{Broker, Input, Published, serve_records};
-use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
+use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
 use std::num::NonZeroU32;
@@ -66,7 +66,7 @@ fn config_check_connect_tells_a_topic_that_may_be_read_and_not_written_to() {
     let (input, estimates) = (maker.create("requests", 1), maker.create("estimates", 1));
     // Its list of rights is scripts/kafka.sh's.
     let letters = format!("readable.{}", maker.topic("letters"));
-    let plan = TopicPlan { name: letters.clone(), partitions: NonZeroU32::MIN, cleanup: Cleanup::AsBroker };
+    let plan = TopicPlan { name: letters.clone(), partitions: NonZeroU32::MIN, compacted_for: None };
     let topics = Topics::new(&maker.connection, Duration::from_secs(30)).expect("a client");
     topics.create(&[plan]).expect("a topic");
     let directory = tempfile::tempdir().expect("a directory");

@@ -199,7 +199,7 @@ fn tier(name: &str) -> TierConfig {
 pub fn partition_of(output: &OutputRecord) -> Option<usize> {
     match output.destination {
         Destination::Results => {
-            usize::try_from(EstimateKey::from_bytes(output.key.as_deref()?).ok()?.partition).ok()
+            usize::try_from(EstimateKey::from_bytes(output.key.as_deref()?)?.partition).ok()
         }
         Destination::DeadLetters => {
             let (_, number) = output.headers.iter().find(|(name, _)| *name == "kvset_partition")?;

@@ -17,7 +17,6 @@ use kvset::service::error::ServiceError;
 use kvset::service::estimating::stage::Estimating;
 use kvset::service::plan::ServicePlan;
 use kvset::service::poll_loop::coordinator::Coordinator;
-use kvset::service::poll_loop::parts::ServiceParts;
 use kvset::service::snapshots::checkpoints::Checkpoints;
 use kvset::snapshot::directory::Directory;
 use kvset::snapshot::memory::{MemoryFiles, NextProcess};
@@ -255,20 +254,9 @@ impl<'a> Life<'a> {
             member: SimMember(process.clone()),
             watch: Watch(process.clone()),
         });
-        let parts = ServiceParts {
-            clock: &kit.clock,
-            source: &kit.member,
-            sink,
-            stage: Estimating::new(
-                plan,
-                &kit.clock,
-                SimWorkerPool::new(process.clone()),
-                Some(checkpoints),
-                &kit.watch,
-            ),
-            observer: &kit.watch,
-        };
-        let coordinator = Coordinator::new(&plan.stream, parts);
+        let workers = SimWorkerPool::new(process.clone());
+        let stage = Estimating::new(plan, &kit.clock, workers, Some(checkpoints), &kit.watch);
+        let coordinator = Coordinator::new(&plan.stream, &kit.clock, &kit.member, sink, stage, &kit.watch);
         self.running.push(Running { process, host, name: named, coordinator, desk });
     }
 

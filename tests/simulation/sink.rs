@@ -4,7 +4,7 @@ use crate::broker::Promise;
 use crate::member::SimMember;
 use crate::world::{Process, State};
 use kvset::output::OutputRecord;
-use kvset::pipeline::publish::{FailureKind, Sink, SinkError};
+use kvset::pipeline::publish::{FailureKind, KafkaFailure, Sink};
 use kvset::position::{NextOffset, Partition};
 
 /// What the client knows of its transaction.
@@ -33,8 +33,8 @@ pub struct SimSink {
     phase: Phase,
 }
 
-fn failed(kind: FailureKind, at: &str) -> SinkError {
-    SinkError { kind, message: format!("{at}: {kind:?}") }
+fn failed(kind: FailureKind, at: &str) -> KafkaFailure {
+    KafkaFailure { kind, message: format!("{at}: {kind:?}") }
 }
 
 impl SimSink {
@@ -56,7 +56,7 @@ impl SimSink {
         &mut self,
         at: &'static str,
         effect: impl FnOnce(&mut State, &str, u64) -> Result<(), FailureKind>,
-    ) -> Result<(), SinkError> {
+    ) -> Result<(), KafkaFailure> {
         match self.phase {
             Phase::Open => {}
             Phase::MustAbort => return Err(failed(FailureKind::Abortable, at)),
@@ -93,7 +93,7 @@ impl SimSink {
         })
     }
 
-    fn commit_transaction(&mut self) -> Result<(), SinkError> {
+    fn commit_transaction(&mut self) -> Result<(), KafkaFailure> {
         if let Phase::Committing { silent } = self.phase {
             let answer = self.process.step("commit again", |state| {
                 if silent {
@@ -130,7 +130,7 @@ impl SimSink {
         Ok(())
     }
 
-    fn committed(&mut self, answer: Result<(), FailureKind>) -> Result<(), SinkError> {
+    fn committed(&mut self, answer: Result<(), FailureKind>) -> Result<(), KafkaFailure> {
         match answer {
             Ok(()) => self.phase = Phase::Ready,
             Err(FailureKind::Transient) => {}
@@ -176,7 +176,7 @@ fn admit(state: &mut State, member: usize) -> Result<(), FailureKind> {
 impl Sink for SimSink {
     type Member = SimMember;
 
-    fn begin(&mut self) -> Result<(), SinkError> {
+    fn begin(&mut self) -> Result<(), KafkaFailure> {
         self.process.step("begin", |_| ())?;
         match self.phase {
             Phase::Ready => {
@@ -190,7 +190,7 @@ impl Sink for SimSink {
         }
     }
 
-    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
+    fn send(&mut self, record: &OutputRecord) -> Result<(), KafkaFailure> {
         let promise = self.promise;
         self.step("send", |state, id, epoch| match promise {
             Promise::ExactlyOnce => state.broker.add_output(id, epoch, record, state.now),
@@ -202,7 +202,7 @@ impl Sink for SimSink {
         })
     }
 
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &SimMember) -> Result<(), SinkError> {
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &SimMember) -> Result<(), KafkaFailure> {
         let (promise, member) = (self.promise, member.0.number);
         let next: Vec<_> = next.iter().map(|(partition, next)| (partition.0, next.0)).collect();
         self.step("offsets", |state, id, epoch| {
@@ -219,7 +219,7 @@ impl Sink for SimSink {
         })
     }
 
-    fn commit(&mut self) -> Result<(), SinkError> {
+    fn commit(&mut self) -> Result<(), KafkaFailure> {
         match self.promise {
             Promise::ExactlyOnce => self.commit_transaction(),
             Promise::AtLeastOnce => {
@@ -229,7 +229,7 @@ impl Sink for SimSink {
         }
     }
 
-    fn abort(&mut self) -> Result<(), SinkError> {
+    fn abort(&mut self) -> Result<(), KafkaFailure> {
         if let Phase::Over(kind) = self.phase {
             return Err(failed(kind, "abort"));
         }

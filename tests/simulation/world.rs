@@ -4,7 +4,6 @@
 use crate::broker::{Broker, SESSION_TIMEOUT};
 use crate::chance::Chance;
 use kvset::kafka::KafkaFailure;
-use kvset::pipeline::publish::{FailureKind, SinkError};
 use kvset::service::clock::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -126,12 +125,6 @@ const DEAD: &str = "the process is dead";
 impl From<Dead> for KafkaFailure {
     fn from(_: Dead) -> Self {
         Self::fatal(DEAD)
-    }
-}
-
-impl From<Dead> for SinkError {
-    fn from(_: Dead) -> Self {
-        Self { kind: FailureKind::Fatal, message: DEAD.to_owned() }
     }
 }
 

@@ -21,4 +21,5 @@ mod spelling;
 pub mod stated;
 pub mod time;
 pub mod trace;
+mod watched;
 pub mod workload;

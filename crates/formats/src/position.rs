@@ -52,6 +52,15 @@ pub struct LogRange {
     pub end: NextOffset,
 }
 
+/// What to do where records that the state depends on are no longer in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostHistory {
+    /// Stop and say so.
+    Refuse,
+    /// Go on with what is left and mark the output `warm_up`.
+    Rebuild,
+}
+
 /// Where a group without a committed offset begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartFrom {

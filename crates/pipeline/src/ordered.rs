@@ -14,17 +14,13 @@ pub struct InTurn<T> {
     pub done: T,
 }
 
+/// Records in offset order, each with what was done once it is.
+type UnderWay<T> = VecDeque<InTurn<Option<T>>>;
+
 /// The records under way, partition by partition.
 #[derive(Debug)]
 pub struct Ordered<T> {
-    partitions: BTreeMap<Partition, OrderedQueue<T>>,
-}
-
-#[derive(Debug)]
-struct OrderedQueue<T> {
-    epoch: Epoch,
-    /// In offset order, each with what was done once it is.
-    records: VecDeque<InTurn<Option<T>>>,
+    partitions: BTreeMap<Partition, (Epoch, UnderWay<T>)>,
 }
 
 impl<T> Default for Ordered<T> {
@@ -36,7 +32,7 @@ impl<T> Default for Ordered<T> {
 impl<T> Ordered<T> {
     /// Records of this partition are about to come, under this assignment.
     pub fn open(&mut self, partition: Partition, epoch: Epoch) {
-        self.partitions.insert(partition, OrderedQueue { epoch, records: VecDeque::new() });
+        self.partitions.insert(partition, (epoch, VecDeque::new()));
     }
 
     /// Forgets a partition; what is still under way is dropped when it is done.
@@ -47,17 +43,17 @@ impl<T> Ordered<T> {
     /// Notes a record that is handed out, with a larger offset than those before it; gives the
     /// assignment to do it for. `None` where the partition is not open.
     pub fn begin(&mut self, partition: Partition, offset: i64, bytes: usize) -> Option<Epoch> {
-        let queue = self.partitions.get_mut(&partition)?;
-        debug_assert!(queue.records.back().is_none_or(|last| last.offset < offset));
-        queue.records.push_back(InTurn { offset, bytes, done: None });
-        Some(queue.epoch)
+        let (epoch, records) = self.partitions.get_mut(&partition)?;
+        debug_assert!(records.back().is_none_or(|last| last.offset < offset));
+        records.push_back(InTurn { offset, bytes, done: None });
+        Some(*epoch)
     }
 
     /// Takes what was done with a record; gives every record whose turn has come, in offset order.
     /// Work for another assignment is dropped.
     pub fn done(&mut self, partition: Partition, epoch: Epoch, offset: i64, done: T) -> Vec<InTurn<T>> {
-        let queue = self.partitions.get_mut(&partition).filter(|queue| queue.epoch == epoch);
-        let Some(OrderedQueue { records, .. }) = queue else { return Vec::new() };
+        let queue = self.partitions.get_mut(&partition).filter(|(assigned, _)| *assigned == epoch);
+        let Some((_, records)) = queue else { return Vec::new() };
         if let Ok(index) = records.binary_search_by_key(&offset, |record| record.offset) {
             records[index].done = Some(done);
         }

@@ -3,7 +3,7 @@
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{NextOffset, Partition};
 
-/// What a failed call to the sink asks for.
+/// What a failed call to Kafka asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The same call again may succeed.
@@ -19,14 +19,21 @@ pub enum FailureKind {
     Fatal,
 }
 
-/// A failed call to the sink.
+/// A failed call to Kafka, with what it was about and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct SinkError {
+pub struct KafkaFailure {
     /// What it asks for.
     pub kind: FailureKind,
     /// What failed, where and what to do, in lowercase.
     pub message: String,
+}
+
+impl KafkaFailure {
+    /// A failure that no repetition can mend.
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Fatal, message: message.into() }
+    }
 }
 
 /// Where outputs and offsets go.
@@ -35,21 +42,19 @@ pub trait Sink {
     type Member;
 
     /// Opens a transaction.
-    fn begin(&mut self) -> Result<(), SinkError>;
+    fn begin(&mut self) -> Result<(), KafkaFailure>;
     /// Adds an output to it. Refused with [`FailureKind::Transient`] while buffers are full.
-    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError>;
+    fn send(&mut self, record: &OutputRecord) -> Result<(), KafkaFailure>;
     /// Adds the consumed offsets to it.
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Self::Member) -> Result<(), SinkError>;
+    fn offsets(
+        &mut self,
+        next: &[(Partition, NextOffset)],
+        member: &Self::Member,
+    ) -> Result<(), KafkaFailure>;
     /// Makes all of it visible at once.
-    fn commit(&mut self) -> Result<(), SinkError>;
+    fn commit(&mut self) -> Result<(), KafkaFailure>;
     /// Takes all of it back.
-    fn abort(&mut self) -> Result<(), SinkError>;
-}
-
-/// How long to go on with calls that may succeed later.
-pub trait RetryPolicy {
-    /// Waits before the same call is made again; `false` when the deadline has passed.
-    fn wait(&mut self) -> bool;
+    fn abort(&mut self) -> Result<(), KafkaFailure>;
 }
 
 /// What goes out in one transaction: the outputs of the records before the offsets, and no others.
@@ -67,18 +72,18 @@ pub enum PublishError {
     /// Taken back whole; the same outputs may be published by a later transaction, unless the
     /// partition is lost meanwhile.
     #[error("transaction aborted: {0}")]
-    Aborted(SinkError),
+    Aborted(KafkaFailure),
     /// Somebody else owns the work now.
     #[error("{0}")]
-    Migrated(SinkError),
+    Migrated(KafkaFailure),
     /// The process must end. After a restart the committed offset tells what went out.
     #[error("{0}")]
-    Fatal(SinkError),
+    Fatal(KafkaFailure),
 }
 
 impl PublishError {
     /// The call that failed.
-    pub fn cause(&self) -> &SinkError {
+    pub fn cause(&self) -> &KafkaFailure {
         let (Self::Aborted(cause) | Self::Migrated(cause) | Self::Fatal(cause)) = self;
         cause
     }
@@ -86,14 +91,14 @@ impl PublishError {
 
 /// Publishes a batch in one transaction.
 ///
-/// A transient failure repeats the same call until the retry policy ends. An abortable one takes the
+/// A transient failure repeats the same call as long as `retry`, which waits first, says so. An abortable one takes the
 /// transaction back. When retries end in the last call the outcome is unknown, which only a
 /// restart can tell: it reads the stable committed offset.
 pub fn publish<O: Sink>(
     sink: &mut O,
     batch: &CommitBatch<'_>,
     member: &O::Member,
-    retry: &mut impl RetryPolicy,
+    retry: &mut impl FnMut() -> bool,
 ) -> Result<(), PublishError> {
     if let Err(error) = repeat(retry, || sink.begin()) {
         // Nothing was opened, so there is nothing to take back.
@@ -107,7 +112,7 @@ pub fn publish<O: Sink>(
         return Err(take_back(sink, error, retry));
     }
     repeat(retry, || sink.commit()).map_err(|error| match error.kind {
-        FailureKind::Transient => PublishError::Fatal(SinkError {
+        FailureKind::Transient => PublishError::Fatal(KafkaFailure {
             message: format!(
                 "commit outcome unknown, a restart reads the committed offset: {}",
                 error.message
@@ -122,21 +127,21 @@ fn fill<O: Sink>(
     sink: &mut O,
     batch: &CommitBatch<'_>,
     member: &O::Member,
-    retry: &mut impl RetryPolicy,
-) -> Result<(), SinkError> {
+    retry: &mut impl FnMut() -> bool,
+) -> Result<(), KafkaFailure> {
     for record in &batch.outputs {
         repeat(retry, || sink.send(record))?;
     }
     repeat(retry, || sink.offsets(&batch.next_offsets, member))
 }
 
-fn take_back<O: Sink>(sink: &mut O, error: SinkError, retry: &mut impl RetryPolicy) -> PublishError {
+fn take_back<O: Sink>(sink: &mut O, error: KafkaFailure, retry: &mut impl FnMut() -> bool) -> PublishError {
     if matches!(error.kind, FailureKind::Spent | FailureKind::Fatal) {
         return PublishError::Fatal(error);
     }
     match repeat(retry, || sink.abort()) {
         Err(abort) if abort.kind == FailureKind::Migrated => PublishError::Migrated(abort),
-        Err(abort) => PublishError::Fatal(SinkError {
+        Err(abort) => PublishError::Fatal(KafkaFailure {
             kind: if abort.kind == FailureKind::Spent { FailureKind::Spent } else { FailureKind::Fatal },
             message: format!(
                 "{}; and the transaction could not be aborted: {}",
@@ -148,14 +153,14 @@ fn take_back<O: Sink>(sink: &mut O, error: SinkError, retry: &mut impl RetryPoli
     }
 }
 
-/// Makes the same call again while it fails in passing and the retry policy allows.
+/// Makes the same call again while it fails in passing and `retry` allows.
 fn repeat(
-    retry: &mut impl RetryPolicy,
-    mut call: impl FnMut() -> Result<(), SinkError>,
-) -> Result<(), SinkError> {
+    retry: &mut impl FnMut() -> bool,
+    mut call: impl FnMut() -> Result<(), KafkaFailure>,
+) -> Result<(), KafkaFailure> {
     loop {
         match call() {
-            Err(error) if error.kind == FailureKind::Transient && retry.wait() => {}
+            Err(error) if error.kind == FailureKind::Transient && retry() => {}
             outcome => return outcome,
         }
     }
@@ -183,13 +188,13 @@ mod tests {
             Self { failures: failures.iter().copied().collect(), ..Self::default() }
         }
 
-        fn call(&mut self, name: &'static str) -> Result<(), SinkError> {
+        fn call(&mut self, name: &'static str) -> Result<(), KafkaFailure> {
             self.calls.push(name);
             match self.failures.front() {
                 Some((call, kind)) if *call == name => {
                     let kind = *kind;
                     self.failures.pop_front();
-                    Err(SinkError { kind, message: format!("{name} failed") })
+                    Err(KafkaFailure { kind, message: format!("{name} failed") })
                 }
                 _ => Ok(()),
             }
@@ -199,39 +204,30 @@ mod tests {
     impl Sink for Scripted {
         type Member = ();
 
-        fn begin(&mut self) -> Result<(), SinkError> {
+        fn begin(&mut self) -> Result<(), KafkaFailure> {
             self.call("begin")
         }
-        fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
+        fn send(&mut self, record: &OutputRecord) -> Result<(), KafkaFailure> {
             self.call("send")?;
             self.open.extend(record.value.clone());
             Ok(())
         }
-        fn offsets(&mut self, next: &[(Partition, NextOffset)], _: &()) -> Result<(), SinkError> {
+        fn offsets(&mut self, next: &[(Partition, NextOffset)], _: &()) -> Result<(), KafkaFailure> {
             self.call("offsets")?;
             self.open_offsets.extend_from_slice(next);
             Ok(())
         }
-        fn commit(&mut self) -> Result<(), SinkError> {
+        fn commit(&mut self) -> Result<(), KafkaFailure> {
             self.call("commit")?;
             self.committed.append(&mut self.open);
             self.committed_offsets.append(&mut self.open_offsets);
             Ok(())
         }
-        fn abort(&mut self) -> Result<(), SinkError> {
+        fn abort(&mut self) -> Result<(), KafkaFailure> {
             self.call("abort")?;
             self.open.clear();
             self.open_offsets.clear();
             Ok(())
-        }
-    }
-
-    struct Tries(u32);
-
-    impl RetryPolicy for Tries {
-        fn wait(&mut self) -> bool {
-            self.0 = self.0.saturating_sub(1);
-            self.0 > 0
         }
     }
 
@@ -246,7 +242,11 @@ mod tests {
             placed_by: None,
         };
         let batch = CommitBatch { outputs: vec![&record], next_offsets: vec![(Partition(0), NextOffset(7))] };
-        publish(sink, &batch, &(), &mut Tries(4))
+        let mut tries = 4u32;
+        publish(sink, &batch, &(), &mut || {
+            tries = tries.saturating_sub(1);
+            tries > 0
+        })
     }
 
     #[test]

@@ -9,18 +9,9 @@
 //! The log is the truth and a snapshot a cache of it, so every decision replays from a point at or
 //! before `C` and publishes from exactly `C` on.
 
-pub use kvset_formats::position::StartFrom;
 use kvset_formats::position::{LogRange, NextOffset};
+pub use kvset_formats::position::{LostHistory, StartFrom};
 use std::fmt::Display;
-
-/// What to do where records that the state depends on are no longer in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LostHistory {
-    /// Stop and say so.
-    Refuse,
-    /// Go on with what is left and mark the output `warm_up`.
-    Rebuild,
-}
 
 /// What the log says about the last record a snapshot was built from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Values that templates name, found in a record's fields, key and headers.
 
 use super::fields::FieldValues;
-use super::recipe::{Namespace, TemplateFields, TemplatePiece, TimeUnit, ValueSource};
+use super::recipe::{Namespace, TemplateFields, TimeUnit};
 use super::records::RawRecord;
+use super::template::{FieldPlace, TemplatePart};
 use kvset_core::units::keyed::HashKey;
 use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
@@ -18,14 +19,14 @@ pub(super) struct FieldLookup<'a> {
 }
 
 impl FieldLookup<'_> {
-    fn get(&self, source: &ValueSource) -> Result<Option<Cow<'_, str>>, DecodeError> {
-        let bytes = match source {
-            ValueSource::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),
-            ValueSource::Key => self.record.source.key,
-            ValueSource::Header(name) => self.header(name),
+    fn get(&self, place: &FieldPlace<usize>) -> Result<Option<Cow<'_, str>>, DecodeError> {
+        let bytes = match place {
+            FieldPlace::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),
+            FieldPlace::Key => self.record.source.key,
+            FieldPlace::Header(name) => self.header(name),
         };
         let text = bytes.map(std::str::from_utf8).transpose();
-        let text = text.map_err(|_| invalid(&self.name(source), "is not UTF-8"))?;
+        let text = text.map_err(|_| invalid(&self.name(place), "is not UTF-8"))?;
         Ok(text.filter(|text| !text.is_empty()).map(Cow::Borrowed))
     }
 
@@ -35,39 +36,39 @@ impl FieldLookup<'_> {
     }
 
     /// What the operator calls it.
-    fn name(&self, source: &ValueSource) -> String {
-        match source {
-            ValueSource::Key => "the record's key".to_owned(),
-            ValueSource::Header(name) => format!("header {name}"),
-            ValueSource::Field(index) => format!("field {}", self.names.paths[*index].join(".")),
+    fn name(&self, place: &FieldPlace<usize>) -> String {
+        match place {
+            FieldPlace::Key => "the record's key".to_owned(),
+            FieldPlace::Header(name) => format!("header {name}"),
+            FieldPlace::Field(index) => format!("field {}", self.names.paths[*index].join(".")),
         }
     }
 
-    pub(super) fn fill(&self, pieces: &[TemplatePiece]) -> Result<String, DecodeError> {
+    pub(super) fn fill(&self, parts: &[TemplatePart<usize>]) -> Result<String, DecodeError> {
         let mut text = String::new();
-        for piece in pieces {
-            match piece {
-                TemplatePiece::Text(part) => text.push_str(part),
-                TemplatePiece::Place { source, optional } => match self.get(source)? {
+        for part in parts {
+            match part {
+                TemplatePart::Text(words) => text.push_str(words),
+                TemplatePart::Place { place, optional } => match self.get(place)? {
                     Some(value) => text.push_str(&value),
                     None if *optional => {}
-                    None => return Err(self.missing(source)),
+                    None => return Err(self.missing(place)),
                 },
             }
         }
         Ok(text)
     }
 
-    fn missing(&self, source: &ValueSource) -> DecodeError {
-        DecodeError::new(ErrorCode::MissingField, format!("{} is missing", self.name(source)))
+    fn missing(&self, place: &FieldPlace<usize>) -> DecodeError {
+        DecodeError::new(ErrorCode::MissingField, format!("{} is missing", self.name(place)))
     }
 
     /// The namespace; under a key its value gives nothing of its name away.
     pub(super) fn namespace(&self, key: Option<HashKey>) -> Result<Option<Scope>, DecodeError> {
         let name = match &self.names.namespace {
-            Namespace::Template(pieces) => Cow::Owned(self.fill(pieces)?),
+            Namespace::Template(parts) => Cow::Owned(self.fill(parts)?),
             Namespace::Identity(numbers) => {
-                let identity = PageIdentity::of(|place| self.values.get(*numbers.get(place)?));
+                let identity = PageIdentity::of(|field| self.values.get(*numbers.get(field)?));
                 identity.scope.unwrap_or_default()
             }
         };
@@ -76,10 +77,10 @@ impl FieldLookup<'_> {
     }
 
     /// A number, or a date and time.
-    pub(super) fn event_time(&self, source: &ValueSource, unit: TimeUnit) -> Result<Time, DecodeError> {
-        let text = self.get(source)?.ok_or_else(|| self.missing(source))?;
+    pub(super) fn event_time(&self, place: &FieldPlace<usize>, unit: TimeUnit) -> Result<Time, DecodeError> {
+        let text = self.get(place)?.ok_or_else(|| self.missing(place))?;
         let time = WrittenTime::of_text(text).time(unit.numbers());
-        time.map_err(|fault| invalid(&self.name(source), &fault.to_string()))
+        time.map_err(|fault| invalid(&self.name(place), &fault.to_string()))
     }
 }
 

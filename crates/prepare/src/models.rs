@@ -25,18 +25,15 @@ pub(super) type TakePrompt<'a> = dyn FnMut(&[u32], &[u32], PromptForm) -> Result
 
 /// A thread's tokenizers: a model each, by name, and one for every other name. Clones share what they
 /// remember of texts met before.
-#[cfg(feature = "tokenize")]
 #[derive(Clone, Default)]
 pub struct Tokenizers {
+    #[cfg(feature = "tokenize")]
     named: Vec<(String, RequestTokenizer)>,
+    #[cfg(feature = "tokenize")]
     other: Option<RequestTokenizer>,
+    #[cfg(feature = "tokenize")]
     engine: ChatEngine,
 }
-
-/// Without the feature `tokenize` there are none.
-#[cfg(not(feature = "tokenize"))]
-#[derive(Clone, Default)]
-pub struct Tokenizers(());
 
 #[cfg(feature = "tokenize")]
 impl Tokenizers {
@@ -100,6 +97,7 @@ impl Tokenizers {
     }
 }
 
+/// Without the feature `tokenize` there are none.
 #[cfg(not(feature = "tokenize"))]
 impl Tokenizers {
     /// The same: they look at nothing.

@@ -116,10 +116,10 @@ impl Recipe {
 /// The recipe's templates, with every field that they name under a number.
 pub(super) struct TemplateFields {
     pub(super) paths: Vec<Vec<String>>,
-    pub(super) pool: Vec<TemplatePiece>,
-    pub(super) model: Vec<TemplatePiece>,
+    pub(super) pool: Vec<TemplatePart<usize>>,
+    pub(super) model: Vec<TemplatePart<usize>>,
     pub(super) namespace: Namespace,
-    pub(super) event_time: Option<ValueSource>,
+    pub(super) event_time: Option<FieldPlace<usize>>,
     pub(super) labels: Labels<usize>,
 }
 
@@ -135,64 +135,51 @@ impl TemplateFields {
     /// Whether the namespace is made of this field. The namespace goes into the ids as a hash, so that who it
     /// belongs to stays inside: such a field is not written out under its own name either.
     fn is_in_namespace(&self, field: usize) -> bool {
-        let named = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Place { source: ValueSource::Field(named), .. } if *named == field);
-        matches!(&self.namespace, Namespace::Template(pieces) if pieces.iter().any(named))
+        let named = |part: &TemplatePart<usize>| matches!(part, TemplatePart::Place { place: FieldPlace::Field(named), .. } if *named == field);
+        matches!(&self.namespace, Namespace::Template(parts) if parts.iter().any(named))
     }
 }
 
 /// What page ids are unique within.
 pub(super) enum Namespace {
     /// What the operator says.
-    Template(Vec<TemplatePiece>),
+    Template(Vec<TemplatePart<usize>>),
     /// What requests and logs say, by the numbers of [`FIELDS`].
     Identity(Vec<usize>),
-}
-
-/// A part of a template whose field has a number.
-pub(super) enum TemplatePiece {
-    Text(String),
-    Place { source: ValueSource, optional: bool },
-}
-
-/// Where a value comes from.
-pub(super) enum ValueSource {
-    Key,
-    Header(String),
-    Field(usize),
 }
 
 impl TemplateFields {
     pub(super) fn of(recipe: &Recipe) -> Self {
         let mut paths = Vec::new();
-        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| -> Vec<TemplatePiece> {
-            let piece = |part: &TemplatePart| match part {
-                TemplatePart::Text(text) => TemplatePiece::Text(text.clone()),
+        let parts = |template: &Template, paths: &mut Vec<Vec<String>>| -> Vec<TemplatePart<usize>> {
+            let numbered = |part: &TemplatePart| match part {
+                TemplatePart::Text(text) => TemplatePart::Text(text.clone()),
                 TemplatePart::Place { place, optional } => {
-                    TemplatePiece::Place { source: source(place, paths), optional: *optional }
+                    TemplatePart::Place { place: numbered(place, paths), optional: *optional }
                 }
             };
-            template.parts().iter().map(piece).collect()
+            template.parts().iter().map(numbered).collect()
         };
-        let (pool, model) = (pieces(&recipe.pool, &mut paths), pieces(&recipe.model, &mut paths));
+        let (pool, model) = (parts(&recipe.pool, &mut paths), parts(&recipe.model, &mut paths));
         let namespace = match &recipe.namespace {
-            Some(template) => Namespace::Template(pieces(template, &mut paths)),
+            Some(template) => Namespace::Template(parts(template, &mut paths)),
             None => {
                 let named =
                     |path: &[&str]| -> Vec<String> { path.iter().map(|name| (*name).to_owned()).collect() };
                 Namespace::Identity(FIELDS.iter().map(|(path, _)| number(&named(path), &mut paths)).collect())
             }
         };
-        let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
+        let event_time = recipe.event_time.as_ref().map(|place| numbered(place, &mut paths));
         let labels = Label::ALL.map(|label| (label, number(&[label.name().to_owned()], &mut paths)));
         Self { pool, model, namespace, event_time, labels: labels.into_iter().collect(), paths }
     }
 }
 
-fn source(place: &FieldPlace, paths: &mut Vec<Vec<String>>) -> ValueSource {
+fn numbered(place: &FieldPlace, paths: &mut Vec<Vec<String>>) -> FieldPlace<usize> {
     match place {
-        FieldPlace::Key => ValueSource::Key,
-        FieldPlace::Header(name) => ValueSource::Header(name.clone()),
-        FieldPlace::Field(path) => ValueSource::Field(number(path, paths)),
+        FieldPlace::Key => FieldPlace::Key,
+        FieldPlace::Header(name) => FieldPlace::Header(name.clone()),
+        FieldPlace::Field(path) => FieldPlace::Field(number(path, paths)),
     }
 }
 

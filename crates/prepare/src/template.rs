@@ -18,29 +18,29 @@ pub struct Template {
     parts: Vec<TemplatePart>,
 }
 
-/// A part of a template.
+/// A part of a template, whose fields are named as `F` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplatePart {
+pub enum TemplatePart<F = Vec<String>> {
     /// Taken as it is.
     Text(String),
     /// Filled by the record.
     Place {
         /// From where.
-        place: FieldPlace,
+        place: FieldPlace<F>,
         /// Whether it may be missing.
         optional: bool,
     },
 }
 
-/// Where in a record a name is found.
+/// Where in a record a name is found; a field is named by its path, outermost name first, or by whatever else `F` is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FieldPlace {
+pub enum FieldPlace<F = Vec<String>> {
     /// The key.
     Key,
     /// The header of this name.
     Header(String),
-    /// The field with this path, outermost name first.
-    Field(Vec<String>),
+    /// This field.
+    Field(F),
 }
 
 /// Fields that hold what must not leave: a name made of them would.

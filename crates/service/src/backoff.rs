@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_pipeline::publish::{FailureKind, RetryPolicy};
+use kvset_pipeline::publish::FailureKind;
 use std::time::{Duration, Instant};
 
 /// Longest wait for one answer of a broker.
@@ -21,14 +21,13 @@ pub struct Backoff<'c> {
 }
 
 impl<'c> Backoff<'c> {
-    /// RetryPolicy for this long from now on.
+    /// For this long from now on.
     pub fn lasting(clock: &'c dyn Clock, time: Duration) -> Self {
         Self { clock, deadline: clock.now() + time, pause: FIRST_PAUSE }
     }
-}
 
-impl RetryPolicy for Backoff<'_> {
-    fn wait(&mut self) -> bool {
+    /// Waits before the same call is made again; `false` when the deadline has passed.
+    pub fn wait(&mut self) -> bool {
         let left = self.deadline.saturating_duration_since(self.clock.now());
         if left.is_zero() {
             return false;

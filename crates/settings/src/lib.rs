@@ -45,8 +45,8 @@ pub use sections::{
 };
 pub use url::{HostName, HttpUrl, host_of, is_of_this_machine};
 pub use values::{
-    AssignmentStrategy, Delivery, GroupProtocol, Listen, LogFilter, LogFormat, LostHistoryPolicy,
-    OutputEncoding, PoolRate, Price, Size, Span, TokenCost, TopicName,
+    AssignmentStrategy, Delivery, GroupProtocol, Listen, LogFilter, LogFormat, OutputEncoding, PoolRate,
+    Price, Size, Span, TokenCost, TopicName,
 };
 
 use config::{Map, Value, ValueKind};

@@ -8,8 +8,8 @@ use super::questions::PoolQuestions;
 use super::secret::Secret;
 use super::url::{HostName, HttpUrl};
 use super::values::{
-    AssignmentStrategy, Delivery, GroupProtocol, Listen, LogFilter, LogFormat, LostHistoryPolicy,
-    OutputEncoding, Price, Size, Span, TokenCost, TopicName,
+    AssignmentStrategy, Delivery, GroupProtocol, Listen, LogFilter, LogFormat, OutputEncoding, Price, Size,
+    Span, TokenCost, TopicName,
 };
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::engines::profile::{Outputs, Profile};
@@ -21,7 +21,7 @@ use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::{Encoding, EstimateDetail, LetterContent};
-use kvset_formats::position::StartFrom;
+use kvset_formats::position::{LostHistory, StartFrom};
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -362,7 +362,7 @@ sections! {
         idle_after: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(365);
         /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
         /// "rebuild" starts from what is left and marks its output `warm_up`.
-        lost_history: LostHistoryPolicy = LostHistoryPolicy::Fail;
+        lost_history: LostHistory = LostHistory::Refuse;
     }
 
     /// When estimates and offsets are committed: whichever comes first.

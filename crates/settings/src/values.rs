@@ -11,7 +11,7 @@ use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::text::TextError;
 use kvset_core::units::window::{format_duration_ms, parse_duration_ms};
 use kvset_formats::codec::{Encoding, EstimateDetail};
-use kvset_formats::position::StartFrom;
+use kvset_formats::position::{LostHistory, StartFrom};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::{Deref, RangeInclusive};
@@ -500,6 +500,11 @@ impl Choice for Inclusion {
         &[("exclusive", Inclusion::Exclusive), ("inclusive", Inclusion::Inclusive)];
 }
 
+impl Choice for LostHistory {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fail", LostHistory::Refuse), ("rebuild", LostHistory::Rebuild)];
+}
+
 impl Choice for StartFrom {
     const NAMES: &'static [(&'static str, Self)] =
         &[("earliest", StartFrom::Earliest), ("latest", StartFrom::Latest)];
@@ -580,14 +585,6 @@ choices! {
         Transactional = "transactional",
         /// Estimates acknowledged before offsets: at least once, repeats with equal key and bytes.
         Idempotent = "idempotent",
-    }
-
-    /// What happens when the log no longer holds what the state needs.
-    pub enum LostHistoryPolicy {
-        /// The service stops and says so.
-        Fail = "fail",
-        /// It rebuilds from what is left and marks its output `warm_up`.
-        Rebuild = "rebuild",
     }
 
     /// How log lines are written.

@@ -13,7 +13,7 @@ use super::store::{
     Generation, MAX_LISTED, MAX_SET_ASIDE, SafeGeneration, SnapshotStore, StoreError, lost, surplus,
 };
 use super::stream::{ByteSource, ReadError, Verified, read_contents, read_header};
-use super::window::{RangeWindow, Ranges};
+use super::window::RangeWindow;
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
 use object_store::path::Path;
@@ -220,8 +220,13 @@ impl ObjectSnapshots {
         Box::new(move |file| {
             let path = directory.clone().join(format!("{file}{PARTS}"));
             let found = client.run(&path, async |objects, path| objects.head(&path).await)?;
-            let object = RangedObject { client: Arc::clone(&client), path };
-            Ok(Box::new(RangeWindow::over(object, found.size)) as Box<dyn ByteSource>)
+            let client = Arc::clone(&client);
+            let read = move |range: Range<u64>| {
+                client.run(&path, async move |objects, path| {
+                    Ok(objects.get_range(&path, range).await?.to_vec())
+                })
+            };
+            Ok(Box::new(RangeWindow::over(read, found.size)) as Box<dyn ByteSource>)
         })
     }
 
@@ -322,19 +327,6 @@ impl StoreClient {
             io::Error::from(io::ErrorKind::TimedOut)
         });
         result.and_then(|done| done.map_err(|error| system_error(&error)))
-    }
-}
-
-/// An object that is read a range at a time.
-struct RangedObject {
-    client: Arc<StoreClient>,
-    path: Path,
-}
-
-impl Ranges for RangedObject {
-    fn range(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        self.client
-            .run(&self.path, async move |objects, path| Ok(objects.get_range(&path, range).await?.to_vec()))
     }
 }
 

@@ -30,33 +30,35 @@ struct ObjectOutline<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for ObjectOutline<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OutlineVisitor;
-        impl<'de> Visitor<'de> for OutlineVisitor {
-            type Value = ObjectOutline<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectOutline<'de>, A::Error> {
-                let mut outline = ObjectOutline::default();
-                while let Some(BodyKey(key)) = map.next_key()? {
-                    if key == "body" {
-                        outline.body = map.next_value()?;
-                    } else if key == "tools" {
-                        outline.tools = map.next_value()?;
-                    } else if key == "url" {
-                        let url: Option<&RawValue> = map.next_value()?;
-                        outline.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
-                    } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
-                        let says = says_something(map.next_value()?);
-                        outline.unrendered = outline.unrendered.or(says.then_some(field));
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(outline)
+        deserializer.deserialize_map(Self::default())
+    }
+}
+
+/// Fills itself.
+impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(BodyKey(key)) = map.next_key()? {
+            if key == "body" {
+                self.body = map.next_value()?;
+            } else if key == "tools" {
+                self.tools = map.next_value()?;
+            } else if key == "url" {
+                let url: Option<&RawValue> = map.next_value()?;
+                self.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
+            } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
+                let says = says_something(map.next_value()?);
+                self.unrendered = self.unrendered.or(says.then_some(field));
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
-        deserializer.deserialize_map(OutlineVisitor)
+        Ok(self)
     }
 }
 

@@ -7,7 +7,7 @@ use super::messages::Preparation;
 use super::model::Model;
 use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;
-use super::rules::{ChatRules, FinalAssistant, ThinkingField};
+use super::rules::ChatRules;
 use super::template::ChatTemplates;
 use super::{developer, tools};
 use kvset_core::units::EventTime;
@@ -62,7 +62,7 @@ impl Setting {
         variables.push(("tools".to_owned(), tools.map_or(Value::from(()), Value::from)));
         let (continues, generates) = self.add_variables(templates, name, body, &mut variables)?;
         let mut continued = None;
-        if self.rules.final_assistant == FinalAssistant::IsUser {
+        if self.rules.ends_with_user {
             continued = self.end_with_user(&mut messages, continues);
         } else if continues {
             mark_end(&mut messages)?;
@@ -78,7 +78,7 @@ impl Setting {
         roles.check(templates, name, &messages, &text, render)?;
         remarks.chats = 1;
         remarks.dated = u64::from(templates.asks_for(name, NOW));
-        let is_cut = continues && self.rules.final_assistant == FinalAssistant::Stays;
+        let is_cut = continues && !self.rules.ends_with_user;
         let text = if is_cut { cut_at_mark(text)? } else { text };
         Ok((text, continued, remarks))
     }
@@ -115,7 +115,7 @@ impl Setting {
         variables: &mut Variables,
     ) {
         let Thoughts { mut effort, mut switches, thinks, thinking } = thoughts;
-        if self.rules.thinking == ThinkingField::Effort && thinking == Some(false) {
+        if !self.rules.thinking_switches && thinking == Some(false) {
             effort = Some(Value::from(self.quiet_effort(templates, name, variables)));
             switches = true;
         }
@@ -125,7 +125,7 @@ impl Setting {
         }
         variables.extend(effort.map(|effort| (EFFORT.to_owned(), effort)));
         variables.extend(kwargs.0.iter().cloned());
-        if let (ThinkingField::Switch, Some(thinking)) = (self.rules.thinking, thinking) {
+        if let Some(thinking) = thinking.filter(|_| self.rules.thinking_switches) {
             variables.extend(self.switches(thinking).filter(|(switch, _)| templates.asks_for(name, switch)));
         }
     }

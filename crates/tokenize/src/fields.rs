@@ -30,28 +30,30 @@ impl ObjectFields {
 
 impl<'de> Deserialize<'de> for ObjectFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldsVisitor;
-        impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = ObjectFields;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectFields, A::Error> {
-                // Through a map, so that an object of many keys costs no search a key.
-                let mut places = hashbrown::HashMap::<String, usize, foldhash::fast::RandomState>::default();
-                let mut fields = ObjectFields::default();
-                while let Some((key, value)) = map.next_entry::<String, Value>()? {
-                    match places.get(&key) {
-                        Some(place) => fields.0[*place].1 = value,
-                        None => {
-                            places.insert(key.clone(), fields.0.len());
-                            fields.0.push((key, value));
-                        }
-                    }
+        deserializer.deserialize_map(Self::default())
+    }
+}
+
+/// Fills itself.
+impl<'de> Visitor<'de> for ObjectFields {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        // Through a map, so that an object of many keys costs no search a key.
+        let mut places = hashbrown::HashMap::<String, usize, foldhash::fast::RandomState>::default();
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            match places.get(&key) {
+                Some(place) => self.0[*place].1 = value,
+                None => {
+                    places.insert(key.clone(), self.0.len());
+                    self.0.push((key, value));
                 }
-                Ok(fields)
             }
         }
-        deserializer.deserialize_map(FieldsVisitor)
+        Ok(self)
     }
 }

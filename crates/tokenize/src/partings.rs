@@ -4,6 +4,7 @@
 //! parts that stand there, and at nothing else: the tools, and the first text, which is the system's where it says anything.
 
 use super::fields::ObjectFields;
+use super::remarks::ChatRemarks;
 use hashbrown::HashMap;
 use minijinja::Value;
 use serde_json::value::RawValue;
@@ -57,22 +58,18 @@ impl<'a> FirstText<'a> {
     }
 }
 
-/// How a prompt parts from an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct HeadParting {
-    /// The tools are those of an earlier prompt, in another order.
-    pub tools: bool,
-    /// The first text is that of an earlier prompt but for numbers: the character at which they part, counted from 0, as far
-    /// as the earlier one is known, and whether the system says it.
-    pub head: Option<(Option<usize>, bool)>,
-}
-
 impl HeadPartings {
-    /// Looks at a prompt: its tools as the body has them, and its first text.
-    pub fn observe(&mut self, tools: Option<&RawValue>, head: Option<FirstText<'_>>) -> HeadParting {
-        HeadParting {
-            tools: tools.is_some_and(|tools| self.is_reordered(tools)),
-            head: head.and_then(|head| self.parted_head(head)),
+    /// Looks at a prompt, its tools as the body has them and its first text, and says how it parts from an earlier one.
+    pub fn observe(&mut self, tools: Option<&RawValue>, head: Option<FirstText<'_>>) -> ChatRemarks {
+        let is_reordered = tools.is_some_and(|tools| self.is_reordered(tools));
+        let parted = head.and_then(|head| Some((self.parted_head(head)?, head.is_system)));
+        let is_of = |system: bool| u64::from(parted.is_some_and(|(_, is_system)| is_system == system));
+        ChatRemarks {
+            reordered_tools: u64::from(is_reordered),
+            renumbered_systems: is_of(true),
+            renumbered_texts: is_of(false),
+            parted_at: parted.and_then(|(at, _)| at),
+            ..ChatRemarks::default()
         }
     }
 
@@ -96,13 +93,14 @@ impl HeadPartings {
         }
     }
 
-    fn parted_head(&mut self, head: FirstText<'_>) -> Option<(Option<usize>, bool)> {
-        let FirstText { text, is_system } = head;
+    /// Where a first text that is an earlier one but for numbers parts from it: the character, counted from 0, as far as the
+    /// earlier one is known.
+    fn parted_head(&mut self, FirstText { text, .. }: FirstText<'_>) -> Option<Option<usize>> {
         let hash = xxh3_64(text.as_bytes());
         let without_numbers = xxh3_64(without_numbers(text).as_bytes());
         match self.heads.get(&without_numbers) {
             Some((first, _)) if *first == hash => None,
-            Some((_, begin)) => Some((parts_at(begin, text), is_system)),
+            Some((_, begin)) => Some(parts_at(begin, text)),
             None => {
                 if self.heads.len() < MOST {
                     let begin = text.chars().take(KEPT_CHARACTERS).collect::<String>().into();
@@ -142,7 +140,7 @@ mod tests {
     #[test]
     fn tools_in_another_order_part_and_other_tools_do_not() {
         let mut partings = HeadPartings::default();
-        let mut parted = |json: &str| partings.observe(Some(&tools(json)), None).tools;
+        let mut parted = |json: &str| partings.observe(Some(&tools(json)), None).reordered_tools > 0;
         assert!(!parted(r#"[{"name": "a"}, {"name": "b"}]"#));
         assert!(!parted(r#"[{"name": "a"}, {"name": "b"}]"#));
         assert!(parted(r#"[{"name": "b"}, {"name": "a"}]"#));
@@ -154,8 +152,8 @@ mod tests {
     fn numbers_in_the_system_message_part_where_the_first_one_stands() {
         let mut partings = HeadPartings::default();
         let mut parted = |text: &str| {
-            let head = partings.observe(None, Some(FirstText { text, is_system: true })).head;
-            head.map(|(at, _)| at)
+            let remarks = partings.observe(None, Some(FirstText { text, is_system: true }));
+            (remarks.renumbered_systems > 0).then_some(remarks.parted_at)
         };
         assert_eq!(parted("It is 10:15 on day 3. Be kind."), None);
         assert_eq!(parted("It is 10:15 on day 3. Be kind."), None);

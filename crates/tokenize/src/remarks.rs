@@ -1,6 +1,5 @@
 //! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should know.
 
-use super::partings::HeadParting;
 use super::rules::{ChatRules, engine_version};
 use kvset_core::engines::chat_engine::ChatEngine;
 
@@ -44,15 +43,6 @@ impl ChatRemarks {
         self.renumbered_systems += other.renumbered_systems;
         self.renumbered_texts += other.renumbered_texts;
         self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
-    }
-
-    /// Notes how a prompt parts from an earlier one.
-    pub(super) fn note(&mut self, parting: HeadParting) {
-        let is_head =
-            |is_system: bool| u64::from(parting.head.is_some_and(|(_, of_system)| of_system == is_system));
-        self.reordered_tools = u64::from(parting.tools);
-        (self.renumbered_systems, self.renumbered_texts) = (is_head(true), is_head(false));
-        self.parted_at = parting.head.and_then(|(at, _)| at);
     }
 
     /// The same in sentences; `setting` is how users name the engine.

@@ -185,7 +185,8 @@ impl RequestTokenizer {
         let templates = self.model.templates.as_ref();
         let conversion = Conversion {
             rules: self.rules,
-            moves_late_system: templates.is_some_and(|t| t.moves_late_system(self.rules.late_system)),
+            moves_late_system: templates
+                .is_some_and(|t| t.moves_late_system(self.rules.moves_unrendered_systems)),
             remarks: &mut remarks,
         };
         match body.take_chat(conversion)? {
@@ -253,9 +254,8 @@ impl RequestTokenizer {
 
     fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
         if let Some(partings) = &mut self.partings {
-            let mut remarks = ChatRemarks { completions: 1, ..ChatRemarks::default() };
-            remarks.note(partings.observe(None, FirstText::of_completion(text)));
-            self.remarks.add(&remarks);
+            let parting = partings.observe(None, FirstText::of_completion(text));
+            self.remarks.add(&ChatRemarks { completions: 1, ..parting });
         }
         self.encode(text, framed)?;
         self.prompts.end_prompt();
@@ -281,7 +281,7 @@ impl RequestTokenizer {
         let framed = body.add_special_tokens.unwrap_or(false);
         let mut remarks = remarks;
         if let Some(partings) = &mut self.partings {
-            remarks.note(partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
+            remarks.add(&partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
         }
         let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };
         let (text, continued, remarks) =

@@ -21,8 +21,9 @@ pub(super) struct ChatRules {
     pub system_joiner: &'static str,
     /// Whether a block of a system message that begins with [`BILLING_HEADER`] is dropped; in a chat of OpenAI's, its line.
     pub drops_billing_header: bool,
-    /// When a system message behind the first one moves to the head of the chat.
-    pub late_system: LateSystem,
+    /// Whether a system message behind the first one moves to the head of the chat also where the template leaves it out.
+    /// Where the template refuses it, it always does.
+    pub moves_unrendered_systems: bool,
     /// Roles that are read as a user's.
     pub user_roles: &'static [&'static str],
     /// Whether the `thinking` blocks of an assistant are its reasoning; dropped where not. (SGLang keeps them where it
@@ -32,8 +33,10 @@ pub(super) struct ChatRules {
     pub results_first: bool,
     /// Whether text blocks without text are parts of a content.
     pub keeps_empty_texts: bool,
-    /// What the field `thinking` does.
-    pub thinking: ThinkingField,
+    /// Whether the field `thinking` sets the variable by which the template asks whether the model thinks. Where not,
+    /// `disabled` is the effort `none`, or `low` where the template does not tell `none` from an effort, and others are
+    /// ignored.
+    pub thinking_switches: bool,
     /// Names of efforts that the engine replaces.
     pub renamed_efforts: &'static [(&'static str, &'static str)],
     /// Whether an effort of Anthropic's sets [`Self::effort_switches`], too.
@@ -60,10 +63,12 @@ pub(super) struct ChatRules {
     pub empties_bad_arguments: bool,
     /// Whether `tool_choice` hides tools: all for `none`, all others where it names one.
     pub tool_choice_hides_tools: bool,
-    /// How a tool is declared to the template.
-    pub tool_form: ToolForm,
-    /// What becomes of an assistant's message at the end of a chat.
-    pub final_assistant: FinalAssistant,
+    /// Whether the template sees a tool in the body's order, and whether its loading is deferred. Where not, it sees the
+    /// tool's type and its function, whose fields stand in the order of the API; what a body leaves out is null.
+    pub shows_tools_as_written: bool,
+    /// Whether an assistant's message at the end of a chat becomes a user's; one that is to be continued is tokenised by
+    /// itself then, behind all that was rendered. Where not, such a one is rendered, and cut where it ends.
+    pub ends_with_user: bool,
 
     // OpenAI's Responses API.
     /// Where an item of reasoning is read first.
@@ -72,42 +77,6 @@ pub(super) struct ChatRules {
     pub developer_label: Option<&'static str>,
     /// What stands between the texts of an assistant whose items follow one another; another message where there is none.
     pub assistant_joiner: Option<&'static str>,
-}
-
-/// When a late system message moves to the head of a chat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LateSystem {
-    /// Where the template refuses it.
-    IfRefused,
-    /// Where the template refuses it or leaves it out.
-    IfNotRendered,
-}
-
-/// What Anthropic's field `thinking` does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ThinkingField {
-    /// `disabled` is the effort `none`, or `low` where the template does not tell `none` from an effort; others are ignored.
-    Effort,
-    /// It sets the variable by which the template asks whether the model thinks.
-    Switch,
-}
-
-/// How a template is shown a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ToolForm {
-    /// Its type and its function, whose fields stand in the order of the API; what a body leaves out is null.
-    Ordered,
-    /// The same in the body's order, and whether its loading is deferred.
-    AsWritten,
-}
-
-/// What becomes of an assistant's message at the end of a chat that is not to be continued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FinalAssistant {
-    /// It stays what it is. One that is to be continued is rendered, and cut where it ends.
-    Stays,
-    /// It is a user's. One that is to be continued is tokenised by itself behind all that was rendered.
-    IsUser,
 }
 
 /// How Claude Code begins a block that differs in each of its requests.
@@ -119,12 +88,12 @@ static VLLM: ChatRules = ChatRules {
     version: "0.33.0",
     system_joiner: "",
     drops_billing_header: true,
-    late_system: LateSystem::IfRefused,
+    moves_unrendered_systems: false,
     user_roles: &["user", "ctx", "msg"],
     keeps_thoughts: true,
     results_first: true,
     keeps_empty_texts: false,
-    thinking: ThinkingField::Effort,
+    thinking_switches: false,
     renamed_efforts: &[],
     effort_of_output_config_switches: true,
     skips_server_tools: false,
@@ -137,8 +106,8 @@ static VLLM: ChatRules = ChatRules {
     reads_reasoning: false,
     empties_bad_arguments: true,
     tool_choice_hides_tools: false,
-    tool_form: ToolForm::Ordered,
-    final_assistant: FinalAssistant::Stays,
+    shows_tools_as_written: false,
+    ends_with_user: false,
     reasoning_places: ["content", "summary"],
     developer_label: None,
     assistant_joiner: None,
@@ -150,12 +119,12 @@ static SGLANG: ChatRules = ChatRules {
     version: "0.5.23",
     system_joiner: "\n",
     drops_billing_header: false,
-    late_system: LateSystem::IfNotRendered,
+    moves_unrendered_systems: true,
     user_roles: &["user"],
     keeps_thoughts: false,
     results_first: false,
     keeps_empty_texts: true,
-    thinking: ThinkingField::Switch,
+    thinking_switches: true,
     renamed_efforts: &[("xhigh", "max")],
     effort_of_output_config_switches: false,
     skips_server_tools: true,
@@ -168,8 +137,8 @@ static SGLANG: ChatRules = ChatRules {
     reads_reasoning: true,
     empties_bad_arguments: false,
     tool_choice_hides_tools: true,
-    tool_form: ToolForm::AsWritten,
-    final_assistant: FinalAssistant::IsUser,
+    shows_tools_as_written: true,
+    ends_with_user: true,
     reasoning_places: ["summary", "content"],
     developer_label: Some("Developer instructions:\n"),
     assistant_joiner: Some("\n\n"),

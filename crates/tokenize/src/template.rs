@@ -3,7 +3,6 @@
 //! the methods of Python's strings, lists and dicts.
 
 use super::error::{ModelError, TokenizeCode, TokenizeError};
-use super::rules::LateSystem;
 use super::{python, strftime};
 use kvset_core::units::EventTime;
 use minijinja::syntax::SyntaxConfig;
@@ -112,13 +111,12 @@ impl ChatTemplates {
     }
 
     /// Whether the engine moves a late system message to the head of its chat.
-    pub fn moves_late_system(&self, rule: LateSystem) -> bool {
+    pub fn moves_late_system(&self, moves_unrendered: bool) -> bool {
         let refused = |facts: &TemplateFacts| facts.late_system == LateSystemProbe::Refused;
-        match rule {
-            LateSystem::IfRefused => self.facts.iter().any(refused),
-            LateSystem::IfNotRendered => {
-                self.facts(DEFAULT).is_some_and(|facts| facts.late_system != LateSystemProbe::Rendered)
-            }
+        if moves_unrendered {
+            self.facts(DEFAULT).is_some_and(|facts| facts.late_system != LateSystemProbe::Rendered)
+        } else {
+            self.facts.iter().any(refused)
         }
     }
 

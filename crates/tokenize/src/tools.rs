@@ -2,7 +2,7 @@
 
 use super::apis::{field, kind};
 use super::error::TokenizeError;
-use super::rules::{ChatRules, ToolForm};
+use super::rules::ChatRules;
 use super::unrendered;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -35,7 +35,7 @@ pub(super) fn declared(
         let fields = function(tool, rules).ok_or_else(|| unrendered::refused(&format!("tools[{index}]")))?;
         let name = fields.iter().find(|(name, _)| name == "name").map(|(_, name)| name);
         if chosen.as_ref().is_none_or(|chosen| name == Some(chosen)) {
-            declared.push(shown(fields, field(tool, "defer_loading"), rules.tool_form));
+            declared.push(shown(fields, field(tool, "defer_loading"), rules));
         }
     }
     Ok((!declared.is_empty()).then_some(declared))
@@ -107,7 +107,7 @@ fn written(object: &Value) -> Vec<(String, Value)> {
 }
 
 /// What the template sees.
-fn shown(fields: Vec<(String, Value)>, defers: Option<Value>, form: ToolForm) -> Value {
+fn shown(fields: Vec<(String, Value)>, defers: Option<Value>, rules: &ChatRules) -> Value {
     let said = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let null = || Value::from(());
     let optional = |name: &&str| {
@@ -115,28 +115,22 @@ fn shown(fields: Vec<(String, Value)>, defers: Option<Value>, form: ToolForm) ->
         let value = said(name).filter(|value| !value.is_none()).or(own)?;
         Some(((*name).to_owned(), value))
     };
-    match form {
-        ToolForm::Ordered => {
-            let known = FIELDS.iter().map(|name| ((*name).to_owned(), said(name).unwrap_or_else(null)));
-            let function = Value::from_pairs(known.chain(OPTIONAL.iter().filter_map(optional)));
-            let tool = [("type".to_owned(), Value::from("function")), ("function".to_owned(), function)];
-            let defers = defers.map(|defers| ("defer_loading".to_owned(), defers));
-            Value::from_pairs(tool.into_iter().chain(defers))
-        }
-        ToolForm::AsWritten => {
-            let is_known = |name: &str| FIELDS.contains(&name) || OPTIONAL.contains(&name);
-            let written: Vec<(String, Value)> = fields
-                .iter()
-                .filter(|(name, value)| {
-                    is_known(name) && (FIELDS.contains(&name.as_str()) || !value.is_none())
-                })
-                .cloned()
-                .collect();
-            let absent = FIELDS.iter().filter(|name| said(name).is_none());
-            let absent = absent.map(|name| ((*name).to_owned(), null()));
-            let missing = OPTIONAL.iter().filter(|name| said(name).is_none()).filter_map(optional);
-            let function = Value::from_pairs(written.clone().into_iter().chain(absent).chain(missing));
-            minijinja::context! { type => "function", function => function, defer_loading => defers }
-        }
+    if !rules.shows_tools_as_written {
+        let known = FIELDS.iter().map(|name| ((*name).to_owned(), said(name).unwrap_or_else(null)));
+        let function = Value::from_pairs(known.chain(OPTIONAL.iter().filter_map(optional)));
+        let tool = [("type".to_owned(), Value::from("function")), ("function".to_owned(), function)];
+        let defers = defers.map(|defers| ("defer_loading".to_owned(), defers));
+        return Value::from_pairs(tool.into_iter().chain(defers));
     }
+    let is_known = |name: &str| FIELDS.contains(&name) || OPTIONAL.contains(&name);
+    let written: Vec<(String, Value)> = fields
+        .iter()
+        .filter(|(name, value)| is_known(name) && (FIELDS.contains(&name.as_str()) || !value.is_none()))
+        .cloned()
+        .collect();
+    let absent = FIELDS.iter().filter(|name| said(name).is_none());
+    let absent = absent.map(|name| ((*name).to_owned(), null()));
+    let missing = OPTIONAL.iter().filter(|name| said(name).is_none()).filter_map(optional);
+    let function = Value::from_pairs(written.clone().into_iter().chain(absent).chain(missing));
+    minijinja::context! { type => "function", function => function, defer_loading => defers }
 }

@@ -5,7 +5,7 @@ pub mod session;
 use crate::cli::Failure;
 use crate::cli::args::DemoArgs;
 use crate::cli::interrupt::shutdown_by_signals;
-use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
+use crate::commands::demo::session::{DemoOptions, DemoSummary, demo};
 use crate::commands::serving::{plan_failure, serve_http};
 use crate::live::Board;
 use crate::present::terminal::live::LiveEstimates;
@@ -70,9 +70,9 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     if let Some(server) = server {
         server.stop();
     }
-    let summary = outcome.map_err(|error| match error {
-        DemoError::Plan(error) => plan_failure(error),
-        error => Failure::Runtime(error.into()),
+    let summary = outcome.map_err(|error| match error.downcast() {
+        Ok(unplanned) => plan_failure(unplanned),
+        Err(error) => Failure::Runtime(error),
     })?;
     let bytes_per_token = options.settings.estimate.kv_bytes_per_token.map(TokenCost::get);
     let terminal = if args.json { Terminal::default() } else { Terminal::of_stdout() };

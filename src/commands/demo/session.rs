@@ -3,11 +3,12 @@
 //! The service is the one of `kvset run`; only its surroundings are made here. The embedded broker
 //! forgets what lies unread too long, so load is produced no faster than it is consumed.
 
-use crate::commands::produce::producing::{Pace, ProduceError, message_of};
+use crate::commands::produce::producing::{Pace, message_of};
+use anyhow::{Context as _, anyhow};
 use kvset_core::estimate::Estimate;
 use kvset_formats::codec::{RequestEncoding, decode_estimate, encode_request, pool_partition};
 use kvset_formats::trace::{self, ReadOptions, RowOrder, TraceItem, TraceRow};
-use kvset_formats::workload::{GeneratedRequest, Generator, Workload, WorkloadError};
+use kvset_formats::workload::{GeneratedRequest, Generator, Workload};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::mock::{MockBroker, SAFE_UNREAD_BYTES};
@@ -16,7 +17,7 @@ use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::error::ServiceError;
 use kvset_service::estimating::serve;
 use kvset_service::events::{Observer, ServiceEvent};
-use kvset_service::plan::{PlanError, ServicePlan};
+use kvset_service::plan::ServicePlan;
 use kvset_service::poll_loop::summary::Summary;
 use kvset_service::shutdown::Shutdown;
 use kvset_settings::{Delivery, Settings};
@@ -57,32 +58,6 @@ pub struct DemoSummary {
     pub estimate_offsets: BTreeMap<i32, i64>,
 }
 
-/// Why the demonstration ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// The embedded broker, or its clients.
-    #[error(transparent)]
-    Kafka(#[from] KafkaFailure),
-    /// The configuration.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The service.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-    /// The load.
-    #[error(transparent)]
-    Load(#[from] ProduceError),
-    /// The generated workload.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// What was seen could not be shown.
-    #[error("writing the output: {0}")]
-    Show(#[from] std::io::Error),
-    /// A part of it panicked.
-    #[error("the {0} ended unexpectedly; see the log for its panic")]
-    Panic(&'static str),
-}
-
 /// Partitions of every topic.
 const PARTITIONS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// Pools of the generated load, each with a seed of its own, and their partitions.
@@ -102,7 +77,7 @@ pub fn demo(
     shutdown: &Shutdown,
     observer: &dyn Observer,
     show: &mut dyn FnMut(Option<Estimate>) -> std::io::Result<()>,
-) -> Result<DemoSummary, DemoError> {
+) -> anyhow::Result<DemoSummary> {
     let broker = MockBroker::start()?;
     let settings = embedded(&options.settings, &broker.connection());
     let (input, output) = (settings.input.topic.as_str(), settings.output.topic.as_str());
@@ -124,7 +99,8 @@ pub fn demo(
             watch(options, shutdown, &mut reader, &mut view, &|| service.is_finished() || load.is_finished());
         // Whatever ended it, everything is stopped in order before the scope ends.
         shutdown.request();
-        let produced = load.join().unwrap_or(Err(DemoError::Panic("load")));
+        let produced =
+            load.join().unwrap_or(Err(anyhow!("the load ended unexpectedly; see the log for its panic")));
         if produced.is_ok() && watched.is_ok() {
             meter.await_consumed(&|| service.is_finished());
         }
@@ -165,7 +141,7 @@ fn watch(
     reader: &mut TopicReader,
     view: &mut ReaderView<'_>,
     ended: &dyn Fn() -> bool,
-) -> Result<(), DemoError> {
+) -> anyhow::Result<()> {
     let begin = Instant::now();
     let time_is_up = || options.duration.is_some_and(|duration| begin.elapsed() >= duration);
     while !shutdown.is_requested() && !time_is_up() && !ended() {
@@ -182,7 +158,7 @@ struct ReaderView<'a> {
 }
 
 impl ReaderView<'_> {
-    fn next(&mut self, reader: &mut TopicReader) -> Result<(), DemoError> {
+    fn next(&mut self, reader: &mut TopicReader) -> anyhow::Result<()> {
         let Some(record) = reader.next(Duration::from_millis(50))? else { return Ok((self.show)(None)?) };
         self.offsets.insert(record.partition, record.offset + 1);
         self.estimates += 1;
@@ -193,7 +169,7 @@ impl ReaderView<'_> {
     }
 
     /// Shows what the service committed last.
-    fn rest(&mut self, reader: &mut TopicReader, committed: u64) -> Result<(), DemoError> {
+    fn rest(&mut self, reader: &mut TopicReader, committed: u64) -> anyhow::Result<()> {
         let begin = Instant::now();
         while self.estimates < committed && begin.elapsed() < DEADLINE {
             self.next(reader)?;
@@ -253,7 +229,7 @@ fn produce(
     topic: &str,
     shutdown: &Shutdown,
     meter: &DemoMeter,
-) -> Result<u64, DemoError> {
+) -> anyhow::Result<u64> {
     let mut load = LoadProducer {
         producer: TopicProducer::open(connection, topic, DEADLINE)?,
         pace: Pace::new(Some(options.speed)),
@@ -278,12 +254,13 @@ struct LoadProducer<'a> {
 
 impl LoadProducer<'_> {
     /// Produces one request when it is due; `false` when asked to stop meanwhile.
-    fn one(&mut self, pool: &str, row: &TraceRow<'_>) -> Result<bool, ProduceError> {
+    fn one(&mut self, pool: &str, row: &TraceRow<'_>) -> anyhow::Result<bool> {
         if !self.pace.wait(row.event.event_time.0, self.shutdown) {
             return Ok(false);
         }
         self.value.clear();
-        encode_request(&message_of(row), RequestEncoding::Avro, &mut self.value)?;
+        encode_request(&message_of(row), RequestEncoding::Avro, &mut self.value)
+            .context("encoding a request")?;
         let partition = pool_partition(pool, PARTITIONS);
         let bytes = (pool.len() + self.value.len()) as u64;
         if !self.meter.admit(partition, bytes, self.shutdown) {
@@ -293,13 +270,12 @@ impl LoadProducer<'_> {
         Ok(true)
     }
 
-    fn trace(&mut self, path: &PathBuf) -> Result<(), DemoError> {
+    fn trace(&mut self, path: &PathBuf) -> anyhow::Result<()> {
         let mut reader = trace::open(
             std::slice::from_ref(path),
             &ReadOptions { order: RowOrder::Arrival, ..ReadOptions::default() },
-        )
-        .map_err(ProduceError::from)?;
-        while let Some(item) = reader.next_item().map_err(ProduceError::from)? {
+        )?;
+        while let Some(item) = reader.next_item()? {
             match item {
                 TraceItem::Request(row) => {
                     if !self.one(row.pool.unwrap_or("trace"), &row)? {
@@ -314,7 +290,7 @@ impl LoadProducer<'_> {
         Ok(())
     }
 
-    fn generated(&mut self) -> Result<(), DemoError> {
+    fn generated(&mut self) -> anyhow::Result<()> {
         let mut pools = Vec::new();
         for (pool, seed) in POOLS {
             let generator = Generator::new(Workload { seed, start_ms: MORNING_MS, ..Workload::default() })?;

@@ -6,7 +6,7 @@ mod topic;
 use crate::cli::args::DoctorArgs;
 use crate::cli::{Failure, json, print};
 use crate::commands::first_records;
-use crate::doctor::{Diagnosis, DoctorLog, examine};
+use crate::doctor::{Diagnosis, examine};
 use crate::present::terminal::{Terminal, TerminalProgress};
 use kvset_settings::Settings;
 
@@ -22,12 +22,8 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         None => None,
     };
     let mut bar = TerminalProgress::bytes(None);
-    let log = DoctorLog {
-        options,
-        may_skip: args.trace.skip_bad_rows,
-        topic: read.as_ref().map(|(recording, facts)| (recording, facts)),
-    };
-    let diagnosis = examine(&log, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
+    let topic = read.as_ref().map(|(recording, facts)| (recording, facts));
+    let diagnosis = examine(&options, topic, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
     bar.finish("looked through");
     print(&if args.json { json(&diagnosis)? } else { printed::render(&diagnosis, &Terminal::of_stdout()) })?;
     answered(&diagnosis)

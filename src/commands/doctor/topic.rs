@@ -4,12 +4,11 @@
 //! so that a topic of raw requests is read as a file of them would be.
 
 use crate::cli::Failure;
-use crate::commands::first_records::{self, FirstRecord, OneTry};
+use crate::commands::first_records::{self, OneTry};
 use crate::doctor::TopicFacts;
 use crate::present::words::counted;
 use kvset_formats::codec::{
-    DecodeLimits, Encoding, Payload, RequestDecoder, RequestEncoding, SCHEMA_HEADER, WriterSchemas,
-    encode_request,
+    DecodeLimits, Encoding, RequestDecoder, RequestEncoding, SourceRecord, WriterSchemas, encode_request,
 };
 use kvset_formats::trace::Recording;
 use kvset_service::plan::schemas::open;
@@ -34,7 +33,7 @@ pub(super) fn read(
     let schemas = registry.map(|registry| Arc::new(OneTry(registry)) as Arc<dyn WriterSchemas>);
     let decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default()).with_schemas(schemas);
     let mut rows = TopicRows { decoder, ..TopicRows::default() };
-    first_records::of_topic(settings, topic, records, &mut |record| rows.add(&record))?;
+    first_records::of_topic(settings, topic, records, &mut |record| rows.add(&record.source))?;
     let read = format!(
         "{} from {} of topic {topic}",
         counted(rows.records, "record", "records"),
@@ -58,14 +57,12 @@ struct TopicRows {
 }
 
 impl TopicRows {
-    fn add(&mut self, record: &FirstRecord<'_>) -> Result<(), Failure> {
+    fn add(&mut self, record: &SourceRecord<'_>) -> Result<(), Failure> {
         self.records += 1;
         let latest = self.partitions.entry(record.partition).or_insert(i64::MIN);
         *latest = (*latest).max(record.timestamp_ms.unwrap_or(i64::MIN));
         let (key, start) = (*latest, self.lines.len());
-        let header = record.headers.iter().rfind(|(name, _)| name == SCHEMA_HEADER);
-        let schema_header = header.map(|(_, value)| value.as_slice());
-        let payload = Payload { bytes: record.value.unwrap_or_default(), schema_header };
+        let payload = record.payload();
         self.decoder.look_up(payload).map_err(|error| anyhow::anyhow!("{error}"))?;
         let bytes = self.decoder.json_within(payload).to_vec();
         match self.decoder.read(payload) {

@@ -3,11 +3,9 @@
 
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, print};
-use crate::commands::first_records::{self, FirstRecord, OneTry, topic_of};
+use crate::commands::first_records::{self, OneTry, topic_of};
 use crate::present::words::{counted, elapsed, moment};
-use kvset_formats::codec::{
-    DecodeLimits, Encoding, LetterContent, RequestDecoder, SCHEMA_HEADER, SourceRecord, WriterSchemas,
-};
+use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, WriterSchemas};
 use kvset_formats::logs::shape::{PromptKind, RecordShape};
 use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
@@ -68,7 +66,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     let preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
     let mut preparer = preparer.with_schemas(schemas);
     let mut findings = DryRunFindings::default();
-    let mut read = |record: FirstRecord<'_>| findings.read(&record, &mut preparer).map_err(Failure::from);
+    let mut read = |record: RawRecord<'_>| findings.read(record, &mut preparer).map_err(Failure::from);
     match topic_of(log) {
         Some(topic) => first_records::of_topic(&settings, topic, args.records, &mut read)?,
         None => {
@@ -83,28 +81,17 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
 }
 
 impl DryRunFindings {
-    fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) -> anyhow::Result<()> {
+    fn read(&mut self, mut raw: RawRecord<'_>, preparer: &mut Preparer) -> anyhow::Result<()> {
         self.records += 1;
-        let headers: Vec<_> =
-            first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        let schema_header = headers.iter().rfind(|(name, _)| *name == SCHEMA_HEADER).map(|(_, value)| *value);
-        let source = SourceRecord {
-            topic: "",
-            partition: first.partition,
-            offset: first.offset,
-            timestamp_ms: Some(first.timestamp_ms.unwrap_or_default()),
-            key: first.key,
-            value: first.value,
-            schema_header,
-        };
-        let raw = RawRecord { source, headers };
+        let has_stamp = raw.source.timestamp_ms.is_some();
+        raw.source.timestamp_ms.get_or_insert(0);
         preparer.look_up(&raw)?;
         let record = preparer.json_within(&raw);
         let json = python::as_json(record);
         let json = json.as_deref().unwrap_or(record);
         let shape = RecordShape::of(json);
         let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
-        if first.value.is_some() {
+        if raw.source.value.is_some() {
             self.note(json, shape.as_ref());
         }
         let mut prepared = preparer.prepare(&raw);
@@ -126,7 +113,7 @@ impl DryRunFindings {
         };
         let number = self.records;
         self.outcomes.entry(outcome).or_insert((0, number)).0 += 1;
-        self.add(&prepared, first.timestamp_ms.is_some());
+        self.add(&prepared, has_stamp);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::present::terminal::TerminalProgress;
 use crate::present::words::{bytes_up, integer};
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
-use kvset_kafka::kafka::topics::{Cleanup, FIRST_ANSWER, TopicPlan, Topics};
+use kvset_kafka::kafka::topics::{FIRST_ANSWER, TopicPlan, Topics};
 use kvset_service::plan::schemas::{self, RegistryError};
 use kvset_service::plan::{PlanError, connection};
 use kvset_service::shutdown::Shutdown;
@@ -30,8 +30,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
         target: ProduceTarget { requests: args.requests, ..target(topic, &args.sending, &settings)? },
     };
     let mut bar = TerminalProgress::requests(args.requests);
-    let produced =
-        produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
+    let produced = produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent))?;
     produced.notes.iter().for_each(|line| bar.note(line));
     bar.conclude(&produced_line(&produced, topic));
     if produced.bad_rows > 0 {
@@ -46,7 +45,7 @@ pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Resul
     let retry_for = settings.kafka.retry_for.as_duration();
     let topics = Topics::new(&connection, retry_for.min(FIRST_ANSWER)).map_err(anyhow::Error::from)?;
     if let Some(partitions) = args.create_topics {
-        let plan = TopicPlan { name: topic.to_owned(), partitions, cleanup: Cleanup::AsBroker };
+        let plan = TopicPlan { name: topic.to_owned(), partitions, compacted_for: None };
         topics.create(&[plan]).map_err(anyhow::Error::from)?;
     }
     topics.require(topic, "--topic", "--create-topics").map_err(anyhow::Error::from)?;

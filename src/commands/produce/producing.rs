@@ -1,13 +1,11 @@
 //! `kvset produce` and `kvset generate --topic`: requests to request events on a topic.
 
+use anyhow::{Context as _, anyhow};
 use kvset_core::request::event::CachedTokens;
 use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
-use kvset_formats::trace::{
-    self, ReadOptions, ReadProgress, RowError, RowOrder, TraceError, TraceItem, TraceRow,
-};
+use kvset_formats::trace::{self, ReadOptions, ReadProgress, RowError, RowOrder, TraceItem, TraceRow};
 use kvset_formats::workload::GeneratedRequest;
-use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::shutdown::Shutdown;
@@ -93,40 +91,16 @@ pub struct Produced {
     pub notes: Vec<String>,
 }
 
-/// Why producing ended early. What was acknowledged is on the topic.
-#[derive(Debug, thiserror::Error)]
-pub enum ProduceError {
-    /// The trace cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The brokers.
-    #[error(transparent)]
-    Kafka(#[from] KafkaFailure),
-    /// A row cannot be used.
-    #[error("{file}, line {line}: {fault}; mend it, or go on without such rows with --skip-bad-rows")]
-    BadRow {
-        /// Its file.
-        file: String,
-        /// Its line.
-        line: u64,
-        /// What is wrong with it.
-        fault: String,
-    },
-    /// The request cannot be written.
-    #[error("encoding a request: {0}")]
-    Encode(#[from] serde_json::Error),
-}
-
 /// Produces a trace. `progress` is called now and then with the requests sent and the position in the
 /// trace. Being asked to stop is no error: what was sent is delivered.
 ///
 /// # Errors
-/// Why it could not go on.
+/// Why it could not go on; what was acknowledged is on the topic.
 pub fn produce(
     options: &ProduceOptions,
     shutdown: &Shutdown,
     progress: &mut dyn FnMut(u64, ReadProgress),
-) -> Result<Produced, ProduceError> {
+) -> anyhow::Result<Produced> {
     // What a stream holds next may be long in coming.
     let is_stream = options.traces.iter().any(|path| path.as_os_str() == "-");
     let order = if is_stream { RowOrder::Written } else { RowOrder::Arrival };
@@ -162,13 +136,13 @@ pub fn produce(
 /// sent. Being asked to stop is no error: what was sent is delivered.
 ///
 /// # Errors
-/// Why it could not go on.
+/// Why it could not go on; what was acknowledged is on the topic.
 pub fn produce_generated(
     requests: impl Iterator<Item = GeneratedRequest>,
     target: &ProduceTarget,
     shutdown: &Shutdown,
     progress: &mut dyn FnMut(u64),
-) -> Result<Produced, ProduceError> {
+) -> anyhow::Result<Produced> {
     let mut sender = Sender::open(target, shutdown)?;
     for request in requests {
         if !sender.wants_more() || !sender.send(&request.as_row())? {
@@ -193,36 +167,13 @@ struct Sender<'a> {
     value: Vec<u8>,
     sent: u64,
     bytes: u64,
-    models: Models,
-}
-
-/// Models that share one pool by the name that the user gave it: their pages are kept apart within it.
-#[derive(Debug, Default)]
-struct Models {
-    first: Option<Option<Box<str>>>,
-    are_several: bool,
-}
-
-impl Models {
-    /// The request's scope: with its model, unless that is the one of the first request.
-    fn scope(&mut self, row: &TraceRow<'_>) -> Scope {
-        let scope = row.event.scope;
-        match &self.first {
-            None => self.first = Some(row.pool.map(Box::from)),
-            Some(first) if first.as_deref() == row.pool => {}
-            Some(_) => {
-                self.are_several = true;
-                return Scope::named(
-                    format!("{}\0{:016x}", row.pool.unwrap_or_default(), scope.value()).as_bytes(),
-                );
-            }
-        }
-        scope
-    }
+    /// The first request's model, where models share one pool by the name that the user gave it.
+    first_model: Option<Option<Box<str>>>,
+    has_several_models: bool,
 }
 
 impl<'a> Sender<'a> {
-    fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> Result<Self, ProduceError> {
+    fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> anyhow::Result<Self> {
         let producer = TopicProducer::open(&target.connection, &target.topic, target.retry_for)?;
         shutdown.begin();
         Ok(Self {
@@ -233,7 +184,8 @@ impl<'a> Sender<'a> {
             value: Vec::new(),
             sent: 0,
             bytes: 0,
-            models: Models::default(),
+            first_model: None,
+            has_several_models: false,
         })
     }
 
@@ -243,28 +195,45 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends one request when it is due; `false` when asked to stop meanwhile.
-    fn send(&mut self, row: &TraceRow<'_>) -> Result<bool, ProduceError> {
+    fn send(&mut self, row: &TraceRow<'_>) -> anyhow::Result<bool> {
         if !self.pace.wait(row.event.event_time.0, self.shutdown) {
             return Ok(false);
         }
         let pool = self.target.pool.of(row);
         let mut row = *row;
         if !self.target.pool.has_model() {
-            row.event.scope = self.models.scope(&row);
+            row.event.scope = self.scope(&row);
         }
         self.value.clear();
-        encode_request(&message_of(&row), self.target.encoding, &mut self.value)?;
+        let encoded = encode_request(&message_of(&row), self.target.encoding, &mut self.value);
+        encoded.context("encoding a request")?;
         self.producer.send(pool.as_bytes(), &self.value, None)?;
         self.sent += 1;
         self.bytes += self.value.len() as u64;
         Ok(true)
     }
 
+    /// The request's scope: with its model, unless that is the one of the first request. So the pages of models that share
+    /// a pool are kept apart within it.
+    fn scope(&mut self, row: &TraceRow<'_>) -> Scope {
+        let scope = row.event.scope;
+        match &self.first_model {
+            None => self.first_model = Some(row.pool.map(Box::from)),
+            Some(first) if first.as_deref() == row.pool => {}
+            Some(_) => {
+                self.has_several_models = true;
+                let name = format!("{}\0{:016x}", row.pool.unwrap_or_default(), scope.value());
+                return Scope::named(name.as_bytes());
+            }
+        }
+        scope
+    }
+
     /// Waits until everything is acknowledged.
-    fn finish(self) -> Result<Produced, ProduceError> {
+    fn finish(self) -> anyhow::Result<Produced> {
         let several = "the trace names several models: their pages are kept apart within the one pool that --pool names; \
             {model} in the name gives each a pool of its own";
-        let notes = if self.models.are_several { vec![several.to_owned()] } else { Vec::new() };
+        let notes = if self.has_several_models { vec![several.to_owned()] } else { Vec::new() };
         Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, notes, ..Produced::default() })
     }
 }
@@ -272,8 +241,9 @@ impl<'a> Sender<'a> {
 /// Requests between two reports of progress.
 const PROGRESS_REQUESTS: u64 = 64;
 
-fn bad_row(error: &RowError) -> ProduceError {
-    ProduceError::BadRow { file: error.file.to_string(), line: error.line, fault: error.fault.to_string() }
+fn bad_row(error: &RowError) -> anyhow::Error {
+    let RowError { file, line, fault } = error;
+    anyhow!("{file}, line {line}: {fault}; mend it, or go on without such rows with --skip-bad-rows")
 }
 
 /// A row as a request event; its pool travels as the record's key.

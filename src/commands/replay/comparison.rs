@@ -12,13 +12,7 @@ use crate::present::{pool, words};
 use crate::replay::{ReplayOptions, replay_engines};
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::capacity::coarse_grid;
-use serde::Serialize;
-
-/// The results of several engines, in the order requested; at least one.
-#[derive(Debug, Serialize)]
-struct Comparison {
-    engines: Vec<ReplayResult>,
-}
+use std::collections::BTreeMap;
 
 /// Runs `kvset replay` for several engines.
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromModel) -> Result<(), Failure> {
@@ -46,16 +40,18 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
         }
     }
     bar.finish("replayed");
-    let mut comparison = Comparison { engines: done.iter().map(ReplayResult::of).collect() };
+    let mut engines: Vec<_> = done.iter().map(ReplayResult::of).collect();
     if args.capacities.is_empty() {
-        comparison.cut_grid();
+        cut_grid(&mut engines);
     }
     if let Some(path) = &args.plot {
-        let pools: Vec<_> = comparison.engines.iter().map(|result| result.facts.clone()).collect();
+        let pools: Vec<_> = engines.iter().map(|result| result.facts.clone()).collect();
         write_plot(path, &pools)?;
     }
-    let text = if args.json { json(&comparison)? } else { comparison.render(&Terminal::of_stdout()) };
-    print(&text)
+    print(&match args.json {
+        true => json(&BTreeMap::from([("engines", engines)]))?,
+        false => render(&engines, &Terminal::of_stdout()),
+    })
 }
 
 /// Refuses what only one engine can have.
@@ -73,57 +69,54 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
     Err(Failure::Usage(anyhow::anyhow!(reason)))
 }
 
-impl Comparison {
-    /// Ends the grid where no engine evicts any more.
-    fn cut_grid(&mut self) {
-        let footprint = self.engines.iter().map(ReplayResult::footprint_capacity).max().unwrap_or(0);
-        self.engines.iter_mut().for_each(|result| result.cut_grid(footprint));
-    }
+/// Ends the grid where no engine evicts any more.
+fn cut_grid(engines: &mut [ReplayResult]) {
+    let footprint = engines.iter().map(ReplayResult::footprint_capacity).max().unwrap_or(0);
+    engines.iter_mut().for_each(|result| result.cut_grid(footprint));
+}
 
-    /// The answers first and last, and the tables between.
-    fn render(&self, terminal: &Terminal) -> String {
-        let answers = self.answers(terminal);
-        let mut text = format!("{answers}\n{}", self.summary());
-        let facts: Vec<_> = self.engines.iter().map(|result| result.facts.clone()).collect();
-        for table in pool::comparison(&facts) {
-            text.push_str(&format!("\n{}", terminal::captioned(&table, terminal)));
+/// The answers first and last, and the tables between.
+fn render(engines: &[ReplayResult], terminal: &Terminal) -> String {
+    let answers = answers(engines, terminal);
+    let mut text = format!("{answers}\n{}", summary(engines));
+    let facts: Vec<_> = engines.iter().map(|result| result.facts.clone()).collect();
+    for table in pool::comparison(&facts) {
+        text.push_str(&format!("\n{}", terminal::captioned(&table, terminal)));
+    }
+    for result in engines {
+        let engine = result.trace.engine;
+        // What was requested alongside the curve is of each engine by itself.
+        for found in &result.facts.questions.sections {
+            let own = Section { title: format!("{engine}: {}", found.title), ..found.clone() };
+            text.push_str(&terminal::section(&own, terminal));
         }
-        for result in &self.engines {
-            let engine = result.trace.engine;
-            // What was requested alongside the curve is of each engine by itself.
-            for found in &result.facts.questions.sections {
-                let own = Section { title: format!("{engine}: {}", found.title), ..found.clone() };
-                text.push_str(&terminal::section(&own, terminal));
-            }
-            if let Some(reason) = result.approximation {
-                text.push_str(&format!("\n{}", terminal.paragraph(&format!("{engine}: {reason}"))));
-            }
-            if result.pointwise {
-                let reason =
-                    format!("{engine}: each capacity is modelled on its own; no requirement follows");
-                text.push_str(&format!("\n{}", terminal.paragraph(&reason)));
-            }
+        if let Some(reason) = result.approximation {
+            text.push_str(&format!("\n{}", terminal.paragraph(&format!("{engine}: {reason}"))));
         }
-        format!("{text}\n{answers}")
+        if result.pointwise {
+            let reason = format!("{engine}: each capacity is modelled on its own; no requirement follows");
+            text.push_str(&format!("\n{}", terminal.paragraph(&reason)));
+        }
     }
+    format!("{text}\n{answers}")
+}
 
-    /// The answer of each engine, in a paragraph each.
-    fn answers(&self, terminal: &Terminal) -> String {
-        let answer = |result: &ReplayResult| {
-            let words: Vec<_> = result.answer.headline.opening().collect();
-            terminal.paragraph(&format!("{}: {}", result.trace.engine, words.join(" ")))
-        };
-        self.engines.iter().map(answer).collect()
-    }
+/// The answer of each engine, in a paragraph each.
+fn answers(engines: &[ReplayResult], terminal: &Terminal) -> String {
+    let answer = |result: &ReplayResult| {
+        let words: Vec<_> = result.answer.headline.opening().collect();
+        terminal.paragraph(&format!("{}: {}", result.trace.engine, words.join(" ")))
+    };
+    engines.iter().map(answer).collect()
+}
 
-    fn summary(&self) -> String {
-        let trace = self.engines.first().map(|result| &result.trace);
-        let line = |name: &str, value: String| format!("{name:<22}{value}\n");
-        trace.map_or_else(String::new, |trace| {
-            line("requests", words::integer(trace.requests))
-                + &line("warm-up requests", words::integer(trace.warm_up_requests))
-                + &line("page accesses", words::integer(trace.page_accesses))
-                + &line("page size", page_size(trace))
-        })
-    }
+fn summary(engines: &[ReplayResult]) -> String {
+    let trace = engines.first().map(|result| &result.trace);
+    let line = |name: &str, value: String| format!("{name:<22}{value}\n");
+    trace.map_or_else(String::new, |trace| {
+        line("requests", words::integer(trace.requests))
+            + &line("warm-up requests", words::integer(trace.warm_up_requests))
+            + &line("page accesses", words::integer(trace.page_accesses))
+            + &line("page size", page_size(trace))
+    })
 }

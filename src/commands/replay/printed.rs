@@ -4,7 +4,7 @@ use super::output::{ReplayResult, TraceSummary};
 use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
 use crate::present::pool;
 use crate::present::questions::{climbing, prefix_hits};
-use crate::present::terminal::{self, CurvePlot, Terminal};
+use crate::present::terminal::{self, Terminal};
 use crate::present::words::{self, BY_TOKENS, hit_rate};
 use crate::replay::CacheWritesResult;
 use kvset_core::estimate::{CapacityPoint, InFlightFigures};
@@ -161,8 +161,8 @@ impl ReplayResult {
             let pages = answer.pages?;
             Some((pages, format!("{}: {}", words::share(answer.coverage), size(pages))))
         });
-        let points = climbing(&known, prefix_hits).iter().chain(&self.facts.counted).collect();
-        CurvePlot { points, marker, size: &size }.render(terminal)
+        let points = climbing(&known, prefix_hits).iter().chain(&self.facts.counted);
+        terminal::curve(points, marker, &size, terminal)
     }
 }
 

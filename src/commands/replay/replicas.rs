@@ -62,8 +62,8 @@ pub(super) fn of_split(
         for router in &routers {
             own.pool.questions = Questions { routers: vec![*router], ..Questions::default() };
             let replicas = replicas_of(&log, &own).map_err(|error| match error {
-                TuneError::Setup(error) => Failure::Usage(error.into()),
                 TuneError::Replay(error) => Failure::from(error),
+                own => Failure::Usage(own.into()),
             })?;
             let pool = part.pool.clone();
             all.push(PoolReplicas { pool, router: router.written(), page_bytes, replicas });

@@ -26,8 +26,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
     };
     let result = tune(&log, &options, &progress).map_err(|error| match error {
-        TuneError::Setup(error) => Failure::Usage(error.into()),
         TuneError::Replay(error) => Failure::from(error),
+        own => Failure::Usage(own.into()),
     })?;
     bar.into_inner().unwrap_or_else(PoisonError::into_inner).finish("tried");
     print(&if args.json { json(&result)? } else { printed::render(&result, &Terminal::of_stdout()) })

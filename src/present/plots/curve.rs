@@ -1,7 +1,7 @@
 //! Capacity against hit rate, with relative prefill throughput on a second axis (paper, figures 1 and 3).
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
+use super::draw::{Marker, Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
@@ -35,7 +35,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
         right: throughput_axis(drawn),
         series: series(pool, drawn, (low, high)),
         markers,
-        names: SeriesNames::Above,
+        names_at_ends: false,
     };
     Ok(Some(Plot {
         id: id.to_owned(),

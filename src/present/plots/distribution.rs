@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::curve::coverage_markers;
-use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, RequirementStep};
@@ -43,7 +43,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
             points: staircase(&steps, total),
         }],
         markers: coverage_markers(pool, |pages| vec![fits(pages)]),
-        names: SeriesNames::Above,
+        names_at_ends: false,
     };
     let without = steps.iter().find(|step| step.pages == 0).map_or(0, |step| step.requests);
     let mut description = format!(

@@ -61,15 +61,6 @@ pub(crate) struct Marker {
     pub label: String,
 }
 
-/// Where series are named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SeriesNames {
-    /// In a row above the plot.
-    Above,
-    /// At the right end of each line.
-    AtEnds,
-}
-
 /// One pair of axes and what is drawn on them.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
@@ -82,7 +73,8 @@ pub(crate) struct Panel {
     pub right: Option<Axis>,
     pub series: Vec<Series>,
     pub markers: Vec<Marker>,
-    pub names: SeriesNames,
+    /// Whether series are named at the right end of each line; in a row above the plot where not.
+    pub names_at_ends: bool,
 }
 
 /// A place in drawing units.
@@ -134,7 +126,7 @@ impl Panel {
 
     /// Row and left edge of each series' name above the plot; none where there is nothing to tell apart.
     fn name_places(&self) -> Vec<(f64, f64)> {
-        let named = self.names == SeriesNames::Above && self.series.len() > 1;
+        let named = !self.names_at_ends && self.series.len() > 1;
         let (mut row, mut x) = (0.0, LEFT);
         let place = |series: &Series| {
             let width = 34.0 + text_width(&series.label, FONT);
@@ -160,10 +152,7 @@ impl Panel {
     fn right_px(&self) -> f64 {
         let axis = if self.right.is_some() { 64.0 } else { 0.0 };
         let widest = |widest: f64, series: &Series| widest.max(text_width(&series.label, FONT));
-        let names = match self.names {
-            SeriesNames::Above => axis,
-            SeriesNames::AtEnds => self.series.iter().fold(0.0, widest) + 26.0,
-        };
+        let names = if self.names_at_ends { self.series.iter().fold(0.0, widest) + 26.0 } else { axis };
         // The last label below the axis is centred on its tick and may reach beyond the plot.
         let last = self.x.ticks.last().map_or(0.0, |tick| text_width(&tick.label, FONT) / 2.0);
         names.max(last)
@@ -183,10 +172,7 @@ impl Panel {
             self.draw_series(&mut chart, series)?;
         }
         self.draw_markers(area, &chart)?;
-        match self.names {
-            SeriesNames::Above => self.draw_names_above(area),
-            SeriesNames::AtEnds => self.draw_names_at_ends(area, &chart),
-        }
+        if self.names_at_ends { self.draw_names_at_ends(area, &chart) } else { self.draw_names_above(area) }
     }
 
     fn draw_mesh(&self, chart: &mut Chart<'_>) -> Drawn {

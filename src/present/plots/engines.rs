@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::curve::rate;
-use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
@@ -34,7 +34,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
         right: None,
         series: series.collect(),
         markers: Vec::new(),
-        names: SeriesNames::Above,
+        names_at_ends: false,
     };
     Ok(Some(Plot {
         id: id.to_owned(),

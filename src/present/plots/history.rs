@@ -1,7 +1,7 @@
 //! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate alongside them.
 
 use super::axis::Axis;
-use super::draw::{Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{HistoryPoint, PoolEstimates, PoolReport};
@@ -55,7 +55,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
         right: None,
         series,
         markers: Vec::new(),
-        names: SeriesNames::AtEnds,
+        names_at_ends: true,
     };
     Ok(Some(Plot {
         id: id.to_owned(),
@@ -111,7 +111,7 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
                 .collect(),
         }],
         markers: Vec::new(),
-        names: SeriesNames::Above,
+        names_at_ends: false,
     };
     let mut panels = vec![hit_rate];
     panels.extend(arrivals(&track));
@@ -162,7 +162,7 @@ fn arrivals(track: &Track) -> Option<Panel> {
             points,
         }],
         markers: Vec::new(),
-        names: SeriesNames::Above,
+        names_at_ends: false,
     })
 }
 

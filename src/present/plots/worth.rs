@@ -1,7 +1,7 @@
 //! What the next GiB of a cache earns against what it costs, by the size of the cache.
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesNames, SeriesShape, WIDE, draw};
+use super::draw::{Marker, Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, MOST_SIZES, Table, spread};
 use crate::present::questions::WorthCurve;
@@ -60,7 +60,7 @@ pub fn worth_against_price(id: &str, curve: &WorthCurve) -> Result<Option<Plot>,
         right: None,
         series: vec![earned(steps, least), cost(curve.price, (*first, *last))],
         markers: marker.into_iter().collect(),
-        names: SeriesNames::Above,
+        names_at_ends: false,
     };
     Ok(Some(Plot {
         id: id.to_owned(),

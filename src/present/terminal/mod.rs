@@ -9,7 +9,7 @@ mod sparkline;
 mod table;
 
 pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, window};
-pub use plot::CurvePlot;
+pub use plot::curve;
 pub use progress::TerminalProgress;
 pub use screen::Terminal;
 pub use sparkline::sparkline;

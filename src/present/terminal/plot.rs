@@ -23,50 +23,45 @@ const BITS: [[u32; DOTS_A_LINE]; DOTS_A_COLUMN] = [[0x01, 0x02, 0x04, 0x40], [0x
 const CURVE_COLOUR: &str = "\x1b[34m";
 const PLAIN: &str = "\x1b[0m";
 
-/// What is drawn.
-pub struct CurvePlot<'a> {
-    /// Points of the curve, in any order.
-    pub points: Vec<&'a CapacityPoint>,
-    /// The recommended capacity and how it is written, where there is one.
-    pub marker: Option<(u64, String)>,
-    /// Writes a capacity of so many pages.
-    pub size: &'a dyn Fn(u64) -> String,
-}
-
-impl CurvePlot<'_> {
-    /// The drawing; empty where the terminal is too narrow, or there is nothing to draw.
-    pub fn render(&self, terminal: &Terminal) -> String {
-        let Some(width) = terminal.width.filter(|width| *width >= NARROWEST) else { return String::new() };
-        let columns = width.min(WIDEST) - MARGIN;
-        let mut known: Vec<(f64, f64)> = self.points.iter().filter_map(|point| place(point)).collect();
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (Some(first), Some(last)) = (known.first(), known.last()) else { return String::new() };
-        let (low, high) = (first.0, last.0);
-        if high <= low {
-            return String::new();
-        }
-        let dots = columns * DOTS_A_COLUMN;
-        let across = |x: f64| (((x - low) / (high - low)) * (dots - 1) as f64).round().max(0.0) as usize;
-        let mut cells = vec![vec![0; columns]; LINES];
-        let mut previous: Option<usize> = None;
-        for dot in 0..dots {
-            let x = low + (high - low) * dot as f64 / (dots - 1) as f64;
-            let height = upwards(height_at(&known, x));
-            // Steep parts are filled, so that the line has no holes.
-            let from = previous.map_or(height, |before| before.min(height));
-            (from..=height.max(previous.unwrap_or(height))).for_each(|y| set(&mut cells, dot, y));
-            previous = Some(height);
-        }
-        let marker = self.marker.as_ref().filter(|(pages, _)| *pages > 0);
-        let marker = marker.map(|(pages, label)| ((*pages as f64).ln(), label.as_str()));
-        let marker = marker.filter(|(x, _)| (low..=high).contains(x));
-        let at = marker.map(|(x, _)| across(x) / DOTS_A_COLUMN);
-        let mut text = lines(&cells, at, terminal.colour);
-        text.push_str(&axis(columns, at));
-        let ends = [low, high].map(|x| (self.size)(x.exp().round() as u64));
-        text.push_str(&labels(columns, &ends, at.zip(marker.map(|(_, label)| label))));
-        text
+/// The curve through these points, which may be in any order, with a mark at the recommended capacity, and how it is
+/// written, where there is one; `size` writes a capacity of so many pages. Empty where the terminal is too narrow, or
+/// there is nothing to draw.
+pub fn curve<'a>(
+    points: impl IntoIterator<Item = &'a CapacityPoint>,
+    marker: Option<(u64, String)>,
+    size: &dyn Fn(u64) -> String,
+    terminal: &Terminal,
+) -> String {
+    let Some(width) = terminal.width.filter(|width| *width >= NARROWEST) else { return String::new() };
+    let columns = width.min(WIDEST) - MARGIN;
+    let mut known: Vec<(f64, f64)> = points.into_iter().filter_map(place).collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (Some(first), Some(last)) = (known.first(), known.last()) else { return String::new() };
+    let (low, high) = (first.0, last.0);
+    if high <= low {
+        return String::new();
     }
+    let dots = columns * DOTS_A_COLUMN;
+    let across = |x: f64| (((x - low) / (high - low)) * (dots - 1) as f64).round().max(0.0) as usize;
+    let mut cells = vec![vec![0; columns]; LINES];
+    let mut previous: Option<usize> = None;
+    for dot in 0..dots {
+        let x = low + (high - low) * dot as f64 / (dots - 1) as f64;
+        let height = upwards(height_at(&known, x));
+        // Steep parts are filled, so that the line has no holes.
+        let from = previous.map_or(height, |before| before.min(height));
+        (from..=height.max(previous.unwrap_or(height))).for_each(|y| set(&mut cells, dot, y));
+        previous = Some(height);
+    }
+    let marker = marker.as_ref().filter(|(pages, _)| *pages > 0);
+    let marker = marker.map(|(pages, label)| ((*pages as f64).ln(), label.as_str()));
+    let marker = marker.filter(|(x, _)| (low..=high).contains(x));
+    let at = marker.map(|(x, _)| across(x) / DOTS_A_COLUMN);
+    let mut text = lines(&cells, at, terminal.colour);
+    text.push_str(&axis(columns, at));
+    let ends = [low, high].map(|x| size(x.exp().round() as u64));
+    text.push_str(&labels(columns, &ends, at.zip(marker.map(|(_, label)| label))));
+    text
 }
 
 /// Where a point lies: the logarithm of its pages, and its prefix hit rate.
@@ -179,8 +174,7 @@ mod tests {
     fn drawn(points: &[CapacityPoint], marker: Option<u64>, width: Option<usize>, colour: bool) -> String {
         let size = |pages: u64| format!("{pages} p");
         let marker = marker.map(|pages| (pages, format!("99 %: {pages} p")));
-        let plot = CurvePlot { points: points.iter().collect(), marker, size: &size };
-        plot.render(&Terminal { width, colour })
+        curve(points, marker, &size, &Terminal { width, colour })
     }
 
     #[test]

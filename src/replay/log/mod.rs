@@ -153,7 +153,7 @@ impl RequestLog {
             progress(reader.progress());
         }
         progress(reader.progress());
-        log.findings = TraceFindings::of(&reader);
+        log.findings = reader.findings();
         match &options.pool_name {
             Some(wanted) if log.requests.is_empty() => {
                 Err(ReplayError::NoSuchPool { wanted: wanted.clone(), names: listed(&others) })

@@ -5,6 +5,7 @@ use super::limits::DecodeLimits;
 use super::message::Decoded;
 use super::resolved::{ResolvedEvent, is_recursive};
 use super::schema;
+use crate::watched::Watched;
 use apache_avro::error::Details;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
@@ -50,9 +51,10 @@ impl<R: Read> ContainerReader<R> {
     /// schema that cannot be read.
     pub fn open(input: R, limits: DecodeLimits, default_pool: &str) -> Result<Self, ContainerError> {
         let expected = schema::request_event();
-        let mut input = Recorder { input: BufReader::new(input), seen: Vec::new() };
-        check_head(&mut input)?;
-        let whole = Cursor::new(input.seen).chain(input.input);
+        // The head is looked at, and then read again.
+        let (mut input, mut seen) = (BufReader::new(input), Vec::new());
+        check_head(&mut Watched { input: &mut input, watch: |head: &[u8]| seen.extend_from_slice(head) })?;
+        let whole = Cursor::new(seen).chain(input);
         let values = Reader::builder(whole).reader_schema(expected).build();
         let values = values.map_err(|error| header(reason(&error, "its schema does not parse")))?;
         if is_recursive(values.writer_schema(), &mut Vec::new()) {
@@ -84,20 +86,6 @@ impl<R: Read> ContainerReader<R> {
         let message = self.current.insert(owned).message();
         let message = message.map(|message| message.or_pool(&self.default_pool));
         Ok(Some(message.and_then(|message| self.limits.admit(None, message))))
-    }
-}
-
-/// Remembers what was read, so that the head can be looked at and then read again.
-struct Recorder<R> {
-    input: R,
-    seen: Vec<u8>,
-}
-
-impl<R: Read> Read for Recorder<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.seen.extend_from_slice(&buffer[..read]);
-        Ok(read)
     }
 }
 

@@ -189,11 +189,6 @@ pub struct EstimateKey {
     pub pool: String,
 }
 
-/// Why bytes are no key of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no key of an estimate: expected `<window>|<end_ms>|<partition>|<pool>` in UTF-8")]
-pub struct KeyError;
-
 impl EstimateKey {
     /// The key of this estimate's record.
     pub fn of(estimate: &Estimate) -> Self {
@@ -206,22 +201,18 @@ impl EstimateKey {
         format!("{}|{}|{}|{}", self.window, self.end_ms, self.partition, self.pool).into_bytes()
     }
 
-    /// Reads a record key.
-    ///
-    /// # Errors
-    /// When it was not written by [`Self::to_bytes`].
-    pub fn from_bytes(key: &[u8]) -> Result<Self, KeyError> {
-        let text = std::str::from_utf8(key).map_err(|_| KeyError)?;
-        let mut parts = text.splitn(4, '|');
-        let mut next = || parts.next().ok_or(KeyError);
+    /// Reads a record key, `<window>|<end_ms>|<partition>|<pool>` in UTF-8; `None` of one that [`Self::to_bytes`] did not
+    /// write.
+    pub fn from_bytes(key: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(key).ok()?.splitn(4, '|');
         let parsed = Self {
-            window: next()?.parse().map_err(|_| KeyError)?,
-            end_ms: next()?.parse().map_err(|_| KeyError)?,
-            partition: next()?.parse().map_err(|_| KeyError)?,
-            pool: next()?.to_owned(),
+            window: parts.next()?.parse().ok()?,
+            end_ms: parts.next()?.parse().ok()?,
+            partition: parts.next()?.parse().ok()?,
+            pool: parts.next()?.to_owned(),
         };
         // One spelling only, or compaction would keep two records for one window.
-        if parsed.to_bytes() == key { Ok(parsed) } else { Err(KeyError) }
+        (parsed.to_bytes() == key).then_some(parsed)
     }
 }
 

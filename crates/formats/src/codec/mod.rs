@@ -28,8 +28,8 @@ pub use container::{ContainerError, ContainerReader};
 pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
-    EstimateDetail, EstimateEncoding, EstimateKey, KeyError, decode_estimate, encode_estimate,
-    estimate_headers, pool_partition,
+    EstimateDetail, EstimateEncoding, EstimateKey, decode_estimate, encode_estimate, estimate_headers,
+    pool_partition,
 };
 pub use estimate_error::EstimateError;
 pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, uuid};

@@ -4,13 +4,11 @@
 //! find nobody to send to. One that waits for a stream which never goes on is left waiting, and holds nothing up.
 
 use super::error::TraceError;
-use super::groups::{GroupReader, ItemGroup, ReaderFindings, RowGroup};
-use super::options::{Format, ReadOptions};
+use super::groups::{GroupReader, ItemGroup, RowGroup, TraceFindings};
+use super::options::ReadOptions;
 use super::parallel::Parallel;
 use super::reader::{ReadProgress, TraceItem, TraceReader, open_with};
-use super::timeline::TimeFacts;
 use kvset_core::estimate::config::PoolConfig;
-use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,35 +127,11 @@ impl AheadReader {
         self.group.progress
     }
 
-    /// As [`TraceReader::notes`], once the trace is at its end.
-    pub fn notes(&self) -> Vec<String> {
-        self.findings().notes
-    }
-
-    /// As [`TraceReader::formats`], once the trace is at its end.
-    pub fn formats(&self) -> Vec<Format> {
-        self.findings().formats
-    }
-
-    /// As [`TraceReader::passed_over`], once the trace is at its end.
-    pub fn passed_over(&self) -> BTreeMap<&'static str, u64> {
-        self.findings().passed_over
-    }
-
-    /// As [`TraceReader::times`], once the trace is at its end.
-    pub fn times(&self) -> TimeFacts {
-        self.findings().times
-    }
-
-    /// As [`TraceReader::is_in_order`], once the trace is at its end.
-    pub fn is_in_order(&self) -> bool {
-        self.findings().is_in_order
-    }
-
-    fn findings(&self) -> ReaderFindings {
+    /// What was found out, once the trace is at its end.
+    pub fn findings(&self) -> TraceFindings {
         match &self.groups {
             Groups::Here(grouped) => grouped.findings(),
-            Groups::Background(background) => ReaderFindings::clone(&background.findings),
+            Groups::Background(background) => TraceFindings::clone(&background.findings),
         }
     }
 }
@@ -167,14 +141,14 @@ struct Background {
     groups: Receiver<ThreadMessage>,
     spare: Sender<RowGroup>,
     thread: Option<JoinHandle<()>>,
-    findings: Box<ReaderFindings>,
+    findings: Box<TraceFindings>,
 }
 
 /// What the thread has to say.
 enum ThreadMessage {
     Group(RowGroup),
     /// The trace is at its end; with what the reader found out.
-    End(Box<ReaderFindings>),
+    End(Box<TraceFindings>),
     Failed(TraceError),
 }
 
@@ -233,7 +207,7 @@ fn read(mut grouped: GroupReader, groups: &SyncSender<ThreadMessage>, spares: &R
 mod tests {
     use super::super::groups::ITEMS_AT_ONCE;
     use super::*;
-    use crate::trace::ReadOptions;
+    use crate::trace::{Format, ReadOptions};
 
     /// Rows good and bad, in sessions and single ones, more than a group holds.
     fn trace() -> Vec<u8> {
@@ -283,7 +257,7 @@ mod tests {
             }
             assert!(ahead.next_item().expect("memory").is_none());
             assert!(items > 2 * ITEMS_AT_ONCE, "{items} items are several groups");
-            assert_eq!((ahead.notes(), ahead.progress()), (alone.notes(), alone.progress()));
+            assert_eq!((ahead.findings().notes, ahead.progress()), (alone.notes(), alone.progress()));
         }
     }
 

@@ -367,23 +367,18 @@ impl<'de> Visitor<'de> for Nested<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
-        while array.next_element_seed(NestedEntry { sink: self.sink })?.is_some() {}
+        while array.next_element_seed(EntryReader::new(self.sink))?.is_some() {}
         Ok(())
     }
 }
 
-/// One nested object.
-struct NestedEntry<'a, 's> {
-    sink: &'a mut DraftSink<'s>,
-}
-
-impl<'de> DeserializeSeed<'de> for NestedEntry<'_, '_> {
+/// Reads a nested object.
+impl<'de> DeserializeSeed<'de> for EntryReader<'_, '_> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let mut entry = EntryReader::new(self.sink);
-        Object(&mut entry).deserialize(deserializer)?;
-        let EntryReader { sink, found } = entry;
+    fn deserialize<D: Deserializer<'de>>(mut self, deserializer: D) -> Result<(), D::Error> {
+        Object(&mut self).deserialize(deserializer)?;
+        let EntryReader { sink, found } = self;
         let filed = EntryReader { sink: &mut *sink, found }.file_nested();
         filed.map_err(|fault| sink.trouble.stop(fault))
     }

@@ -140,11 +140,16 @@ impl RowGroup {
 
 /// What a reader found out about a trace.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReaderFindings {
+pub struct TraceFindings {
+    /// The formats of its files, each once.
     pub formats: Vec<Format>,
+    /// What had to be assumed about it.
     pub notes: Vec<String>,
+    /// What was passed over, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
+    /// When its requests came.
     pub times: TimeFacts,
+    /// Whether they came in the order of their times.
     pub is_in_order: bool,
 }
 
@@ -182,9 +187,9 @@ impl GroupReader {
     }
 
     /// What the reader found out, once the trace is at its end.
-    pub fn findings(&self) -> ReaderFindings {
+    pub fn findings(&self) -> TraceFindings {
         let reader = &self.reader;
-        ReaderFindings {
+        TraceFindings {
             formats: reader.formats().to_vec(),
             notes: reader.notes(),
             passed_over: reader.passed_over().clone(),

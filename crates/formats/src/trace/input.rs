@@ -2,6 +2,7 @@
 
 use super::error::TraceError;
 use super::unpack::unpacked;
+use crate::watched::Watched;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -49,7 +50,11 @@ impl TraceInput {
     pub fn from_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, TraceError> {
         let name: Arc<str> = Arc::from(name);
         let read_bytes = Arc::new(AtomicU64::new(0));
-        let counted = CountingReader { inner: reader, bytes: Arc::clone(&read_bytes) };
+        let bytes = Arc::clone(&read_bytes);
+        let count = move |read: &[u8]| {
+            bytes.fetch_add(read.len() as u64, Ordering::Relaxed);
+        };
+        let counted = Watched { input: reader, watch: count };
         let (bytes, is_packed) = decompress(counted).map_err(|source| TraceError::Read {
             file: Arc::clone(&name),
             line: 0,
@@ -79,18 +84,4 @@ pub(super) fn peek<R: Read>(mut reader: R, count: usize) -> io::Result<(Vec<u8>,
     let mut head = Vec::with_capacity(count);
     reader.by_ref().take(count as u64).read_to_end(&mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(reader)))
-}
-
-/// Counts the bytes taken from the file, for progress.
-struct CountingReader<R> {
-    inner: R,
-    bytes: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for CountingReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
 }

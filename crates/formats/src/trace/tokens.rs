@@ -128,13 +128,7 @@ impl LinePrompts<'_> {
     }
 }
 
-/// What a value held.
-enum TokenValue {
-    Token,
-    Prompts,
-}
-
-/// A token, a prompt, an object with a prompt, or a batch of prompts.
+/// A token, a prompt, an object with a prompt, or a batch of prompts; says whether it held prompts, and not a token.
 struct TokenField<'a, 's> {
     prompts: &'a mut LinePrompts<'s>,
     /// Arrays around this value; a batch of batches is no known shape.
@@ -144,7 +138,7 @@ struct TokenField<'a, 's> {
 }
 
 impl TokenField<'_, '_> {
-    fn token<E: Error>(self, token: WholeNumber) -> Result<TokenValue, E> {
+    fn token<E: Error>(self, token: WholeNumber) -> Result<bool, E> {
         if self.depth == 0 {
             return Err(E::custom("a lone token"));
         }
@@ -154,46 +148,46 @@ impl TokenField<'_, '_> {
             _ => self.prompts.trouble.number("token ids", read)?,
         };
         self.prompts.tokens.push(token);
-        Ok(TokenValue::Token)
+        Ok(false)
     }
 }
 
 impl<'de> DeserializeSeed<'de> for TokenField<'_, '_> {
-    type Value = TokenValue;
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TokenValue, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for TokenField<'_, '_> {
-    type Value = TokenValue;
+    type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("token ids, or prompts of token ids")
     }
 
-    fn visit_u64<E: Error>(self, token: u64) -> Result<TokenValue, E> {
+    fn visit_u64<E: Error>(self, token: u64) -> Result<bool, E> {
         self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_i64<E: Error>(self, token: i64) -> Result<TokenValue, E> {
+    fn visit_i64<E: Error>(self, token: i64) -> Result<bool, E> {
         self.token(WholeNumber(Ok(Some(token.into()))))
     }
 
-    fn visit_f64<E: Error>(self, token: f64) -> Result<TokenValue, E> {
+    fn visit_f64<E: Error>(self, token: f64) -> Result<bool, E> {
         self.token(WholeNumber::of_float(token))
     }
 
     /// A token in quotes; or a field's list, of which a database has made a text.
-    fn visit_str<E: Error>(self, text: &str) -> Result<TokenValue, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
         if self.depth > 0 || !text.trim_start().starts_with('[') {
             return self.token(WholeNumber::of_text(text));
         }
         read_line(text.as_bytes(), self).map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<TokenValue, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         /// A prompt within a batch.
         const MAX_DEPTH: u32 = 2;
         if self.depth == MAX_DEPTH {
@@ -201,13 +195,10 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
         }
         let (mut tokens, mut prompts) = (false, false);
         let (depth, in_object) = (self.depth + 1, self.in_object);
-        while let Some(held) =
+        while let Some(has_prompts) =
             array.next_element_seed(TokenField { prompts: self.prompts, depth, in_object })?
         {
-            match held {
-                TokenValue::Token => tokens = true,
-                TokenValue::Prompts => prompts = true,
-            }
+            (tokens, prompts) = (tokens | !has_prompts, prompts | has_prompts);
             if tokens && prompts {
                 return Err(A::Error::custom("tokens and prompts in one array"));
             }
@@ -215,10 +206,10 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
         if !prompts {
             self.prompts.file();
         }
-        Ok(TokenValue::Prompts)
+        Ok(true)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TokenValue, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<bool, A::Error> {
         if self.in_object {
             return Err(A::Error::custom("a prompt object within another"));
         }
@@ -235,7 +226,7 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
         };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
-        Ok(TokenValue::Prompts)
+        Ok(true)
     }
 }
 

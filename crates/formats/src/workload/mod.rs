@@ -20,7 +20,7 @@ use chance::Chance;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
-use session::{Session, Turn};
+use session::Session;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -172,9 +172,9 @@ impl Generator {
     /// Takes a session's turn and plans what follows it.
     fn take_turn(&mut self, now_ms: i64, place: usize) -> Option<GeneratedRequest> {
         let mut session = self.places.get_mut(place)?.take()?;
-        let turn = session.take_turn(&self.params, &self.prompts[session.prompt], &mut self.chance);
-        let request = request(now_ms, self.params.page_size, &session, turn);
-        let done_ms = later(now_ms, turn.duration_ms);
+        session.take_turn(&self.params, &self.prompts[session.prompt], &mut self.chance);
+        let request = request(now_ms, self.params.page_size, &session);
+        let done_ms = later(now_ms, request.duration_ms);
         if session.turns_left == 0 {
             self.free.push(place);
             if let Some(parent) = session.parent {
@@ -210,14 +210,15 @@ fn later(time_ms: i64, ms: u64) -> i64 {
     time_ms.saturating_add_unsigned(ms)
 }
 
-fn request(now_ms: i64, page_size: PageSize, session: &Session, turn: Turn) -> GeneratedRequest {
+/// The turn that a session took last.
+fn request(now_ms: i64, page_size: PageSize, session: &Session) -> GeneratedRequest {
     GeneratedRequest {
         event_time: EventTime(now_ms),
         page_size,
         page_ids: session.pages.clone(),
         input_tokens: session.tokens,
-        output_tokens: turn.output_tokens,
-        duration_ms: turn.duration_ms,
+        output_tokens: session.answer_tokens,
+        duration_ms: session.duration_ms(),
         session: session.name.clone(),
     }
 }

@@ -26,14 +26,7 @@ pub(super) struct Session {
     /// Context lengths, in tokens, before each turn that is still in it.
     turn_starts: Vec<u64>,
     /// Tokens of the last answer, which the next turn takes into the context.
-    answer_tokens: u64,
-}
-
-/// What a turn adds to its prompt.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    pub output_tokens: u64,
-    pub duration_ms: u64,
+    pub answer_tokens: u64,
 }
 
 impl Session {
@@ -63,7 +56,7 @@ impl Session {
     }
 
     /// Changes the context into the next prompt and draws the answer to it.
-    pub fn take_turn(&mut self, params: &Workload, prompt_pages: &[u64], chance: &mut Chance) -> Turn {
+    pub fn take_turn(&mut self, params: &Workload, prompt_pages: &[u64], chance: &mut Chance) {
         let is_first = self.turn_starts.is_empty();
         if is_first || !chance.permille(params.retry_permille) {
             if chance.permille(params.edit_permille) {
@@ -75,7 +68,11 @@ impl Session {
         }
         self.turns_left = self.turns_left.saturating_sub(1);
         self.answer_tokens = drawn(chance, params.mean_output_tokens);
-        Turn { output_tokens: self.answer_tokens, duration_ms: 300 + self.answer_tokens * 15 }
+    }
+
+    /// How long the turn taken last lasts.
+    pub fn duration_ms(&self) -> u64 {
+        300 + self.answer_tokens * 15
     }
 
     /// Adds a user's or a tool's words, after a compaction where the context would grow too long.

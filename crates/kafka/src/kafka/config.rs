@@ -1,7 +1,7 @@
 //! Client properties: what this program sets itself, and why.
 
-use super::error::KafkaFailure;
 use super::oauth::{self, OptionalTokens, TokenSource};
+use kvset_pipeline::publish::KafkaFailure;
 pub use kvset_settings::AssignmentStrategy;
 use kvset_settings::Choice as _;
 use rdkafka::ClientConfig;

@@ -1,45 +1,22 @@
 //! rdkafka's errors by what they ask for: the same call again, a new transaction, a new client, or giving up.
 
-use kvset_pipeline::publish::{FailureKind, SinkError};
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-/// A failed call to Kafka, with what it was about and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct KafkaFailure {
-    /// What it asks for.
-    pub kind: FailureKind,
-    /// What failed, where and what to do, in lowercase.
-    pub message: String,
+/// Reads an rdkafka error; `doing` says what was attempted (`reading topic requests`).
+pub(super) fn failure_of(doing: &str, error: &KafkaError) -> KafkaFailure {
+    KafkaFailure { kind: kind(error), message: format!("{doing}: {}", describe(error)) }
 }
 
-impl KafkaFailure {
-    /// A failure that no repetition can mend.
-    pub fn fatal(message: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Fatal, message: message.into() }
-    }
-
-    /// Reads an rdkafka error; `doing` says what was attempted (`reading topic requests`).
-    pub(super) fn of(doing: &str, error: &KafkaError) -> Self {
-        Self { kind: kind(error), message: format!("{doing}: {}", describe(error)) }
-    }
-
-    /// The same about a partition that is known to exist: a broker that starts does not know it yet.
-    pub(super) fn of_known(doing: &str, error: &KafkaError) -> Self {
-        let failure = Self::of(doing, error);
-        match error.rdkafka_error_code() {
-            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => {
-                Self { kind: FailureKind::Transient, ..failure }
-            }
-            _ => failure,
+/// The same about a partition that is known to exist: a broker that starts does not know it yet.
+pub(super) fn failure_of_known(doing: &str, error: &KafkaError) -> KafkaFailure {
+    let failure = failure_of(doing, error);
+    match error.rdkafka_error_code() {
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => {
+            KafkaFailure { kind: FailureKind::Transient, ..failure }
         }
-    }
-}
-
-impl From<KafkaFailure> for SinkError {
-    fn from(failure: KafkaFailure) -> Self {
-        Self { kind: failure.kind, message: failure.message }
+        _ => failure,
     }
 }
 
@@ -335,7 +312,7 @@ mod tests {
     #[test]
     fn a_partition_that_a_starting_broker_does_not_know_yet_is_a_passing_trouble() {
         for code in [Code::UnknownPartition, Code::UnknownTopicOrPartition] {
-            let failure = KafkaFailure::of_known("reading the log range", &KafkaError::MetadataFetch(code));
+            let failure = failure_of_known("reading the log range", &KafkaError::MetadataFetch(code));
             assert_eq!(failure.kind, FailureKind::Transient, "{failure}");
         }
     }
@@ -348,7 +325,7 @@ mod tests {
             .create_native_config()
             .err()
             .expect("not a protocol");
-        let failure = KafkaFailure::of("connecting", &error);
+        let failure = failure_of("connecting", &error);
         assert!(!failure.message.contains("hunter2"), "{failure}");
         assert!(
             failure.message.contains("security.protocol") || failure.message.contains("sasl"),

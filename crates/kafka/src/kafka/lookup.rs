@@ -3,14 +3,14 @@
 
 use super::config::Connection;
 use super::context::Logging;
-use super::error::{KafkaFailure, unreadable};
+use super::error::{failure_of, unreadable};
 use super::member::Identities;
 use super::reader::{ReadRecord, copy};
 use kvset_core::units::Offset;
 use kvset_formats::position::Partition;
 use kvset_formats::time::words;
 use kvset_pipeline::facts::RecordIdentity;
-use kvset_pipeline::publish::FailureKind;
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -30,8 +30,7 @@ impl RecordLookup {
     /// Properties the client refuses.
     pub fn open(connection: &Connection, topic: &str) -> Result<Self, KafkaFailure> {
         let consumer = connection.reader().create_with_context(Logging::new(connection.tokens()?));
-        let consumer =
-            consumer.map_err(|error| KafkaFailure::of(&format!("reading topic `{topic}`"), &error))?;
+        let consumer = consumer.map_err(|error| failure_of(&format!("reading topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })
     }
 
@@ -71,7 +70,7 @@ impl RecordLookup {
     ) -> Result<Option<T>, KafkaFailure> {
         let met = self.met_from(partition, offset, timeout, read)?;
         let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
-        met.transpose().map_err(|error| KafkaFailure::of(&doing, &error))
+        met.transpose().map_err(|error| failure_of(&doing, &error))
     }
 
     /// The first record, or why it cannot be read; `None` at the log's end.
@@ -83,7 +82,7 @@ impl RecordLookup {
         read: impl Fn(&BorrowedMessage<'_>) -> T,
     ) -> Result<Option<Result<T, KafkaError>>, KafkaFailure> {
         let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
-        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let failure = |error: KafkaError| failure_of(&doing, &error);
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
             .and_then(|()| self.consumer.assign(&list))
@@ -106,7 +105,7 @@ impl RecordLookup {
                 Some(Err(KafkaError::PartitionEOF(_))) => return Ok(None),
                 Some(Err(error)) if unreadable(&error).is_some() => return Ok(Some(Err(error))),
                 Some(Err(error)) => {
-                    let failure = KafkaFailure::of(doing, &error);
+                    let failure = failure_of(doing, &error);
                     if failure.kind != FailureKind::Transient {
                         return Err(failure);
                     }

@@ -1,11 +1,11 @@
 //! What a member of a consumer group does, so that a simulation can stand in for the brokers.
 
-use super::error::KafkaFailure;
 use kvset_core::units::Offset;
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::facts::RecordIdentity;
 use kvset_pipeline::gaps::OffsetGaps;
+use kvset_pipeline::publish::KafkaFailure;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -5,7 +5,8 @@
 //! read, and read in [`Delivery::Idempotent`](super::sink::Delivery).
 
 use super::config::Connection;
-use super::error::KafkaFailure;
+use super::error::failure_of;
+use kvset_pipeline::publish::KafkaFailure;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use std::num::NonZeroU32;
@@ -23,7 +24,7 @@ impl MockBroker {
     /// No memory, no socket on loopback.
     pub fn start() -> Result<Self, KafkaFailure> {
         let cluster = MockCluster::new(1);
-        cluster.map(Self).map_err(|error| KafkaFailure::of("starting the embedded broker", &error))
+        cluster.map(Self).map_err(|error| failure_of("starting the embedded broker", &error))
     }
 
     /// Creates a topic.
@@ -33,7 +34,7 @@ impl MockBroker {
     pub fn create_topic(&self, name: &str, partitions: NonZeroU32) -> Result<(), KafkaFailure> {
         let count = i32::try_from(partitions.get()).unwrap_or(i32::MAX);
         let created = self.0.create_topic(name, count, 1);
-        created.map_err(|error| KafkaFailure::of(&format!("creating topic `{name}`"), &error))
+        created.map_err(|error| failure_of(&format!("creating topic `{name}`"), &error))
     }
 
     /// How to reach it.

@@ -32,4 +32,4 @@ pub mod topic_producer;
 pub mod topics;
 pub mod unreadable;
 
-pub use error::KafkaFailure;
+pub use kvset_pipeline::publish::KafkaFailure;

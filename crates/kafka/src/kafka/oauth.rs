@@ -3,10 +3,10 @@
 //! librdkafka's own way needs libcurl, a second HTTP client; its property names are kept. A client asks
 //! for a token while it is polled, so whoever only asks questions polls before.
 
-use super::error::KafkaFailure;
 use crate::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kvset_pipeline::publish::KafkaFailure;
 use rdkafka::client::OAuthToken;
 use serde::Deserialize;
 use std::fmt;

@@ -2,8 +2,9 @@
 
 use super::config::Connection;
 use super::context::Logging;
-use super::error::KafkaFailure;
+use super::error::{failure_of, failure_of_known};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_pipeline::publish::KafkaFailure;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -45,7 +46,7 @@ impl Offsets {
     fn with(connection: &Connection, config: ClientConfig, topic: &str) -> Result<Self, KafkaFailure> {
         let consumer = config.create_with_context(Logging::new(connection.tokens()?));
         let consumer = consumer
-            .map_err(|error| KafkaFailure::of(&format!("asking about offsets of topic `{topic}`"), &error))?;
+            .map_err(|error| failure_of(&format!("asking about offsets of topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })
     }
 
@@ -87,7 +88,7 @@ impl Offsets {
     /// The group has members, or the coordinator does not answer.
     pub fn commit(&self, partition: Partition, noted: &NotedOffset) -> Result<(), KafkaFailure> {
         let doing = format!("committing an offset of {}/{partition}", self.topic);
-        let failure = |error| KafkaFailure::of(&doing, &error);
+        let failure = |error| failure_of(&doing, &error);
         let list = list(&self.topic, [(partition, Offset::Offset(noted.next.0))], &doing)?;
         if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
             offset.set_metadata(&noted.note);
@@ -108,7 +109,7 @@ impl Offsets {
     ) -> Result<Option<NextOffset>, KafkaFailure> {
         let doing = format!("looking up a moment in {}/{partition}", self.topic);
         let wanted = list(&self.topic, [(partition, Offset::Offset(timestamp_ms))], &doing)?;
-        let failure = |error| KafkaFailure::of(&doing, &error);
+        let failure = |error| failure_of(&doing, &error);
         let found = self.consumer.offsets_for_times(wanted, timeout).map_err(failure)?;
         match found.elements_for_topic(&self.topic).first() {
             None => Err(KafkaFailure::fatal(format!("{doing}: the answer does not name the partition"))),
@@ -142,7 +143,7 @@ pub(super) fn committed<C: ConsumerContext, T>(
     read: impl Fn(&TopicPartitionListElem<'_>) -> Option<T>,
 ) -> Result<Vec<(Partition, Option<T>)>, KafkaFailure> {
     let doing = format!("reading the committed offsets of topic `{topic}`");
-    let failure = |error| KafkaFailure::of(&doing, &error);
+    let failure = |error| failure_of(&doing, &error);
     let wanted = list(topic, partitions.iter().map(|partition| (*partition, Offset::Invalid)), &doing)?;
     let found = consumer.committed_offsets(wanted, timeout).map_err(failure)?;
     let mut offsets = Vec::with_capacity(partitions.len());
@@ -161,7 +162,7 @@ pub(super) fn log_range<C: ConsumerContext>(
     timeout: Duration,
 ) -> Result<LogRange, KafkaFailure> {
     let range = consumer.fetch_watermarks(topic, partition.0, timeout).map_err(|error| {
-        KafkaFailure::of_known(&format!("reading the log range of {topic}/{partition}"), &error)
+        failure_of_known(&format!("reading the log range of {topic}/{partition}"), &error)
     })?;
     Ok(LogRange { start: NextOffset(range.0), end: NextOffset(range.1) })
 }
@@ -175,7 +176,7 @@ pub(super) fn list(
     let mut list = TopicPartitionList::new();
     for (partition, offset) in offsets {
         let added = list.add_partition_offset(topic, partition.0, offset);
-        added.map_err(|error| KafkaFailure::of(doing, &error))?;
+        added.map_err(|error| failure_of(doing, &error))?;
     }
     Ok(list)
 }

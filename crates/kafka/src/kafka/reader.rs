@@ -3,11 +3,11 @@
 
 use super::config::Connection;
 use super::context::{Logging, serve};
-use super::error::KafkaFailure;
+use super::error::failure_of;
 use super::topics::Topics;
 use kvset_formats::codec::{Payload, SCHEMA_HEADER};
 use kvset_formats::position::NextOffset;
-use kvset_pipeline::publish::FailureKind;
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers, Message};
@@ -72,7 +72,7 @@ impl TopicReader {
         let partitions =
             Topics::new(connection, deadline)?.require(topic, "--topic", "`kvset run --create-topics`")?;
         let doing = format!("reading topic `{topic}`");
-        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let failure = |error: KafkaError| failure_of(&doing, &error);
         let consumer: BaseConsumer<Logging> =
             connection.reader().create_with_context(Logging::new(connection.tokens()?)).map_err(failure)?;
         serve(&consumer);
@@ -112,7 +112,7 @@ impl TopicReader {
                 Ok(None)
             }
             Some(Err(error)) => {
-                let failure = KafkaFailure::of(&format!("reading topic `{}`", self.topic), &error);
+                let failure = failure_of(&format!("reading topic `{}`", self.topic), &error);
                 match failure.kind {
                     FailureKind::Transient => {
                         tracing::warn!("{failure}");

@@ -2,12 +2,12 @@
 
 use super::config::{Connection, TRANSACTION_TIMEOUT};
 use super::context::{Deliveries, lock};
-use super::error::{KafkaFailure, kind};
+use super::error::{failure_of, kind};
 use super::source::Source;
 use kvset_formats::codec::pool_partition;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::publish::{FailureKind, Sink, SinkError};
+use kvset_pipeline::publish::{FailureKind, KafkaFailure, Sink};
 pub use kvset_settings::Delivery;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
@@ -99,7 +99,7 @@ impl KafkaSink {
         };
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
-            .map_err(|error| KafkaFailure::of(&doing, &error))?;
+            .map_err(|error| failure_of(&doing, &error))?;
         let largest_letter = AtomicUsize::new(0);
         let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, largest_letter };
         if guarantee == Delivery::Transactional {
@@ -113,7 +113,7 @@ impl KafkaSink {
     ///
     /// # Errors
     /// The topic may not be written to, or no transaction can be had.
-    pub fn try_write(&mut self, destination: Destination) -> Result<(), SinkError> {
+    pub fn try_write(&mut self, destination: Destination) -> Result<(), KafkaFailure> {
         const KEY: &str = "kvset-config-check";
         let tombstone = OutputRecord {
             destination,
@@ -141,7 +141,7 @@ impl KafkaSink {
             match self.producer.init_transactions(CALL.min(deadline)) {
                 Ok(()) => return Ok(()),
                 Err(error) if kind(&error) == FailureKind::Transient && begin.elapsed() < deadline => {}
-                Err(error) => return Err(KafkaFailure::of(doing, &error)),
+                Err(error) => return Err(failure_of(doing, &error)),
             }
         }
     }
@@ -154,16 +154,16 @@ impl KafkaSink {
     }
 
     /// The failure, with the last failed delivery, which tells more than the transaction's own words.
-    fn failure(&self, doing: &str, error: &KafkaError) -> SinkError {
+    fn failure(&self, doing: &str, error: &KafkaError) -> KafkaFailure {
         self.note_sizes();
-        let mut failure = KafkaFailure::of(doing, error);
+        let mut failure = failure_of(doing, error);
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
         }
         if self.producer.context().take_permanent() {
             failure.kind = FailureKind::Fatal;
         }
-        failure.into()
+        failure
     }
 
     /// Takes note of a topic that took no record as large as one of these.
@@ -194,7 +194,7 @@ impl KafkaSink {
         list: TopicPartitionList,
         metadata: ConsumerGroupMetadata,
         doing: &str,
-    ) -> Result<(), SinkError> {
+    ) -> Result<(), KafkaFailure> {
         let (told, answer) = mpsc::sync_channel(1);
         let producer = Arc::clone(&self.producer);
         let call = move || {
@@ -204,7 +204,7 @@ impl KafkaSink {
             drop(told.send(sent));
         };
         let spent =
-            |reason: String| SinkError { kind: FailureKind::Spent, message: format!("{doing}: {reason}") };
+            |reason: String| KafkaFailure { kind: FailureKind::Spent, message: format!("{doing}: {reason}") };
         let thread = thread::Builder::new().name("kvset-offsets".to_owned()).spawn(call);
         thread.map_err(|error| spent(format!("starting a thread: {error}")))?;
         let sent = answer.recv_timeout(TRANSACTION_TIMEOUT);
@@ -220,7 +220,7 @@ impl KafkaSink {
                 // Also said of a member whose session ended a moment ago, while brokers were down say. If another
                 // process has its name, the next poll tells.
                 Some(RDKafkaErrorCode::FencedInstanceId) => {
-                    SinkError { kind: FailureKind::Abortable, ..failure }
+                    KafkaFailure { kind: FailureKind::Abortable, ..failure }
                 }
                 _ => failure,
             }
@@ -244,11 +244,11 @@ impl KafkaSink {
         self.producer.send(message).map_err(|(error, _)| error)
     }
 
-    fn not_written(&self, record: &OutputRecord, error: &KafkaError) -> SinkError {
+    fn not_written(&self, record: &OutputRecord, error: &KafkaError) -> KafkaFailure {
         self.failure(&format!("writing to topic `{}`", self.topic_of(record).name), error)
     }
 
-    fn acknowledged(&mut self) -> Result<(), SinkError> {
+    fn acknowledged(&mut self) -> Result<(), KafkaFailure> {
         let doing = "waiting for outputs to be acknowledged";
         self.await_answers();
         self.producer.flush(CALL).map_err(|error| self.failure(doing, &error))?;
@@ -259,14 +259,14 @@ impl KafkaSink {
         let reason = deliveries.take_failure().unwrap_or_default();
         let message = format!("{doing}: a record was not delivered: {reason}");
         let kind = if deliveries.take_permanent() { FailureKind::Fatal } else { FailureKind::Abortable };
-        Err(SinkError { kind, message })
+        Err(KafkaFailure { kind, message })
     }
 }
 
 impl Sink for KafkaSink {
     type Member = Source;
 
-    fn begin(&mut self) -> Result<(), SinkError> {
+    fn begin(&mut self) -> Result<(), KafkaFailure> {
         match self.guarantee {
             Delivery::Idempotent => {
                 self.failed_before = self.producer.context().failed();
@@ -279,7 +279,7 @@ impl Sink for KafkaSink {
         }
     }
 
-    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
+    fn send(&mut self, record: &OutputRecord) -> Result<(), KafkaFailure> {
         if record.destination != Destination::DeadLetters {
             return self.produce(record).map_err(|error| self.not_written(record, &error));
         }
@@ -296,11 +296,11 @@ impl Sink for KafkaSink {
         sent.map_err(|error| self.not_written(record, &error))
     }
 
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), SinkError> {
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), KafkaFailure> {
         match self.guarantee {
             Delivery::Idempotent => {
                 self.acknowledged()?;
-                if next.is_empty() { Ok(()) } else { Ok(member.commit(next)?) }
+                if next.is_empty() { Ok(()) } else { member.commit(next) }
             }
             Delivery::Transactional => {
                 let list = member.next_offsets(next)?;
@@ -310,7 +310,7 @@ impl Sink for KafkaSink {
         }
     }
 
-    fn commit(&mut self) -> Result<(), SinkError> {
+    fn commit(&mut self) -> Result<(), KafkaFailure> {
         match self.guarantee {
             Delivery::Idempotent => Ok(()),
             Delivery::Transactional => {
@@ -321,7 +321,7 @@ impl Sink for KafkaSink {
         }
     }
 
-    fn abort(&mut self) -> Result<(), SinkError> {
+    fn abort(&mut self) -> Result<(), KafkaFailure> {
         self.note_sizes();
         match self.guarantee {
             Delivery::Idempotent => {

@@ -8,7 +8,7 @@
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, last_trouble, lock};
 use super::describe::{Informant, assigned, member_id};
-use super::error::{KafkaFailure, unreadable};
+use super::error::{failure_of, failure_of_known, unreadable};
 use super::lookup::RecordLookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
 use super::offsets::{NotedOffset, committed, list, log_range, next_offset, noted};
@@ -16,7 +16,7 @@ use super::unreadable::find;
 use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::OffsetGaps;
-use kvset_pipeline::publish::FailureKind;
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -144,8 +144,8 @@ impl Source {
         let consumer: BaseConsumer<MemberContext> = connection
             .member(membership)
             .create_with_context(MemberContext::new(connection.tokens()?))
-            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
+            .map_err(|error| failure_of(&doing(), &error))?;
+        consumer.subscribe(&[topic]).map_err(|error| failure_of(&doing(), &error))?;
         Ok(Self {
             consumer,
             connection: connection.clone(),
@@ -179,7 +179,7 @@ impl Source {
         let consumer: BaseConsumer<MemberContext> = connection
             .loner(group)
             .create_with_context(MemberContext::new(connection.tokens()?))
-            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
+            .map_err(|error| failure_of(&doing(), &error))?;
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
         Ok(Self {
             consumer,
@@ -321,9 +321,9 @@ impl Source {
     pub(super) fn commit(&self, next: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
         let list = self.next_offsets(next)?;
         self.check_membership()?;
-        self.consumer.commit(&list, CommitMode::Sync).map_err(|error| {
-            KafkaFailure::of(&format!("committing offsets of topic `{}`", self.topic), &error)
-        })
+        self.consumer
+            .commit(&list, CommitMode::Sync)
+            .map_err(|error| failure_of(&format!("committing offsets of topic `{}`", self.topic), &error))
     }
 
     fn list(
@@ -349,7 +349,7 @@ impl Member for Source {
             Some(Err(error)) if unreadable(&error).is_some() => Some(self.unreadable()),
             Some(Err(error)) => {
                 let doing = format!("reading topic `{}`", self.topic);
-                Some(Event::Trouble(KafkaFailure::of(&doing, &error)))
+                Some(Event::Trouble(failure_of(&doing, &error)))
             }
             None => self.pending_rebalance(),
         }
@@ -372,7 +372,7 @@ impl Member for Source {
         let doing = || format!("asking for the id of topic `{}`", self.topic);
         self.informant
             .topic_id(self.consumer.client(), &self.topic, timeout)
-            .map_err(|error| KafkaFailure::of_known(&doing(), &error))
+            .map_err(|error| failure_of_known(&doing(), &error))
     }
 
     fn unowned(&self, timeout: Duration) -> Result<(Vec<Partition>, bool), KafkaFailure> {
@@ -380,7 +380,7 @@ impl Member for Source {
             return Ok((Vec::new(), false));
         }
         let doing = || format!("describing group `{}`", self.group);
-        let failure = |error| KafkaFailure::of(&doing(), &error);
+        let failure = |error| failure_of(&doing(), &error);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), timeout).map_err(failure)?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let assigned =
@@ -429,7 +429,7 @@ impl Member for Source {
             RebalanceProtocol::Cooperative => self.consumer.incremental_assign(&list),
             RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.assign(&list),
         };
-        assigned.and_then(|()| self.consumer.resume(&list)).map_err(|error| KafkaFailure::of(doing, &error))
+        assigned.and_then(|()| self.consumer.resume(&list)).map_err(|error| failure_of(doing, &error))
     }
 
     fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure> {
@@ -445,7 +445,7 @@ impl Member for Source {
             // Eager revocations are always of everything.
             RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.unassign(),
         };
-        unassigned.map_err(|error| KafkaFailure::of(doing, &error))
+        unassigned.map_err(|error| failure_of(doing, &error))
     }
 
     fn skip_to(&self, partition: Partition, next: NextOffset) -> Result<(), KafkaFailure> {
@@ -461,13 +461,13 @@ impl Member for Source {
     fn pause(&self, partition: Partition) -> Result<(), KafkaFailure> {
         let doing = "pausing a partition";
         let list = self.list([(partition, Offset::Invalid)], doing)?;
-        self.consumer.pause(&list).map_err(|error| KafkaFailure::of(doing, &error))
+        self.consumer.pause(&list).map_err(|error| failure_of(doing, &error))
     }
 
     fn resume(&self, partition: Partition) -> Result<(), KafkaFailure> {
         let doing = "resuming a partition";
         let list = self.list([(partition, Offset::Invalid)], doing)?;
-        self.consumer.resume(&list).map_err(|error| KafkaFailure::of(doing, &error))
+        self.consumer.resume(&list).map_err(|error| failure_of(doing, &error))
     }
 
     fn log_ends(&self) -> BTreeMap<Partition, LogEnd> {

@@ -2,8 +2,8 @@
 
 use super::config::Connection;
 use super::context::Deliveries;
-use super::error::{KafkaFailure, kind};
-use kvset_pipeline::publish::FailureKind;
+use super::error::{failure_of, kind};
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ impl TopicProducer {
         let producer = connection
             .producer("produce", retry_for)
             .create_with_context(Deliveries::new(connection.tokens()?))
-            .map_err(|error| KafkaFailure::of(&format!("opening a producer for topic `{topic}`"), &error))?;
+            .map_err(|error| failure_of(&format!("opening a producer for topic `{topic}`"), &error))?;
         Ok(Self { producer, topic: topic.to_owned(), retry_for })
     }
 
@@ -61,7 +61,7 @@ impl TopicProducer {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Err((error, _)) => {
-                    return Err(KafkaFailure::of(&format!("writing to topic `{}`", self.topic), &error));
+                    return Err(failure_of(&format!("writing to topic `{}`", self.topic), &error));
                 }
             }
         }
@@ -79,7 +79,7 @@ impl TopicProducer {
     pub fn finish(&self) -> Result<u64, KafkaFailure> {
         let doing = format!("delivering to topic `{}`", self.topic);
         let flushed = self.producer.flush(self.retry_for + Duration::from_secs(1));
-        flushed.map_err(|error| KafkaFailure::of(&doing, &error))?;
+        flushed.map_err(|error| failure_of(&doing, &error))?;
         let deliveries = self.producer.context();
         match deliveries.failed() {
             0 => Ok(deliveries.delivered()),

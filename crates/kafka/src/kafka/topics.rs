@@ -2,9 +2,9 @@
 
 use super::config::Connection;
 use super::context::{Logging, serve};
-use super::error::{KafkaFailure, unreached};
+use super::error::{failure_of, unreached};
 use kvset_formats::time::words;
-use kvset_pipeline::publish::FailureKind;
+use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -18,17 +18,8 @@ pub struct TopicPlan {
     pub name: String,
     /// Its partitions.
     pub partitions: NonZeroU32,
-    /// What it keeps.
-    pub cleanup: Cleanup,
-}
-
-/// What a topic keeps of its records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cleanup {
-    /// What the broker's defaults say.
-    AsBroker,
-    /// The newest record of each key, for so long.
-    Compacted { retention: Duration },
+    /// For how long it keeps the newest record of each key; where this is absent, it keeps what the broker's defaults say.
+    pub compacted_for: Option<Duration>,
 }
 
 /// Longest time a command that a person waits for waits for the first answer of a broker; a service waits
@@ -57,7 +48,7 @@ impl Topics {
         let client: BaseConsumer<Logging> = connection
             .admin()
             .create_with_context(Logging::new(connection.tokens()?))
-            .map_err(|error| KafkaFailure::of("connecting", &error))?;
+            .map_err(|error| failure_of("connecting", &error))?;
         Ok(Self { client, connection: connection.clone(), deadline })
     }
 
@@ -96,7 +87,7 @@ impl Topics {
 
     fn ask(&self, topic: &str, timeout: Duration) -> Result<Option<NonZeroU32>, KafkaFailure> {
         let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
-        let failure = |error| KafkaFailure::of(&doing, &error);
+        let failure = |error| failure_of(&doing, &error);
         serve(&self.client);
         let metadata = self.client.fetch_metadata(Some(topic), timeout);
         let metadata = metadata.map_err(|error| failure(serve(&self.client).unwrap_or(error)))?;
@@ -145,7 +136,7 @@ impl Topics {
 
     fn ask_to_create(&self, plans: &[&TopicPlan]) -> Result<(), KafkaFailure> {
         let doing = "creating topics";
-        let failure = |error| KafkaFailure::of(doing, &error);
+        let failure = |error| failure_of(doing, &error);
         let tokens = self.connection.tokens()?;
         if tokens.is_some() {
             return Err(KafkaFailure::fatal(format!(
@@ -155,10 +146,7 @@ impl Topics {
         }
         let admin: AdminClient<Logging> =
             self.connection.admin().create_with_context(Logging::new(tokens)).map_err(failure)?;
-        let retention = |plan: &&TopicPlan| match plan.cleanup {
-            Cleanup::AsBroker => None,
-            Cleanup::Compacted { retention } => Some(retention.as_millis().to_string()),
-        };
+        let retention = |plan: &&TopicPlan| Some(plan.compacted_for?.as_millis().to_string());
         let retentions: Vec<Option<String>> = plans.iter().map(retention).collect();
         let topics: Vec<NewTopic<'_>> = plans
             .iter()

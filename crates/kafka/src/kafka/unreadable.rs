@@ -4,12 +4,12 @@
 //! is tried by itself, from where it was read to.
 
 use super::config::Connection;
-use super::error::KafkaFailure;
 use super::lookup::RecordLookup;
 use super::member::UnreadableRecords;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::{GapError, OffsetGap};
+use kvset_pipeline::publish::KafkaFailure;
 use std::time::Duration;
 
 /// Longest wait for a broker's answer while a place is looked for.

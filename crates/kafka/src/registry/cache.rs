@@ -135,12 +135,16 @@ impl WriterSchemas for SchemaCache {
     fn find(&self, name: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
         let mut inner = self.lock();
         loop {
-            match inner.recall(name) {
-                Recalled::Answer(answer) => return Ok(answer),
-                _ if inner.stopped => return Err(LookupError::Stopped),
-                Recalled::Nothing => break,
-                Recalled::Asked => inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner),
+            if let Some(answer) = inner.recall(name) {
+                return Ok(answer);
             }
+            if inner.stopped {
+                return Err(LookupError::Stopped);
+            }
+            if !matches!(inner.entries.get(&name), Some(CachedSchema::Asked)) {
+                break;
+            }
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
         inner.make_room(self.max_schemas);
         inner.entries.insert(name, CachedSchema::Asked);
@@ -152,27 +156,20 @@ impl WriterSchemas for SchemaCache {
     }
 }
 
-/// What the cache says of a schema.
-enum Recalled {
-    Answer(Option<Arc<WriterSchema>>),
-    Asked,
-    Nothing,
-}
-
 impl CacheState {
-    fn recall(&mut self, name: SchemaRef) -> Recalled {
+    /// The answer that is known, an absence that is recent included.
+    fn recall(&mut self, name: SchemaRef) -> Option<Option<Arc<WriterSchema>>> {
         self.clock += 1;
-        match self.entries.get_mut(&name) {
-            Some(CachedSchema::Asked) => Recalled::Asked,
-            Some(CachedSchema::Known { schema, used }) => {
+        match self.entries.get_mut(&name)? {
+            CachedSchema::Known { schema, used } => {
                 *used = self.clock;
-                Recalled::Answer(Some(Arc::clone(schema)))
+                Some(Some(Arc::clone(schema)))
             }
-            Some(CachedSchema::Absent { until, used }) if Instant::now() < *until => {
+            CachedSchema::Absent { until, used } if Instant::now() < *until => {
                 *used = self.clock;
-                Recalled::Answer(None)
+                Some(None)
             }
-            Some(CachedSchema::Absent { .. }) | None => Recalled::Nothing,
+            CachedSchema::Asked | CachedSchema::Absent { .. } => None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! fail. What its turn gives out belongs to the record that let it come.
 
 use super::ahead::AheadRecord;
+use super::bytes::PackedBytes;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
     ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, PoolClock, PoolConfigs, PoolRecord, RecordTurn,
@@ -28,25 +29,16 @@ pub(super) enum Receipt {
     Taken(Result<(), DecodeError>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct HeldBytes(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
-
-impl From<&[u8]> for HeldBytes {
-    fn from(bytes: &[u8]) -> Self {
-        Self(bytes.to_vec())
-    }
-}
-
 /// A record that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DelayedRecord {
     offset: i64,
     timestamp_ms: Option<i64>,
-    key: Option<HeldBytes>,
-    value: HeldBytes,
-    schema_header: Option<HeldBytes>,
+    key: Option<PackedBytes>,
+    value: PackedBytes,
+    schema_header: Option<PackedBytes>,
     /// The value in the form that is read where it lies; absent where it came in that form.
-    packed: Option<HeldBytes>,
+    packed: Option<PackedBytes>,
 }
 
 impl DelayedRecord {
@@ -54,10 +46,10 @@ impl DelayedRecord {
         Self {
             offset: record.offset,
             timestamp_ms: record.timestamp_ms,
-            key: record.key.map(HeldBytes::from),
+            key: record.key.map(PackedBytes::from),
             value: record.value.unwrap_or_default().into(),
-            schema_header: record.schema_header.map(HeldBytes::from),
-            packed: packed.map(HeldBytes::from),
+            schema_header: record.schema_header.map(PackedBytes::from),
+            packed: packed.map(PackedBytes::from),
         }
     }
 
@@ -67,9 +59,9 @@ impl DelayedRecord {
             partition: partition.0,
             offset: self.offset,
             timestamp_ms: self.timestamp_ms,
-            key: self.key.as_ref().map(|HeldBytes(key)| &key[..]),
+            key: self.key.as_ref().map(|PackedBytes(key)| &key[..]),
             value: Some(&self.value.0),
-            schema_header: self.schema_header.as_ref().map(|HeldBytes(header)| &header[..]),
+            schema_header: self.schema_header.as_ref().map(|PackedBytes(header)| &header[..]),
         }
     }
 }
@@ -78,7 +70,7 @@ impl HeapBytes for DelayedRecord {
     /// Without spare room, which a restart does not keep: a bound of the queue goes by this.
     fn heap_bytes(&self) -> usize {
         let parts = [&self.key, &self.schema_header, &self.packed];
-        parts.into_iter().flatten().chain([&self.value]).map(|HeldBytes(part)| part.len()).sum()
+        parts.into_iter().flatten().chain([&self.value]).map(|PackedBytes(part)| part.len()).sum()
     }
 }
 
@@ -125,9 +117,9 @@ impl Arrivals {
 
     /// What a record that waits, or waited, says; `None` only where its bytes have changed.
     pub(super) fn decoded<'r>(&self, record: &'r DelayedRecord) -> Option<Decoded<'r>> {
-        let key = record.key.as_ref().map(|HeldBytes(key)| &key[..]);
+        let key = record.key.as_ref().map(|PackedBytes(key)| &key[..]);
         match &record.packed {
-            Some(HeldBytes(packed)) => self.decoder.decode_repacked(key, packed),
+            Some(PackedBytes(packed)) => self.decoder.decode_repacked(key, packed),
             None => self.decoder.decode_in_place(key, &record.value.0),
         }
     }

@@ -4,7 +4,7 @@
 //! holds nothing between records, the second were reported, the last is compared by fingerprint.
 
 use super::arrivals::{Arrivals, ArrivalsSection, WrittenArrivals};
-use super::latest::{LatestEstimates, NotKept};
+use super::latest::LatestEstimates;
 use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
@@ -43,29 +43,19 @@ pub struct TaskImage<'a> {
     /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
     #[serde(skip_serializing_if = "Option::is_none")]
     arrivals: Option<WrittenArrivals<'a>>,
-    /// How pools' page ids are made; nothing is written where none is known.
-    #[serde(skip_serializing_if = "SchemesSection::is_empty")]
-    id_schemes: SchemesSection<'a>,
+    /// How pools' page ids are made, in order of name, behind [`SCHEMES_MARK`]; nothing is written where none is known.
+    #[serde(skip_serializing_if = "has_no_scheme")]
+    id_schemes: (u8, Vec<(&'a str, &'a str)>),
     /// What single questions keep; nothing is written where no pool is asked one.
     #[serde(skip_serializing_if = "SectionsImage::is_empty")]
     sections: SectionsImage<'a>,
 }
 
-/// The schemes of pools' page ids, in order of name.
-#[derive(Debug, Serialize)]
-struct SchemesSection<'a> {
-    /// Tells it from the records that wait, which begin with 1.
-    mark: u8,
-    schemes: Vec<(&'a str, &'a str)>,
-}
-
-/// What a section of schemes begins with.
+/// What the schemes of page ids begin with: it tells them from the records that wait, which begin with 1.
 const SCHEMES_MARK: u8 = 2;
 
-impl SchemesSection<'_> {
-    fn is_empty(&self) -> bool {
-        self.schemes.is_empty()
-    }
+fn has_no_scheme((_, schemes): &(u8, Vec<(&str, &str)>)) -> bool {
+    schemes.is_empty()
 }
 
 /// A task's state, read back from a snapshot.
@@ -92,38 +82,33 @@ struct Trailing {
 
 impl<'de> Deserialize<'de> for Trailing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Reads the mark of each part that is there, and the part.
-        struct Marked;
-
-        impl<'de> Visitor<'de> for Marked {
-            type Value = Trailing;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("nothing, or marks of parts of the state, each with its part")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-                let mut trailing = Trailing::default();
-                let mut last = 0;
-                // A byte is always read, unless there is none.
-                while let Ok(Some(mark)) = parts.next_element::<u8>() {
-                    match mark {
-                        1 if last < mark => trailing.arrivals = parts.next_element()?,
-                        SCHEMES_MARK if last < mark => {
-                            trailing.id_schemes = parts.next_element()?.unwrap_or_default();
-                        }
-                        _ if last < mark && trailing.sections.read(mark, &mut parts)? => {}
-                        _ => return Err(A::Error::custom("what follows the state is no part of it")),
-                    }
-                    last = mark;
-                }
-                Ok(trailing)
-            }
-        }
-
         // The parts, each behind its mark, and the end.
         let parts = 2 + SectionsOfPools::QUESTIONS;
-        deserializer.deserialize_tuple(2 * parts + 1, Marked)
+        deserializer.deserialize_tuple(2 * parts + 1, Self::default())
+    }
+}
+
+/// Fills itself: reads the mark of each part that is there, and the part.
+impl<'de> Visitor<'de> for Trailing {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing, or marks of parts of the state, each with its part")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut parts: A) -> Result<Self, A::Error> {
+        let mut last = 0;
+        // A byte is always read, unless there is none.
+        while let Ok(Some(mark)) = parts.next_element::<u8>() {
+            match mark {
+                1 if last < mark => self.arrivals = parts.next_element()?,
+                SCHEMES_MARK if last < mark => self.id_schemes = parts.next_element()?.unwrap_or_default(),
+                _ if last < mark && self.sections.read(mark, &mut parts)? => {}
+                _ => return Err(A::Error::custom("what follows the state is no part of it")),
+            }
+            last = mark;
+        }
+        Ok(self)
     }
 }
 
@@ -191,10 +176,7 @@ pub(super) fn read_latest(
     let mut estimates = Vec::new();
     for (name, latest) in latest {
         let windows = pools.get(name).map_or(&[][..], |pool| &pool.config().windows[..]);
-        let unreadable = |problem: NotKept| TaskRestoreError::Estimate {
-            pool: name.clone(),
-            problem: problem.to_string().into(),
-        };
+        let unreadable = |problem| TaskRestoreError::Estimate { pool: name.clone(), problem };
         estimates.extend(latest.read(name, windows).map_err(unreadable)?);
     }
     Ok(estimates)
@@ -222,7 +204,7 @@ impl PartitionTask {
             observers,
             reuse,
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
-            id_schemes: SchemesSection { mark: SCHEMES_MARK, schemes },
+            id_schemes: (SCHEMES_MARK, schemes),
             sections,
         }
     }

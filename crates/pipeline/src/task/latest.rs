@@ -3,6 +3,7 @@
 //! They are kept as the topic's Avro records, which name their schema: a snapshot stays readable when the
 //! estimate gains a field, numbers are kept to the last bit, and equal estimates have equal bytes.
 
+use super::bytes::PackedBytes;
 use kvset_core::estimate::{Estimate, Status};
 use kvset_core::units::heap::HeapBytes;
 use kvset_core::units::window::WindowKind;
@@ -10,30 +11,15 @@ use kvset_formats::codec::{EstimateEncoding, EstimateError, decode_estimate, enc
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The newest final estimates of one pool: at most one a configured kind of window.
+/// The newest final estimates of one pool, as Avro records: at most one a configured kind of window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatestEstimates(BTreeMap<WindowKind, AvroRecord>);
+pub struct LatestEstimates(BTreeMap<WindowKind, PackedBytes>);
 
 impl HeapBytes for LatestEstimates {
     fn heap_bytes(&self) -> usize {
-        let of_one = |record: &AvroRecord| record.0.capacity() + size_of::<(WindowKind, AvroRecord)>();
+        let of_one = |record: &PackedBytes| record.0.capacity() + size_of::<(WindowKind, PackedBytes)>();
         self.0.values().map(of_one).sum()
     }
-}
-
-/// An estimate as an Avro record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct AvroRecord(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
-
-/// What was kept is no final estimate of its pool and window.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotKept {
-    /// The record cannot be read.
-    #[error(transparent)]
-    Record(#[from] EstimateError),
-    /// It is another pool's, another window's, or of a window that the pool does not have.
-    #[error("it is of another pool or window")]
-    Place,
 }
 
 impl LatestEstimates {
@@ -42,23 +28,23 @@ impl LatestEstimates {
     /// # Errors
     /// A number of it does not fit the topic's schema.
     pub(super) fn keep(&mut self, estimate: &Estimate) -> Result<(), EstimateError> {
-        let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |AvroRecord(old)| old);
+        let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |PackedBytes(old)| old);
         record.clear();
         encode_estimate(estimate, EstimateEncoding::Avro, &mut record)?;
-        self.0.insert(estimate.window, AvroRecord(record));
+        self.0.insert(estimate.window, PackedBytes(record));
         Ok(())
     }
 
     /// The estimates, in order of window.
     ///
     /// # Errors
-    /// [`NotKept`] where they are not those of this pool, of some of these windows.
-    pub(super) fn read(&self, pool: &str, windows: &[WindowKind]) -> Result<Vec<Estimate>, NotKept> {
-        let read = |(window, record): (&WindowKind, &AvroRecord)| {
-            let estimate = decode_estimate(&record.0)?;
+    /// What is wrong with one that is not of this pool, of one of these windows.
+    pub(super) fn read(&self, pool: &str, windows: &[WindowKind]) -> Result<Vec<Estimate>, Box<str>> {
+        let read = |(window, record): (&WindowKind, &PackedBytes)| {
+            let estimate = decode_estimate(&record.0).map_err(|error| error.to_string())?;
             let is_its_own = estimate.pool == pool && estimate.window == *window;
             let is_right = is_its_own && estimate.status == Status::Final && windows.contains(window);
-            if is_right { Ok(estimate) } else { Err(NotKept::Place) }
+            if is_right { Ok(estimate) } else { Err("it is of another pool or window".into()) }
         };
         self.0.iter().map(read).collect()
     }

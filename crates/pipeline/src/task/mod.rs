@@ -28,6 +28,7 @@ use std::sync::Arc;
 mod activity;
 mod ahead;
 mod arrivals;
+mod bytes;
 mod counts;
 mod image;
 mod latest;

@@ -11,7 +11,6 @@ use crate::events::Observer;
 use crate::plan::ServicePlan;
 use crate::poll_loop::clients::{join, live_on, no_threads};
 use crate::poll_loop::coordinator::Coordinator;
-use crate::poll_loop::parts::ServiceParts;
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use crate::snapshots::checkpoints::Checkpoints;
@@ -50,8 +49,8 @@ fn live(
         let workers = Workers::start(scope, threads, plan.task.encoding, plan.task.limits)
             .map_err(|error| no_threads(threads, &error))?;
         let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
-        let parts = ServiceParts { clock: &SystemClock, source: &source, sink, stage, observer };
-        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
+        let coordinator = Coordinator::new(&plan.stream, &SystemClock, &source, sink, stage, observer);
+        let (life, ended) = coordinator.run(shutdown);
         summary.add(&life);
         ended
     })

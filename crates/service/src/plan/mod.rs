@@ -11,7 +11,7 @@ use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::{Connection, MemberProtocol, Membership};
 use kvset_kafka::kafka::sink::{Delivery, OutputTopic, OutputTopics};
-use kvset_kafka::kafka::topics::{Cleanup, TopicPlan, Topics};
+use kvset_kafka::kafka::topics::{TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
@@ -280,8 +280,8 @@ pub(crate) struct Ends<'s> {
     pub group: &'s str,
     /// Input topic, its setting, and what would have created it.
     pub input: (&'s kvset_settings::TopicName, &'static str, &'static str),
-    /// Topic of results, its setting, and what it keeps where it is created.
-    pub results: (&'s kvset_settings::TopicName, &'static str, Cleanup),
+    /// Topic of results, its setting, and [`TopicPlan::compacted_for`] where it is created.
+    pub results: (&'s kvset_settings::TopicName, &'static str, Option<Duration>),
     /// Topic of dead letters and its setting.
     pub dead_letters: (&'s kvset_settings::TopicName, &'static str),
     /// Threads requested; 0 for one per core.
@@ -313,10 +313,7 @@ impl StreamPlan {
             outputs,
             guarantee: settings.output.delivery,
             start: settings.input.start,
-            lost_history: match settings.state.lost_history {
-                kvset_settings::LostHistoryPolicy::Fail => LostHistory::Refuse,
-                kvset_settings::LostHistoryPolicy::Rebuild => LostHistory::Rebuild,
-            },
+            lost_history: settings.state.lost_history,
             commit: CommitPace {
                 every,
                 linger: LINGER.min(every),
@@ -365,7 +362,7 @@ impl ServicePlan {
         let ends = Ends {
             group: &settings.kafka.group,
             input: (&settings.input.topic, "input.topic", "`kvset produce --create-topics`"),
-            results: (&settings.output.topic, "output.topic", estimates_cleanup(settings)),
+            results: (&settings.output.topic, "output.topic", Some(settings.output.retention.as_duration())),
             dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
             threads: settings.workers.threads,
         };
@@ -383,11 +380,6 @@ impl ServicePlan {
     }
 }
 
-/// What a topic of estimates keeps: the newest record of each window, for as long as the settings say.
-pub(crate) fn estimates_cleanup(settings: &Settings) -> Cleanup {
-    Cleanup::Compacted { retention: settings.output.retention.as_duration() }
-}
-
 /// Looks the topics up; creates output topics if told to.
 fn output_topics(
     ends: &Ends<'_>,
@@ -398,15 +390,15 @@ fn output_topics(
     let topics = Topics::new(connection, deadline)?;
     let (input, key, creates_it) = ends.input;
     let input = topics.require(input.as_str(), key, creates_it)?;
-    let (results, results_key, cleanup) = ends.results;
+    let (results, results_key, compacted_for) = ends.results;
     let (dead_letters, dead_letters_key) = ends.dead_letters;
     if create {
-        let plan = |name: &kvset_settings::TopicName, cleanup| TopicPlan {
+        let plan = |name: &kvset_settings::TopicName, compacted_for| TopicPlan {
             name: name.as_str().to_owned(),
             partitions: input,
-            cleanup,
+            compacted_for,
         };
-        topics.create(&[plan(results, cleanup), plan(dead_letters, Cleanup::AsBroker)])?;
+        topics.create(&[plan(results, compacted_for), plan(dead_letters, None)])?;
     }
     let topic = |name: &kvset_settings::TopicName, key| {
         let partitions = topics.require(name.as_str(), key, "--create-topics")?;

@@ -5,7 +5,6 @@ use crate::clock::SystemClock;
 use kvset_formats::codec::SchemaId;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_kafka::registry::client::{RegistryClient, RegistryFailure, RegistryOpenError};
-use kvset_pipeline::publish::RetryPolicy;
 use kvset_settings::SchemaRegistry;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -8,7 +8,6 @@ use crate::plan::StreamPlan;
 use crate::shutdown::Shutdown;
 use kvset_kafka::kafka::sink::KafkaSink;
 use kvset_kafka::kafka::source::Source;
-use kvset_pipeline::publish::RetryPolicy;
 use std::time::{Duration, Instant};
 
 /// One life after another, until one ends for a reason that new clients would not mend.
@@ -64,7 +63,7 @@ pub(crate) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_pipeline::publish::{FailureKind, PublishError, SinkError};
+    use kvset_pipeline::publish::{FailureKind, KafkaFailure, PublishError};
 
     /// What a life ends with that was asked to stop, when its last commit fails like this.
     fn stopped_with(kind: FailureKind) -> Result<Summary, ServiceError> {
@@ -72,7 +71,7 @@ mod tests {
         live_on(Duration::ZERO, &shutdown, |summary| {
             summary.commits += 1;
             shutdown.request();
-            Err(PublishError::Fatal(SinkError { kind, message: "the last commit".to_owned() }).into())
+            Err(PublishError::Fatal(KafkaFailure { kind, message: "the last commit".to_owned() }).into())
         })
     }
 
@@ -91,7 +90,7 @@ mod tests {
         let (shutdown, mut lives) = (Shutdown::new(), 0);
         let ended = live_on(Duration::from_secs(5), &shutdown, |_| {
             lives += 1;
-            let spent = SinkError { kind: FailureKind::Spent, message: "spent".to_owned() };
+            let spent = KafkaFailure { kind: FailureKind::Spent, message: "spent".to_owned() };
             if lives < 3 { Err(PublishError::Fatal(spent).into()) } else { Ok(()) }
         });
         assert!(ended.is_ok() && lives == 3, "{lives} lives");

@@ -5,7 +5,6 @@
 pub mod clients;
 mod conditions;
 pub mod coordinator;
-pub mod parts;
 pub mod stage;
 pub mod summary;
 

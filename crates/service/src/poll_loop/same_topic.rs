@@ -58,7 +58,7 @@ impl<'c> SameTopic<'c> {
     ) -> Result<(), ServiceError> {
         self.compare(source, deadline).map_err(|error| match error {
             ServiceError::Kafka(failure) if failure.kind == FailureKind::Transient => {
-                PublishError::Aborted(failure.into()).into()
+                PublishError::Aborted(failure).into()
             }
             error => error,
         })

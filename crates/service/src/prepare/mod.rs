@@ -13,7 +13,6 @@ use crate::error::ServiceError;
 use crate::events::Observer;
 use crate::poll_loop::clients::{join, live_on, no_threads};
 use crate::poll_loop::coordinator::Coordinator;
-use crate::poll_loop::parts::ServiceParts;
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use stage::Preparing;
@@ -46,8 +45,8 @@ fn live(
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);
-        let parts = ServiceParts { clock: &SystemClock, source: &source, sink, stage, observer };
-        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
+        let coordinator = Coordinator::new(&plan.stream, &SystemClock, &source, sink, stage, observer);
+        let (life, ended) = coordinator.run(shutdown);
         summary.add(&life);
         ended
     })

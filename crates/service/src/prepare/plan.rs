@@ -10,7 +10,6 @@ use kvset_core::units::PageSize;
 use kvset_core::units::keyed::NoHashKey;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::DecodeLimits;
-use kvset_kafka::kafka::topics::Cleanup;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_prepare::template::{FieldPlace, TemplatePart};
@@ -77,7 +76,7 @@ impl PreparePlan {
         let ends = Ends {
             group: &prepare.group,
             input: (&prepare.topic, "prepare.topic", "whoever writes the log"),
-            results: (results, results_key, Cleanup::AsBroker),
+            results: (results, results_key, None),
             dead_letters: (&prepare.dead_letter_topic, "prepare.dead_letter_topic"),
             threads: prepare.threads,
         };

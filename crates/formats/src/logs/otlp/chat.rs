@@ -3,10 +3,22 @@
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 const SWITCH_ON: &str = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true and \
     OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental where requests are traced";
+
+/// A message as OpenAI writes it, or Vercel's SDK.
+#[derive(Deserialize)]
+pub(super) struct ChatMessage<'a> {
+    pub role: Option<String>,
+    #[serde(borrow)]
+    pub content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub tool_calls: Option<&'a RawValue>,
+}
 
 /// A message of OpenAI's; the fields are JSON.
 pub(super) fn message(role: &str, fields: &[(&str, String)]) -> String {

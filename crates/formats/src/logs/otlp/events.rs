@@ -6,7 +6,7 @@
 //! | `content`: a text, or blocks as Amazon Bedrock writes them | Strands Agents, and others that follow the conventions of 1.28 |
 //! | attribute `events` of the span: a list of such messages | Pydantic AI before its version 2 |
 
-use super::chat::{self, malformed, message, of_another_form, quoted};
+use super::chat::{self, ChatMessage, malformed, message, of_another_form, quoted};
 use super::item::{LoggedItem, is_message};
 use super::messages::{AnyValue, SpanEvent};
 use crate::codec::{DecodeError, ErrorCode};
@@ -59,15 +59,7 @@ fn add_event(event: &SpanEvent, chat: &mut Vec<String>) -> Result<(), DecodeErro
 
 /// A message of OpenAI's, whose role may be that of the event.
 fn whole(event: &str, text: &str, place: &str) -> Result<String, DecodeError> {
-    #[derive(Deserialize)]
-    struct EventMessage<'a> {
-        role: Option<String>,
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-        #[serde(borrow)]
-        tool_calls: Option<&'a RawValue>,
-    }
-    let read: EventMessage<'_> = serde_json::from_str(text).map_err(|error| malformed(place, &error))?;
+    let read: ChatMessage<'_> = serde_json::from_str(text).map_err(|error| malformed(place, &error))?;
     if read.content.is_none() && read.tool_calls.is_none() {
         let detail = format!("`{place}` is a message without its content: have contents recorded");
         return Err(DecodeError::new(ErrorCode::MissingField, detail));

@@ -54,6 +54,21 @@ fn tool(raw: &RawValue) -> Result<String, DecodeError> {
     Ok(format!("{{\"type\":\"function\",\"function\":{{{function}}}}}"))
 }
 
+/// A tool as SDKs describe it, its schema under a name of their own: of Vercel's the first two, of Pydantic AI's the last.
+#[derive(serde::Deserialize)]
+pub(super) struct OfferedTool<'a> {
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub name: String,
+    pub description: Option<String>,
+    #[serde(borrow)]
+    pub parameters: Option<&'a RawValue>,
+    #[serde(borrow, rename = "inputSchema")]
+    pub input_schema: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "said")]
+    parameters_json_schema: Option<&'a RawValue>,
+}
+
 /// Where Pydantic AI keeps what it offers to the model.
 pub(super) const PARAMETERS: &str = "model_request_parameters";
 
@@ -62,24 +77,19 @@ pub(super) fn of_parameters(json: &str) -> Result<Option<String>, DecodeError> {
     #[derive(serde::Deserialize)]
     struct Parameters<'a> {
         #[serde(borrow, default)]
-        function_tools: Vec<Offered<'a>>,
+        function_tools: Vec<OfferedTool<'a>>,
         #[serde(borrow, default)]
-        output_tools: Vec<Offered<'a>>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Offered<'a> {
-        name: String,
-        description: Option<String>,
-        #[serde(borrow)]
-        parameters_json_schema: &'a RawValue,
+        output_tools: Vec<OfferedTool<'a>>,
     }
     let Parameters { function_tools, output_tools } =
         serde_json::from_str(json).map_err(|error| malformed(PARAMETERS, &error))?;
     let offered = function_tools.iter().chain(&output_tools);
-    let tools: Vec<String> = offered
+    let tools: Option<Vec<String>> = offered
         .map(|tool| {
-            chat::function(&tool.name, tool.description.as_deref(), Some(tool.parameters_json_schema.get()))
+            let schema = tool.parameters_json_schema?.get();
+            Some(chat::function(&tool.name, tool.description.as_deref(), Some(schema)))
         })
         .collect();
+    let tools = tools.ok_or_else(|| chat::of_another_form(PARAMETERS))?;
     Ok((!tools.is_empty()).then(|| format!("[{}]", tools.join(","))))
 }

@@ -1,9 +1,10 @@
 //! Prompts as the Vercel AI SDK writes them: `ai.prompt.messages` and `ai.prompt.tools` of the spans `ai.generateText.doGenerate`,
 //! `ai.streamText.doStream` and their like. The spans around these repeat the prompt in `ai.prompt`.
 
-use super::chat::{self, malformed, message, of_another_form, quoted};
+use super::chat::{self, ChatMessage, malformed, message, of_another_form, quoted};
 use super::item::LoggedItem;
 use super::messages::{AnyValue, OtlpValue as Any};
+use super::tools::OfferedTool;
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::members::members;
 use serde::Deserialize;
@@ -16,21 +17,17 @@ const TOOLS: &str = "ai.prompt.tools";
 pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
     let Some(messages) = item.get(MESSAGES) else { return Ok(None) };
     let json = messages.json();
-    let messages: Vec<VercelMessage<'_>> =
+    let messages: Vec<ChatMessage<'_>> =
         serde_json::from_str(&json).map_err(|error| malformed(MESSAGES, &error))?;
     let mut chat = Vec::new();
     for said in &messages {
-        add(said, &mut chat)?;
+        let (Some(role), Some(content)) = (&said.role, said.content) else {
+            return Err(of_another_form(MESSAGES));
+        };
+        add(role, content.get(), &mut chat)?;
     }
     let tools = item.get(TOOLS).map(tools).transpose()?;
     Ok(Some(chat::body(&chat, tools.as_deref())))
-}
-
-#[derive(Deserialize)]
-struct VercelMessage<'a> {
-    role: String,
-    #[serde(borrow)]
-    content: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -52,13 +49,13 @@ struct VercelPart<'a> {
 }
 
 /// Adds a message; each result of a tool is one by itself.
-fn add(said: &VercelMessage<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
-    if said.content.get().starts_with('"') {
-        chat.push(message(&said.role, &[("content", said.content.get().to_owned())]));
+fn add(role: &str, content: &str, chat: &mut Vec<String>) -> Result<(), DecodeError> {
+    if content.starts_with('"') {
+        chat.push(message(role, &[("content", content.to_owned())]));
         return Ok(());
     }
     let parts: Vec<VercelPart<'_>> =
-        serde_json::from_str(said.content.get()).map_err(|error| malformed(MESSAGES, &error))?;
+        serde_json::from_str(content).map_err(|error| malformed(MESSAGES, &error))?;
     let (mut texts, mut thoughts, mut calls) = (Vec::new(), String::new(), Vec::new());
     for part in &parts {
         match part.kind.as_str() {
@@ -72,7 +69,7 @@ fn add(said: &VercelMessage<'_>, chat: &mut Vec<String>) -> Result<(), DecodeErr
             }
         }
     }
-    chat.extend(chat::turn(&said.role, &thoughts, &texts, &calls));
+    chat.extend(chat::turn(role, &thoughts, &texts, &calls));
     Ok(())
 }
 
@@ -110,19 +107,7 @@ fn tools(value: &AnyValue) -> Result<String, DecodeError> {
 }
 
 fn tool(text: &str) -> Result<String, DecodeError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct VercelTool<'a> {
-        #[serde(rename = "type")]
-        kind: Option<String>,
-        name: String,
-        description: Option<String>,
-        #[serde(borrow)]
-        parameters: Option<&'a RawValue>,
-        #[serde(borrow)]
-        input_schema: Option<&'a RawValue>,
-    }
-    let tool: VercelTool<'_> = serde_json::from_str(text).map_err(|error| malformed(TOOLS, &error))?;
+    let tool: OfferedTool<'_> = serde_json::from_str(text).map_err(|error| malformed(TOOLS, &error))?;
     if tool.kind.as_deref().is_some_and(|kind| kind != "function") {
         let detail = format!("`{TOOLS}` has a tool that is no function, which no chat template renders");
         return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));

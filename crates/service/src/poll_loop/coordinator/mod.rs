@@ -6,7 +6,6 @@ use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
 use crate::plan::StreamPlan;
 use crate::poll_loop::conditions::Conditions;
-use crate::poll_loop::parts::ServiceParts;
 use crate::poll_loop::same_topic::SameTopic;
 use crate::poll_loop::stage::Stage;
 use crate::poll_loop::standing::MemberStanding;
@@ -80,9 +79,16 @@ where
     O: Sink<Member = M>,
     S: Stage<'c, M>,
 {
-    /// A process that has done nothing yet.
-    pub fn new(plan: &'c StreamPlan, parts: ServiceParts<'c, M, O, S>) -> Self {
-        let ServiceParts { clock, source, sink, stage, observer } = parts;
+    /// A process that has done nothing yet, made of the real things or of those of a simulation: its time, its membership
+    /// in the group, where outputs and offsets go, what is done with the records, and who is notified.
+    pub fn new(
+        plan: &'c StreamPlan,
+        clock: &'c dyn Clock,
+        source: &'c M,
+        sink: O,
+        stage: S,
+        observer: &'c dyn Observer,
+    ) -> Self {
         let now = clock.now();
         Self {
             plan,
@@ -380,7 +386,7 @@ where
         }
         let published = self.same_topic.compare_to_commit(self.source, deadline).and_then(|()| {
             let mut retry = Backoff::lasting(self.clock, deadline);
-            Ok(publish(&mut self.sink, &batch, self.source, &mut retry)?)
+            Ok(publish(&mut self.sink, &batch, self.source, &mut || retry.wait())?)
         });
         if let Err(error) = published {
             if let ServiceError::Publish(error) = &error {
