@@ -5,7 +5,7 @@ use super::files_below::{FilesBelow, FilesResult};
 use crate::present::words;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::config::CacheConfig;
-use kvset_core::engines::configured::PageMismatch;
+use kvset_core::engines::hybrid::RulesError;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
@@ -283,7 +283,7 @@ impl Tiers {
         pool: &Pool,
         event: &RequestEvent<'_>,
         counted: bool,
-    ) -> Result<(), PageMismatch> {
+    ) -> Result<(), RulesError> {
         let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
         };
@@ -338,7 +338,7 @@ impl Tiers {
     }
 
     /// The files behind vLLM's own tier, where these are requested.
-    fn files_of(&self, page_size: PageSize) -> Result<Option<FilesBelow>, PageMismatch> {
+    fn files_of(&self, page_size: PageSize) -> Result<Option<FilesBelow>, RulesError> {
         let Some(first) = self.asked.first().filter(|below| below.has_files) else { return Ok(None) };
         let without_limit: Vec<_> =
             first.tier.store().map(|store| (store, PageCount(u64::MAX))).into_iter().collect();

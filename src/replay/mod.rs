@@ -24,7 +24,7 @@ mod worth;
 
 use crate::present::pool::HistoryRecorder;
 use channels::Channels;
-use kvset_core::engines::configured::PageMismatch;
+use kvset_core::engines::hybrid::RulesError;
 use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
@@ -187,7 +187,7 @@ pub enum ReplayError {
     SearchOfStream,
     /// The engine cannot be modelled at the trace's page size.
     #[error("{place}: {source}")]
-    Page { place: String, source: PageMismatch },
+    Page { place: String, source: RulesError },
     /// A tenant's part of a split refuses a request.
     #[error("{place}: {source}")]
     Quota { place: String, source: EngineRefusal },

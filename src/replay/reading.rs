@@ -12,8 +12,9 @@ use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
 use super::run::{ReplayRun, RunContext};
 use super::{ReplayError, ReplayOptions, TraceFindings, WarmUp};
+use kvset_core::engines::one_pass::EngineRange;
 use kvset_core::estimate::config::PoolConfig;
-use kvset_core::pool::{PoolRange, RangePool};
+use kvset_core::pool::RangePool;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace::{self, ItemGroup, ReadProgress, RowOrder, TraceError, TraceItem, TraceRow};
 use std::sync::Arc;
@@ -166,7 +167,11 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     }
 
     /// Takes what was read together.
-    fn take(&mut self, items: Vec<TraceItem<'_>>, ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
+    fn take(
+        &mut self,
+        items: Vec<TraceItem<'_>>,
+        ranges: Vec<Option<EngineRange>>,
+    ) -> Result<(), ReplayError> {
         let (mut rows, mut refused, mut is_whole) = (Vec::with_capacity(items.len()), Vec::new(), true);
         for item in items {
             match item {
@@ -196,7 +201,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
     }
 
     /// Merges what rows of one pool come to.
-    fn merge(&mut self, rows: &[TraceRow<'_>], ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
+    fn merge(&mut self, rows: &[TraceRow<'_>], ranges: Vec<Option<EngineRange>>) -> Result<(), ReplayError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let at = self.pool(first.pool)?;
         for (run, range) in self.pools[at].1.iter_mut().zip(ranges) {

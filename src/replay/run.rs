@@ -15,13 +15,14 @@ use crate::present::pool::HistoryRecorder;
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::hybrid::DraftLayers;
+use kvset_core::engines::one_pass::EngineRange;
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
     ObserveError, PoolConfigs, PoolHistory as LogHistory, PoolRecord, PoolSet, PoolSetConfig,
 };
-use kvset_core::pool::{Pool, PoolRange, Refusal};
+use kvset_core::pool::{Pool, Refusal};
 use kvset_core::questions::costs::Prices;
 use kvset_core::questions::tenants::QuotaRun;
 use kvset_core::request::event::RequestEvent;
@@ -178,7 +179,7 @@ impl ReplayRun {
 
     /// Merges what rows that are about to be observed come to in the pool. A range that is not merged is observed request
     /// by request.
-    pub(super) fn merge(&mut self, range: PoolRange, rows: &[TraceRow<'_>]) {
+    pub(super) fn merge(&mut self, range: EngineRange, rows: &[TraceRow<'_>]) {
         let requests = range.requests() as u64;
         let merged = self.pools.merge(POOL, range, rows.iter().map(|row| row.event.event_time).collect());
         self.merged += merged.map_or(0, |()| requests);

@@ -6,7 +6,7 @@ use kvset::core::engines::below::{Chain, Store};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::engines::sglang::{
-    HicacheCache, HicacheHits, HicacheRules, MAX_CAPACITY, SavedHicache, SglangCache, WritePolicy,
+    HicacheCache, HicacheRules, MAX_CAPACITY, SavedHicache, SglangCache, WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
@@ -48,12 +48,12 @@ proptest! {
             }
             let mut asked = asked.clone();
             asked.input = asked.input.min(asked.ids.len() as u64 * page);
-            let found = fast.request(&to_event(&asked));
+            let (found, host) = fast.request(&to_event(&asked));
             if found.refused {
                 continue;
             }
             let expected = slow.request(&asked.ids, asked.input, asked.output, &asked.known_outputs);
-            prop_assert_eq!((found.device, found.host), expected, "request {}", index);
+            prop_assert_eq!((found.hits, host), expected, "request {}", index);
             let resident = (fast.resident().0, fast.resident_on_host().0);
             prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
         }
@@ -70,7 +70,7 @@ proptest! {
         let mut without = SglangCache::new(PageCount(device), page, Outputs::Cached).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
-            prop_assert_eq!((found.device, found.host, found.refused), (plain.hits, 0, plain.refused));
+            prop_assert_eq!(found, (plain, 0));
         }
         prop_assert_eq!(with.refused(), without.refused());
     }
@@ -78,9 +78,9 @@ proptest! {
 
 /// A prompt of so many pages of 16 tokens, and one token.
 fn ask(cache: &mut HicacheCache, ids: &[u64]) -> (u64, u64) {
-    let found = cache.request(&event(ids, ids.len() as u64 * 16 + 1, 1));
+    let (found, host) = cache.request(&event(ids, ids.len() as u64 * 16 + 1, 1));
     assert!(!found.refused);
-    (found.device, found.host)
+    (found.hits, host)
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn fewer_than_ten_tokens_are_not_loaded_back() {
         for prompt in &prompts {
             own.request(&event(prompt, prompt.len() as u64 * 4 + 1, 1));
         }
-        let again = own.request(&event(&prompts[0], pages * 4 + 1, 1));
-        assert_eq!((again.device, again.host), found, "{pages} pages of 4 tokens");
+        let (again, host) = own.request(&event(&prompts[0], pages * 4 + 1, 1));
+        assert_eq!((again.hits, host), found, "{pages} pages of 4 tokens");
     }
 }
 
@@ -125,9 +125,9 @@ fn a_tier_below_sees_only_what_device_and_host_did_not_have() {
     let mut own = cache(6, rules(8, WritePolicy::WriteThrough, 16, Outputs::Ignored));
     let mut ask = |prompt: usize| {
         let event = event(&prompts[prompt], 65, 1);
-        let found = own.request(&event);
-        let below = store.request_behind(&event, found.device + found.host)[0];
-        (found.device, found.host, below)
+        let (found, host) = own.request(&event);
+        let below = store.request_behind(&event, found.hits + host)[0];
+        (found.hits, host, below)
     };
     assert_eq!(ask(0), (0, 0, 0));
     assert_eq!(ask(0), (4, 0, 0), "the store is not asked");
@@ -144,8 +144,8 @@ fn a_request_larger_than_the_device_is_turned_away_and_changes_nothing() {
     let mut own = cache(4, rules(100, WritePolicy::WriteBack, 16, Outputs::Cached));
     ask(&mut own, &[1, 2]);
     let before = own.save();
-    let refused = HicacheHits { refused: true, ..HicacheHits::default() };
-    assert_eq!(own.request(&event(&[1, 2, 3, 4], 64, 1)), refused);
+    let (found, host) = own.request(&event(&[1, 2, 3, 4], 64, 1));
+    assert_eq!((found.hits, found.refused, host), (0, true, 0));
     assert_eq!(own.save(), SavedHicache { refused: 1, ..before });
     let too_large = rules(MAX_CAPACITY.0, WritePolicy::WriteBack, 16, Outputs::Cached);
     let said = HicacheCache::new(PageCount(4), too_large).expect_err("too large").to_string();

@@ -53,10 +53,10 @@ macro_rules! equals_the_slow {
             }
             let mut asked = asked.clone();
             $prepare(&mut asked);
-            let answer = $fast.request(&to_event(&asked));
+            let (answer, host_pages) = $fast.request(&to_event(&asked));
             let prompt = (&asked.ids[..], asked.input);
             let expected = $request(&mut $slow, prompt, (asked.output, &asked.known_outputs));
-            let found = (!answer.refused).then_some((answer.device, answer.host));
+            let found = (!answer.refused).then_some((answer.hits, host_pages));
             prop_assert_eq!(found, expected, "request {}", index);
             let (device, host) = ($fast.resident(), $fast.resident_on_host());
             let resident = [device.0.0, $other(device.1), host.0.0, $other(host.1)];
@@ -117,7 +117,7 @@ proptest! {
         let mut without = WindowCache::new(PageCount(80), rules).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
-            prop_assert_eq!((found.device, found.host, found.refused), (plain.hits, 0, plain.refused));
+            prop_assert_eq!(found, (plain, 0));
         }
     }
 
@@ -164,7 +164,7 @@ proptest! {
         let mut without = StateCache::new(PageCount(400), rules).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
-            prop_assert_eq!((found.device, found.host, found.refused), (plain.hits, 0, plain.refused));
+            prop_assert_eq!(found, (plain, 0));
         }
     }
 }
@@ -196,8 +196,8 @@ fn a_prompt_goes_on_from_a_state_that_is_loaded_back() {
         let mut own = states_over_host(160, &rules, 2000, write);
         assert_eq!(own.pools().1, 5, "states");
         let mut ask = |prompt: &Vec<u64>| {
-            let found = own.request(&event(prompt, prompt.len() as u64 * 16, 1));
-            (found.device, found.host)
+            let (found, host) = own.request(&event(prompt, prompt.len() as u64 * 16, 1));
+            (found.hits, host)
         };
         prompts.iter().for_each(|prompt| assert_eq!(ask(prompt), (0, 0)));
         assert_eq!(ask(&prompts[0]), again, "{}", write.name());
@@ -245,8 +245,8 @@ fn a_prompt_whose_window_is_gone_goes_on_from_the_hosts() {
         for prompt in &prompts {
             own.request(&event(prompt, 96, 1));
         }
-        let found = own.request(&event(&prompts[0], 96, 1));
-        (found.device, found.host)
+        let (found, host) = own.request(&event(&prompts[0], 96, 1));
+        (found.hits, host)
     };
     assert_eq!(served(WritePolicy::WriteThrough), (0, 5), "full attention is there, the window comes back");
     assert_eq!(served(WritePolicy::WriteThroughSelective), (0, 0));
@@ -260,9 +260,9 @@ fn what_the_device_has_of_a_match_is_none_of_its_leaves_while_the_rest_is_loaded
     let mut own = windows_over_host(20, &rules, 20, WritePolicy::WriteBack);
     let mut ask = |first: u64, ends: u64, then: std::ops::Range<u64>| {
         let ids: Vec<u64> = (first..ends).chain(then).collect();
-        let found = own.request(&event(&ids, ids.len() as u64 * 2, 1));
+        let (found, loaded) = own.request(&event(&ids, ids.len() as u64 * 2, 1));
         let (device, host) = (own.resident(), own.resident_on_host());
-        ((found.device, found.host), [device.0.0, device.1.0, host.0.0, host.1.0])
+        ((found.hits, loaded), [device.0.0, device.1.0, host.0.0, host.1.0])
     };
     assert_eq!(ask(100, 102, 20..23), ((0, 0), [5, 4, 0, 0]));
     assert_eq!(ask(100, 104, 0..0), ((0, 0), [5, 3, 3, 3]));

@@ -4,7 +4,7 @@ use kvset::core::request::outcome::Run;
 use kvset::core::sizing::curve::PromptTokens;
 use kvset::core::sizing::exact_curve::{FoundCurve, FoundPages, FoundRun};
 use kvset::core::sizing::tiers::{
-    CapacityUnit, Convergence, Hysteresis, Inclusion, PlannedTier, Settled, TierConfig, cost, plan,
+    CapacityUnit, Convergence, Hysteresis, Inclusion, NextUnit, Purchase, Settled, TierConfig, cost, plan,
 };
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
@@ -38,7 +38,11 @@ fn straight<T>(read: impl FnOnce(&FoundCurve<'_>) -> T) -> T {
     })
 }
 
-fn plan_of(tiers: &[TierConfig<CapacityUnit>], required: &[Option<u64>], pinned: u64) -> Vec<PlannedTier> {
+fn plan_of(
+    tiers: &[TierConfig<CapacityUnit>],
+    required: &[Option<u64>],
+    pinned: u64,
+) -> Vec<(Purchase, Option<NextUnit>)> {
     let required: Vec<_> = required.iter().map(|pages| pages.map(PageCount)).collect();
     straight(|curve| plan(tiers, &required, Some(PageCount(pinned)), curve))
 }
@@ -48,33 +52,30 @@ fn an_exclusive_tier_adds_and_an_inclusive_one_repeats() {
     let gpu = tier("hbm", Inclusion::Exclusive, (100, 1), Some(8.0));
     let exclusive = [gpu.clone(), tier("dram", Inclusion::Exclusive, (50, 1), Some(1.0))];
     let planned = plan_of(&exclusive, &[Some(180), Some(520)], 0);
-    let [hbm, dram] = &planned[..] else { panic!("two tiers") };
-    assert_eq!((hbm.units, hbm.reach_pages), (Some(2), Some(PageCount(200))));
-    assert_eq!(
-        (dram.units, dram.pages, dram.reach_pages),
-        (Some(7), Some(PageCount(350)), Some(PageCount(550)))
-    );
+    let [(hbm, _), (dram, _)] = &planned[..] else { panic!("two tiers") };
+    assert_eq!((hbm.units, hbm.reach_pages), (Some(2), Some(200)));
+    assert_eq!((dram.units, dram.pages, dram.reach_pages), (Some(7), Some(350), Some(550)));
     assert_eq!((hbm.hit_rate, dram.hit_rate), (Some(0.1), Some(0.275)), "read at C1 and at C1 + C2");
     assert_eq!(dram.relative_prefill_throughput, Some(1.0 / (1.0 - 0.275)));
     assert_eq!(cost(&planned), Some(2.0 * 8.0 + 7.0));
 
     let inclusive = [gpu, tier("dram", Inclusion::Inclusive, (50, 1), Some(1.0))];
     let planned = plan_of(&inclusive, &[Some(180), Some(520)], 0);
-    let dram = &planned[1];
-    assert_eq!((dram.units, dram.reach_pages), (Some(11), Some(PageCount(550))));
+    let (dram, _) = &planned[1];
+    assert_eq!((dram.units, dram.reach_pages), (Some(11), Some(550)));
     assert_eq!(dram.hit_rate, Some(0.275), "read at C2");
     let reached = plan_of(&inclusive, &[Some(180), Some(200)], 0);
-    assert_eq!((reached[1].units, reached[1].reach_pages), (Some(0), Some(PageCount(200))));
+    assert_eq!((reached[1].0.units, reached[1].0.reach_pages), (Some(0), Some(200)));
 }
 
 #[test]
 fn the_next_unit_is_read_off_the_curve() {
     let tiers = [tier("hbm", Inclusion::Exclusive, (100, 1), None)];
     let planned = plan_of(&tiers, &[Some(950)], 0);
-    assert_eq!((cost(&planned), planned[0].cost), (None, None), "no price, no cost");
-    let next = planned[0].next_unit.expect("a number");
+    assert_eq!((cost(&planned), planned[0].0.cost), (None, None), "no price, no cost");
+    let next = planned[0].1.expect("a number");
     assert_eq!((next.reach_pages, next.hit_rate_gain), (PageCount(1100), Some(0.0)), "the curve is flat");
-    let next = plan_of(&tiers, &[Some(1)], 0)[0].next_unit.expect("a number");
+    let next = plan_of(&tiers, &[Some(1)], 0)[0].1.expect("a number");
     assert_eq!(next.hit_rate_gain, Some(0.05));
 }
 
@@ -85,8 +86,8 @@ fn pinned_pages_take_room_in_the_first_tier_and_reach_nothing() {
         tier("dram", Inclusion::Exclusive, (100, 1), None),
     ];
     let planned = plan_of(&tiers, &[Some(180), Some(400)], 30);
-    assert_eq!((planned[0].units, planned[0].reach_pages), (Some(3), Some(PageCount(270))));
-    assert_eq!((planned[1].units, planned[1].reach_pages), (Some(2), Some(PageCount(470))));
+    assert_eq!((planned[0].0.units, planned[0].0.reach_pages), (Some(3), Some(270)));
+    assert_eq!((planned[1].0.units, planned[1].0.reach_pages), (Some(2), Some(470)));
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn beyond_the_bound_there_is_no_number_here_or_below() {
         tier("disk", Inclusion::Exclusive, (100, 1), Some(1.0)),
     ];
     let planned = plan_of(&tiers, &[Some(50), None, Some(900)], 0);
-    assert_eq!(planned.iter().map(|tier| tier.units).collect::<Vec<_>>(), [Some(1), None, None]);
-    assert_eq!((cost(&planned), planned[2].required_pages), (None, Some(PageCount(900))));
+    assert_eq!(planned.iter().map(|(tier, _)| tier.units).collect::<Vec<_>>(), [Some(1), None, None]);
+    assert_eq!(cost(&planned), None);
     assert_eq!(cost(&plan_of(&[], &[], 0)), None);
 }
 
@@ -124,8 +125,8 @@ fn a_growing_requirement_is_not_converged_and_says_how_fast_it_grows() {
 fn only_a_large_rise_does_not_wait() {
     let mut held = Hysteresis::new(ratio("0.1"), 3);
     let mut observe = |pages: u64, warm_up| {
-        let told = held.observe(Some(PageCount(pages)), warm_up);
-        (told.pages.map(|pages| pages.0), told.changed)
+        let (pages, changed) = held.observe(Some(PageCount(pages)), warm_up);
+        (pages.map(|pages| pages.0), changed)
     };
     assert_eq!(observe(1000, true), (Some(1000), true), "the first is taken");
     assert_eq!(observe(1100, false), (Some(1000), false), "10 % is not more than 10 %");
@@ -140,8 +141,7 @@ fn only_a_large_rise_does_not_wait() {
     assert_eq!(observe(1240, false), (Some(1250), true), "three steps that counted");
     assert_eq!([observe(600, false), observe(900, false)].map(|told| told.1), [false; 2], "less has to last");
     assert_eq!(observe(600, false), (Some(900), true), "the largest of three steps");
-    let beyond = held.observe(None, false);
-    assert_eq!((beyond.pages, beyond.changed, beyond.beyond_bound), (Some(PageCount(900)), false, true));
+    assert_eq!(held.observe(None, false), (Some(PageCount(900)), false), "beyond the bound");
 }
 
 /// The fewest units by trying.
@@ -182,14 +182,14 @@ proptest! {
         let some: Vec<_> = required.iter().copied().map(Some).collect();
         let planned = plan_of(&specs, &some, pinned);
         let mut above = 0;
-        for (position, (spec, tier)) in specs.iter().zip(&planned).enumerate() {
+        for (position, (spec, (tier, next_unit))) in specs.iter().zip(&planned).enumerate() {
             let pinned = if position == 0 { pinned } else { 0 };
             let expected = fewest_units(spec, position == 0, above, required[position], pinned);
             prop_assert_eq!(tier.units, Some(expected), "tier {}", position);
-            let reach = tier.reach_pages.expect("a number").0;
+            let reach = tier.reach_pages.expect("a number");
             prop_assert!(reach >= required[position] && reach >= above);
             prop_assert_eq!(tier.hit_rate, straight(|curve| curve.hit_rate(PageCount(reach))));
-            prop_assert!(tier.next_unit.expect("a number").hit_rate_gain.expect("known") >= 0.0);
+            prop_assert!(next_unit.expect("a number").hit_rate_gain.expect("known") >= 0.0);
             above = reach;
         }
     }
@@ -198,7 +198,7 @@ proptest! {
     fn no_size_overflows(size in 1u64.., page in 1u64.., pages in any::<u64>(), pinned in any::<u64>()) {
         let tiers = [tier("a", Inclusion::Exclusive, (size, page), Some(1.0)), tier("b", Inclusion::Inclusive, (page, size), None)];
         let planned = plan_of(&tiers, &[Some(pages), Some(u64::MAX)], pinned);
-        prop_assert!(planned.iter().all(|tier| tier.units.is_some()));
+        prop_assert!(planned.iter().all(|(tier, _)| tier.units.is_some()));
     }
 
     #[test]
@@ -231,11 +231,10 @@ proptest! {
         let mut since_change: Vec<(u64, bool)> = Vec::new();
         let mut before: Option<u64> = None;
         for (required, warm_up) in seen {
-            let told = tracker.observe(required.map(PageCount), warm_up);
-            let now = told.pages.map(|pages| pages.0);
+            let (now, changed) = tracker.observe(required.map(PageCount), warm_up);
+            let now = now.map(|pages| pages.0);
             seen_so_far.extend(required);
-            prop_assert_eq!(told.changed, now != before);
-            prop_assert_eq!(told.beyond_bound, required.is_none());
+            prop_assert_eq!(changed, now != before);
             if let Some(now) = now {
                 prop_assert!(seen_so_far.contains(&now), "only what a step asked for");
             }
@@ -275,7 +274,7 @@ proptest! {
         for _ in 0..2 * hold {
             tracker.observe(Some(PageCount(steady)), false);
         }
-        prop_assert_eq!(tracker.unchanged(None).pages, Some(PageCount(steady)));
+        prop_assert_eq!(tracker.current(), Some(PageCount(steady)));
     }
 }
 
@@ -287,7 +286,7 @@ fn trackers_are_plain_data_that_go_on_after_a_restore() {
     let mut restored: Hysteresis =
         serde_json::from_str(&serde_json::to_string(&held).expect("data")).expect("data");
     assert_eq!(restored, held);
-    assert!(restored.observe(Some(PageCount(105)), false).changed);
+    assert!(restored.observe(Some(PageCount(105)), false).1);
     let mut watched = Convergence::new(2, ratio("0.1"));
     watched.observe(Some(PageCount(100)), false);
     let restored: Convergence =

@@ -5,7 +5,7 @@ use super::field::{ValueRefusal, quoted};
 use super::load::from_environment;
 use super::{EstimateSettings, PoolSettings};
 use config::{Value, ValueKind};
-use kvset_core::engines::configured::{EngineRulesError, PageMismatch};
+use kvset_core::engines::configured::EngineRulesError;
 use kvset_core::engines::given::GivenOptions;
 use kvset_core::engines::hybrid::RulesError;
 use kvset_core::engines::rules::{EngineOption, EngineRules};
@@ -94,17 +94,13 @@ impl EstimateSettings {
 pub(super) fn refused_key(error: &EngineRulesError) -> &'static str {
     match error {
         EngineRulesError::Foreign { key, .. } | EngineRulesError::Range { key, .. } => key,
-        EngineRulesError::Page(PageMismatch::Chunk(_)) => "chunk_tokens",
-        EngineRulesError::Page(PageMismatch::Host(_)) => "hicache",
-        EngineRulesError::Page(PageMismatch::Hybrid(
-            RulesError::Retention { .. } | RulesError::RetentionChunk { .. },
-        )) => "retention_interval",
-        EngineRulesError::Page(PageMismatch::Hybrid(
-            RulesError::Chunk { .. } | RulesError::ChunkPages { .. },
-        )) => "prefill_chunk",
-        EngineRulesError::Page(PageMismatch::Hybrid(RulesError::StatePage { .. })) => "page_size",
-        EngineRulesError::Page(PageMismatch::Hybrid(
-            RulesError::NoStateSize | RulesError::OffloadGroups { .. },
-        )) => "attention",
+        EngineRulesError::Page(RulesError::StoredChunk { .. }) => "chunk_tokens",
+        EngineRulesError::Page(RulesError::TooLarge { .. }) => "hicache",
+        EngineRulesError::Page(RulesError::Retention { .. } | RulesError::RetentionChunk { .. }) => {
+            "retention_interval"
+        }
+        EngineRulesError::Page(RulesError::Chunk { .. } | RulesError::ChunkPages { .. }) => "prefill_chunk",
+        EngineRulesError::Page(RulesError::StatePage { .. }) => "page_size",
+        EngineRulesError::Page(RulesError::NoStateSize | RulesError::OffloadGroups { .. }) => "attention",
     }
 }

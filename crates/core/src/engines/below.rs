@@ -7,7 +7,7 @@
 //! first: it is asked for what follows the pages that those before it held. Tiers do not change what the cache above them
 //! finds, for it takes the whole prompt in either way.
 
-use crate::engines::configured::PageMismatch;
+use crate::engines::hybrid::RulesError;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
@@ -103,7 +103,7 @@ impl Chain {
         tiers: &[(Store, PageCount)],
         rules: &EngineRules,
         page_size: PageSize,
-    ) -> Result<Self, PageMismatch> {
+    ) -> Result<Self, RulesError> {
         let tier = |(store, capacity): &(Store, PageCount)| match store {
             Store::Lmcache => Ok(BelowTier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
             Store::LmcacheMp => {
@@ -117,7 +117,7 @@ impl Chain {
                 OffloadRules { options: *options, page_size, prefill_chunk: rules.prefill_chunk },
             ))),
         };
-        let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
+        let tiers = tiers.iter().map(tier).collect::<Result<_, RulesError>>()?;
         Ok(Self { tiers, last_hits: Vec::new(), last_writes: Vec::new() })
     }
 

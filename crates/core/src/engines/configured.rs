@@ -1,11 +1,11 @@
 //! Whether an engine can be run as it is configured, and what each model takes of that.
 
 use super::hybrid::{HybridRules, RulesError};
-use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
+use super::lmcache::{LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
-use super::sglang::{CapacityTooLarge, StateRules, WindowPoolRules};
+use super::sglang::{StateRules, WindowPoolRules};
 use super::vllm_offload::OffloadTier;
 use crate::units::PageSize;
 
@@ -34,21 +34,7 @@ pub enum EngineRulesError {
     },
     /// It does not fit the page.
     #[error(transparent)]
-    Page(#[from] PageMismatch),
-}
-
-/// Why an engine cannot be modelled at a page size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PageMismatch {
-    /// Pages make no whole chunk.
-    #[error(transparent)]
-    Chunk(#[from] ChunkMismatch),
-    /// An interval or a step that is no whole number of pages.
-    #[error(transparent)]
-    Hybrid(#[from] RulesError),
-    /// Device and host together have more pages than are modelled.
-    #[error(transparent)]
-    Host(#[from] CapacityTooLarge),
+    Page(#[from] RulesError),
 }
 
 impl EngineRules {
@@ -71,7 +57,7 @@ impl EngineRules {
             return Err(EngineRulesError::Range { key: option.key, value, expected });
         }
         if self.has_state_pool(engine) && self.state_tokens == 0 {
-            return Err(PageMismatch::from(RulesError::NoStateSize).into());
+            return Err(RulesError::NoStateSize.into());
         }
         match page_size {
             Some(page_size) => Ok(self.check_page(engine, page_size)?),
@@ -82,8 +68,8 @@ impl EngineRules {
     /// Whether the page is one that a profile can be modelled at.
     ///
     /// # Errors
-    /// [`PageMismatch`] where its chunks, or its retention interval, are no whole pages.
-    pub fn check_page(&self, profile: Profile, page_size: PageSize) -> Result<(), PageMismatch> {
+    /// [`RulesError`] where its chunks, or its retention interval, are no whole pages.
+    pub fn check_page(&self, profile: Profile, page_size: PageSize) -> Result<(), RulesError> {
         match profile {
             Profile::Lmcache | Profile::LmcacheMp => {
                 Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)

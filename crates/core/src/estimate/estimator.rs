@@ -18,7 +18,7 @@ use crate::sizing::curve::{Accesses, Curve, PromptTokens, share};
 use crate::sizing::exact_curve::FoundCurve;
 use crate::sizing::figures::thin;
 use crate::sizing::recommendation::{Recommendation, RecommendationBasis, recommend, with_room};
-use crate::sizing::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
+use crate::sizing::tiers::{Evidence, Requirements, Settled, Standing, TierEstimates, publish};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
@@ -72,16 +72,9 @@ pub struct PoolFigures<'a> {
     pub observers: Option<&'a Observers>,
 }
 
-/// What one window requires.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WindowReading {
-    /// The requirement distribution, one entry per target ratio.
-    required: Vec<RequiredCapacity>,
-    /// The same as trends follow it.
-    pub asked: Requirements,
-    /// What it adds to what trends know.
-    pub evidence: Evidence,
-}
+/// What one window requires: its distribution, one entry per target ratio; the same as trends follow it; and what it adds to
+/// what they know.
+pub type WindowReading = (Vec<RequiredCapacity>, Requirements, Evidence);
 
 impl PoolFigures<'_> {
     /// What one window of this pool requires.
@@ -100,7 +93,7 @@ impl PoolFigures<'_> {
             warm_up: self.is_warming_up(kind, window),
             is_timed: true,
         };
-        WindowReading { required, asked, evidence }
+        (required, asked, evidence)
     }
 
     /// The estimate for one window of this pool, with what it requires and where the trends stand then.
@@ -109,17 +102,17 @@ impl PoolFigures<'_> {
         kind: WindowKind,
         window: &Window<'_>,
         status: Status,
-        reading: WindowReading,
+        (required, asked, evidence): WindowReading,
         standing: &Standing,
     ) -> Estimate {
         let tally = &window.tally;
-        let plan = self.plan(tally, &reading.asked, standing);
+        let plan = self.plan(tally, &asked, standing);
         let (measured, routing, reuse) = self.answers(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
-        let sample_error = self.largest_error(&reading.required);
-        let in_flight = self.in_flight(tally, &reading.required);
-        let required = judged(reading.required, standing);
+        let sample_error = self.largest_error(&required);
+        let in_flight = self.in_flight(tally, &required);
+        let required = judged(required, standing);
         let mut recommended = self.recommended(tally, &required, in_flight.as_ref(), act_on);
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
@@ -134,7 +127,7 @@ impl PoolFigures<'_> {
             start_ms: window.start_ms,
             end_ms: window.end_ms,
             status,
-            warm_up: reading.evidence.warm_up,
+            warm_up: evidence.warm_up,
             recommended,
             engine: self.config.cache.profile,
             outputs: self.config.cache.outputs,
@@ -316,16 +309,8 @@ impl PoolFigures<'_> {
             sample_rate: self.config.cache.sample_rate,
             bound: self.config.cache.max_tracked_pages,
         };
-        let planning = Planning {
-            tiers: &self.config.tiers,
-            page_bytes: self.page_bytes,
-            target_ratio: *self.config.cache.target_ratios.first()?,
-            required: &asked.tiers,
-            pinned: asked.pinned,
-            standing,
-            curve: &curve,
-        };
-        planning.publish()
+        let target_ratio = *self.config.cache.target_ratios.first()?;
+        publish(&self.config.tiers, self.page_bytes, target_ratio, asked, standing, &curve)
     }
 
     /// History is what lies before the window; `all` has none before it, so there it is its own length.

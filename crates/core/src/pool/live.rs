@@ -3,11 +3,11 @@
 use super::kind::PoolKind;
 use super::{Arrival, Refusal, RestoreError};
 use crate::engines::bank::CacheBank;
-use crate::engines::configured::PageMismatch;
+use crate::engines::hybrid::RulesError;
 use crate::engines::one_pass::Engine;
 use crate::engines::sglang::MAX_CAPACITY;
 use crate::estimate::config::PoolConfig;
-use crate::questions::measured::Accepted;
+use crate::questions::accepted::Accepted;
 use crate::questions::observers::{
     Observation, ObservationShape, Observers, ObserversImage, RestoredObservers,
 };
@@ -95,7 +95,7 @@ fn fresh_trend(config: &PoolConfig) -> Trend {
 }
 
 impl ModelledCache {
-    fn new(page_size: PageSize, first_seen: EventTime, kind: &PoolKind) -> Result<Self, PageMismatch> {
+    fn new(page_size: PageSize, first_seen: EventTime, kind: &PoolKind) -> Result<Self, RulesError> {
         let config = kind.config();
         let mut cache = Self {
             page_size,
@@ -194,7 +194,7 @@ impl LivePool {
         page_size: PageSize,
         first_seen: EventTime,
         kind: &PoolKind,
-    ) -> Result<Self, PageMismatch> {
+    ) -> Result<Self, RulesError> {
         let config = kind.config();
         let cache = ModelledCache::new(page_size, first_seen, kind)?;
         let shape = cache.shape(config);

@@ -12,7 +12,7 @@ mod shown;
 mod tests;
 
 pub use kind::PoolKind;
-pub use range::{PoolRange, RangePool};
+pub use range::RangePool;
 pub use refusal::{Refusal, RestoreError};
 pub use shown::ShownMoment;
 
@@ -55,15 +55,6 @@ pub struct Arrival {
     pub counted: bool,
     /// The pool's watermark before this record: it decides what is late.
     pub watermark: Option<EventTime>,
-}
-
-/// What an accepted request did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolAccess {
-    /// Prompt pages it accessed.
-    pub pages: u64,
-    /// Whether it came too late for a window that it belongs to.
-    pub is_late: bool,
 }
 
 /// One cache whose size is to be planned.
@@ -210,11 +201,12 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`].
+    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`]. Returns the prompt
+    /// pages it accessed, and whether it came too late for a window that it belongs to.
     ///
     /// # Errors
     /// A refused request is counted, and changes nothing else.
-    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<PoolAccess, Refusal> {
+    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<(u64, bool), Refusal> {
         self.observe_in(event, arrival, None, &mut RequestSummary::default())
     }
 
@@ -226,7 +218,7 @@ impl Pool {
         arrival: Arrival,
         session: Option<&str>,
         summary: &mut RequestSummary,
-    ) -> Result<PoolAccess, Refusal> {
+    ) -> Result<(u64, bool), Refusal> {
         let config = self.identity.kind.config();
         let checked = self.identity.check(event, self.live.as_deref());
         let checked = checked.and_then(|page_size| Ok((page_size, id_scheme_for(event, self.id_scheme)?)));
@@ -255,7 +247,7 @@ impl Pool {
         let followed = live.cache.follow(event, number, (arrival.counted, session), config);
         let is_late =
             arrival.counted && live.count(number, event.event_time, arrival, followed, config, summary);
-        Ok(PoolAccess { pages: live.cache.outcome.page_accesses, is_late })
+        Ok((live.cache.outcome.page_accesses, is_late))
     }
 
     /// Keeps the state in as few bytes as a snapshot does, until [`Pool::take_back`]; nothing where more is asked of

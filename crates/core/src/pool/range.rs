@@ -6,25 +6,8 @@ use crate::engines::one_pass::{EngineRange, RangeEngine};
 use crate::request::event::{RequestEvent, check_cached_tokens};
 use crate::request::labels::Label;
 use crate::stack::InOrder;
-use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, PageSize};
 use std::sync::Arc;
-
-/// What a range of requests comes to, to be merged into the pool that observed all before it.
-#[derive(Debug)]
-pub struct PoolRange {
-    page_size: PageSize,
-    engine: EngineRange,
-}
-
-heap_bytes!(PoolRange { engine; page_size });
-
-impl PoolRange {
-    /// Requests.
-    pub fn requests(&self) -> usize {
-        self.engine.requests()
-    }
-}
 
 /// Takes the requests of a range.
 #[derive(Debug)]
@@ -66,9 +49,8 @@ impl RangePool {
     }
 
     /// The range of the requests taken; `None` where there are none.
-    pub fn finish(self) -> Option<PoolRange> {
-        let engine = self.engine;
-        self.page_size.map(|page_size| PoolRange { page_size, engine: engine.finish() })
+    pub fn finish(self) -> Option<EngineRange> {
+        self.page_size.map(|page_size| self.engine.finish(page_size))
     }
 }
 
@@ -79,11 +61,11 @@ impl Pool {
     ///
     /// # Errors
     /// [`InOrder`]: they have to be observed without. Nothing has changed then.
-    pub fn merge(&mut self, range: PoolRange, times: Vec<EventTime>) -> Result<(), InOrder> {
+    pub fn merge(&mut self, range: EngineRange, times: Vec<EventTime>) -> Result<(), InOrder> {
         // A pool's page size is that of its first request.
-        let live = self.live.as_mut().filter(|live| live.cache.page_size == range.page_size);
+        let live = self.live.as_mut().filter(|live| live.cache.page_size == range.page_size());
         let cache = &mut live.filter(|_| range.requests() == times.len()).ok_or(InOrder::Unfit)?.cache;
-        cache.engine.merge(range.engine)?;
+        cache.engine.merge(range)?;
         cache.in_flight.expect(times);
         Ok(())
     }

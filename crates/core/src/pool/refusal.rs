@@ -1,6 +1,6 @@
 //! Why a pool turns a request or a snapshot away.
 
-use crate::engines::configured::PageMismatch;
+use crate::engines::hybrid::RulesError;
 use crate::engines::one_pass::EngineRefusal;
 use crate::estimate::config::PoolConfigError;
 use crate::request::event::{ImpossibleNumber, PageCountMismatch};
@@ -28,7 +28,7 @@ pub enum Refusal {
     InvalidIdScheme,
     /// The engine cannot be modelled at this page size.
     #[error(transparent)]
-    UnfitPage(#[from] PageMismatch),
+    UnfitPage(#[from] RulesError),
     /// The request is larger than the configured limit.
     #[error("the request has {pages} pages: at most {limit} are accepted")]
     TooManyPages { pages: u64, limit: u32 },

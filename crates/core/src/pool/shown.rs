@@ -50,13 +50,11 @@ impl<'a> ShownEstimates<'a> {
         let reading = self.figures.reading(kind, window);
         let (status, standing) = match &mut self.trends {
             Trends::Closed(trends) => {
-                let standing =
-                    trends.get_mut(order).map(|trend| trend.observe(&reading.asked, &reading.evidence));
+                let (_, asked, evidence) = &reading;
+                let standing = trends.get_mut(order).map(|trend| trend.observe(asked, evidence));
                 (Status::Final, standing)
             }
-            Trends::Open(trends) => {
-                (Status::Provisional, trends.get(order).map(|trend| trend.unchanged(&reading.asked)))
-            }
+            Trends::Open(trends) => (Status::Provisional, trends.get(order).map(|trend| trend.unchanged())),
         };
         let estimate = self.figures.estimate(kind, window, status, reading, &standing.unwrap_or_default());
         self.estimates.push((order, estimate));
@@ -69,8 +67,8 @@ impl<'a> ShownEstimates<'a> {
         if let Trends::Closed(trends) = &mut self.trends
             && let Some(trend) = trends.get_mut(order)
         {
-            let reading = self.figures.reading(kind, window);
-            trend.observe(&reading.asked, &Evidence { is_timed: false, ..reading.evidence });
+            let (_, asked, evidence) = self.figures.reading(kind, window);
+            trend.observe(&asked, &Evidence { is_timed: false, ..evidence });
         }
     }
 

@@ -21,6 +21,7 @@ macro_rules! with_questions {
 }
 pub(crate) use with_questions;
 
+pub mod accepted;
 pub mod accounts;
 pub mod answer_reuse;
 pub mod costs;

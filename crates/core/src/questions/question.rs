@@ -2,9 +2,9 @@
 
 use crate::engines::bank::CacheBank;
 use crate::engines::profile::Profile;
+use crate::questions::accepted::Accepted;
 use crate::questions::costs::PrefillCosts;
 use crate::questions::counters::{Counter, Share};
-use crate::questions::measured::Accepted;
 use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::routing::SpecError;

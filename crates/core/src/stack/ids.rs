@@ -2,9 +2,10 @@
 
 use crate::units::heap::flat;
 use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 
 /// A segment's place in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable, Serialize, Deserialize)]
 #[repr(transparent)]
 pub(super) struct SegmentId(pub(super) u32);
 
@@ -21,7 +22,7 @@ impl SegmentId {
 pub(super) const ROOT: SegmentId = SegmentId(0);
 
 /// A place in the tree: after so many pages of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) segment: SegmentId,
     pub(super) pages: u32,

@@ -8,6 +8,7 @@ use super::arena::Arena;
 use super::prefetch::{LINE, prefetch};
 use crate::units::heap::{flat, heap_bytes};
 use crate::units::pages::{PageIds, shared_near};
+use std::ops::Range;
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,29 +292,24 @@ impl SegmentLabels {
     /// Closes the gaps between the ids of these labels, which are all there are.
     pub(super) fn collect_garbage<'a>(&mut self, labels: impl Iterator<Item = &'a mut SegmentLabel>) {
         let mut whole: Vec<&mut SegmentLabel> = Vec::new();
-        let mut runs: Vec<IdRun> = Vec::new();
+        let mut runs: Vec<(Range<u32>, LabelHolder)> = Vec::new();
         for label in labels.filter(|label| label.len > 0) {
             if label.pieces == 0 {
-                runs.push(IdRun {
-                    start: label.at,
-                    len: label.len,
-                    holder: LabelHolder::Label(whole.len() as u32),
-                });
+                runs.push((label.at..label.at + label.len, LabelHolder::Label(whole.len() as u32)));
                 whole.push(label);
                 continue;
             }
             let pieces = self.pieces(*label);
             let ends = pieces[1..].iter().map(|next| next.above).chain([label.len]);
-            runs.extend((label.at..).zip(pieces).zip(ends).map(|((index, piece), end)| IdRun {
-                start: piece.start,
-                len: end - piece.above,
-                holder: LabelHolder::Piece(index),
+            runs.extend((label.at..).zip(pieces).zip(ends).map(|((index, piece), end)| {
+                (piece.start..piece.start + (end - piece.above), LabelHolder::Piece(index))
             }));
         }
-        runs.sort_unstable_by_key(|run| run.start);
+        runs.sort_unstable_by_key(|(ids, _)| ids.start);
         let mut end = 0;
-        for IdRun { start, len, holder } in runs {
-            self.ids.move_earlier(start, len, end);
+        for (ids, holder) in runs {
+            let len = ids.end - ids.start;
+            self.ids.move_earlier(ids.start, len, end);
             match holder {
                 LabelHolder::Label(index) => whole[index as usize].at = end,
                 LabelHolder::Piece(index) => self.pieces[index as usize].start = end,
@@ -325,13 +321,7 @@ impl SegmentLabels {
     }
 }
 
-/// Ids that lie one after another, and who says where they begin.
-struct IdRun {
-    start: u32,
-    len: u32,
-    holder: LabelHolder,
-}
-
+/// Who says where ids begin that lie one after another.
 enum LabelHolder {
     Label(u32),
     Piece(u32),

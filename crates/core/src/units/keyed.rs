@@ -10,6 +10,7 @@
 //! ```
 
 use crate::units::pages::Scope;
+use crate::units::text::TextError;
 use siphasher::sip::SipHasher24;
 use std::fmt;
 use std::str::FromStr;
@@ -24,18 +25,19 @@ impl fmt::Debug for HashKey {
     }
 }
 
-/// A text that is no key; it does not say which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected a key of 32 hexadecimal digits, such as `openssl rand -hex 16` prints")]
-pub struct NoHashKey;
-
 impl FromStr for HashKey {
-    type Err = NoHashKey;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, NoHashKey> {
+    /// What is no key is not quoted.
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_key);
-        number.map(|number| Self(number.to_be_bytes())).ok_or(NoHashKey)
+        let no_key = || {
+            TextError(
+                "expected a key of 32 hexadecimal digits, such as `openssl rand -hex 16` prints".to_owned(),
+            )
+        };
+        number.map(|number| Self(number.to_be_bytes())).ok_or_else(no_key)
     }
 }
 

@@ -108,15 +108,19 @@ impl<T: Pod, F: Fn(&T, &T) -> bool> Serialize for GroupedArray<'_, T, F> {
 
 /// Reads what [`serialize`] wrote.
 pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_seq(PackedChunks(PhantomData))
+    deserializer.deserialize_seq(EachChunk(|_: &mut Vec<T>| (), PhantomData))
 }
 
 /// Reads what [`serialize`] wrote and shows it a chunk at a time, for arrays that are kept otherwise.
 pub fn deserialize_chunks<'de, T: Pod, D: Deserializer<'de>>(
     deserializer: D,
-    show: impl FnMut(&[T]),
+    mut show: impl FnMut(&[T]),
 ) -> Result<(), D::Error> {
-    deserializer.deserialize_seq(EachChunk(show, PhantomData))
+    let take = |chunk: &mut Vec<T>| {
+        show(chunk);
+        chunk.clear();
+    };
+    deserializer.deserialize_seq(EachChunk(take, PhantomData)).map(drop)
 }
 
 const fn elements_a_chunk<T>() -> usize {
@@ -131,16 +135,17 @@ impl Serialize for RawBytes<'_> {
     }
 }
 
-struct PackedChunks<T>(PhantomData<T>);
+/// Reads an array; after each chunk the function is given what is there, and may take it away.
+struct EachChunk<F, T>(F, PhantomData<T>);
 
-impl<'de, T: Pod> Visitor<'de> for PackedChunks<T> {
+impl<'de, T: Pod, F: FnMut(&mut Vec<T>)> Visitor<'de> for EachChunk<F, T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array's chunks")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<Vec<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut chunks: A) -> Result<Vec<T>, A::Error> {
         let mut values = Vec::new();
         loop {
             // Room never exceeds twice what has arrived, whatever a rotten length promises.
@@ -153,26 +158,8 @@ impl<'de, T: Pod> Visitor<'de> for PackedChunks<T> {
                 values.shrink_to_fit();
                 return Ok(values);
             }
+            (self.0)(&mut values);
         }
-    }
-}
-
-struct EachChunk<F, T>(F, PhantomData<T>);
-
-impl<'de, T: Pod, F: FnMut(&[T])> Visitor<'de> for EachChunk<F, T> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array's chunks")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut chunks: A) -> Result<(), A::Error> {
-        let mut values = Vec::new();
-        while chunks.next_element_seed(Chunk(&mut values))?.is_some() {
-            (self.0)(&values);
-            values.clear();
-        }
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::units::heap::flat;
 use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A run of 64-bit page ids, little-endian, at any alignment.
@@ -132,7 +133,7 @@ pub fn shared_near(guess: usize, length: usize, is_shared: impl Fn(usize) -> boo
 ///
 /// The scope enters the first page only. Every later page is keyed by its whole prefix, so that is
 /// enough, and costs nothing a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct Scope(u64);
 

@@ -5,7 +5,7 @@ use super::options::Format;
 use super::reader::{ReadProgress, ReaderStep, TraceItem, TraceReader};
 use super::timeline::TimeFacts;
 use crate::record::row::RowBatch;
-use kvset_core::pool::PoolRange;
+use kvset_core::engines::one_pass::EngineRange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct RowGroup {
     /// The next item to be handed out.
     next: usize,
     /// What all of the requests come to in each of the pools that take ranges.
-    ranges: Vec<Option<PoolRange>>,
+    ranges: Vec<Option<EngineRange>>,
     /// How far the files were read.
     pub progress: ReadProgress,
 }
@@ -50,7 +50,7 @@ pub struct ItemGroup<'a> {
     pub items: Vec<TraceItem<'a>>,
     /// What the requests come to in each of the pools that take ranges; `None` where a pool has to observe them one
     /// after another, and empty where all have to.
-    pub ranges: Vec<Option<PoolRange>>,
+    pub ranges: Vec<Option<EngineRange>>,
 }
 
 impl RowGroup {
@@ -86,7 +86,7 @@ impl RowGroup {
     fn fill(
         &mut self,
         reader: &mut TraceReader,
-        ranges: &mut Vec<Option<PoolRange>>,
+        ranges: &mut Vec<Option<EngineRange>>,
     ) -> Result<bool, TraceError> {
         self.ranges = std::mem::take(ranges);
         let mut ids = 0;
@@ -115,7 +115,7 @@ impl RowGroup {
     }
 
     /// Whether requests of these ranges, or of none, begin another group.
-    fn ends_before(&self, ranges: &[Option<PoolRange>]) -> bool {
+    fn ends_before(&self, ranges: &[Option<EngineRange>]) -> bool {
         let has_ranges = !self.ranges.is_empty() || !ranges.is_empty();
         has_ranges && !self.items.is_empty()
     }
@@ -157,7 +157,7 @@ pub struct TraceFindings {
 pub(super) struct GroupReader {
     reader: TraceReader,
     /// What the requests of the next group come to.
-    ranges: Vec<Option<PoolRange>>,
+    ranges: Vec<Option<EngineRange>>,
     /// Why there is no further group, or that the trace is at its end.
     ended: Option<Result<(), TraceError>>,
 }

@@ -16,8 +16,9 @@ use crate::python;
 use crate::record::fault::RowFault;
 use crate::record::row::{RefusedRow, RowBatch};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use kvset_core::engines::one_pass::EngineRange;
 use kvset_core::estimate::config::PoolConfig;
-use kvset_core::pool::{PoolRange, RangePool};
+use kvset_core::pool::RangePool;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -56,7 +57,7 @@ struct ParsedLines {
     batch: RowBatch,
     lines: u64,
     /// What its requests come to in each of the pools.
-    ranges: Vec<Option<PoolRange>>,
+    ranges: Vec<Option<EngineRange>>,
 }
 
 /// A file of lines that need nothing of one another to be parsed.
@@ -237,7 +238,7 @@ impl Parser {
 
 /// What the requests come to in a pool, those left out that a reader refuses; `None` where its stack has to take them
 /// one after another.
-fn range_of(batch: &RowBatch, pool: &Arc<PoolConfig>) -> Option<PoolRange> {
+fn range_of(batch: &RowBatch, pool: &Arc<PoolConfig>) -> Option<EngineRange> {
     let mut range = RangePool::new(pool).ok()?;
     for index in 0..batch.drafts.len() {
         let request = batch.row(index, "");

@@ -25,7 +25,7 @@ use super::unpack::read_ahead;
 use crate::logs::{LogReader, Places, Preset};
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
 use crate::record::subagents::SubagentEvidence;
-use kvset_core::pool::PoolRange;
+use kvset_core::engines::one_pass::EngineRange;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -493,7 +493,7 @@ impl TraceReader {
 /// What [`TraceReader::step`] found: a request of the batch, a refused row, or what the requests up to the next such
 /// come to in each of the pools that take ranges.
 pub(super) enum ReaderStep {
-    Ranges(Vec<Option<PoolRange>>),
+    Ranges(Vec<Option<EngineRange>>),
     Request(usize),
     Refused(RowError),
 }

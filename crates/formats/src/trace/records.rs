@@ -17,7 +17,7 @@ use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
 use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
 use crate::time::{NumberUnit, Numbers};
-use kvset_core::pool::PoolRange;
+use kvset_core::engines::one_pass::EngineRange;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::ChatRemarks;
@@ -32,7 +32,7 @@ pub(super) enum Filled {
     /// One row was refused.
     Refused(RowError),
     /// What the requests up to the next such, or to the file's end, come to in each of the pools that take ranges.
-    Ranges(Vec<Option<PoolRange>>),
+    Ranges(Vec<Option<EngineRange>>),
     /// The file is at its end.
     End,
 }

@@ -149,7 +149,8 @@ impl Arrivals {
             return None;
         }
         let hold_back_ms = |pool: &str| hold_back_ms(&config.pools, pool);
-        let restored = Self::over(config, ArrivalQueue::restore(limits(config), hold_back_ms, arrivals)?);
+        let queue = ArrivalQueue::restore(limits(config), hold_back_ms, arrivals)?;
+        let restored = Self::over(config, queue);
         let is_read = restored.queue.records().all(|record| restored.decoded(record).is_some());
         is_read.then_some(Some(restored))
     }

@@ -14,7 +14,7 @@ use kvset_core::estimate::Estimate;
 use kvset_core::pool::set::{LogState, PoolSet, PoolSetImage, PoolSetRestoreError, Timeline};
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{
-    ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SectionsImage, SectionsOfPools,
+    ObserversImage, RestoredObservers, RestoredReuse, RestoredSections, ReuseImage, SectionsImage,
 };
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_formats::position::Partition;
@@ -77,13 +77,13 @@ pub struct RestoredTask {
 struct Trailing {
     arrivals: Option<ArrivalsSection>,
     id_schemes: Vec<(Box<str>, String)>,
-    sections: SectionsOfPools,
+    sections: BTreeMap<Box<str>, RestoredSections>,
 }
 
 impl<'de> Deserialize<'de> for Trailing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // The parts, each behind its mark, and the end.
-        let parts = 2 + SectionsOfPools::QUESTIONS;
+        let parts = 2 + RestoredSections::QUESTIONS;
         deserializer.deserialize_tuple(2 * parts + 1, Self::default())
     }
 }
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Trailing {
             match mark {
                 1 if last < mark => self.arrivals = parts.next_element()?,
                 SCHEMES_MARK if last < mark => self.id_schemes = parts.next_element()?.unwrap_or_default(),
-                _ if last < mark && self.sections.read(mark, &mut parts)? => {}
+                _ if last < mark && RestoredSections::read(&mut self.sections, mark, &mut parts)? => {}
                 _ => return Err(A::Error::custom("what follows the state is no part of it")),
             }
             last = mark;
@@ -229,9 +229,9 @@ impl PartitionTask {
         let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
         let Trailing { arrivals, id_schemes, sections } = trailing;
-        let sections = sections.by_pool().ok_or(TaskRestoreError::Beside)?;
         let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
-        let observers = rejoined(observers, sections, RestoredObservers::with_sections)?;
+        let observers =
+            rejoined(observers, sections.into_iter().collect(), RestoredObservers::with_sections)?;
         let pools = rejoined(pools, observers, RestoredPool::with_observers)?;
         let pools = rejoined(pools, read_schemes(id_schemes)?, RestoredPool::with_id_scheme)?;
         let image = PoolSetImage { log, pools, timelines };

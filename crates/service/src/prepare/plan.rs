@@ -7,8 +7,8 @@ use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits, max_letter_by
 #[cfg(feature = "tokenize")]
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
-use kvset_core::units::keyed::NoHashKey;
 use kvset_core::units::ratio::Ratio;
+use kvset_core::units::text::TextError;
 use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
@@ -47,7 +47,7 @@ pub enum PreparePlanError {
     #[error("prepare.hash_key: {reason}")]
     HashKey {
         /// What a key looks like.
-        reason: NoHashKey,
+        reason: TextError,
     },
     /// Secrets, topics or brokers.
     #[error(transparent)]
@@ -104,7 +104,7 @@ fn keyed_recipe(settings: &Settings) -> Result<Recipe, PreparePlanError> {
     let secret = &settings.prepare.hash_key;
     let key = (!secret.is_empty()).then(|| secret.resolve(NAME)).transpose().map_err(PlanError::from)?;
     let key = key.map(|key| key.trim().parse()).transpose();
-    let hash_key = key.map_err(|reason: NoHashKey| PreparePlanError::HashKey { reason })?;
+    let hash_key = key.map_err(|reason: TextError| PreparePlanError::HashKey { reason })?;
     Ok(Recipe { hash_key, ..recipe(settings) })
 }
 

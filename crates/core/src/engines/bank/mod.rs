@@ -9,8 +9,7 @@ mod points;
 pub use ahead::Lane;
 
 use crate::engines::config::CacheConfig;
-use crate::engines::configured::PageMismatch;
-use crate::engines::hybrid::{DraftHead, HybridCache};
+use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
@@ -99,7 +98,7 @@ impl CacheBank {
     ///
     /// # Errors
     /// When the page is none that the profile can be modelled at.
-    pub fn new(capacities: &[u64], page_size: PageSize, config: &CacheConfig) -> Result<Self, PageMismatch> {
+    pub fn new(capacities: &[u64], page_size: PageSize, config: &CacheConfig) -> Result<Self, RulesError> {
         let pages = || capacities.iter().copied().map(PageCount);
         let rules = &config.rules;
         let caches = match config.profile {

@@ -36,8 +36,8 @@ impl PointCache for HicacheCache {
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         let written = self.written().0;
-        let found = self.request(event);
-        BankHits { hits: found.device, host_hits: found.host, host_writes: self.written().0 - written }
+        let (found, host_hits) = self.request(event);
+        BankHits { hits: found.hits, host_hits, host_writes: self.written().0 - written }
     }
 
     fn host(&self) -> (u64, u64) {
@@ -81,9 +81,9 @@ macro_rules! over_a_host {
 
             fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
                 let written = self.written().0;
-                let found = self.request(event);
+                let (found, host_hits) = self.request(event);
                 let host_writes = self.written().0 - written;
-                BankHits { hits: found.device, host_hits: found.host, host_writes }
+                BankHits { hits: found.hits, host_hits, host_writes }
             }
 
             fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {

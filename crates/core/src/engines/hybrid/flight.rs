@@ -3,47 +3,14 @@
 
 use super::HybridCache;
 use super::rules::{HybridLookup, RequestShape, RequestSteps};
-use super::table::{FULL, Naming, OTHERS, Tables};
+use super::table::{FULL, HybridRequest, OTHERS, Tables};
 use crate::engines::hits::CacheHits;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
-use crate::stack::runs::{NONE, RunIndex};
-use crate::units::heap::heap_bytes;
+use crate::stack::runs::NONE;
 use crate::units::pages::PageIds;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// A request in flight.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::engines) struct HybridRequest {
-    /// Where its pages with ids end; of a snapshot's no use.
-    #[serde(skip)]
-    tail: RunIndex,
-    /// The ids of those pages, in a snapshot alone.
-    ids: Vec<u64>,
-    /// How many they are.
-    known: u32,
-    pub(super) shape: RequestShape,
-    pub(super) found: HybridLookup,
-    /// Tokens computed before the step that comes next.
-    pub(super) done: u64,
-    /// Whether that step is the first one.
-    pub(super) is_first: bool,
-    /// Whether nobody else is served before it ends.
-    pub(super) is_alone: bool,
-    /// What its blocks are named with.
-    pub(super) order: u64,
-    pub(super) tables: Tables,
-}
-
-heap_bytes!(HybridRequest { ids, tables; tail, known, shape, found, done, is_first, is_alone, order });
-
-impl HybridRequest {
-    pub(super) fn naming(&mut self) -> Naming<'_> {
-        Naming { tables: &mut self.tables, known: self.known, order: &mut self.order }
-    }
-}
 
 impl HybridCache {
     /// Serves one request to its end and says what it found at its start.
@@ -167,7 +134,7 @@ impl HybridCache {
         if !self.take_up_to(steps, &mut request.tables, next) {
             return false;
         }
-        self.name_up_to(steps, &mut request.naming(), next);
+        self.name_up_to(steps, request, next);
         true
     }
 
@@ -175,7 +142,7 @@ impl HybridCache {
     /// request's.
     pub(super) fn decode(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest) -> bool {
         let done = request.done;
-        self.name_up_to(steps, &mut request.naming(), done);
+        self.name_up_to(steps, request, done);
         if !self.step(steps, request, done + 1) {
             return false;
         }
@@ -188,7 +155,7 @@ impl HybridCache {
     pub(super) fn end(&mut self, steps: &RequestSteps<'_>, mut request: HybridRequest) {
         // All that it stores, but where it ends early.
         let done = request.done;
-        self.name_up_to(steps, &mut request.naming(), done);
+        self.name_up_to(steps, &mut request, done);
         self.free_all(steps, &mut request.tables);
         self.tree.release(&self.path);
         self.spare.push(request.tables);
@@ -259,7 +226,7 @@ impl LoadedCache for HybridCache {
         let steps = RequestSteps::of(&rules, request.shape, request.found);
         self.find_path(request);
         let done = request.done;
-        self.name_up_to(&steps, &mut request.naming(), done);
+        self.name_up_to(&steps, request, done);
         self.name_private(request);
         self.free_all(&steps, &mut request.tables);
     }

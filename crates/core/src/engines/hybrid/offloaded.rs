@@ -3,8 +3,8 @@
 
 use super::HybridCache;
 use super::below::{LookedUpPrompt, LowerTier, PromptStep};
-use super::flight::HybridRequest;
 use super::rules::RequestSteps;
+use super::table::HybridRequest;
 use crate::engines::hits::CacheHits;
 use crate::request::event::RequestEvent;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl HybridCache {
         }
         // A connector is handed what the last token needs: what windows and states have passed goes before all else.
         let done = request.done;
-        self.name_up_to(&steps, &mut request.naming(), done);
+        self.name_up_to(&steps, &mut request, done);
         self.free_passed(&steps, &mut request.tables, done);
         self.end(&steps, request);
         tier.leave();
@@ -90,7 +90,7 @@ impl HybridCache {
             return Vec::new();
         }
         let named = request.tables.named();
-        self.name_up_to(steps, &mut request.naming(), steps.start);
+        self.name_up_to(steps, request, steps.start);
         self.states_named(steps, &request.tables, named).collect()
     }
 

@@ -4,7 +4,7 @@ use super::attention::{Attention, BlockRetention, GroupKind};
 use super::head::DraftHead;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
-use crate::units::PageSize;
+use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
 /// What decides a cache's answers besides its capacity.
@@ -26,7 +26,7 @@ pub struct HybridRules {
     pub head: DraftHead,
 }
 
-/// Why rules contradict each other.
+/// Why an engine, or a tier, cannot be modelled by its rules at a page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
     /// vLLM refuses it as well.
@@ -59,6 +59,25 @@ pub enum RulesError {
         groups: usize,
         /// How many there may be.
         most: usize,
+    },
+    /// The log's pages cannot be grouped into chunks of LMCache's.
+    #[error(
+        "a chunk of {chunk_tokens} tokens is not made of whole pages of {page_size} tokens, so what it holds cannot be \
+         told: give a multiple of the page as the chunk, or a log with smaller pages"
+    )]
+    StoredChunk {
+        /// Tokens per chunk.
+        chunk_tokens: u32,
+        /// Tokens per page of the log.
+        page_size: PageSize,
+    },
+    /// SGLang's device, or that and its host together, has more pages than are modelled.
+    #[error("a capacity of {asked} pages is more than the sglang profile models ({most}): ask for less")]
+    TooLarge {
+        /// Pages requested.
+        asked: PageCount,
+        /// How many there may be.
+        most: PageCount,
     },
     /// Nothing would ever be computed.
     #[error(

@@ -3,7 +3,7 @@
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
 //! given back is found once a kind and done once a group, for the blocks are each group's own.
 
-use super::rules::{HybridLookup, RequestSteps};
+use super::rules::{HybridLookup, RequestShape, RequestSteps};
 use super::{BlockRetention, GroupKind, HybridCache};
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex};
 use crate::units::heap::{flat, heap_bytes};
@@ -21,14 +21,30 @@ pub(super) fn side(kind: GroupKind) -> usize {
     if kind == GroupKind::Full { FULL } else { OTHERS }
 }
 
-/// What of a request its blocks get their names by.
-pub(super) struct Naming<'a> {
-    pub tables: &'a mut Tables,
-    /// Pages with ids.
-    pub known: u32,
-    /// When it last gave names.
-    pub order: &'a mut u64,
+/// A request in flight.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::engines) struct HybridRequest {
+    /// Where its pages with ids end; of a snapshot's no use.
+    #[serde(skip)]
+    pub(super) tail: RunIndex,
+    /// The ids of those pages, in a snapshot alone.
+    pub(super) ids: Vec<u64>,
+    /// How many they are.
+    pub(super) known: u32,
+    pub(super) shape: RequestShape,
+    pub(super) found: HybridLookup,
+    /// Tokens computed before the step that comes next.
+    pub(super) done: u64,
+    /// Whether that step is the first one.
+    pub(super) is_first: bool,
+    /// Whether nobody else is served before it ends.
+    pub(super) is_alone: bool,
+    /// What its blocks are named with: when it last gave names.
+    pub(super) order: u64,
+    pub(super) tables: Tables,
 }
+
+heap_bytes!(HybridRequest { ids, tables; tail, known, shape, found, done, is_first, is_alone, order });
 
 /// The pages of a request that each group of a kind holds: `low..len`, of which those before `hits` were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,32 +265,38 @@ impl HybridCache {
     }
 
     /// Gives names to the pages that are full with so many tokens, where they are kept.
-    pub(super) fn name_up_to(&mut self, steps: &RequestSteps<'_>, naming: &mut Naming<'_>, tokens: u64) {
-        let (from, full) = (naming.tables.named, tokens / steps.rules.page());
+    pub(super) fn name_up_to(&mut self, steps: &RequestSteps<'_>, request: &mut HybridRequest, tokens: u64) {
+        let (from, full) = (request.tables.named, tokens / steps.rules.page());
         if from >= full {
             return;
         }
-        naming.tables.named = full;
-        if *naming.order + 1 != self.requests {
+        request.tables.named = full;
+        if request.order + 1 != self.requests {
             // Others have given names since.
-            *naming.order = self.requests;
+            request.order = self.requests;
             self.requests += 1;
         }
-        self.name(steps, naming, FULL, (from, full));
-        let others = naming.tables.held[OTHERS];
+        self.name(steps, request, FULL, (from, full));
+        let others = request.tables.held[OTHERS];
         if steps.other == Some(GroupKind::Mamba) {
             let states = [others.previous, others.len.checked_sub(1)].into_iter().flatten();
             for state in states.filter(|state| (from..full).contains(state)) {
-                self.name(steps, naming, OTHERS, (state, state + 1));
+                self.name(steps, request, OTHERS, (state, state + 1));
             }
         } else {
-            self.name(steps, naming, OTHERS, (from.max(others.low), full.min(others.len)));
+            self.name(steps, request, OTHERS, (from.max(others.low), full.min(others.len)));
         }
     }
 
     /// Gives names to those of the pages `from..to` that groups of a kind keep.
-    fn name(&mut self, steps: &RequestSteps<'_>, naming: &mut Naming<'_>, of: usize, (from, to): (u64, u64)) {
-        let known = u64::from(naming.known);
+    fn name(
+        &mut self,
+        steps: &RequestSteps<'_>,
+        request: &mut HybridRequest,
+        of: usize,
+        (from, to): (u64, u64),
+    ) {
+        let known = u64::from(request.known);
         let mut end = to;
         while end > from && self.groups[of] > 0 {
             let (low, high) = kept_below(steps, of, end);
@@ -290,11 +312,11 @@ impl HybridCache {
                     order,
                 };
                 if private.0 < private.1 && !self.never_evicts {
-                    naming.tables.holds.push(hold(private, PRIVATE));
+                    request.tables.holds.push(hold(private, PRIVATE));
                 }
                 if shared.0 < shared.1 {
-                    self.name_known(hold(shared, *naming.order));
-                    naming.tables.holds.push(hold(shared, *naming.order));
+                    self.name_known(hold(shared, request.order));
+                    request.tables.holds.push(hold(shared, request.order));
                 }
             }
             end = low.min(high);

@@ -6,8 +6,9 @@
 //! larger than the cache, its leading chunks are stored, as many as there is room for.
 
 use super::held::HeldChunks;
-use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
+use super::{SavedLmcache, pages_a_chunk};
 use crate::engines::chunks::Chunks;
+use crate::engines::hybrid::RulesError;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
 use crate::units::heap::heap_bytes;
@@ -27,8 +28,8 @@ impl LmcacheRules {
     /// Pages a chunk.
     ///
     /// # Errors
-    /// [`ChunkMismatch`] where it is no whole number of them.
-    pub fn pages_a_chunk(&self) -> Result<u32, ChunkMismatch> {
+    /// [`RulesError::StoredChunk`] where it is no whole number of them.
+    pub fn pages_a_chunk(&self) -> Result<u32, RulesError> {
         pages_a_chunk(self.chunk_tokens, self.page_size)
     }
 }
@@ -50,8 +51,8 @@ impl LmcacheCache {
     /// An empty cache of so many pages of the log; what of them makes no whole chunk is not used.
     ///
     /// # Errors
-    /// [`ChunkMismatch`] where a chunk is no whole number of pages.
-    pub fn new(capacity: PageCount, rules: LmcacheRules) -> Result<Self, ChunkMismatch> {
+    /// [`RulesError::StoredChunk`] where a chunk is no whole number of pages.
+    pub fn new(capacity: PageCount, rules: LmcacheRules) -> Result<Self, RulesError> {
         let chunks = Chunks::new(rules.page_size, rules.pages_a_chunk()?);
         Ok(Self { rules, capacity: capacity.0.min(MAX_PAGES), chunks, held: HeldChunks::new() })
     }

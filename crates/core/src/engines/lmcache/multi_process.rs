@@ -8,8 +8,9 @@
 //! where the whole does not fit.
 
 use super::held::HeldChunks;
-use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
+use super::{SavedLmcache, pages_a_chunk};
 use crate::engines::chunks::Chunks;
+use crate::engines::hybrid::RulesError;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
 use crate::units::heap::heap_bytes;
@@ -52,8 +53,8 @@ impl LmcacheMpCache {
     /// An empty cache of so many pages of the log; what of them makes no whole chunk is not used.
     ///
     /// # Errors
-    /// [`ChunkMismatch`] where a chunk is no whole number of pages.
-    pub fn new(capacity: PageCount, rules: LmcacheMpRules) -> Result<Self, ChunkMismatch> {
+    /// [`RulesError::StoredChunk`] where a chunk is no whole number of pages.
+    pub fn new(capacity: PageCount, rules: LmcacheMpRules) -> Result<Self, RulesError> {
         let pages = pages_a_chunk(rules.chunk_tokens, rules.page_size)?;
         let chunks = Chunks::new(rules.page_size, pages);
         let capacity = capacity.0.min(MAX_PAGES);

@@ -1,7 +1,8 @@
 //! The caches' state as plain data, for snapshots.
 
 use super::held::HeldChunks;
-use super::{ChunkMismatch, LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use super::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use crate::engines::hybrid::RulesError;
 use crate::stack::runs::{MAX_PAGES, SavedRuns, StateFault};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ fn fault(fault: &'static str) -> StateFault {
     StateFault { part: "cache", position: 0, fault }
 }
 
-fn no_chunks(_: ChunkMismatch) -> StateFault {
+fn no_chunks(_: RulesError) -> StateFault {
     fault("has chunks that are no whole pages")
 }
 

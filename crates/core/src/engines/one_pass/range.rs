@@ -6,29 +6,23 @@ use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::stack::{InOrder, Range, RangeStack};
 use crate::units::PageSize;
-use crate::units::heap::{flat, heap_bytes};
+use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
 
 /// What a range of requests comes to, to be merged into the engine that took all before it.
 #[derive(Debug)]
 pub struct EngineRange {
     config: EngineConfig,
+    page_size: PageSize,
     stack: Range,
     requests: Vec<Footing>,
 }
 
-heap_bytes!(EngineRange { stack, requests; config });
+heap_bytes!(EngineRange { stack, requests; config, page_size });
 
-/// What an engine keeps of a request alongside its stack.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Footing {
-    page_accesses: u64,
-    rest_tokens: u32,
-    /// It ends in a page that cannot be shared.
-    partial: bool,
-}
-
-flat!(Footing);
+/// What an engine keeps of a request alongside its stack: pages accessed, tokens behind the full ones, and whether it ends in a
+/// page that cannot be shared.
+pub(super) type Footing = (u64, u32, bool);
 
 /// Takes the requests of a range.
 #[derive(Debug)]
@@ -70,13 +64,14 @@ impl RangeEngine {
         let Footprint { rest_tokens, partial, .. } = footprint;
         engine.pages = pages;
         engine.previous_partial = partial;
-        requests.push(Footing { page_accesses, rest_tokens, partial });
+        requests.push((page_accesses, rest_tokens, partial));
         taken
     }
 
-    /// The range of the requests taken.
-    pub fn finish(self) -> EngineRange {
-        EngineRange { config: self.engine.config, stack: self.stack.finish(), requests: self.requests }
+    /// The range of the requests taken, which have pages of this size.
+    pub fn finish(self, page_size: PageSize) -> EngineRange {
+        let Self { engine, stack, requests } = self;
+        EngineRange { config: engine.config, page_size, stack: stack.finish(), requests }
     }
 }
 
@@ -84,6 +79,11 @@ impl EngineRange {
     /// Requests.
     pub fn requests(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Tokens per page.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
     }
 }
 
@@ -104,8 +104,7 @@ impl Engine {
 
     /// Takes the next request of the range that is merged; false where there is none.
     pub(super) fn observe_next(&mut self, outcome: &mut Outcome) -> bool {
-        let Some(Footing { page_accesses, rest_tokens, partial }) =
-            self.waiting.as_mut().and_then(Iterator::next)
+        let Some((page_accesses, rest_tokens, partial)) = self.waiting.as_mut().and_then(Iterator::next)
         else {
             return false;
         };
@@ -172,7 +171,7 @@ mod tests {
                 rest = later;
                 let taken = RangeEngine::new(config).and_then(|mut taken| {
                     range.iter().try_for_each(|event| taken.observe(event, page_size()))?;
-                    merged.merge(taken.finish())
+                    merged.merge(taken.finish(page_size()))
                 });
                 prop_assert_eq!(taken.is_ok(), !(sampled && profile == Profile::Vllm && !ignored));
                 for event in range {
@@ -192,7 +191,8 @@ mod tests {
 
     #[test]
     fn a_range_of_other_rules_is_not_merged() {
-        let range = RangeEngine::new(EngineConfig::default()).expect("violations are reported").finish();
+        let range = RangeEngine::new(EngineConfig::default()).expect("violations are reported");
+        let range = range.finish(page_size());
         let mut other = Engine::new(EngineConfig { profile: Profile::LeafFirst, ..EngineConfig::default() });
         assert_eq!(other.merge(range), Err(InOrder::Unfit));
         let config = EngineConfig { chain_policy: ChainPolicy::Trust, ..EngineConfig::default() };

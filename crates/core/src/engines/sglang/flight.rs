@@ -4,7 +4,7 @@
 use super::SglangCache;
 use super::node::{NodeIndex, ROOT};
 use super::shape::{PagedRequest, spare_pages};
-use super::tree::{SglangTree, Touching};
+use super::tree::SglangTree;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
@@ -131,7 +131,7 @@ impl FlyingTree for SglangCache {
     fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)> {
         self.path.clear();
         self.path.push(ROOT);
-        let hits = self.tree.descend(&mut self.path, &prompt[..looked_up], 0, Touching::No);
+        let hits = self.tree.descend(&mut self.path, &prompt[..looked_up], 0, false);
         let found = self.tip();
         self.tree.lock(found);
         let wanted = slots - hits as u64 + spare_pages(self.page_size);
@@ -287,7 +287,7 @@ impl<C: FlyingTree> LoadedCache for C {
             let prompt = std::mem::take(&mut saved.prompt);
             let mut path = vec![ROOT];
             let clock = self.tree().clock();
-            let matched = self.tree_mut().descend(&mut path, &prompt, 0, Touching::No);
+            let matched = self.tree_mut().descend(&mut path, &prompt, 0, false);
             // A node that is cut gets a new stamp; the prompts of requests in flight end where nodes do.
             if matched < prompt.len() || self.tree().clock() != clock {
                 return None;

@@ -1,11 +1,13 @@
 //! SGLang with HiCache: one tree over the device and the host, at one capacity of each (docs/engines.md, section 2).
 
+use super::MAX_CAPACITY;
 use super::flight::FlyingTree;
 use super::host::WritePolicy;
 use super::node::{NodeIndex, ROOT, SglangNode};
 use super::shape::{PagedRequest, spare_pages};
-use super::tree::{SglangTree, Touching};
-use super::{CapacityTooLarge, MAX_CAPACITY};
+use super::tree::SglangTree;
+use crate::engines::hits::CacheHits;
+use crate::engines::hybrid::RulesError;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
@@ -23,17 +25,6 @@ pub struct HicacheRules {
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-}
-
-/// What one request found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HicacheHits {
-    /// Leading prompt pages found on the device.
-    pub device: u64,
-    /// Pages after those that were loaded back from the host.
-    pub host: u64,
-    /// The device is too small to run the request even alone; it was turned away, changing nothing.
-    pub refused: bool,
 }
 
 /// Fewest tokens that are loaded back at once: SGLang's `load_back_threshold`.
@@ -65,10 +56,10 @@ impl HicacheCache {
     ///
     /// # Errors
     /// When both capacities together exceed [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: HicacheRules) -> Result<Self, CapacityTooLarge> {
+    pub fn new(capacity: PageCount, rules: HicacheRules) -> Result<Self, RulesError> {
         let together = PageCount(capacity.0.saturating_add(rules.host.0));
         if together > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: together });
+            return Err(RulesError::TooLarge { asked: together, most: MAX_CAPACITY });
         }
         let tree = SglangTree::new().over_host(rules.write, rules.host.0, 0);
         Ok(Self {
@@ -123,15 +114,16 @@ impl HicacheCache {
         self.refused
     }
 
-    /// Serves one request to its end and says what it found at its start.
+    /// Serves one request to its end and says what it found on the device at its start, and how many pages behind that were
+    /// loaded back from the host.
     ///
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> HicacheHits {
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> (CacheHits, u64) {
         let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         if shape.least_capacity() > self.capacity {
             self.refused += 1;
-            return HicacheHits { refused: true, ..HicacheHits::default() };
+            return (CacheHits { hits: 0, refused: true }, 0);
         }
         let mut ids = std::mem::take(&mut self.ids);
         shape.take_ids(event, &mut ids);
@@ -147,14 +139,14 @@ impl HicacheCache {
         self.ids = ids;
         self.tree.unpin();
         self.tree.compact();
-        HicacheHits { device, host, refused: false }
+        (CacheHits { hits: device, refused: false }, host)
     }
 
     /// Matches and stamps; gives the pages found on the device, and those after them that the host holds.
     fn look_up(&mut self, ids: &[u64]) -> (u64, u64) {
         self.path.clear();
         self.path.push(ROOT);
-        let matched = self.tree.descend(&mut self.path, ids, 0, Touching::No);
+        let matched = self.tree.descend(&mut self.path, ids, 0, false);
         self.tree.touch_all(&self.path);
         let on_device = self.path.iter().map(|index| self.tree.node(*index)).filter(|node| node.on_device);
         let device = on_device.map(SglangNode::pages).sum();
@@ -216,7 +208,7 @@ impl HicacheCache {
             end += self.tree.node(index).pages();
             self.tree.pass(index, end, inserted as u64);
         }
-        while let Some(index) = self.tree.step(self.tip(), &ids[end as usize..], Touching::Yes) {
+        while let Some(index) = self.tree.step(self.tip(), &ids[end as usize..], true) {
             self.tree.enter(index);
             self.path.push(index);
             end += self.tree.node(index).pages();

@@ -21,7 +21,7 @@ mod tree;
 mod windows;
 mod writes;
 
-pub use hicache::{HicacheCache, HicacheHits, HicacheRules};
+pub use hicache::{HicacheCache, HicacheRules};
 pub use host::WritePolicy;
 pub use over_host::{OverHost, SavedOverHost};
 pub use saved::{SglangRestoreError, SglangSavedCache, SglangSavedNode};
@@ -31,6 +31,7 @@ pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowPoolRules};
 
 use crate::engines::hits::CacheHits;
+use crate::engines::hybrid::RulesError;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
@@ -39,20 +40,13 @@ use node::{NodeIndex, ROOT};
 use serde::Deserialize;
 pub(in crate::engines) use shape::PagedRequest;
 use shape::spare_pages;
-use tree::{SglangTree, Touching};
+use tree::SglangTree;
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
 pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
 
 /// Most tokens of an answer that a request reserves before it starts: SGLang's `CLIP_MAX_NEW_TOKENS`.
 const MOST_RESERVED: u64 = 4096;
-
-/// Why a cache cannot be built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a capacity of {asked} pages is more than the sglang profile models ({MAX_CAPACITY}): ask for less")]
-pub struct CapacityTooLarge {
-    asked: PageCount,
-}
 
 /// SGLang's radix cache of a fixed number of pages.
 #[derive(Debug, Clone, Deserialize)]
@@ -81,9 +75,9 @@ impl SglangCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, page_size: PageSize, outputs: Outputs) -> Result<Self, CapacityTooLarge> {
+    pub fn new(capacity: PageCount, page_size: PageSize, outputs: Outputs) -> Result<Self, RulesError> {
         if capacity > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: capacity });
+            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
         }
         Ok(Self {
             capacity: capacity.0,
@@ -167,7 +161,7 @@ impl SglangCache {
     fn prefill(&mut self, shape: &PagedRequest) -> u64 {
         self.path.clear();
         self.path.push(ROOT);
-        let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
+        let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, false);
         self.tree.pin(self.tip());
         let extension = shape.prompt_slots - hits as u64;
         self.make_room(extension + spare_pages(self.page_size), 0);

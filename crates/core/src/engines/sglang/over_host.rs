@@ -1,13 +1,15 @@
 //! SGLang's caches of two pools over a host tier, HiCache, which has both pools as well (docs/engines.md, section 2).
 
-use super::hicache::{HicacheHits, HicacheRules};
+use super::MAX_CAPACITY;
+use super::hicache::HicacheRules;
 use super::node::NodeIndex;
 use super::saved::SglangRestoreError;
 use super::saved_hicache::{SavedHicache, restore_sides, saved_sides};
 use super::states::{StateCache, StateRules};
 use super::tree::SglangTree;
 use super::windows::{WindowCache, WindowPoolRules};
-use super::{CapacityTooLarge, MAX_CAPACITY};
+use crate::engines::hits::CacheHits;
+use crate::engines::hybrid::RulesError;
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
 use crate::units::{PageCount, is_countable};
@@ -97,14 +99,10 @@ macro_rules! over_host {
             ///
             /// # Errors
             /// When both capacities together exceed [`MAX_CAPACITY`].
-            pub fn new(
-                capacity: PageCount,
-                rules: $rules,
-                host: HicacheRules,
-            ) -> Result<Self, CapacityTooLarge> {
+            pub fn new(capacity: PageCount, rules: $rules, host: HicacheRules) -> Result<Self, RulesError> {
                 let together = PageCount(capacity.0.saturating_add(host.host.0));
                 if together > MAX_CAPACITY {
-                    return Err(CapacityTooLarge { asked: together });
+                    return Err(RulesError::TooLarge { asked: together, most: MAX_CAPACITY });
                 }
                 Ok(Self { cache: <$cache>::new(capacity, rules)?.over_host(&host), host })
             }
@@ -163,9 +161,9 @@ macro_rules! over_host {
 
             /// Serves one request to its end and says what it found at its start: pages that it could go on from on the device, and
             /// those behind them that it could for what was loaded back.
-            pub fn request(&mut self, event: &RequestEvent<'_>) -> HicacheHits {
+            pub fn request(&mut self, event: &RequestEvent<'_>) -> (CacheHits, u64) {
                 let found = self.cache.request(event);
-                HicacheHits { device: found.hits, host: self.cache.loaded(), refused: found.refused }
+                (found, self.cache.loaded())
             }
 
             /// The state as plain data.

@@ -1,8 +1,9 @@
 //! The cache's state as plain data, for snapshots.
 
+use super::SglangCache;
 use super::node::{NONE, NodeIndex, ROOT};
 use super::tree::SglangTree;
-use super::{CapacityTooLarge, SglangCache};
+use crate::engines::hybrid::RulesError;
 use crate::engines::profile::Outputs;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ pub struct SglangSavedNode {
 pub enum SglangRestoreError {
     /// The capacity is out of range.
     #[error(transparent)]
-    Capacity(#[from] CapacityTooLarge),
+    Capacity(#[from] RulesError),
     /// A node contradicts the others.
     #[error("node {position} of a saved sglang cache {fault}: the snapshot is damaged, rebuild from the log")]
     Node {

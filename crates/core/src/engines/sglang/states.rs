@@ -6,8 +6,8 @@ use super::hicache::HicacheRules;
 use super::host::host_rows;
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::shape::{PagedRequest, spare_pages};
-use super::tree::{SglangTree, Touching};
-use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED};
+use super::tree::SglangTree;
+use super::{MAX_CAPACITY, MOST_RESERVED};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -154,9 +154,9 @@ impl StateCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: StateRules) -> Result<Self, CapacityTooLarge> {
+    pub fn new(capacity: PageCount, rules: StateRules) -> Result<Self, RulesError> {
         if capacity > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: capacity });
+            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
         }
         let (full, states) = rules.pools(capacity);
         Ok(Self::of_pools(capacity, rules, full.0, states))
@@ -167,9 +167,9 @@ impl StateCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn never_evicting(capacity: PageCount, rules: StateRules) -> Result<Self, CapacityTooLarge> {
+    pub fn never_evicting(capacity: PageCount, rules: StateRules) -> Result<Self, RulesError> {
         if capacity > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: capacity });
+            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
         }
         Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
     }
@@ -273,7 +273,7 @@ impl StateCache {
         let (mut tip, mut full) = (ROOT, 0);
         // Pages up to the last state on the device, and the node; and on either side, with nodes up to that.
         let (mut own, mut device, mut hits, mut anchor) = (0, ROOT, 0, 0);
-        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
+        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], false) {
             full += self.tree.node(index).pages() as usize;
             self.path.push(index);
             if self.tree.auxiliary.holds(index) {
@@ -402,7 +402,7 @@ impl StateCache {
         // Fits: the pages were checked against a capacity of 32 bits.
         let private = (pages - known as u64) as u32;
         let (mut tip, mut end) = (ROOT, 0);
-        while let Some(index) = self.tree.step(tip, &self.ids[end..known], Touching::Yes) {
+        while let Some(index) = self.tree.step(tip, &self.ids[end..known], true) {
             end += self.tree.node(index).pages() as usize;
             self.tree.enter(index);
             self.tree.pass(index, end as u64, inserted);

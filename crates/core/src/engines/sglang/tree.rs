@@ -121,16 +121,16 @@ impl SglangTree {
 
     /// Follows `ids` down from the end of `path`, which stands for the first `matched` of them, and
     /// extends the path by every node passed. A node that `ids` leave half-way is split. Returns how
-    /// many ids the path stands for then. Where `touching`, each node entered is stamped.
+    /// many ids the path stands for then. Where it `touches`, each node entered is stamped.
     pub(super) fn descend(
         &mut self,
         path: &mut Vec<NodeIndex>,
         ids: &[u64],
         mut matched: usize,
-        touching: Touching,
+        touches: bool,
     ) -> usize {
         let mut parent = path.last().copied().unwrap_or(ROOT);
-        while let Some(next) = self.step(parent, &ids[matched..], touching) {
+        while let Some(next) = self.step(parent, &ids[matched..], touches) {
             matched += self.node(next).ids as usize;
             path.push(next);
             parent = next;
@@ -139,10 +139,10 @@ impl SglangTree {
     }
 
     /// The node below `parent` that `ids` lead to, split where they leave it half-way, so that all of its pages are
-    /// among them; `None` where they lead nowhere.
-    pub(super) fn step(&mut self, parent: NodeIndex, ids: &[u64], touching: Touching) -> Option<NodeIndex> {
+    /// among them; `None` where they lead nowhere. Where it `touches`, the node is stamped before that.
+    pub(super) fn step(&mut self, parent: NodeIndex, ids: &[u64], touches: bool) -> Option<NodeIndex> {
         let child = self.children.get(&(parent, *ids.first()?)).copied()?;
-        if touching == Touching::Yes {
+        if touches {
             self.touch(child);
         }
         let common = PageIds::from_slice(self.label(child)).common_prefix(PageIds::from_slice(ids));
@@ -154,7 +154,7 @@ impl SglangTree {
     /// Inserts `ids` and `private` pages after them, the path standing for the first `matched` ids,
     /// and extends the path to the node they end at. Pages that are there already stay.
     pub(super) fn insert(&mut self, path: &mut Vec<NodeIndex>, ids: &[u64], matched: usize, private: u32) {
-        let matched = self.descend(path, ids, matched, Touching::Yes);
+        let matched = self.descend(path, ids, matched, true);
         if matched < ids.len() || private > 0 {
             let parent = path.last().copied().unwrap_or(ROOT);
             path.push(self.add_leaf(parent, &ids[matched..], private));
@@ -394,11 +394,4 @@ impl SglangTree {
         // A node holds at least one page and capacities fit 32 bits, so places do too.
         (self.nodes.len() - 1) as NodeIndex
     }
-}
-
-/// Whether a descent stamps the nodes it enters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touching {
-    Yes,
-    No,
 }

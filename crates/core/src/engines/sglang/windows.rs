@@ -7,8 +7,8 @@ use super::host::host_rows;
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
 use super::shape::{PagedRequest, spare_pages};
-use super::tree::{SglangTree, Touching};
-use super::{CapacityTooLarge, MAX_CAPACITY, MOST_RESERVED};
+use super::tree::SglangTree;
+use super::{MAX_CAPACITY, MOST_RESERVED};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -132,9 +132,9 @@ impl WindowCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, CapacityTooLarge> {
+    pub fn new(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, RulesError> {
         if capacity > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: capacity });
+            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
         }
         let (full, windows) = rules.pools(capacity);
         Ok(Self::of_pools(capacity, rules, full.0, windows.0))
@@ -145,9 +145,9 @@ impl WindowCache {
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn never_evicting(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, CapacityTooLarge> {
+    pub fn never_evicting(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, RulesError> {
         if capacity > MAX_CAPACITY {
-            return Err(CapacityTooLarge { asked: capacity });
+            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
         }
         Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
     }
@@ -257,7 +257,7 @@ impl WindowCache {
         let (mut own, mut both) = ((0, 0), (0, 0));
         // Tokens of windows up to here without a gap, likewise; from the root on nothing lies before them.
         let mut unbroken = [u64::MAX; 2];
-        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], Touching::No) {
+        while let Some(index) = self.tree.step(tip, &self.ids[full..limit], false) {
             let pages = self.tree.node(index).pages();
             full += pages as usize;
             self.path.push(index);
@@ -462,7 +462,7 @@ impl WindowCache {
             self.pass_path();
         }
         let (mut tip, mut end) = (self.anchor, progress.protected);
-        while let Some(index) = self.tree.step(tip, &self.ids[end as usize..known], Touching::Yes) {
+        while let Some(index) = self.tree.step(tip, &self.ids[end as usize..known], true) {
             let start = end;
             end += self.tree.node(index).pages();
             self.tree.enter(index);

@@ -9,9 +9,8 @@ mod class;
 mod queues;
 mod saved;
 
-pub use class::RetentionClass;
-pub use queues::{DEFAULT_PRIORITY, MAX_PRIORITY, OFFLOAD_PRIORITY};
-pub use saved::{SavedQueue, SavedTrtllm};
+pub use queues::{DEFAULT_PRIORITY, MAX_PRIORITY, OFFLOAD_PRIORITY, QueueKey};
+pub use saved::SavedTrtllm;
 
 use crate::engines::hits::CacheHits;
 use crate::engines::profile::Outputs;
@@ -22,7 +21,7 @@ use crate::stack::runs::{MAX_PAGES, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
 use crate::units::{PageCount, PageSize, is_countable};
-use queues::{BlockContent, DEVICE, FreeQueues, HOST, QueueKey, tag_of};
+use queues::{BlockContent, DEVICE, FreeQueues, HOST, tag_of};
 use serde::{Deserialize, Serialize};
 
 /// What decides a cache's answers besides its capacity.
@@ -226,12 +225,12 @@ impl TrtllmCache {
     }
 
     /// Stores what the request computed and gives all of its blocks back, the last one first.
-    fn give_back(&mut self, shape: &PagedRequest, hits: u32, class: Option<RetentionClass>) {
+    fn give_back(&mut self, shape: &PagedRequest, hits: u32, class: Option<QueueKey>) {
         let known = self.ids.len() as u32;
         // What is there already is not stored again: the request's own blocks of it are found by nobody.
         let above = self.found.last().map_or(0, |piece| self.tree.arena.get(*piece).order);
         let stored = self.walk((hits, known), above, |_, _| {});
-        let of_prompt = class.map_or(QueueKey::default_of(DEVICE), QueueKey::of_class);
+        let of_prompt = class.unwrap_or(QueueKey::default_of(DEVICE));
         let slot = |slots: u64| slots.min(MAX_PAGES) as u32;
         let mut edges = [hits, stored, known, slot(shape.prompt_slots), slot(shape.all_slots)];
         edges.sort_unstable();
@@ -248,7 +247,7 @@ impl TrtllmCache {
         }
         while let Some(piece) = self.found.pop() {
             let own = QueueKey::of_tag(self.tree.arena.get(piece).tag);
-            self.queues.push(&mut self.tree, class.map_or(own, QueueKey::of_class), piece);
+            self.queues.push(&mut self.tree, class.unwrap_or(own), piece);
         }
     }
 

@@ -1,9 +1,9 @@
 //! The free blocks of device and host, by priority.
 
-use super::RetentionClass;
 use crate::stack::runs::{NONE, Piece, PieceIndex, RunTree};
 use crate::units::EventTime;
 use crate::units::heap::{flat, heap_bytes};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// TensorRT-LLM's `kDefaultRetentionPriority`.
@@ -50,28 +50,33 @@ impl BlockContent {
 }
 
 /// Which free blocks stand in one queue. Those with a time stand apart, since it ends for them in the order of their releases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueKey {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct QueueKey {
+    /// 0 on the device, 1 on the host.
     pub level: u8,
+    /// From 0 to 100.
     pub priority: u8,
-    /// 0 without a time.
+    /// How long blocks keep it from their release on; 0 for as long as they are there.
     pub duration_ms: u64,
 }
 
 flat!(QueueKey);
 
 impl QueueKey {
-    pub fn default_of(level: u8) -> Self {
+    pub(super) fn default_of(level: u8) -> Self {
         Self { level, priority: DEFAULT_PRIORITY, duration_ms: 0 }
     }
 
-    pub fn of_class(class: RetentionClass) -> Self {
-        Self { level: DEVICE, priority: class.priority, duration_ms: class.duration_ms }
+    /// That of a piece, without a time.
+    pub(super) fn of_tag(tag: u32) -> Self {
+        Self { level: (tag >> 7 & 1) as u8, priority: (tag & 127) as u8, duration_ms: 0 }
     }
 
-    /// That of a piece, without a time.
-    pub fn of_tag(tag: u32) -> Self {
-        Self { level: (tag >> 7 & 1) as u8, priority: (tag & 127) as u8, duration_ms: 0 }
+    /// Whether there is such a queue: blocks at the default priority have nothing to fall back to, and those of the host no
+    /// time.
+    pub(super) fn is_possible(self) -> bool {
+        let may_be_timed = self.level == DEVICE && self.priority != DEFAULT_PRIORITY;
+        self.level <= HOST && self.priority <= MAX_PRIORITY && (self.duration_ms == 0 || may_be_timed)
     }
 
     /// Whether blocks come to it in one order with those of another queue, or leave it at their time.

@@ -1,7 +1,7 @@
 //! The cache's state as plain data, for snapshots.
 
-use super::queues::{BlockContent, DEVICE, HOST, TAGS};
-use super::{DEFAULT_PRIORITY, MAX_PRIORITY, QueueKey, TrtllmCache, TrtllmRules, tag_of};
+use super::queues::{BlockContent, TAGS};
+use super::{QueueKey, TrtllmCache, TrtllmRules, tag_of};
 use crate::stack::runs::{MAX_PAGES, RunTree, SavedRuns, StateFault};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
@@ -19,57 +19,28 @@ pub struct SavedTrtllm {
     pub refused: u64,
     /// Time and number of the latest release.
     pub stamp: u64,
-    /// The queues that hold a block.
-    pub queues: Vec<SavedQueue>,
+    /// The queues that hold a block, each with time and number of the release of its pieces.
+    pub queues: Vec<(QueueKey, Vec<u64>)>,
     /// The blocks, queue after queue.
     pub runs: SavedRuns,
-}
-
-/// Free blocks of one priority.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedQueue {
-    /// 0 on the device, 1 on the host.
-    pub level: u8,
-    /// From 0 to 100.
-    pub priority: u8,
-    /// How long they keep it from their release on; 0 for as long as they are there.
-    pub duration_ms: u64,
-    /// Time and number of the release of each piece.
-    pub stamps: Vec<u64>,
 }
 
 fn fault(fault: &'static str) -> StateFault {
     StateFault { part: "cache", position: 0, fault }
 }
 
-impl SavedQueue {
-    fn key(&self) -> Result<QueueKey, StateFault> {
-        let Self { level, priority, duration_ms, .. } = *self;
-        let may_be_timed = level == DEVICE && priority != DEFAULT_PRIORITY;
-        match level <= HOST && priority <= MAX_PRIORITY && (duration_ms == 0 || may_be_timed) {
-            true => Ok(QueueKey { level, priority, duration_ms }),
-            false => Err(fault("has a queue that there is not")),
-        }
-    }
-}
-
 impl TrtllmCache {
     /// The state as plain data.
     pub fn save(&self) -> SavedTrtllm {
         let pieces = |list| self.tree.arena.in_list(list).map(|piece| piece.stamp).collect::<Vec<_>>();
-        let queues = self.queues.lists().map(|(key, list)| SavedQueue {
-            level: key.level,
-            priority: key.priority,
-            duration_ms: key.duration_ms,
-            stamps: pieces(list),
-        });
+        let queues = self.queues.lists().map(|(key, list)| (*key, pieces(list)));
         SavedTrtllm {
             capacity: self.capacity(),
             rules: self.rules,
             requests: self.requests,
             refused: self.refused,
             stamp: self.queues.stamp,
-            queues: queues.filter(|queue| !queue.stamps.is_empty()).collect(),
+            queues: queues.filter(|(_, stamps)| !stamps.is_empty()).collect(),
             runs: self.tree.save(self.queues.lists().map(|(_, list)| list)),
         }
     }
@@ -86,9 +57,11 @@ impl TrtllmCache {
         (cache.requests, cache.refused) = (saved.requests, saved.refused);
         cache.queues.stamp = saved.stamp;
         let mut places = Vec::new();
-        for queue in &saved.queues {
-            let key = queue.key()?;
-            places.extend(queue.stamps.iter().map(|stamp| (key, *stamp)));
+        for (key, stamps) in &saved.queues {
+            if !key.is_possible() {
+                return Err(fault("has a queue that there is not"));
+            }
+            places.extend(stamps.iter().map(|stamp| (*key, *stamp)));
         }
         if places.len() != saved.runs.pieces.len() {
             return Err(fault("has more blocks than its queues, or fewer"));

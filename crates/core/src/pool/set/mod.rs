@@ -23,9 +23,10 @@ pub use history::PoolHistory;
 pub use timeline::Timeline;
 
 use crate::engines::bank::Lane;
+use crate::engines::one_pass::EngineRange;
 use crate::estimate::Estimate;
 use crate::estimate::config::PoolConfig;
-use crate::pool::{Arrival, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, ShownMoment};
+use crate::pool::{Arrival, Pool, PoolImage, Refusal, RestoreError, RestoredPool, ShownMoment};
 use crate::request::event::RequestEvent;
 use crate::stack::{InOrder, Upcoming};
 use crate::units::heap::HeapBytes;
@@ -318,7 +319,7 @@ impl PoolSet {
         let timeline = &mut self.timelines[index];
         let watermark = timeline.watermark();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
-        let access =
+        let (page_accesses, is_late) =
             self.pools[index].observe_in(record.event, arrival, record.session, &mut self.summary)?;
         let rules = clock_rules(&self.config, &self.pools[index]);
         self.log.now = timeline.observe(event_time, record.counted, &rules, self.log.now);
@@ -327,11 +328,7 @@ impl PoolSet {
         self.expect_idle(index);
         self.put_idle_aside();
         let behind = self.timelines[index].clock().map(|clock| clock.behind(event_time));
-        Ok(Observed {
-            pool: index,
-            page_accesses: access.pages,
-            late_by_ms: behind.filter(|_| access.is_late),
-        })
+        Ok(Observed { pool: index, page_accesses, late_by_ms: behind.filter(|_| is_late) })
     }
 
     /// A place for a pool that is seen for the first time. In a full set that of a pool that has died.
@@ -459,7 +456,7 @@ impl PoolSet {
     ///
     /// # Errors
     /// [`InOrder`]: they have to be observed without. Nothing has changed then.
-    pub fn merge(&mut self, pool: &str, range: PoolRange, times: Vec<EventTime>) -> Result<(), InOrder> {
+    pub fn merge(&mut self, pool: &str, range: EngineRange, times: Vec<EventTime>) -> Result<(), InOrder> {
         let index = self.names.get(pool).ok_or(InOrder::Unfit)?;
         self.pools[*index].merge(range, times)
     }

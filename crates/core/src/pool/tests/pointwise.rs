@@ -4,14 +4,13 @@ use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::engines::bank::{CacheBank, Lane};
 use crate::engines::config::CacheConfig;
+use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{BlockRetention, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::EngineRules;
-use crate::engines::sglang::{
-    HicacheCache, HicacheHits, OverHost, SglangCache, StateCache, WindowCache, WritePolicy,
-};
+use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache, WritePolicy};
 use crate::engines::trtllm::TrtllmCache;
 use crate::engines::vllm_offload::{OffloadPolicy, OffloadTier};
 use crate::estimate::config::RESULT_VERSION;
@@ -98,8 +97,11 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     requests.iter().enumerate().map(&mut hits).collect()
 }
 
-/// A device of so many pages over a host tier of the engine's own: what a request finds on both.
-fn over_host(pages: u64, config: &CacheConfig) -> Box<dyn FnMut(&RequestEvent<'_>) -> HicacheHits> {
+/// Serves a request over a host tier of the engine's own: what it finds on the device, and pages behind that on the host.
+type OverHostTier = Box<dyn FnMut(&RequestEvent<'_>) -> (CacheHits, u64)>;
+
+/// A device of so many pages over a host tier.
+fn over_host(pages: u64, config: &CacheConfig) -> OverHostTier {
     let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
     let (pages, rules) = (PageCount(pages), &config.rules);
     if config.profile == Profile::Vllm {
@@ -107,10 +109,7 @@ fn over_host(pages: u64, config: &CacheConfig) -> Box<dyn FnMut(&RequestEvent<'_
         let rules = rules.hybrid(page_size, Outputs::Cached);
         let mut tier = OffloadTier::under(blocks, options, &rules).expect("sound rules");
         let mut pool = HybridCache::new(pages, rules).expect("sound rules");
-        return Box::new(move |request| {
-            let (found, host) = tier.request_under(&mut pool, request);
-            HicacheHits { device: found.hits, host, refused: found.refused }
-        });
+        return Box::new(move |request| tier.request_under(&mut pool, request));
     }
     let host = config.hicache(page_size).expect("a host");
     if rules.has_window_pool(config.profile) {
@@ -161,10 +160,10 @@ proptest! {
             let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
             let found = caches.each_mut().map(|serve| serve(&request));
             let own = pool.caches().expect("a cache a capacity");
-            for (at, found) in found.iter().enumerate() {
-                prop_assert_eq!(own.last_hits()[at], found.device);
-                prop_assert_eq!(own.last_host_hits()[at], found.host);
-                expected[at] += found.device;
+            for (at, (found, host)) in found.iter().enumerate() {
+                prop_assert_eq!(own.last_hits()[at], found.hits);
+                prop_assert_eq!(own.last_host_hits()[at], *host);
+                expected[at] += found.hits;
             }
         }
         let mut estimates = Vec::new();

@@ -3,11 +3,11 @@
 //! A pool's own caches have an answer that the log gives no ids of as pages that nobody shares, and again as pages of the
 //! prompt that it comes back in. What a real cache found is compared with caches that have it once.
 
-use super::accepted::Accepted;
 use super::reading::{CachedPages, Explanation};
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig};
+use crate::questions::accepted::Accepted;
 use crate::questions::generated::GeneratedPages;
 use crate::request::event::{CachedTokens, RequestEvent};
 use crate::request::outcome::{Need, Outcome};

@@ -1,6 +1,5 @@
 //! The caches that served a log's requests, as far as the log names them, and when each was emptied.
 
-use super::accepted::Accepted;
 use super::answers::{Answers, explained};
 use super::reading::CachedPages;
 use super::restarts::{RequestPosition, Restarts};
@@ -8,6 +7,7 @@ use super::share::MeasuredShare;
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
+use crate::questions::accepted::Accepted;
 use crate::questions::routing::{MAX_REPLICAS, QuestionError, RoutedCaches, RouterKind, RouterSpec};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;
@@ -137,7 +137,7 @@ impl ServingCaches {
             });
         }
         let logged = self.logged.as_mut();
-        let routed = logged.map(|caches| caches.observe(&request.arriving(), config));
+        let routed = logged.map(|caches| caches.observe(request, config));
         let routed = routed.transpose()?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);

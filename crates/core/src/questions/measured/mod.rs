@@ -5,7 +5,6 @@
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
-mod accepted;
 mod agreement;
 mod answers;
 mod caches;
@@ -28,7 +27,6 @@ mod verdict;
 
 use crate::questions::needs::QuestionNeeds;
 
-pub use accepted::Accepted;
 pub use caches::MeasuredCaches;
 pub use consensus::Consensus;
 pub use counts::Counts;

@@ -1,12 +1,12 @@
 //! Measured hits alongside caches that are modelled a capacity at a time: the capacity at which most
 //! requests find exactly what they report.
 
-use super::accepted::Accepted;
 use super::answers::{Answers, explained};
 use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
+use crate::questions::accepted::Accepted;
 use crate::questions::routing::{MAX_REPLICAS, QuestionError, Router, RouterKind, RouterSpec};
 use crate::request::labels::Label;
 use crate::request::outcome::Need;

@@ -3,8 +3,8 @@
 use super::sections::{PoolSections, RestoredSections, SnapshotSection, UnreadSections};
 use super::{Observation, ObservationTally};
 use crate::engines::bank::CacheBank;
+use crate::questions::accepted::Accepted;
 use crate::questions::enabled::ObservedPool;
-use crate::questions::measured::Accepted;
 use crate::questions::question::{Question, QuestionFigures};
 use crate::units::PageSize;
 use crate::units::heap::heap_bytes;

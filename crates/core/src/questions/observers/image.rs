@@ -14,19 +14,28 @@ use crate::questions::retention::{RetentionShare, RetentionTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
-/// A pool's, to be serialised.
-#[derive(Debug, Serialize)]
-pub struct ObserversImage<'a> {
-    observers: &'a Observers,
+/// A pool's, its own part and what lies behind that.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>, T: Deserialize<'de>, S: Deserialize<'de>, Q: Default"))]
+pub struct ObserversParts<O, T, S, R, Q> {
+    observers: O,
     /// Counts of windows that requests only come into, in order of windows and panes.
-    tallies: Vec<&'a ObservationTally>,
+    tallies: Vec<T>,
     /// Requests of windows that they leave again, in order of windows; their counts are the sum.
-    shares: Vec<&'a Observation>,
+    shares: Vec<S>,
     #[serde(skip)]
-    reuse: Option<ReuseImage<'a>>,
+    reuse: Option<R>,
     #[serde(skip)]
-    sections: PoolSections<'a>,
+    sections: Q,
 }
+
+/// A pool's, to be serialised.
+pub type ObserversImage<'a> =
+    ObserversParts<&'a Observers, &'a ObservationTally, &'a Observation, ReuseImage<'a>, PoolSections<'a>>;
+
+/// The same, read back.
+pub type RestoredObservers =
+    ObserversParts<Box<Observers>, ObservationTally, Observation, RestoredReuse, RestoredSections>;
 
 /// What a pool answers about time, tenants and tiers, to be serialised; in the same order.
 pub type ReuseImage<'a> = SnapshotSection<
@@ -44,18 +53,6 @@ type ReuseParts<R, T, L> = (Option<R>, Option<T>, Option<L>);
 type ReuseTally = ReuseParts<RetentionTally, AccountsTally, RunLog>;
 
 type ReuseShare = ReuseParts<RetentionShare, AccountShare, RequestRuns>;
-
-/// The same as [`ObserversImage`], read back.
-#[derive(Debug, Deserialize)]
-pub struct RestoredObservers {
-    observers: Box<Observers>,
-    tallies: Vec<ObservationTally>,
-    shares: Vec<Observation>,
-    #[serde(skip)]
-    reuse: Option<RestoredReuse>,
-    #[serde(skip)]
-    sections: RestoredSections,
-}
 
 /// What windows take back, in the order they gave it.
 #[derive(Debug)]

@@ -20,14 +20,15 @@ pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, Sa
 pub use lifetimes::Lifetimes;
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
-pub use sections::{PoolSections, RestoredSections, SectionsImage, SectionsOfPools};
+pub use sections::{PoolSections, RestoredSections, SectionsImage};
 
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
+use crate::questions::accepted::Accepted;
 use crate::questions::enabled::{ObservedPool, Questions};
 use crate::questions::measured::{
-    Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled,
-    PointCaches, PointShare,
+    Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
+    PointShare,
 };
 use crate::questions::question::QuestionFigures;
 use crate::questions::routing::{
@@ -126,7 +127,7 @@ impl Observers {
     ) -> Arc<Observation> {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
-            let (replica, _, outcome) = caches.observe(&request.arriving(), config.cache)?;
+            let (replica, _, outcome) = caches.observe(request, config.cache)?;
             Ok::<_, QuestionError>(RoutingShare::of(replica, outcome, &config.cache.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();

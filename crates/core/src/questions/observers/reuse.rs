@@ -4,10 +4,10 @@
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
 use super::{Lifetimes, Observation, ObservationFigures, ObservationTally};
+use crate::questions::accepted::Accepted;
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::ObservedPool;
-use crate::questions::measured::Accepted;
 use crate::questions::optimum::ReuseLog;
 use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, NumberedRequest, RequestRuns, RunLog};
 use crate::questions::retention::{

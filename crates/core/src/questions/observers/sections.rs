@@ -5,7 +5,7 @@
 
 use super::{Observation, ObservationShape, ObservationTally};
 use crate::questions::question::{Question, ShareOf};
-use serde::de::SeqAccess;
+use serde::de::{Error, SeqAccess};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -64,6 +64,34 @@ macro_rules! sections {
         #[derive(Debug, Default)]
         pub struct RestoredSections {
             $(pub(super) $question: Option<SectionOf<$Observer>>,)+
+        }
+
+        impl RestoredSections {
+            /// How many questions have a section.
+            pub const QUESTIONS: usize = [$($mark as u8),+].len();
+
+            /// Reads the section behind a byte, and gives each pool its own part; whether the byte is that of one.
+            ///
+            /// # Errors
+            /// What follows is no such section, or names a pool twice.
+            pub fn read<'de, A: SeqAccess<'de>>(
+                pools: &mut BTreeMap<Box<str>, Self>,
+                mark: u8,
+                parts: &mut A,
+            ) -> Result<bool, A::Error> {
+                match mark {
+                    $($mark => {
+                        let section: Option<Vec<(Box<str>, SectionOf<$Observer>)>> = parts.next_element()?;
+                        for (pool, own) in section.unwrap_or_default() {
+                            if pools.entry(pool).or_default().$question.replace(own).is_some() {
+                                return Err(A::Error::custom("a section names a pool twice"));
+                            }
+                        }
+                    })+
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
         }
 
         /// What windows take back of these.
@@ -126,41 +154,6 @@ macro_rules! sections {
                     sections.serialize_field(stringify!($question), &self.$question)?;
                 })+
                 sections.end()
-            }
-        }
-
-        /// The sections of all pools, read back.
-        #[derive(Debug, Default)]
-        pub struct SectionsOfPools {
-            $($question: Vec<(Box<str>, SectionOf<$Observer>)>,)+
-        }
-
-        impl SectionsOfPools {
-            /// How many questions have a section.
-            pub const QUESTIONS: usize = [$($mark as u8),+].len();
-
-            /// Reads the section behind a byte; whether the byte is that of one.
-            ///
-            /// # Errors
-            /// What follows is no such section.
-            pub fn read<'de, A: SeqAccess<'de>>(&mut self, mark: u8, parts: &mut A) -> Result<bool, A::Error> {
-                match mark {
-                    $($mark => self.$question = parts.next_element()?.unwrap_or_default(),)+
-                    _ => return Ok(false),
-                }
-                Ok(true)
-            }
-
-            /// The same by pool, in order of name; `None` where a section names a pool twice.
-            pub fn by_pool(self) -> Option<Vec<(Box<str>, RestoredSections)>> {
-                let mut pools: BTreeMap<Box<str>, RestoredSections> = BTreeMap::new();
-                $(for (pool, own) in self.$question {
-                    let sections = pools.entry(pool).or_default();
-                    if sections.$question.replace(own).is_some() {
-                        return None;
-                    }
-                })+
-                Some(pools.into_iter().collect())
             }
         }
     };

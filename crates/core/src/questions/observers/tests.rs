@@ -33,6 +33,7 @@ use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageSize};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -353,15 +354,17 @@ impl<'de> serde::Deserialize<'de> for ReadSections {
                 f.write_str("sections")
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut parts: A) -> Result<ReadSections, A::Error> {
-                let mut sections = SectionsOfPools::default();
+                let mut sections = BTreeMap::new();
                 while let Ok(Some(mark)) = parts.next_element::<u8>() {
-                    assert!(sections.read(mark, &mut parts)?, "{mark} is of no question");
+                    assert!(
+                        RestoredSections::read(&mut sections, mark, &mut parts)?,
+                        "{mark} is of no question"
+                    );
                 }
-                let by_pool = sections.by_pool().expect("one pool");
-                Ok(ReadSections(by_pool.into_iter().next().map(|(_, sections)| sections)))
+                Ok(ReadSections(sections.into_values().next()))
             }
         }
-        deserializer.deserialize_tuple(1 + 2 * SectionsOfPools::QUESTIONS, Marked)
+        deserializer.deserialize_tuple(1 + 2 * RestoredSections::QUESTIONS, Marked)
     }
 }
 

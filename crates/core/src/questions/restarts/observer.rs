@@ -4,8 +4,8 @@ use super::estimate::{RestartsEstimate, estimate};
 use super::tally::{LostHits, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
+use crate::questions::accepted::Accepted;
 use crate::questions::costs::PrefillCosts;
-use crate::questions::measured::Accepted;
 use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{

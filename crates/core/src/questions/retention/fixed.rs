@@ -39,15 +39,9 @@ struct FixedCache {
 
 heap_bytes!(FixedCache { there; ttl, level, stays_until });
 
-/// One of them as a snapshot keeps it.
-#[derive(Serialize, Deserialize)]
-struct SavedFixedCache {
-    ttl: Ttl,
-    /// One per request in the list.
-    lines: Vec<Vec<PageLine>>,
-    there: VecDeque<PageLine>,
-    level: PagesOverTime,
-}
+/// One of them as a snapshot keeps it: its time to live, the lines of each request in the list, what has not expired, and how
+/// much that is.
+type SavedFixedCache = (Ttl, Vec<Vec<PageLine>>, VecDeque<PageLine>, PagesOverTime);
 
 impl Fixed {
     pub(super) fn new(ttls: &[Ttl]) -> Self {
@@ -89,11 +83,8 @@ impl Fixed {
 
 impl Serialize for Fixed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let saved = self.caches.iter().enumerate().map(|(at, cache)| SavedFixedCache {
-            ttl: cache.ttl,
-            lines: self.lines.all_runs(at).collect(),
-            there: cache.there.clone(),
-            level: cache.level,
+        let saved = self.caches.iter().enumerate().map(|(at, cache)| -> SavedFixedCache {
+            (cache.ttl, self.lines.all_runs(at).collect(), cache.there.clone(), cache.level)
         });
         serializer.collect_seq(saved)
     }
@@ -103,18 +94,18 @@ impl<'de> Deserialize<'de> for Fixed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let saved = Vec::<SavedFixedCache>::deserialize(deserializer)?;
         let mut lines = ChainLines::new(saved.len());
-        let requests = saved.first().map_or(0, |cache| cache.lines.len());
-        if saved.iter().any(|cache| cache.lines.len() != requests) {
+        let requests = saved.first().map_or(0, |(_, lines, ..)| lines.len());
+        if saved.iter().any(|(_, lines, ..)| lines.len() != requests) {
             return Err(D::Error::custom("times to live that follow different lists"));
         }
         for request in 0..requests {
-            for cache in &saved {
+            for (_, saved_lines, ..) in &saved {
                 let mut line = ChainLine::default();
-                cache.lines[request].iter().for_each(|run| lines.append(&mut line, *run));
+                saved_lines[request].iter().for_each(|run| lines.append(&mut line, *run));
                 lines.push(line);
             }
         }
-        let cache = |SavedFixedCache { ttl, there, level, .. }| FixedCache::of(ttl, there, level);
+        let cache = |(ttl, _, there, level): SavedFixedCache| FixedCache::of(ttl, there, level);
         Ok(Self { lines, caches: saved.into_iter().map(cache).collect() })
     }
 }

@@ -3,9 +3,9 @@
 use super::MAX_CLASSES;
 use super::estimate::RetentionClassEstimate;
 use crate::engines::bank::CacheBank;
+use crate::questions::accepted::Accepted;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::lifetimes::Holders;
-use crate::questions::measured::Accepted;
 use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{

@@ -1,9 +1,9 @@
 //! What each replica holds, along the stack of the pool's engine while that holds every page it ever saw.
 
 use super::caches::ReplicaCaches;
-use super::router::RouterRequest;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig, EngineRefusal, FollowingEngine};
+use crate::questions::accepted::Accepted;
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
 use crate::units::heap::HeapBytes;
@@ -68,14 +68,14 @@ impl FollowingCaches {
     pub(super) fn observe(
         &mut self,
         replica: usize,
-        request: &RouterRequest<'_>,
+        request: &Accepted<'_>,
     ) -> Result<&Outcome, EngineRefusal> {
         match self {
             Self::Along { engines, outcome } => {
                 if engines.len() <= replica {
                     engines.resize_with(replica + 1, FollowingEngine::default);
                 }
-                engines[replica].observe(request.pool, outcome);
+                engines[replica].observe(request.engine, outcome);
                 Ok(outcome)
             }
             Self::Apart(caches) => caches.observe(replica, request.event, request.page_size),
@@ -83,11 +83,11 @@ impl FollowingCaches {
     }
 
     /// Leading pages of the request that this replica would find at so many followed pages; nothing is touched.
-    pub(super) fn hits_at(&mut self, replica: usize, request: &RouterRequest<'_>, pages: Need) -> u64 {
+    pub(super) fn hits_at(&mut self, replica: usize, request: &Accepted<'_>, pages: Need) -> u64 {
         match self {
             Self::Along { engines, outcome } => {
                 let Some(engine) = engines.get_mut(replica) else { return 0 };
-                engine.look_up(request.pool, outcome);
+                engine.look_up(request.engine, outcome);
                 outcome.hits_at(pages)
             }
             Self::Apart(caches) => caches.hits_at(replica, request.event, request.page_size, pages),

@@ -23,7 +23,7 @@ use crate::questions::needs::QuestionNeeds;
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
 pub use refusal::QuestionError;
-pub use router::{Router, RouterRequest};
+pub use router::Router;
 pub use run::RoutedCaches;
 pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};

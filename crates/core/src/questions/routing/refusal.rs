@@ -1,7 +1,7 @@
 //! Why a request that its pool has accepted could not be followed for a question.
 
 use super::MAX_REPLICAS;
-use crate::engines::configured::PageMismatch;
+use crate::engines::hybrid::RulesError;
 use crate::engines::one_pass::EngineRefusal;
 
 /// Why a request that its pool has accepted could not be followed for a question.
@@ -15,5 +15,5 @@ pub enum QuestionError {
     Refused(#[from] EngineRefusal),
     /// The engine of a replica has no such pages.
     #[error(transparent)]
-    Page(#[from] PageMismatch),
+    Page(#[from] RulesError),
 }

@@ -6,28 +6,14 @@ use super::precise::PreciseRouter;
 use super::prefix::PrefixRouter;
 use super::refusal::QuestionError;
 use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
-use crate::engines::one_pass::Engine;
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
+use crate::units::PageCount;
 use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::pages::Scope;
-use crate::units::{PageCount, PageSize};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
-
-/// A request as it reaches a router and the caches behind it.
-#[derive(Debug, Clone, Copy)]
-pub struct RouterRequest<'a> {
-    /// The request.
-    pub event: &'a RequestEvent<'a>,
-    /// The session it belongs to, where the trace says.
-    pub session: Option<&'a str>,
-    /// Tokens per page.
-    pub page_size: PageSize,
-    /// The pool's engine, which has just accepted it.
-    pub pool: &'a Engine,
-}
 
 /// A router.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,10 +3,11 @@
 use super::MAX_REPLICAS;
 use super::following::FollowingCaches;
 use super::refusal::QuestionError;
-use super::router::{Router, RouterRequest};
+use super::router::Router;
 use super::spec::RouterSpec;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
+use crate::questions::accepted::Accepted;
 use crate::request::outcome::Outcome;
 use crate::units::PageCount;
 use crate::units::heap::heap_bytes;
@@ -41,10 +42,10 @@ impl RoutedCaches {
     /// [`QuestionError`].
     pub fn observe(
         &mut self,
-        request: &RouterRequest<'_>,
+        request: &Accepted<'_>,
         config: &CacheConfig,
     ) -> Result<(usize, u64, &Outcome), QuestionError> {
-        self.caches.prepare(request.pool, config);
+        self.caches.prepare(request.engine, config);
         let Some((rules, router)) = self.router.precise() else {
             let replica = self.router.route(request.event, request.session)?;
             let number = self.caches.requests(replica);

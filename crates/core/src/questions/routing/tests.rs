@@ -5,6 +5,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{Outputs, Profile};
 use crate::estimate::config::PoolConfig;
+use crate::questions::accepted::Accepted;
 use crate::questions::counters::Counter;
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
@@ -81,7 +82,9 @@ impl Run {
         pool: &Engine,
         counted: bool,
     ) -> (usize, &Outcome) {
-        let request = RouterRequest { event, session: Some(session), page_size: page_size(), pool };
+        let (outcome, session) = (&Outcome::default(), Some(session));
+        let (page_size, engine, generated) = (page_size(), pool, None);
+        let request = Accepted { event, session, outcome, page_size, index: 0, counted, engine, generated };
         let routed = self.routed.observe(&request, &config.cache).expect("few replicas");
         let (replica, _, outcome) = routed;
         if counted {

@@ -3,8 +3,8 @@
 use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
+use crate::questions::accepted::Accepted;
 use crate::questions::costs::{PrefillCosts, Prices};
-use crate::questions::measured::Accepted;
 use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{

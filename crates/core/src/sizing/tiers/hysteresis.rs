@@ -8,8 +8,7 @@
 //!    steps, so that none of them would have lacked capacity. Too much is only money; too little loses hits.
 //! 4. A window that is warming up under-counts: where it asks for less than `current`, it changes nothing, so it never
 //!    lowers the capacity nor helps to.
-//! 5. A requirement beyond the tracked bound has no number: the capacity stays and says that it is too small, and a row
-//!    of smaller requirements is broken.
+//! 5. A requirement beyond the tracked bound has no number: the capacity stays, and a row of smaller requirements is broken.
 
 use crate::units::PageCount;
 use crate::units::heap::flat;
@@ -23,31 +22,12 @@ pub struct Hysteresis {
     min_change: Ratio,
     hold: u32,
     current: Option<PageCount>,
-    /// The steps in a row whose requirement lies on one side of the current one.
-    row: Option<StepStreak>,
+    /// The steps in a row whose requirement lies on one side of the current one: whether that is the larger side, how many they
+    /// are, and the largest of their requirements.
+    row: Option<(bool, u32, PageCount)>,
 }
 
 flat!(Hysteresis);
-
-/// Steps in a row that ask for the same direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct StepStreak {
-    larger: bool,
-    steps: u32,
-    /// The largest of their requirements.
-    largest: PageCount,
-}
-
-/// The steady capacity after a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SteadyCapacity {
-    /// The capacity; absent as long as no requirement was known.
-    pub pages: Option<PageCount>,
-    /// This window changed it.
-    pub changed: bool,
-    /// The window's requirement lies beyond the tracked bound, so the capacity is too small.
-    pub beyond_bound: bool,
-}
 
 impl Hysteresis {
     /// Requirements that exceed the current capacity by more than `min_change` of it count at once, others after
@@ -59,27 +39,23 @@ impl Hysteresis {
     /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
     pub fn is_like(&self, fresh: &Self) -> bool {
         (self.min_change, self.hold) == (fresh.min_change, fresh.hold)
-            && self.row.is_none_or(|row| row.steps < self.hold)
+            && self.row.is_none_or(|(_, steps, _)| steps < self.hold)
     }
 
-    /// The capacity as it stands next to a window that changes nothing.
-    pub fn unchanged(&self, required: Option<PageCount>) -> SteadyCapacity {
-        SteadyCapacity { pages: self.current, changed: false, beyond_bound: required.is_none() }
+    /// The capacity as it stands; absent as long as no requirement was known.
+    pub fn current(&self) -> Option<PageCount> {
+        self.current
     }
 
-    /// Takes the requirement of a step (`None` beyond the bound).
-    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> SteadyCapacity {
+    /// Takes the requirement of a step (`None` beyond the bound). Returns the capacity, and whether the step changed it.
+    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> (Option<PageCount>, bool) {
         let before = self.current;
         match (required, self.current) {
-            (None, _) => self.row = self.row.filter(|row| row.larger),
+            (None, _) => self.row = self.row.filter(|(larger, ..)| *larger),
             (Some(required), None) => self.current = Some(required),
             (Some(required), Some(current)) => self.weigh(required, current, warm_up),
         }
-        SteadyCapacity {
-            pages: self.current,
-            changed: self.current != before,
-            beyond_bound: required.is_none(),
-        }
+        (self.current, self.current != before)
     }
 
     fn weigh(&mut self, required: PageCount, current: PageCount, warm_up: bool) {
@@ -92,11 +68,10 @@ impl Hysteresis {
         if larger && required.0 - current.0 > self.min_change.share_of(current.0) {
             return self.take(required);
         }
-        let row = match self.row.filter(|row| row.larger == larger) {
-            Some(row) => StepStreak { steps: row.steps + 1, largest: row.largest.max(required), larger },
-            None => StepStreak { steps: 1, largest: required, larger },
-        };
-        if row.steps >= self.hold { self.take(row.largest) } else { self.row = Some(row) }
+        let row = self.row.filter(|(side, ..)| *side == larger);
+        let (steps, largest) =
+            row.map_or((1, required), |(_, steps, largest)| (steps + 1, largest.max(required)));
+        if steps >= self.hold { self.take(largest) } else { self.row = Some((larger, steps, largest)) }
     }
 
     fn take(&mut self, pages: PageCount) {

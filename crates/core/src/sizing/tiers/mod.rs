@@ -7,7 +7,7 @@
 //! - [`Hysteresis`]: keeps automation downstream from following every wobble.
 //! - [`Steps`]: which windows are new evidence for these two.
 //!
-//! [`Trend`] holds the trackers of one kind of window, [`Planning`] makes of them and the plan what an
+//! [`Trend`] holds the trackers of one kind of window, [`publish`] makes of them and the plan what an
 //! estimate publishes.
 //!
 //! All are pure; the trackers are plain data that a snapshot can hold.
@@ -22,8 +22,8 @@ mod trend;
 
 pub use config::{TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, ConvergenceVerdict, Settled};
-pub use hysteresis::{Hysteresis, SteadyCapacity};
-pub use plan::{CapacityUnit, Inclusion, NextUnit, PlannedTier, TierConfig, cost, plan};
-pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
+pub use hysteresis::Hysteresis;
+pub use plan::{CapacityUnit, Inclusion, NextUnit, Purchase, TierConfig, cost, plan};
+pub use published::{TierEstimate, TierEstimates, publish};
 pub use steps::{Evidence, Steps};
 pub use trend::{Requirements, Standing, Trend};

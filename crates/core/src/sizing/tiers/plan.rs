@@ -70,31 +70,23 @@ pub struct TierConfig<U = CapacitySpec> {
     pub unit_price: Option<f64>,
 }
 
-/// How much of one tier to have, and what it buys. Rates count every hit in this tier or above.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedTier {
-    /// The tier's name.
-    pub name: String,
-    /// The share of requests it is sized for.
-    pub coverage: Ratio,
-    /// The capacity that share requires, absent beyond the bound.
-    pub required_pages: Option<PageCount>,
-    /// Units to have; absent beyond the bound, as all that follows from it.
+/// How much of a tier to have, and what it buys; absent where there is no number.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Purchase {
     pub units: Option<u64>,
-    /// Pages these hold, pinned ones among them.
-    pub pages: Option<PageCount>,
+    /// Whole pages these hold.
+    pub pages: Option<u64>,
+    pub bytes: Option<u64>,
     /// Distinct reusable pages this tier and those above hold.
-    pub reach_pages: Option<PageCount>,
-    /// Expected share of page accesses found.
+    pub reach_pages: Option<u64>,
+    /// Expected prefix hits as a share of page accesses, over this window's requests.
     pub hit_rate: Option<f64>,
-    /// Expected share of prompt tokens found, where those are known.
+    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate_tokens: Option<f64>,
-    /// Expected `1/(1-r)` at the hit rate `r` (paper, equation 1); absent at 1.
+    /// `1/(1-r)` at the hit rate `r` (paper, equation 1); absent when `r` is 1.
     pub relative_prefill_throughput: Option<f64>,
-    /// Price of the units.
     pub cost: Option<f64>,
-    /// What one unit more would buy.
-    pub next_unit: Option<NextUnit>,
 }
 
 /// The gain of one unit more of a tier, the tiers above staying as they are.
@@ -111,13 +103,14 @@ pub struct NextUnit {
 }
 
 /// Sizes the tiers by the module's rules, from the capacity that each tier's coverage requires (`None` beyond the bound) and
-/// the most pages that requests in flight pin at a time: zero where the log has no durations, `None` beyond the bound. A tier without a requirement is beyond the bound.
+/// the most pages that requests in flight pin at a time: zero where the log has no durations, `None` beyond the bound. A tier
+/// without a requirement is beyond the bound. Of each tier what to have, its bytes left out, and what one unit more would buy.
 pub fn plan(
     tiers: &[TierConfig<CapacityUnit>],
     required: &[Option<PageCount>],
     most_pinned: Option<PageCount>,
     curve: &FoundCurve<'_>,
-) -> Vec<PlannedTier> {
+) -> Vec<(Purchase, Option<NextUnit>)> {
     let mut above = Some(PageCount(0));
     let mut planned = Vec::with_capacity(tiers.len());
     for (position, spec) in tiers.iter().enumerate() {
@@ -127,16 +120,16 @@ pub fn plan(
         let known = above.zip(pinned).zip(required);
         let sizing =
             known.map(|((above, pinned), required)| Sizing { spec, inclusion, above, pinned, required });
-        let tier = planned_tier(spec, required, sizing, curve);
-        above = tier.reach_pages;
+        let tier = planned_tier(spec, sizing, curve);
+        above = tier.0.reach_pages.map(PageCount);
         planned.push(tier);
     }
     planned
 }
 
 /// Price of all units of a plan; absent where a tier has no price or no number, or there is none.
-pub fn cost(planned: &[PlannedTier]) -> Option<f64> {
-    planned.iter().map(|tier| tier.cost).reduce(|sum, cost| Some(sum? + cost?)).flatten()
+pub fn cost(planned: &[(Purchase, Option<NextUnit>)]) -> Option<f64> {
+    planned.iter().map(|(tier, _)| tier.cost).reduce(|sum, cost| Some(sum? + cost?)).flatten()
 }
 
 /// What the size of one tier depends on.
@@ -172,33 +165,31 @@ impl Sizing<'_> {
 
 fn planned_tier(
     spec: &TierConfig<CapacityUnit>,
-    required_pages: Option<PageCount>,
     sizing: Option<Sizing<'_>>,
     curve: &FoundCurve<'_>,
-) -> PlannedTier {
+) -> (Purchase, Option<NextUnit>) {
     let units = sizing.map(Sizing::units);
     let reach_at =
         |more: u64| sizing.zip(units).map(|(sizing, units)| sizing.reach(units.saturating_add(more)));
     let rate_at = |more: u64| reach_at(more).and_then(|reach| curve.hit_rate(reach));
     let (hit_rate, next_rate) = (rate_at(0), rate_at(1));
-    PlannedTier {
-        name: spec.name.clone(),
-        coverage: spec.coverage,
-        required_pages,
+    let purchase = Purchase {
         units,
-        pages: units.map(|units| spec.unit.pages_in(units)),
-        reach_pages: reach_at(0),
+        pages: units.map(|units| spec.unit.pages_in(units).0),
+        bytes: None,
+        reach_pages: reach_at(0).map(|reach| reach.0),
         hit_rate,
         hit_rate_tokens: reach_at(0).and_then(|reach| curve.token_hit_rate(reach)),
         relative_prefill_throughput: hit_rate.and_then(relative_prefill_throughput),
         cost: units.zip(spec.unit_price).map(|(units, price)| units as f64 * price),
-        next_unit: reach_at(1).map(|reach_pages| NextUnit {
-            reach_pages,
-            hit_rate_gain: next_rate.zip(hit_rate).map(|(next, now)| next - now),
-            relative_prefill_throughput: next_rate.and_then(relative_prefill_throughput),
-            cost: spec.unit_price,
-        }),
-    }
+    };
+    let next_unit = reach_at(1).map(|reach_pages| NextUnit {
+        reach_pages,
+        hit_rate_gain: next_rate.zip(hit_rate).map(|(next, now)| next - now),
+        relative_prefill_throughput: next_rate.and_then(relative_prefill_throughput),
+        cost: spec.unit_price,
+    });
+    (purchase, next_unit)
 }
 
 /// `1/(1-r)`; `None` at 1 and above, where nothing would be computed at all.

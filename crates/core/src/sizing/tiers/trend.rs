@@ -2,7 +2,7 @@
 
 use super::config::TrendRules;
 use super::convergence::{Convergence, ConvergenceVerdict};
-use super::hysteresis::{Hysteresis, SteadyCapacity};
+use super::hysteresis::Hysteresis;
 use super::steps::{Evidence, Steps};
 use crate::units::PageCount;
 use crate::units::heap::heap_bytes;
@@ -39,10 +39,11 @@ pub struct Requirements {
 pub struct Standing {
     /// Whether each requirement has converged.
     pub covering: Vec<ConvergenceVerdict>,
-    /// The same tier by tier, with what is recommended.
-    pub tiers: Vec<(ConvergenceVerdict, SteadyCapacity)>,
-    /// Room to leave for the pages that requests in flight pin.
-    pub pinned: SteadyCapacity,
+    /// The same tier by tier, with what is recommended, absent as long as no requirement was known, and whether the window
+    /// changed that.
+    pub tiers: Vec<(ConvergenceVerdict, (Option<PageCount>, bool))>,
+    /// Room to leave for the pages that requests in flight pin, likewise.
+    pub pinned: (Option<PageCount>, bool),
 }
 
 impl Trend {
@@ -75,7 +76,7 @@ impl Trend {
     /// Takes a closed window in, if it is new evidence, and says where things stand.
     pub fn observe(&mut self, asked: &Requirements, evidence: &Evidence) -> Standing {
         if !self.steps.take(evidence) {
-            return self.unchanged(asked);
+            return self.unchanged();
         }
         let warm_up = evidence.warm_up;
         let covering = self.requirements.iter_mut().zip(&asked.covering);
@@ -92,15 +93,14 @@ impl Trend {
     }
 
     /// Where things stand next to a window that changes nothing, as one that is still open.
-    pub fn unchanged(&self, asked: &Requirements) -> Standing {
-        let standing =
-            |((convergence, hysteresis), required): (&(Convergence, Hysteresis), &Option<PageCount>)| {
-                (convergence.verdict(), hysteresis.unchanged(*required))
-            };
+    pub fn unchanged(&self) -> Standing {
+        let standing = |(convergence, hysteresis): &(Convergence, Hysteresis)| {
+            (convergence.verdict(), (hysteresis.current(), false))
+        };
         Standing {
             covering: self.requirements.iter().map(Convergence::verdict).collect(),
-            tiers: self.tiers.iter().zip(&asked.tiers).map(standing).collect(),
-            pinned: self.pinned.unchanged(asked.pinned),
+            tiers: self.tiers.iter().map(standing).collect(),
+            pinned: (self.pinned.current(), false),
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) const HELD: Slot = Slot(u32::MAX);
 pub const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// A request in flight.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct FlightRequest {
     number: u64,
     scope: Scope,

@@ -1,31 +1,16 @@
 //! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
 //! and the stack's own arrays.
 
-use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT, Stay};
+use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT};
 use crate::stack::heights::{Height, Heights};
-use crate::stack::ids::{Place, ROOT, SegmentId, Slot};
+use crate::stack::ids::{ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
 use crate::stack::tree::Tree;
 use crate::stack::{HELD, MAX_REQUEST_PAGES};
 use crate::units::packed::{self, DerivedArray};
-use crate::units::pages::Scope;
 use crate::units::{EventTime, is_countable};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
-
-/// A request in flight.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct SavedRequest {
-    number: u64,
-    scope: u64,
-    /// Its pages with ids end above this place.
-    segment: u32,
-    pages: u32,
-    stay: Stay,
-    unnamed: u64,
-    new_outputs: u32,
-    unshared_outputs: u32,
-}
 
 /// A request that was the last to touch held pages of a segment, this one among them.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -45,7 +30,7 @@ pub(in crate::stack) struct FlightImage {
     /// Number of the request that is alone.
     alone: Option<u64>,
     /// In order of their numbers.
-    requests: Vec<SavedRequest>,
+    requests: Vec<FlightRequest>,
     /// In order of their segments and, within one, from the deepest on.
     #[serde(with = "packed")]
     touched: Vec<SavedTouch>,
@@ -54,28 +39,10 @@ pub(in crate::stack) struct FlightImage {
     fallen: Vec<u32>,
 }
 
-impl From<&FlightRequest> for SavedRequest {
-    fn from(request: &FlightRequest) -> Self {
-        let FlightRequest { number, scope, tail, stay, unnamed, new_outputs, unshared_outputs } = *request;
-        let (scope, segment, pages) = (scope.value(), tail.segment.0, tail.pages);
-        Self { number, scope, segment, pages, stay, unnamed, new_outputs, unshared_outputs }
-    }
-}
-
-impl From<SavedRequest> for FlightRequest {
-    fn from(saved: SavedRequest) -> Self {
-        let SavedRequest { number, scope, segment, pages, stay, unnamed, new_outputs, unshared_outputs } =
-            saved;
-        let tail = Place { segment: SegmentId(segment), pages };
-        let scope = Scope::of_value(scope);
-        Self { number, scope, tail, stay, unnamed, new_outputs, unshared_outputs }
-    }
-}
-
 impl Serialize for Flight {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { now, was_alone, overrun_until, alone, heights, held, .. } = self;
-        let mut requests: Vec<SavedRequest> = self.in_flight().map(SavedRequest::from).collect();
+        let mut requests: Vec<&FlightRequest> = self.in_flight().collect();
         requests.sort_by_key(|request| request.number);
         let mut touched: Vec<SavedTouch> = Vec::new();
         for (segment, held) in held {
@@ -106,7 +73,7 @@ impl FlightImage {
         let mut flight = Flight::new(Heights::default());
         (flight.now, flight.was_alone, flight.overrun_until) = (now, was_alone, overrun_until);
         for saved in saved {
-            flight.resume(saved.into(), alone, tree)?;
+            flight.resume(saved, alone, tree)?;
         }
         if flight.alone.is_some() != alone.is_some() || (alone.is_some() && flight.len() > 1) {
             return None;

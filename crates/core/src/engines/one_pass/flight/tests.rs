@@ -379,7 +379,7 @@ fn ranges_of_requests_with_durations_are_taken_in_order() {
     assert_eq!(range.observe(&lasting, size), Err(InOrder::Overlap));
     let mut engine = engine(Profile::Vllm);
     observe(&mut engine, &lasting);
-    assert_eq!(engine.merge(range.finish()), Err(InOrder::Overlap));
+    assert_eq!(engine.merge(range.finish(size)), Err(InOrder::Overlap));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::engines::one_pass::Engine;
 use crate::questions::generated::GeneratedPages;
-use crate::questions::routing::RouterRequest;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::units::PageSize;
@@ -27,12 +26,4 @@ pub struct Accepted<'a> {
     /// Where earlier prompts end and how far their answers reach, where that is followed already. Where it names pages,
     /// the event has these names, and the engine knows them by these.
     pub generated: Option<&'a GeneratedPages>,
-}
-
-impl<'a> Accepted<'a> {
-    /// The request as a router sees it.
-    pub fn arriving(&self) -> RouterRequest<'a> {
-        let Self { event, session, page_size, engine, .. } = *self;
-        RouterRequest { event, session, page_size, pool: engine }
-    }
 }
