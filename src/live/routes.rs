@@ -33,7 +33,7 @@ pub struct LiveFacts {
 }
 
 /// The filter of a query, or why it is none.
-type Asked = Result<Query<Filter>, QueryRejection>;
+type FilterQuery = Result<Query<Filter>, QueryRejection>;
 
 /// The page at `/`, what it is made of, and `/api/v1`.
 pub fn router(live: LiveFacts) -> Router {
@@ -82,7 +82,7 @@ impl LiveFacts {
     }
 }
 
-async fn estimates(State(live): State<LiveFacts>, asked: Asked) -> Response {
+async fn estimates(State(live): State<LiveFacts>, asked: FilterQuery) -> Response {
     match asked {
         Ok(Query(filter)) => Json(api::estimates(&live.board, &filter)).into_response(),
         Err(rejection) => {

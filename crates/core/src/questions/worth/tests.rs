@@ -14,10 +14,10 @@ fn rate(text: &str) -> PrefillRate {
 }
 
 /// A request: its arrival, its prompt, and what unlimited capacity and each capacity find.
-type Asked = (i64, u64, u64, Vec<(u64, f64)>);
+type FoundRequest = (i64, u64, u64, Vec<(u64, f64)>);
 
 /// A tally of requests given by arrival, prompt, and what unlimited capacity and each capacity find.
-fn tally(rate: &PrefillRate, requests: &[Asked]) -> WorthTally {
+fn tally(rate: &PrefillRate, requests: &[FoundRequest]) -> WorthTally {
     let shape = (requests[0].3.len(), Horizon::Endless);
     let mut tally = WorthTally::new(shape);
     for share in shares(rate, requests) {
@@ -28,8 +28,8 @@ fn tally(rate: &PrefillRate, requests: &[Asked]) -> WorthTally {
     tally
 }
 
-fn shares(rate: &PrefillRate, requests: &[Asked]) -> Vec<WorthShare> {
-    let share = |(at, prompt, unlimited, found): &Asked| {
+fn shares(rate: &PrefillRate, requests: &[FoundRequest]) -> Vec<WorthShare> {
+    let share = |(at, prompt, unlimited, found): &FoundRequest| {
         WorthShare::of(rate, *at, (*prompt, *unlimited), found.iter().copied())
     };
     requests.iter().map(share).collect()
