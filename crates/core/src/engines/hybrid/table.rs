@@ -17,6 +17,9 @@ pub(super) const OTHERS: usize = 1;
 /// The order of pages that nobody can ask for.
 const PRIVATE: u64 = u64::MAX;
 
+/// Where no piece of a node lies: the place of a list.
+const NOWHERE: PieceIndex = 0;
+
 pub(super) fn side(kind: GroupKind) -> usize {
     if kind == GroupKind::Full { FULL } else { OTHERS }
 }
@@ -64,6 +67,9 @@ pub(super) struct Hold {
     to: u32,
     /// When they got their names, which tells these blocks apart from others of the same names.
     order: u64,
+    /// Where the last of them lies, or lay before that piece was cut: what is asked first where it is.
+    #[serde(skip)]
+    piece: PieceIndex,
 }
 
 flat!(Hold);
@@ -127,11 +133,12 @@ impl Tables {
 impl HybridCache {
     /// Takes what was found out of the free order: all of it in full groups, in others what a hit needs.
     pub(super) fn pin(&mut self, tables: &mut Tables, found: HybridLookup) {
-        for group in 0..self.rules.attention.groups().len() as u32 {
-            let (mut at, hits) = (self.first_found(tables, group) as u32, found.hits as u32);
-            for index in 0..self.path.len() {
-                let node = self.path[index];
-                let end = self.tree.span(node).1.min(hits);
+        for index in 0..self.path.len() {
+            let node = self.path[index];
+            let (first, end) = self.tree.span(node);
+            let end = end.min(found.hits as u32);
+            for group in 0..self.rules.attention.groups().len() as u32 {
+                let mut at = first.max(self.first_found(tables, group) as u32);
                 while at < end
                     && let Some((piece, stop)) = self.oldest_copy(node, group, at, end)
                 {
@@ -177,10 +184,12 @@ impl HybridCache {
             self.tree.arena.unlink(piece);
             self.tree.arena.push(self.held, piece);
         }
-        let piece = self.tree.arena.get_mut(piece);
+        let index = piece;
+        let piece = self.tree.arena.get_mut(index);
         piece.holders += 1;
-        holds.push(Hold { group: piece.tag, from: piece.from, to: piece.to, order: piece.order });
-        piece.to
+        let (from, to) = (piece.from, piece.to);
+        holds.push(Hold { group: piece.tag, from, to, order: piece.order, piece: index });
+        to
     }
 
     /// Blocks of the found pages `from..hits` that requests in flight hold already, in groups of a kind.
@@ -310,35 +319,65 @@ impl HybridCache {
                     from: from as u32,
                     to: to as u32,
                     order,
+                    piece: NOWHERE,
                 };
                 if private.0 < private.1 && !self.never_evicts {
                     request.tables.holds.push(hold(private, PRIVATE));
                 }
                 if shared.0 < shared.1 {
-                    self.name_known(hold(shared, request.order));
-                    request.tables.holds.push(hold(shared, request.order));
+                    self.hold_known(&mut request.tables.holds, hold(shared, request.order));
                 }
             }
             end = low.min(high);
         }
     }
 
-    /// Gives names to pages with ids; where nothing is evicted, they get them as they are given back.
-    fn name_known(&mut self, hold: Hold) {
+    /// Names pages with ids and holds them, joined to those that they continue.
+    fn hold_known(&mut self, holds: &mut Vec<Hold>, hold: Hold) {
+        let last = holds.iter_mut().rev().find(|last| last.group == hold.group);
+        match last.filter(|last| (last.to, last.order) == (hold.from, hold.order)) {
+            Some(last) => {
+                last.piece = self.name_known(hold, Some(*last));
+                last.to = hold.to;
+            }
+            None => holds.push(Hold { piece: self.name_known(hold, None), ..hold }),
+        }
+    }
+
+    /// Gives names to pages with ids, which may continue others; where the last of them lies. Where nothing is evicted, they
+    /// get them as they are given back.
+    fn name_known(&mut self, hold: Hold, before: Option<Hold>) -> PieceIndex {
+        let mut deepest = NOWHERE;
         if self.never_evicts {
-            return;
+            return deepest;
         }
         for index in (0..self.path.len()).rev() {
             let node = self.path[index];
             let (first, end) = self.tree.span(node);
-            let part = (hold.from.max(first), hold.to.min(end));
-            if part.0 >= part.1 {
+            if end <= hold.from {
+                break;
+            }
+            let (from, to) = (hold.from.max(first), hold.to.min(end));
+            if from >= to {
                 continue;
             }
-            let piece = Piece::new(node, hold.group, part, hold.order).held_once();
-            let piece = self.tree.add_piece(piece);
-            self.tree.arena.push(self.held, piece);
+            let before =
+                before.filter(|_| first < from).and_then(|before| self.copy_below(node, before, from));
+            let piece = match before.filter(|piece| self.tree.arena.get(*piece).holders == 1) {
+                Some(piece) => {
+                    self.tree.arena.get_mut(piece).to = to;
+                    piece
+                }
+                None => {
+                    let piece = Piece::new(node, hold.group, (from, to), hold.order).held_once();
+                    let piece = self.tree.add_piece(piece);
+                    self.tree.arena.push(self.held, piece);
+                    piece
+                }
+            };
+            deepest = if deepest == NOWHERE { piece } else { deepest };
         }
+        deepest
     }
 
     /// Whether groups alongside the full ones hold pages with names that nobody can ask for.
@@ -351,7 +390,7 @@ impl HybridCache {
     pub(super) fn name_private_holds(&mut self, tables: &mut Tables, order: u64) {
         for hold in tables.holds.iter_mut().filter(|hold| hold.order == PRIVATE) {
             hold.order = order;
-            self.name_known(*hold);
+            hold.piece = self.name_known(*hold, None);
         }
     }
 
@@ -367,41 +406,28 @@ impl HybridCache {
             }
             Some(GroupKind::Mamba) => held.previous.take().map_or((0, 0), |state| (state, state + 1)),
         };
-        self.give_back(steps, tables, [&[], &[passed]]);
+        if passed.0 < passed.1 {
+            let blocks = (passed.1 - passed.0) * self.groups[OTHERS];
+            self.give_back(tables, blocks, [(0, 0), (passed.0 as u32, passed.1 as u32)]);
+        }
     }
 
     /// Gives back all of it, group by group.
     pub(super) fn free_all(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables) {
-        let [all, others] = tables.held;
-        let of_others = match steps.other {
-            Some(GroupKind::Mamba) => {
-                let last = (others.len.saturating_sub(1), others.len);
-                [last, others.previous.map_or((0, 0), |state| (state, state + 1))]
-            }
-            _ => [(others.low, others.len), (0, 0)],
-        };
-        self.give_back(steps, tables, [&[(all.low, all.len)], &of_others]);
+        let states = steps.other == Some(GroupKind::Mamba);
+        let blocks = [FULL, OTHERS].map(|side| tables.blocks(side, states) * self.groups[side]);
+        self.give_back(tables, blocks.iter().sum(), [(0, u32::MAX); 2]);
         tables.held = Default::default();
     }
 
-    /// Gives back pages of each kind, group by group, of each range the last page first.
-    fn give_back(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables, ranges: [&[(u64, u64)]; 2]) {
-        for (group, kind) in steps.rules.attention.groups().iter().enumerate() {
-            for (from, to) in ranges[side(*kind)].iter().copied().filter(|(from, to)| from < to) {
-                let named = self.free_named(tables, group as u32, (from as u32, to as u32));
-                if !self.never_evicts {
-                    self.unnamed += (to - from).saturating_sub(named);
-                }
-            }
-        }
-    }
-
-    /// Gives back those of the pages `from..to` of a group that have names; returns how many.
-    fn free_named(&mut self, tables: &mut Tables, group: u32, (from, to): (u32, u32)) -> u64 {
+    /// Gives back so many blocks: the pages between these of each kind, group by group, the last page first.
+    fn give_back(&mut self, tables: &mut Tables, blocks: u64, pages: [(u32, u32); 2]) {
         let mut freed = std::mem::take(&mut self.freed);
         freed.clear();
+        let groups = self.rules.attention.groups();
         tables.holds.retain_mut(|hold| {
-            if hold.group != group || hold.from >= to || hold.to <= from {
+            let (from, to) = pages[side(groups[hold.group as usize])];
+            if hold.from >= to || hold.to <= from {
                 return true;
             }
             let end = hold.to.min(to);
@@ -409,9 +435,10 @@ impl HybridCache {
             hold.from = end;
             hold.from < hold.to
         });
-        freed.sort_unstable_by_key(|hold| std::cmp::Reverse(hold.from));
+        freed.sort_unstable_by_key(|hold| (hold.group, std::cmp::Reverse(hold.from)));
         freed.dedup_by(|above, below| {
-            let is_one_run = above.to == below.from && above.order == below.order;
+            let is_one_run =
+                above.to == below.from && (above.group, above.order) == (below.group, below.order);
             below.from = if is_one_run { above.from } else { below.from };
             is_one_run
         });
@@ -421,9 +448,10 @@ impl HybridCache {
                 _ => self.let_go(*hold),
             }
         }
-        let pages = freed.iter().map(Hold::pages).sum();
+        if !self.never_evicts {
+            self.unnamed += blocks.saturating_sub(freed.iter().map(Hold::pages).sum());
+        }
         self.freed = freed;
-        pages
     }
 
     /// Holds pages once less; those that nobody holds then are free, the last one first.
@@ -431,6 +459,9 @@ impl HybridCache {
         for index in (0..self.path.len()).rev() {
             let node = self.path[index];
             let (first, end) = self.tree.span(node);
+            if end <= hold.from {
+                return;
+            }
             let (low, mut at) = (hold.from.max(first), hold.to.min(end));
             if self.never_evicts && low < at {
                 self.keep_once(node, hold.group, (low, at));
@@ -456,6 +487,10 @@ impl HybridCache {
         let is_it = |piece: &Piece| {
             (piece.tag, piece.order) == (hold.group, hold.order) && piece.from < at && at <= piece.to
         };
+        let likely = self.tree.arena.get(hold.piece);
+        if likely.node == node && is_it(likely) {
+            return Some(hold.piece);
+        }
         self.tree.pieces(node).find(|(_, piece)| is_it(piece)).map(|(index, _)| index)
     }
 
