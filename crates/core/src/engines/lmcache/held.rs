@@ -69,7 +69,7 @@ impl HeldChunks {
     /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
     pub(super) fn refresh(&mut self, first: u32, end: u32) {
         let mut found = std::mem::take(&mut self.found);
-        self.tree.cut_out(&self.path, |_| true, (first, end), &mut found);
+        self.tree.cut_out(&self.path, |_| true, (first, end), &mut found, |_| {});
         for piece in found.iter().rev() {
             self.tree.arena.unlink(*piece);
             self.tree.arena.get_mut(*piece).ascending = false;

@@ -28,6 +28,16 @@ fn is_ghost(tag: u32) -> bool {
     !is_held(tag)
 }
 
+/// Whether the request being served has used a piece.
+fn is_own(piece: &Piece) -> bool {
+    is_held(piece.tag) && piece.order != 0
+}
+
+/// The list that such a piece stands in once the request has ended.
+fn used_as(piece: &Piece) -> u32 {
+    if piece.order & FOUND != 0 { AGAIN } else { list_of(piece.tag) }
+}
+
 /// Marks in a piece's `order`, the rest of which is the last moment at which it cannot leave: the request being served
 /// found it, or stored it.
 const FOUND: u64 = 1;
@@ -284,20 +294,15 @@ impl Residents for ArcChunks {
     }
 
     fn leave(&mut self) {
-        let own = self.path.cut_out(is_held, ((0, u32::MAX), u32::MAX));
-        let mut lists = [Vec::new(), Vec::new()];
-        for index in &own {
-            let piece = self.path.tree.arena.get(*index);
-            if piece.order == 0 {
-                continue;
+        for index in 0..self.path.nodes.len() {
+            let pieces = self.path.tree.pieces(self.path.nodes[index]).map(|(_, piece)| piece);
+            for piece in pieces.filter(|piece| is_own(piece)) {
+                self.keys[list_of(piece.tag) as usize] -= keys(piece);
             }
-            let list = list_of(piece.tag);
-            self.keys[list as usize] -= keys(piece);
-            lists[if piece.order & FOUND != 0 { AGAIN } else { list } as usize].push(*index);
         }
-        self.path.pieces = own;
-        for (list, pieces) in [ONCE, AGAIN].into_iter().zip(lists) {
-            self.keys[list as usize] += self.path.join(&pieces, (list, self.lists[list as usize]));
+        for list in [ONCE, AGAIN] {
+            let stays = |piece: &Piece| is_own(piece) && used_as(piece) == list;
+            self.keys[list as usize] += self.path.join(stays, (list, self.lists[list as usize]));
         }
         self.path.leave();
     }

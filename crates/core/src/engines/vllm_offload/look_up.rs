@@ -58,13 +58,13 @@ impl OffloadTier {
             return None;
         }
         let chunks = (most.div_ceil(size) as u32 + lost).min(self.chunk_count);
-        // Where a window would end.
-        let most_behind = most.min(u64::from(chunks - lost) * size);
-        let behind = most_behind.next_multiple_of(size) - most_behind;
         let end = match kind {
             GroupKind::Full => self.residents.found((group, (first, chunks))),
             GroupKind::Mamba => self.window_end(group, (first, chunks), [1, 1]),
             GroupKind::Window(tokens) => {
+                // Where it would end.
+                let most_behind = most.min(u64::from(chunks - lost) * size);
+                let behind = most_behind.next_multiple_of(size) - most_behind;
                 let usual = u64::from(tokens).div_ceil(size);
                 let at_first = usual.max((u64::from(tokens) - 1 + behind).div_ceil(size));
                 self.window_end(group, (first, chunks), [usual, at_first].map(|run| run + u64::from(lost)))

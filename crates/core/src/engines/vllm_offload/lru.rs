@@ -6,8 +6,8 @@
 //! written.
 
 use super::residents::{
-    GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, is_of, keys, list_of, tag,
-    total,
+    GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, is_of, keys,
+    list_of, tag, total,
 };
 use super::saved::{SavedOffload, fault, restore_lists};
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
@@ -49,17 +49,32 @@ impl LruChunks {
     /// Moves chunks that are there to the request's own, of which they cannot leave up to this moment.
     fn use_up_to(&mut self, spans: &[GroupSpan], moment: u64) {
         by_groups(spans, |span, groups| {
-            let mut found = self.path.cut_out(|_| true, (span, groups));
-            for index in found.drain(..) {
-                let index = self.path.take_out(index, groups);
-                let piece = self.path.tree.arena.get_mut(index);
-                if !is_own(piece.tag) {
-                    self.queued -= keys(piece);
-                }
-                (piece.tag, piece.order) = (tag(OWN, groups_of(piece.tag)), piece.order.max(moment));
-            }
-            self.path.pieces = found;
+            let found = self.path.cut_out(|_| true, (span, groups));
+            self.take_over(found, groups, moment);
         });
+    }
+
+    /// The same of all chunks that are offered, and what is missing of them.
+    fn use_offered(&mut self, spans: &[GroupSpan], moment: u64) -> Vec<GroupRun> {
+        let [span] = spans else {
+            self.use_up_to(spans, moment);
+            return self.path.gaps(is_own, spans);
+        };
+        let (found, missing) = self.path.cut_out_with_gaps(*span);
+        self.take_over(found, 1 << span.0, moment);
+        missing
+    }
+
+    fn take_over(&mut self, mut found: Vec<PieceIndex>, groups: u32, moment: u64) {
+        for index in found.drain(..) {
+            let index = self.path.take_out(index, groups);
+            let piece = self.path.tree.arena.get_mut(index);
+            if !is_own(piece.tag) {
+                self.queued -= keys(piece);
+            }
+            (piece.tag, piece.order) = (tag(OWN, groups_of(piece.tag)), piece.order.max(moment));
+        }
+        self.path.pieces = found;
     }
 
     /// Drops so many keys; none where fewer can leave.
@@ -129,8 +144,7 @@ impl Residents for LruChunks {
 
     fn offer(&mut self, spans: &[GroupSpan], admitted: Option<&[GroupSpan]>) -> bool {
         let now = self.clock.tick();
-        self.use_up_to(spans, now);
-        let wanted = clip(self.path.gaps(is_own, spans), admitted);
+        let wanted = clip(self.use_offered(spans, now), admitted);
         let (chunks, free) = (total(&wanted), self.capacity - self.held);
         if chunks > free && !self.evict(chunks - free) {
             return false;
@@ -146,9 +160,7 @@ impl Residents for LruChunks {
     }
 
     fn leave(&mut self) {
-        let own = self.path.cut_out(is_own, ((0, u32::MAX), u32::MAX));
-        self.queued += self.path.join(&own, (QUEUED, self.queue));
-        self.path.pieces = own;
+        self.queued += self.path.join(|piece| is_own(piece.tag), (QUEUED, self.queue));
         self.path.leave();
     }
 

@@ -160,14 +160,14 @@ impl OffloadTier {
         let (mut done, mut is_stored) = (self.computed, true);
         while done < prompt {
             done = prompt.min(done + u64::from(self.rules.prefill_chunk));
-            is_stored = self.store(&[(0, (self.first, self.chunks_of(done)))], done);
+            is_stored = self.store(self.chunks_of(done));
         }
         // Each step that decodes offers what is left again, and so does the end.
         for _ in 0..event.output_tokens.unwrap_or(0).max(1).min(self.retries()) {
             if is_stored {
                 break;
             }
-            is_stored = self.store(&[(0, (self.first, self.chunks_of(done)))], done);
+            is_stored = self.store(self.chunks_of(done));
         }
         self.leave();
         found
@@ -199,13 +199,13 @@ impl OffloadTier {
         }
     }
 
-    /// One step of the scheduler, which has computed `done` tokens in all: offers all of these chunks that it has not stored
-    /// yet. Those of a step without room are offered again in the next one; whether there was any.
-    fn store(&mut self, spans: &[GroupSpan], done: u64) -> bool {
+    /// One step of the scheduler under full attention alone: offers all chunks before `end` that it has not stored yet. Those
+    /// of a step without room are offered again in the next one; whether there was any.
+    fn store(&mut self, end: u32) -> bool {
         self.residents.step();
-        let is_stored = self.offer(spans);
+        let is_stored = self.offer(&[(0, (self.first, end))]);
         if is_stored {
-            self.first = self.first.max(self.chunks_of(done));
+            self.first = self.first.max(end);
         }
         is_stored
     }

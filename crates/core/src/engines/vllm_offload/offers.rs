@@ -45,9 +45,12 @@ impl Offers {
     pub fn count(&mut self, spans: &[GroupSpan]) -> Vec<GroupSpan> {
         let mut known = 0;
         let mut found = std::mem::take(&mut self.path.pieces);
+        let mut gaps = std::mem::take(&mut self.path.runs);
+        gaps.clear();
         for (group, span) in spans {
             let tree = &mut self.path.tree;
-            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found);
+            let gap = |run| gaps.push((*group, run));
+            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found, gap);
             for index in found.drain(..) {
                 tree.arena.unlink(index);
                 let piece = tree.arena.get_mut(index);
@@ -57,12 +60,6 @@ impl Offers {
             }
         }
         self.path.pieces = found;
-        let mut gaps = std::mem::take(&mut self.path.runs);
-        gaps.clear();
-        for (group, span) in spans {
-            let mut gap = |run| gaps.push((*group, run));
-            self.path.tree.gaps(&self.path.nodes, |tag| tag == *group, *span, &mut gap);
-        }
         let mut room = self.most - known;
         for (group, (node, from, to)) in gaps.drain(..) {
             let new = u64::from(to - from).min(room);
@@ -85,7 +82,7 @@ impl Offers {
         let mut enough = Vec::new();
         let mut found = std::mem::take(&mut self.path.pieces);
         for (group, span) in spans {
-            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found);
+            tree.cut_out(&self.path.nodes, |tag| tag == *group, *span, &mut found, |_| {});
             let pieces = found.iter().map(|index| tree.arena.get(*index));
             let often = pieces.filter(|piece| piece.order >= self.threshold);
             enough.extend(often.map(|piece| (*group, (piece.from, piece.to))));

@@ -160,8 +160,17 @@ impl ResidentPath {
     ) -> Vec<PieceIndex> {
         let mut found = std::mem::take(&mut self.pieces);
         let is_meant = |tag| groups_of(tag) & groups != 0 && tags(tag);
-        self.tree.cut_out(&self.nodes, is_meant, span, &mut found);
+        self.tree.cut_out(&self.nodes, is_meant, span, &mut found, |_| {});
         found
+    }
+
+    /// The pieces that hold some chunks of one group, and what none holds of them.
+    pub fn cut_out_with_gaps(&mut self, (group, span): GroupSpan) -> (Vec<PieceIndex>, Vec<GroupRun>) {
+        let (mut found, mut gaps) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.runs));
+        gaps.clear();
+        let gap = |run| gaps.push((group, run));
+        self.tree.cut_out(&self.nodes, |tag| is_of(tag, group), span, &mut found, gap);
+        (found, gaps)
     }
 
     /// See [`Residents::found`].
@@ -301,17 +310,18 @@ impl ResidentPath {
         [gone, of_chunk].into_iter().flatten()
     }
 
-    /// Moves pieces of one path into a list, joined where they hold chunks of the same groups, the last chunk first; their
-    /// keys.
-    pub fn join(&mut self, pieces: &[PieceIndex], to: (u32, PieceIndex)) -> u64 {
-        let (mut moved, mut left) = (0, pieces);
-        while let Some(last) = left.last() {
-            let node = self.tree.arena.get(*last).node;
-            let is_other = |index: &PieceIndex| self.tree.arena.get(*index).node != node;
-            let begun = left.iter().rposition(is_other).map_or(0, |other| other + 1);
-            moved += self.join_in_node(&left[begun..], to);
-            left = &left[..begun];
+    /// Moves the path's pieces that are meant into a list, joined where they hold chunks of the same groups, the last chunk
+    /// first; their keys.
+    pub fn join(&mut self, is_meant: impl Fn(&Piece) -> bool, to: (u32, PieceIndex)) -> u64 {
+        let (mut moved, mut meant) = (0, std::mem::take(&mut self.pieces));
+        for at in (0..self.nodes.len()).rev() {
+            meant.clear();
+            let pieces = self.tree.pieces(self.nodes[at]);
+            meant.extend(pieces.filter(|(_, piece)| is_meant(piece)).map(|(index, _)| index));
+            meant.sort_unstable_by_key(|index| self.tree.arena.get(*index).from);
+            moved += self.join_in_node(&meant, to);
         }
+        self.pieces = meant;
         moved
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct RunTree {
     live_labels: usize,
     children: HashMap<(RunIndex, u64), RunIndex, FixedState>,
     /// What pieces of one node hold of a span; kept for its memory.
-    held: Vec<(u32, u32)>,
+    held: Vec<(u32, u32, PieceIndex)>,
 }
 
 heap_bytes!(RunTree { arena, nodes, vacant, labels, children, held; live_labels });

@@ -2,6 +2,14 @@
 
 use super::{PieceIndex, RunIndex, RunTree};
 
+/// What a walk along a path comes by, the first page first.
+enum Part {
+    /// A piece that holds some of the pages.
+    Held(PieceIndex),
+    /// Pages of a node that none holds.
+    Gap((RunIndex, u32, u32)),
+}
+
 impl RunTree {
     /// Visits those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each,
     /// the first page first.
@@ -9,8 +17,45 @@ impl RunTree {
         &mut self,
         path: &[RunIndex],
         tags: impl Fn(u32) -> bool + Copy,
-        (from, to): (u32, u32),
+        span: (u32, u32),
         mut visit: impl FnMut((RunIndex, u32, u32)),
+    ) {
+        self.walk(path, tags, span, |_, part| match part {
+            Part::Held(_) => {}
+            Part::Gap(run) => visit(run),
+        });
+    }
+
+    /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
+    /// page's first. They replace what `found` holds. Visits the pages between them as [`RunTree::gaps`] does.
+    pub fn cut_out(
+        &mut self,
+        path: &[RunIndex],
+        tags: impl Fn(u32) -> bool + Copy,
+        (from, to): (u32, u32),
+        found: &mut Vec<PieceIndex>,
+        mut visit: impl FnMut((RunIndex, u32, u32)),
+    ) {
+        found.clear();
+        self.walk(path, tags, (from, to), |tree, part| match part {
+            Part::Held(piece) => {
+                let piece = if tree.arena.get(piece).from < from { tree.cut(piece, from) } else { piece };
+                if tree.arena.get(piece).to > to {
+                    tree.cut(piece, to);
+                }
+                found.push(piece);
+            }
+            Part::Gap(run) => visit(run),
+        });
+    }
+
+    /// Visits the pieces with one of these tags that hold some of the pages `from..to` of a path, and what none holds.
+    fn walk(
+        &mut self,
+        path: &[RunIndex],
+        tags: impl Fn(u32) -> bool + Copy,
+        (from, to): (u32, u32),
+        mut visit: impl FnMut(&mut Self, Part),
     ) {
         let mut held = std::mem::take(&mut self.held);
         for node in path {
@@ -20,46 +65,17 @@ impl RunTree {
                 continue;
             }
             held.clear();
-            held.extend(self.within(*node, tags, (at, end)).map(|(_, span)| span));
+            held.extend(self.within(*node, tags, (at, end)));
             held.sort_unstable();
-            for (start, stop) in &held {
+            for (start, stop, piece) in &held {
                 if *start > at {
-                    visit((*node, at, *start));
+                    visit(self, Part::Gap((*node, at, *start)));
                 }
                 at = at.max(*stop);
+                visit(self, Part::Held(*piece));
             }
             if at < end {
-                visit((*node, at, end));
-            }
-        }
-        self.held = held;
-    }
-
-    /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
-    /// page's first. They replace what `found` holds.
-    pub fn cut_out(
-        &mut self,
-        path: &[RunIndex],
-        tags: impl Fn(u32) -> bool + Copy,
-        (from, to): (u32, u32),
-        found: &mut Vec<PieceIndex>,
-    ) {
-        found.clear();
-        let mut held = std::mem::take(&mut self.held);
-        for node in path {
-            let (first, end) = self.span(*node);
-            if first >= to || end <= from {
-                continue;
-            }
-            held.clear();
-            held.extend(self.within(*node, tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
-            held.sort_unstable();
-            for (_, piece) in &held {
-                let piece = if self.arena.get(*piece).from < from { self.cut(*piece, from) } else { *piece };
-                if self.arena.get(piece).to > to {
-                    self.cut(piece, to);
-                }
-                found.push(piece);
+                visit(self, Part::Gap((*node, at, end)));
             }
         }
         self.held = held;
@@ -82,15 +98,15 @@ impl RunTree {
         self.remove_piece(piece);
     }
 
-    /// The pieces of a node with one of these tags that hold some of the pages `from..to`, with what they hold of them.
+    /// What pieces of a node with one of these tags hold of the pages `from..to`.
     fn within(
         &self,
         node: RunIndex,
         tags: impl Fn(u32) -> bool,
         (from, to): (u32, u32),
-    ) -> impl Iterator<Item = (PieceIndex, (u32, u32))> {
+    ) -> impl Iterator<Item = (u32, u32, PieceIndex)> {
         let pieces = self.pieces(node);
         let found = pieces.filter(move |(_, piece)| tags(piece.tag) && piece.from < to && piece.to > from);
-        found.map(move |(index, piece)| (index, (piece.from.max(from), piece.to.min(to))))
+        found.map(move |(index, piece)| (piece.from.max(from), piece.to.min(to), index))
     }
 }
