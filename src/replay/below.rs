@@ -118,20 +118,31 @@ impl FromStr for BelowOption {
         let mut taken = TierOptions::default();
         let own = options.map(|options| taken.take(options)).transpose().map_err(|error| said(&error))?;
         let own = own.unwrap_or_default();
-        let tier = match Store::named(name) {
-            None if name == HICACHE => TierBelow::Hicache,
-            None => return Err(expected()),
+        let store = Store::named(name);
+        if store.is_none() && name != HICACHE {
+            return Err(expected());
+        }
+        let (names, forms) = match store {
+            Some(Store::VllmOffload(_)) => (
+                &OffloadOptions::NAMES[..],
+                "policy=lru or policy=arc, store_threshold=N, blocks_per_chunk=N, secondary=fs, ",
+            ),
+            _ => (&[][..], ""),
+        };
+        let is_known = |option: &&str| option.split_once('=').is_some_and(|(name, _)| names.contains(&name));
+        if let Some(unknown) = own.iter().find(|option| !is_known(option)) {
+            return Err(format!(
+                "{text}: `{unknown}` is no option of {name}: expected {forms}bandwidth=SIZE or price=X"
+            ));
+        }
+        let tier = match store {
+            None => TierBelow::Hicache,
             Some(Store::VllmOffload(_)) if !own.is_empty() => {
                 let options = own.join(",").parse().map_err(|error: String| said(&error))?;
                 TierBelow::Store(Store::VllmOffload(options))
             }
             Some(store) => TierBelow::Store(store),
         };
-        if let Some(unknown) = own.first().filter(|_| !tier.is_vllm_offload()) {
-            return Err(format!(
-                "{text}: `{unknown}` is no option of {name}: expected bandwidth=SIZE or price=X"
-            ));
-        }
         let TierOptions { bandwidth, gib_hour, has_files } = taken;
         match tier {
             TierBelow::Store(Store::VllmOffload(options)) if has_files && options.store_threshold >= 2 => {

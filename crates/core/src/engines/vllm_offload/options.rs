@@ -48,6 +48,11 @@ impl Default for OffloadOptions {
 /// Largest value of an option that is a number.
 pub const MAX_OPTION: u32 = 1 << 16;
 
+impl OffloadOptions {
+    /// The names under which they are given.
+    pub const NAMES: [&str; 3] = ["policy", "store_threshold", "blocks_per_chunk"];
+}
+
 impl FromStr for OffloadOptions {
     type Err = String;
 
