@@ -192,6 +192,8 @@ pub(super) fn rules() -> impl Strategy<Value = HybridRules> {
         "full+window:1000",
         "2*window:5+full",
         "mamba+2*full",
+        "mamba+full+2*mamba",
+        "window:4+full+2*window:4",
     ]);
     let page = 1u32..5;
     let head = (prop::sample::select(vec![0u32, 0, 1, 3]), 0usize..3);

@@ -27,6 +27,7 @@ mod chunks;
 pub mod config;
 pub mod configured;
 pub mod given;
+pub(in crate::engines) mod groups;
 pub mod hits;
 pub mod hybrid;
 pub mod lmcache;

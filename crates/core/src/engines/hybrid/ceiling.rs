@@ -7,6 +7,7 @@
 use super::rules::HybridLookup;
 use super::table::Tables;
 use super::{HybridCache, HybridRules, RulesError};
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::{Piece, PieceIndex, RunIndex};
 use crate::units::PageCount;
 
@@ -27,11 +28,11 @@ impl HybridCache {
     /// Moves what was found to the end of the order in which names would go.
     pub(super) fn refresh(&mut self, tables: &Tables, found: HybridLookup) {
         for group in 0..self.rules.attention.groups().len() as u32 {
-            let low = self.first_found(tables, group);
+            let (low, tag) = (self.first_found(tables, group), GroupSet::of(group).bits());
             for index in 0..self.path.len() {
                 let node = self.path[index];
                 let touched = |piece: &Piece| {
-                    piece.tag == group && u64::from(piece.from) < found.hits && u64::from(piece.to) > low
+                    piece.tag == tag && u64::from(piece.from) < found.hits && u64::from(piece.to) > low
                 };
                 let pieces: Vec<PieceIndex> = self
                     .tree
@@ -49,25 +50,26 @@ impl HybridCache {
 
     /// Names the pages `from..to` of a node that have no name in the group yet.
     pub(super) fn keep_once(&mut self, node: RunIndex, group: u32, (from, to): (u32, u32)) {
+        let tag = GroupSet::of(group).bits();
         let mut at = from;
         while at < to {
-            let there = self.tree.covered_up_to(node, |tag| tag == group, at);
+            let there = self.tree.covered_up_to(node, |other| other == tag, at);
             if there > at {
                 at = there;
                 continue;
             }
-            let mine = || self.tree.pieces(node).map(|(_, piece)| piece).filter(|piece| piece.tag == group);
+            let mine = || self.tree.pieces(node).map(|(_, piece)| piece).filter(|piece| piece.tag == tag);
             let gap = mine().map(|piece| piece.from).filter(|from| *from > at).min().unwrap_or(to).min(to);
             self.take(u64::from(gap - at));
             self.queued += u64::from(gap - at);
-            self.add_joined(node, group, (at, gap));
+            self.add_joined(node, tag, (at, gap));
             at = gap;
         }
     }
 
     /// Adds a run of names, joined to the one that it continues.
-    fn add_joined(&mut self, node: RunIndex, group: u32, (from, to): (u32, u32)) {
-        let before = |piece: &Piece| piece.tag == group && piece.to == from;
+    fn add_joined(&mut self, node: RunIndex, tag: u32, (from, to): (u32, u32)) {
+        let before = |piece: &Piece| piece.tag == tag && piece.to == from;
         let joined = self.tree.pieces(node).find(|(_, piece)| before(piece)).map(|(index, _)| index);
         match joined {
             Some(piece) => {
@@ -76,7 +78,7 @@ impl HybridCache {
                 self.tree.arena.push(self.queue, piece);
             }
             None => {
-                let piece = self.tree.add_piece(Piece::new(node, group, (from, to), 0));
+                let piece = self.tree.add_piece(Piece::new(node, tag, (from, to), 0));
                 self.tree.arena.push(self.queue, piece);
             }
         }

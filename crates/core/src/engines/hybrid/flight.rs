@@ -84,7 +84,7 @@ impl HybridCache {
             return true;
         }
         let pinned: u64 =
-            [FULL, OTHERS].map(|side| self.groups[side] * tables.found_pages(side)).iter().sum();
+            [FULL, OTHERS].map(|side| self.counts[side] * tables.found_pages(side)).iter().sum();
         if steps.prefill_peak(|_| 0).max(pinned) <= free {
             return true;
         }
@@ -258,7 +258,8 @@ impl LoadedCache for HybridCache {
     fn save(&self, request: &HybridRequest) -> HybridRequest {
         let mut path = Vec::new();
         self.tree.path_to(request.tail, &mut path);
-        HybridRequest { ids: self.tree.ids_of(&path, request.known as usize), ..request.clone() }
+        let ids = self.tree.ids_of(&path, request.known as usize);
+        HybridRequest { ids, tables: request.tables.each_group(), ..request.clone() }
     }
 
     fn rejoin(&mut self, mut saved: HybridRequest) -> Option<HybridRequest> {

@@ -1,7 +1,8 @@
 //! Step 1 of the rules: how far the groups know a prompt.
 
 use super::rules::{HybridLookup, RequestShape};
-use super::{GroupKind, HybridCache};
+use super::{GroupKind, HybridCache, groups_of};
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::RunIndex;
 
 impl HybridCache {
@@ -14,7 +15,9 @@ impl HybridCache {
         // At most the pages with ids, which are counted in 32 bits.
         let [looked_up, in_full] = [shape.looked_up, in_full].map(|pages| pages.min(u64::from(known)) as u32);
         let full = self.groups(true);
-        let leading = full.fold(in_full, |limit, group| self.tree.leading(&self.path, group, limit));
+        let leading = full.fold(in_full, |limit, group| {
+            self.tree.leading(&self.path, |tag| GroupSet::of_bits(tag).has(group), limit)
+        });
         let leading = leading.saturating_sub(lost);
         let Some(other) = self.rules.attention.other() else {
             return HybridLookup { hits: u64::from(leading), junction: 0 };
@@ -46,7 +49,7 @@ impl HybridCache {
             }
             let low = self
                 .groups(false)
-                .map(|group| self.tree.covered_down_to(node, group, at))
+                .map(|group| self.tree.covered_down_to(node, |tag| GroupSet::of_bits(tag).has(group), at))
                 .max()
                 .unwrap_or(at);
             if low < at {
@@ -66,7 +69,8 @@ impl HybridCache {
     /// at its start where there is none; `at` itself where the group holds the page before it.
     fn next_below(&self, node: RunIndex, group: u32, at: u32) -> u32 {
         let first = self.tree.span(node).0;
-        let below = self.tree.pieces(node).filter(|(_, piece)| piece.tag == group && piece.from < at);
+        let below =
+            self.tree.pieces(node).filter(|(_, piece)| groups_of(piece).has(group) && piece.from < at);
         below.map(|(_, piece)| piece.to.min(at)).max().unwrap_or(first)
     }
 }

@@ -23,6 +23,7 @@ pub use head::{DraftHead, DraftLayers};
 pub use rules::{HybridRules, RulesError};
 pub use saved::SavedHybrid;
 
+use crate::engines::groups::GroupSet;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{MAX_PAGES, NONE, Piece, PieceIndex, RunIndex, RunTree};
 use crate::units::heap::heap_bytes;
@@ -30,7 +31,18 @@ use crate::units::{PageCount, is_countable};
 use rules::RequestShape;
 use serde::Deserialize;
 use std::sync::Arc;
-use table::{Hold, Tables, side};
+use table::{FULL, Hold, OTHERS, Tables, side};
+
+/// The groups whose pages a piece holds: one, or several of one page. Groups of a kind hold the same pages at every step, and a
+/// page that stands by itself (a state, the last page of a window) is one piece of all of them; of longer runs, a group's
+/// pages leave before those of the next one, so each is a piece by itself.
+fn groups_of(piece: &Piece) -> GroupSet {
+    GroupSet::of_bits(piece.tag)
+}
+
+fn blocks_of(piece: &Piece) -> u64 {
+    u64::from(piece.pages()) * groups_of(piece).len()
+}
 
 /// The blocks of a fixed number.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,8 +66,9 @@ pub struct HybridCache {
     unnamed: u64,
     /// Pages are kept once and blocks are taken for names only: nothing is evicted up to the capacity.
     never_evicts: bool,
-    /// How many groups there are of each kind.
-    groups: [u64; 2],
+    /// The groups of each kind, and how many they are.
+    groups: [GroupSet; 2],
+    counts: [u64; 2],
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes those ids lie in; kept for its memory.
@@ -68,7 +81,8 @@ pub struct HybridCache {
 
 heap_bytes!(HybridCache {
     tree, ids, path, freed, spare;
-    capacity, rules, requests, refused, queue, queued, held, unnamed, never_evicts, groups
+    capacity, rules, requests, refused, queue, queued, held, unnamed, never_evicts, groups,
+    counts
 });
 
 impl HybridCache {
@@ -82,8 +96,11 @@ impl HybridCache {
         let queue = tree.arena.new_list();
         let capacity = capacity.0.min(MAX_PAGES);
         let held = tree.arena.new_list();
-        let mut groups = [0; 2];
-        rules.attention.groups().iter().for_each(|kind| groups[side(*kind)] += 1);
+        let of_side = |at| {
+            let groups = rules.attention.groups().iter().zip(0u32..).filter(|(kind, _)| side(**kind) == at);
+            groups.fold(GroupSet::default(), |all, (_, group)| all.with(GroupSet::of(group)))
+        };
+        let groups = [FULL, OTHERS].map(of_side);
         Ok(Self {
             capacity,
             rules: Arc::new(rules),
@@ -96,6 +113,7 @@ impl HybridCache {
             unnamed: capacity,
             never_evicts: false,
             groups,
+            counts: groups.map(GroupSet::len),
             ids: Vec::new(),
             path: Vec::new(),
             freed: Vec::new(),
@@ -160,27 +178,34 @@ impl HybridCache {
                 debug_assert!(false, "a block is free");
                 return;
             };
-            let gone = u64::from(self.tree.arena.get(oldest).pages()).min(left);
-            self.tree.drop_first(oldest, gone as u32);
+            let piece = self.tree.arena.get_mut(oldest);
+            let (gone, groups) = (blocks_of(piece).min(left), groups_of(piece));
+            if gone < groups.len() {
+                piece.tag = groups.skip(gone).bits();
+            } else {
+                self.tree.drop_first(oldest, (gone / groups.len()) as u32);
+            }
             self.queued -= gone;
             left -= gone;
         }
     }
 
-    /// Appends blocks that a group gives back for the first time.
-    fn queue_new(&mut self, blocks: Piece) {
-        let piece = self.tree.add_piece(blocks);
+    /// Appends blocks that nobody can ask for.
+    fn queue_private(&mut self, blocks: u32) {
+        let piece = self.tree.add_piece(Piece::new(NONE, GroupSet::of(0).bits(), (0, blocks), 0));
         self.queue(piece);
     }
 
     /// Appends a run of named free blocks, joined to the one before it where it continues that.
     fn queue(&mut self, piece: PieceIndex) {
         let last = self.tree.arena.last(self.queue);
-        self.queued += u64::from(self.tree.arena.get(piece).pages());
+        self.queued += blocks_of(self.tree.arena.get(piece));
         self.tree.arena.push(self.queue, piece);
         let Some(last) = last else { return };
         let (earlier, later) = (self.tree.arena.get(last), self.tree.arena.get(piece));
-        if (earlier.node, earlier.tag, earlier.order) != (later.node, later.tag, later.order) {
+        if (earlier.node, earlier.tag, earlier.order) != (later.node, later.tag, later.order)
+            || groups_of(later).is_shared()
+        {
             return;
         }
         if later.node == NONE {

@@ -5,6 +5,7 @@ use super::HybridCache;
 use super::below::{LookedUpPrompt, LowerTier, PromptStep};
 use super::rules::RequestSteps;
 use super::table::HybridRequest;
+use crate::engines::groups::GroupSet;
 use crate::engines::hits::CacheHits;
 use crate::request::event::RequestEvent;
 use std::sync::Arc;
@@ -116,7 +117,8 @@ impl HybridCache {
     fn has_page(&self, group: u32, page: u32) -> bool {
         self.path.iter().any(|node| {
             let (first, end) = self.tree.span(*node);
-            (first..end).contains(&page) && self.tree.covered_up_to(*node, |tag| tag == group, page) > page
+            (first..end).contains(&page)
+                && self.tree.covered_up_to(*node, |tag| GroupSet::of_bits(tag).has(group), page) > page
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The pool's state as plain data, for snapshots.
 
-use super::{HybridCache, HybridRules};
+use super::{HybridCache, HybridRules, groups_of};
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::{MAX_PAGES, RunTree, SavedPiece, SavedRuns, StateFault};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,10 @@ impl HybridCache {
     /// The state as plain data.
     pub fn save(&self) -> SavedHybrid {
         let mut runs = self.tree.save([self.queue, self.held]);
-        let free = self.tree.arena.in_list(self.queue).count();
+        runs.pieces = each_group(&runs.pieces);
+        let free = self.tree.arena.in_list(self.queue).map(|piece| groups_of(piece).len()).sum::<u64>();
         let place = |piece: &SavedPiece| (piece.node, piece.tag, piece.from, piece.order);
-        runs.pieces[free..].sort_unstable_by_key(place);
+        runs.pieces[free as usize..].sort_unstable_by_key(place);
         SavedHybrid {
             capacity: self.capacity(),
             rules: HybridRules::clone(&self.rules),
@@ -57,6 +59,8 @@ impl HybridCache {
         let tree = RunTree::restore(&saved.runs, groups, |tree, piece| {
             let list = *queue.get_or_insert_with(|| tree.arena.new_list());
             tree.arena.push(list, piece);
+            let piece = tree.arena.get_mut(piece);
+            piece.tag = GroupSet::of(piece.tag).bits();
         })?;
         let named = saved.runs.pages();
         cache.unnamed = saved.capacity.0.checked_sub(named).ok_or(fault("holds more than its capacity"))?;
@@ -72,6 +76,15 @@ impl HybridCache {
         cache.never_evicts = saved.never_evicts;
         Ok(cache)
     }
+}
+
+/// The same pieces, each of one group, whose place is its tag.
+fn each_group(pieces: &[SavedPiece]) -> Vec<SavedPiece> {
+    let of_piece = |piece: &SavedPiece| {
+        let piece = piece.clone();
+        GroupSet::of_bits(piece.tag).iter().map(move |group| SavedPiece { tag: group, ..piece.clone() })
+    };
+    pieces.iter().flat_map(of_piece).collect()
 }
 
 saved_as! { HybridCache, SavedHybrid, StateFault }

@@ -1,11 +1,13 @@
 //! What one request holds of each group, and how it comes and goes (steps 2 and 3 of the rules).
 //!
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
-//! given back is found once a kind and done once a group, for the blocks are each group's own.
+//! given back is found once a kind; pages that stand by themselves are held once a kind, too ([`GroupSet`]), runs once a group.
 
 use super::rules::{HybridLookup, RequestShape, RequestSteps};
 use super::{BlockRetention, GroupKind, HybridCache};
-use crate::stack::runs::{NONE, Piece, PieceIndex, RunIndex};
+use super::{blocks_of, groups_of};
+use crate::engines::groups::GroupSet;
+use crate::stack::runs::{Piece, PieceIndex, RunIndex};
 use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +61,10 @@ pub(super) struct KindPages {
     previous: Option<u64>,
 }
 
-/// A run of pages with names that a request holds of one group.
+/// A run of pages with names that a request holds of one group, or one page of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hold {
-    group: u32,
+    groups: GroupSet,
     from: u32,
     to: u32,
     /// When they got their names, which tells these blocks apart from others of the same names.
@@ -75,8 +77,9 @@ pub(super) struct Hold {
 flat!(Hold);
 
 impl Hold {
-    fn pages(&self) -> u64 {
-        u64::from(self.to.saturating_sub(self.from))
+    /// Blocks of all its groups.
+    fn blocks(&self) -> u64 {
+        u64::from(self.to.saturating_sub(self.from)) * self.groups.len()
     }
 }
 
@@ -115,6 +118,11 @@ impl Tables {
         self.holds.iter().filter(|hold| hold.order == PRIVATE).map(|hold| hold.to).max()
     }
 
+    /// The same, each hold of one group, as snapshots have them.
+    pub(super) fn each_group(&self) -> Self {
+        Self { holds: each_group(&self.holds), ..*self }
+    }
+
     /// Pages that each group of a kind keeps of what was found.
     pub(super) fn found_pages(&self, side: usize) -> u64 {
         self.held[side].hits - self.held[side].low
@@ -137,15 +145,51 @@ impl HybridCache {
             let node = self.path[index];
             let (first, end) = self.tree.span(node);
             let end = end.min(found.hits as u32);
+            let (before, mut together) = (tables.holds.len(), GroupSet::default());
             for group in 0..self.rules.attention.groups().len() as u32 {
                 let mut at = first.max(self.first_found(tables, group) as u32);
-                while at < end
-                    && let Some((piece, stop)) = self.oldest_copy(node, group, at, end)
-                {
+                while at < end {
+                    // What another group shares with this one is pinned already.
+                    let is_it = |hold: &Hold| hold.from == at && hold.groups.has(group);
+                    if together.has(group) && tables.holds[before..].iter().any(is_it) {
+                        at += 1;
+                        continue;
+                    }
+                    let Some((piece, stop)) = self.oldest_copy(node, group, at, end) else { break };
+                    let piece = self.of_all_or_one(piece, (node, group), at);
+                    let groups = groups_of(self.tree.arena.get(piece));
+                    together = if groups.is_shared() { together.with(groups) } else { together };
                     at = self.pin_piece(piece, at, stop, &mut tables.holds);
                 }
             }
         }
+    }
+
+    /// A piece for the page `at` where it is the oldest copy for all of its groups; else that of this group, parted from the
+    /// others.
+    fn of_all_or_one(&mut self, piece: PieceIndex, (node, group): (RunIndex, u32), at: u32) -> PieceIndex {
+        let groups = groups_of(self.tree.arena.get(piece));
+        let is_oldest =
+            |group| self.oldest_copy(node, group, at, at + 1).is_some_and(|(oldest, _)| oldest == piece);
+        if !groups.is_shared() || groups.iter().all(is_oldest) {
+            return piece;
+        }
+        self.part(piece, group)
+    }
+
+    /// Parts the groups of a piece, each one at its place in the free order; that of this one.
+    fn part(&mut self, piece: PieceIndex, group: u32) -> PieceIndex {
+        let groups = groups_of(self.tree.arena.get(piece));
+        let mut meant = piece;
+        for other in groups.iter().filter(|other| *other != groups.last()) {
+            let mut own = self.tree.arena.get(piece).clone();
+            own.tag = GroupSet::of(other).bits();
+            let own = self.tree.add_piece(own);
+            self.tree.arena.push_before(own, piece);
+            meant = if other == group { own } else { meant };
+        }
+        self.tree.arena.get_mut(piece).tag = GroupSet::of(groups.last()).bits();
+        meant
     }
 
     /// The first page that a group keeps of what was found.
@@ -161,7 +205,7 @@ impl HybridCache {
     /// Of several blocks that carry one name, the one named first: the piece of a node that has it for the page `at`, and where
     /// another takes over, at `end` at most.
     fn oldest_copy(&self, node: RunIndex, group: u32, at: u32, end: u32) -> Option<(PieceIndex, u32)> {
-        let mine = || self.tree.pieces(node).filter(|(_, piece)| piece.tag == group);
+        let mine = || self.tree.pieces(node).filter(|(_, piece)| groups_of(piece).has(group));
         let covering = mine().filter(|(_, piece)| piece.from <= at && at < piece.to);
         let oldest = covering.map(|(index, piece)| (index, piece.order)).min_by_key(|(_, order)| *order);
         // The lookup saw every page, and nothing has moved since.
@@ -180,7 +224,7 @@ impl HybridCache {
             self.tree.cut(piece, end);
         }
         if self.tree.arena.get(piece).holders == 0 {
-            self.queued -= u64::from(self.tree.arena.get(piece).pages());
+            self.queued -= blocks_of(self.tree.arena.get(piece));
             self.tree.arena.unlink(piece);
             self.tree.arena.push(self.held, piece);
         }
@@ -188,7 +232,7 @@ impl HybridCache {
         let piece = self.tree.arena.get_mut(index);
         piece.holders += 1;
         let (from, to) = (piece.from, piece.to);
-        holds.push(Hold { group: piece.tag, from, to, order: piece.order, piece: index });
+        holds.push(Hold { groups: groups_of(piece), from, to, order: piece.order, piece: index });
         to
     }
 
@@ -230,7 +274,7 @@ impl HybridCache {
                 each = 1;
             }
             held.len = wanted;
-            blocks += each * self.groups[side];
+            blocks += each * self.counts[side];
         }
         if !self.never_evicts {
             if blocks > self.unnamed + self.queued {
@@ -246,7 +290,7 @@ impl HybridCache {
     pub(super) fn take_loaded(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables) {
         let end = steps.start.div_ceil(steps.rules.page());
         let mut blocks = 0;
-        for (held, groups) in tables.held.iter_mut().zip(self.groups) {
+        for (held, groups) in tables.held.iter_mut().zip(self.counts) {
             blocks += groups * end.saturating_sub(held.len.max(held.low));
             held.len = end;
         }
@@ -307,35 +351,42 @@ impl HybridCache {
     ) {
         let known = u64::from(request.known);
         let mut end = to;
-        while end > from && self.groups[of] > 0 {
+        while end > from && !self.groups[of].is_empty() {
             let (low, high) = kept_below(steps, of, end);
             let (low, high) = (low.max(from), high.max(from));
-            let (private, shared) = ((low.max(known), high), (low, high.min(known)));
-            for (group, _) in
-                steps.rules.attention.groups().iter().enumerate().filter(|(_, k)| side(**k) == of)
-            {
-                let hold = |(from, to): (u64, u64), order| Hold {
-                    group: group as u32,
-                    from: from as u32,
-                    to: to as u32,
-                    order,
-                    piece: NOWHERE,
-                };
-                if private.0 < private.1 && !self.never_evicts {
-                    request.tables.holds.push(hold(private, PRIVATE));
-                }
-                if shared.0 < shared.1 {
-                    self.hold_known(&mut request.tables.holds, hold(shared, request.order));
-                }
-            }
+            self.hold(request, of, (low.max(known), high), PRIVATE);
+            self.hold(request, of, (low, high.min(known)), request.order);
             end = low.min(high);
         }
     }
 
-    /// Names pages with ids and holds them, joined to those that they continue.
-    fn hold_known(&mut self, holds: &mut Vec<Hold>, hold: Hold) {
-        let last = holds.iter_mut().rev().find(|last| last.group == hold.group);
-        match last.filter(|last| (last.to, last.order) == (hold.from, hold.order)) {
+    /// Holds named pages in all groups of a kind: one page as one, more of them a group.
+    fn hold(&mut self, request: &mut HybridRequest, of: usize, (from, to): (u64, u64), order: u64) {
+        if from >= to || (order == PRIVATE && self.never_evicts) {
+            return;
+        }
+        let all = self.groups[of];
+        let hold = Hold { groups: all, from: from as u32, to: to as u32, order, piece: NOWHERE };
+        if to - from == 1 && !self.never_evicts {
+            self.hold_in(&mut request.tables.holds, hold);
+        } else {
+            let groups = all.iter().map(GroupSet::of);
+            groups.for_each(|groups| self.hold_in(&mut request.tables.holds, Hold { groups, ..hold }));
+        }
+    }
+
+    /// Names pages and holds them, joined to those of the same group that they continue.
+    fn hold_in(&mut self, holds: &mut Vec<Hold>, hold: Hold) {
+        if hold.order == PRIVATE {
+            holds.push(hold);
+            return;
+        }
+        let last = holds.iter_mut().rev().find(|last| last.groups.meets(hold.groups));
+        let continued = |last: &&mut Hold| {
+            (last.groups, last.to, last.order) == (hold.groups, hold.from, hold.order)
+                && !hold.groups.is_shared()
+        };
+        match last.filter(continued) {
             Some(last) => {
                 last.piece = self.name_known(hold, Some(*last));
                 last.to = hold.to;
@@ -369,7 +420,7 @@ impl HybridCache {
                     piece
                 }
                 None => {
-                    let piece = Piece::new(node, hold.group, (from, to), hold.order).held_once();
+                    let piece = Piece::new(node, hold.groups.bits(), (from, to), hold.order).held_once();
                     let piece = self.tree.add_piece(piece);
                     self.tree.arena.push(self.held, piece);
                     piece
@@ -382,7 +433,7 @@ impl HybridCache {
 
     /// Whether groups alongside the full ones hold pages with names that nobody can ask for.
     pub(super) fn has_private_others(&self, tables: &Tables) -> bool {
-        let is_other = |hold: &Hold| side(self.rules.attention.groups()[hold.group as usize]) == OTHERS;
+        let is_other = |hold: &Hold| hold.groups.meets(self.groups[OTHERS]);
         tables.holds.iter().any(|hold| hold.order == PRIVATE && is_other(hold))
     }
 
@@ -407,7 +458,7 @@ impl HybridCache {
             Some(GroupKind::Mamba) => held.previous.take().map_or((0, 0), |state| (state, state + 1)),
         };
         if passed.0 < passed.1 {
-            let blocks = (passed.1 - passed.0) * self.groups[OTHERS];
+            let blocks = (passed.1 - passed.0) * self.counts[OTHERS];
             self.give_back(tables, blocks, [(0, 0), (passed.0 as u32, passed.1 as u32)]);
         }
     }
@@ -415,7 +466,7 @@ impl HybridCache {
     /// Gives back all of it, group by group.
     pub(super) fn free_all(&mut self, steps: &RequestSteps<'_>, tables: &mut Tables) {
         let states = steps.other == Some(GroupKind::Mamba);
-        let blocks = [FULL, OTHERS].map(|side| tables.blocks(side, states) * self.groups[side]);
+        let blocks = [FULL, OTHERS].map(|side| tables.blocks(side, states) * self.counts[side]);
         self.give_back(tables, blocks.iter().sum(), [(0, u32::MAX); 2]);
         tables.held = Default::default();
     }
@@ -424,9 +475,9 @@ impl HybridCache {
     fn give_back(&mut self, tables: &mut Tables, blocks: u64, pages: [(u32, u32); 2]) {
         let mut freed = std::mem::take(&mut self.freed);
         freed.clear();
-        let groups = self.rules.attention.groups();
+        let full = self.groups[FULL];
         tables.holds.retain_mut(|hold| {
-            let (from, to) = pages[side(groups[hold.group as usize])];
+            let (from, to) = pages[if hold.groups.meets(full) { FULL } else { OTHERS }];
             if hold.from >= to || hold.to <= from {
                 return true;
             }
@@ -435,41 +486,51 @@ impl HybridCache {
             hold.from = end;
             hold.from < hold.to
         });
-        freed.sort_unstable_by_key(|hold| (hold.group, std::cmp::Reverse(hold.from)));
-        freed.dedup_by(|above, below| {
-            let is_one_run =
-                above.to == below.from && (above.group, above.order) == (below.group, below.order);
-            below.from = if is_one_run { above.from } else { below.from };
-            is_one_run
-        });
+        by_group(&mut freed);
         for hold in &freed {
             match hold.order {
-                PRIVATE => self.queue_new(Piece::new(NONE, 0, (0, hold.to - hold.from), 0)),
+                PRIVATE => self.queue_private(hold.blocks() as u32),
                 _ => self.let_go(*hold),
             }
         }
         if !self.never_evicts {
-            self.unnamed += blocks.saturating_sub(freed.iter().map(Hold::pages).sum());
+            self.unnamed += blocks.saturating_sub(freed.iter().map(Hold::blocks).sum());
         }
         self.freed = freed;
     }
 
-    /// Holds pages once less; those that nobody holds then are free, the last one first.
+    /// Holds pages once less; those that nobody holds then are free, group by group, the last one first.
     fn let_go(&mut self, hold: Hold) {
+        let mut gone = GroupSet::default();
+        for group in hold.groups.iter() {
+            if !gone.has(group) {
+                gone = gone.with(self.let_go_in(group, hold));
+            }
+        }
+    }
+
+    /// The same in one group of a hold, and in those that share its piece; which these are.
+    fn let_go_in(&mut self, group: u32, hold: Hold) -> GroupSet {
+        let (all, hold) = (hold.groups, Hold { groups: GroupSet::of(group), ..hold });
+        let mut gone = hold.groups;
         for index in (0..self.path.len()).rev() {
             let node = self.path[index];
             let (first, end) = self.tree.span(node);
             if end <= hold.from {
-                return;
+                break;
             }
             let (low, mut at) = (hold.from.max(first), hold.to.min(end));
             if self.never_evicts && low < at {
-                self.keep_once(node, hold.group, (low, at));
+                self.keep_once(node, group, (low, at));
                 continue;
             }
             while low < at
                 && let Some(piece) = self.copy_below(node, hold, at)
             {
+                let groups = groups_of(self.tree.arena.get(piece));
+                let is_whole = groups.is_in(all);
+                let piece = if is_whole { piece } else { self.part(piece, group) };
+                gone = if is_whole { gone.with(groups) } else { gone };
                 let piece = self.cut_to(piece, (low, at));
                 at = self.tree.arena.get(piece).from;
                 let held = self.tree.arena.get_mut(piece);
@@ -480,12 +541,16 @@ impl HybridCache {
                 }
             }
         }
+        gone
     }
 
     /// The piece of a node with the page before `at` of these blocks.
     fn copy_below(&self, node: RunIndex, hold: Hold, at: u32) -> Option<PieceIndex> {
         let is_it = |piece: &Piece| {
-            (piece.tag, piece.order) == (hold.group, hold.order) && piece.from < at && at <= piece.to
+            groups_of(piece).meets(hold.groups)
+                && piece.order == hold.order
+                && piece.from < at
+                && at <= piece.to
         };
         let likely = self.tree.arena.get(hold.piece);
         if likely.node == node && is_it(likely) {
@@ -507,20 +572,20 @@ impl HybridCache {
     pub(super) fn hold_again(&mut self, steps: &RequestSteps<'_>, tables: &Tables) -> bool {
         let states = steps.other == Some(GroupKind::Mamba);
         let blocks: u64 = [FULL, OTHERS]
-            .map(|side| tables.blocks(side, states).saturating_mul(self.groups[side]))
+            .map(|side| tables.blocks(side, states).saturating_mul(self.counts[side]))
             .iter()
             .sum();
         let groups = self.rules.attention.groups().len() as u32;
         let mut named = 0u64;
         for hold in &tables.holds {
-            if hold.from >= hold.to || hold.group >= groups {
+            if hold.from >= hold.to || hold.groups.last() >= groups {
                 return false;
             }
-            named = named.saturating_add(hold.pages());
+            named = named.saturating_add(hold.blocks());
             if hold.order == PRIVATE {
                 continue;
             }
-            let mut left = hold.pages();
+            let mut left = hold.blocks();
             for index in (0..self.path.len()).rev() {
                 let node = self.path[index];
                 let (first, end) = self.tree.span(node);
@@ -531,7 +596,7 @@ impl HybridCache {
                     let piece = self.cut_to(piece, (low, at));
                     let Piece { from, to, holders, .. } = *self.tree.arena.get(piece);
                     if holders == 0 {
-                        self.queued -= u64::from(to - from);
+                        self.queued -= u64::from(to - from) * hold.groups.len();
                         self.tree.arena.unlink(piece);
                         self.tree.arena.push(self.held, piece);
                     }
@@ -544,7 +609,7 @@ impl HybridCache {
                 return false;
             }
         }
-        let private: u64 = tables.holds.iter().filter(|hold| hold.order == PRIVATE).map(Hold::pages).sum();
+        let private: u64 = tables.holds.iter().filter(|hold| hold.order == PRIVATE).map(Hold::blocks).sum();
         let Some(unnamed) = blocks.checked_sub(named) else { return false };
         match self.unnamed.checked_sub(unnamed.saturating_add(private)) {
             Some(left) => self.unnamed = left,
@@ -552,6 +617,32 @@ impl HybridCache {
         }
         true
     }
+}
+
+/// The same pages, each hold of one group.
+fn each_group(holds: &[Hold]) -> Vec<Hold> {
+    let alone =
+        |hold: Hold| hold.groups.iter().map(move |group| Hold { groups: GroupSet::of(group), ..hold });
+    holds.iter().copied().flat_map(alone).collect()
+}
+
+/// Puts what is given back in the order in which it is: group by group, of each the last page first. What several groups
+/// share stays one where nothing else of theirs comes between.
+fn by_group(freed: &mut Vec<Hold>) {
+    let place = |hold: &Hold| (hold.groups.first(), std::cmp::Reverse(hold.from));
+    freed.sort_unstable_by_key(place);
+    let crosses = |pair: &[Hold]| pair[0].groups.last() >= pair[1].groups.first();
+    if freed.iter().any(|hold| hold.groups.is_shared()) && freed.windows(2).any(crosses) {
+        *freed = each_group(freed);
+        freed.sort_unstable_by_key(place);
+    }
+    freed.dedup_by(|above, below| {
+        let is_one_run = above.to == below.from
+            && (above.groups, above.order) == (below.groups, below.order)
+            && !above.groups.is_shared();
+        below.from = if is_one_run { above.from } else { below.from };
+        is_one_run
+    });
 }
 
 /// The highest run of pages below `end` that groups of a kind keep the names of, with its own end; empty at 0 where

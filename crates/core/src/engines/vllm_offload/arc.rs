@@ -6,10 +6,11 @@
 //! being written, in the step and in the next one, and what is offered cannot.
 
 use super::residents::{
-    ChunkSpan, GroupRun, GroupSpan, MOST_GROUPS, OfferClock, ResidentPath, Residents, by_groups, clip,
-    groups_of, is_of, keys, list_of, tag, total,
+    ChunkSpan, GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys,
+    list_of, tag, total,
 };
 use super::saved::{SavedOffload, fault, restore_lists};
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
@@ -98,7 +99,7 @@ impl ArcChunks {
     }
 
     fn learn_from(&mut self, span: ChunkSpan, group: u32, [once, again]: [f64; 2]) {
-        let (groups, most) = (1 << group, self.capacity as f64);
+        let (groups, most) = (GroupSet::of(group), self.capacity as f64);
         let found = self.path.cut_out(is_ghost, (span, groups));
         for index in found.iter().rev() {
             let list = list_of(self.path.tree.arena.get(*index).tag);
@@ -173,7 +174,7 @@ impl ArcChunks {
                 let piece = self.path.tree.arena.get_mut(leaving);
                 left -= keys(piece);
                 if piece.order & FOUND != 0 {
-                    let lost = (0..MOST_GROUPS as u32).filter(|group| is_of(piece.tag, *group));
+                    let lost = groups_of(piece.tag).iter();
                     self.lost.extend(lost.map(|group| (group, (piece.from, piece.to))));
                 }
                 (piece.tag, piece.order) = (tag(ghosts, groups_of(piece.tag)), 0);
@@ -198,10 +199,10 @@ impl ArcChunks {
 
     /// Stores keys as used once; their ghosts are forgotten.
     fn store(&mut self, (group, (node, from, to)): GroupRun) {
-        let mut ghosts = self.path.cut_out(is_ghost, ((from, to), 1 << group));
+        let mut ghosts = self.path.cut_out(is_ghost, ((from, to), GroupSet::of(group)));
         for ghost in ghosts.drain(..) {
             let list = list_of(self.path.tree.arena.get(ghost).tag);
-            let ghost = self.path.take_out(ghost, 1 << group);
+            let ghost = self.path.take_out(ghost, GroupSet::of(group));
             self.keys[list as usize] -= keys(self.path.tree.arena.get(ghost));
             self.path.tree.remove_piece(ghost);
         }
@@ -221,7 +222,7 @@ impl ArcChunks {
 
     fn store_as(&mut self, mark: u64, (group, (node, from, to)): GroupRun) {
         let order = (self.clock.written() << MARKS) | mark;
-        let piece = Piece::new(node, tag(ONCE, 1 << group), (from, to), order).root_first();
+        let piece = Piece::new(node, tag(ONCE, GroupSet::of(group)), (from, to), order).root_first();
         let piece = self.path.tree.add_piece(piece);
         self.path.tree.append(self.lists[ONCE as usize], piece);
         self.keys[ONCE as usize] += u64::from(to - from);
@@ -320,7 +321,7 @@ impl Residents for ArcChunks {
         saved.wanted_once = self.wanted_once;
     }
 
-    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault> {
+    fn restore(&mut self, saved: &SavedOffload, groups: GroupSet) -> Result<(), StateFault> {
         if !(0.0..=self.capacity as f64).contains(&saved.wanted_once) {
             return Err(fault("wants more than its capacity"));
         }

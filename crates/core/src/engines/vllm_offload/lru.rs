@@ -6,10 +6,11 @@
 //! written.
 
 use super::residents::{
-    GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, is_of, keys,
-    list_of, tag, total,
+    GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of, tag,
+    total,
 };
 use super::saved::{SavedOffload, fault, restore_lists};
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::{Piece, PieceIndex, RunTree, StateFault};
 use crate::units::heap::heap_bytes;
 use crate::units::pages::PageIds;
@@ -61,11 +62,11 @@ impl LruChunks {
             return self.path.gaps(is_own, spans);
         };
         let (found, missing) = self.path.cut_out_with_gaps(*span);
-        self.take_over(found, 1 << span.0, moment);
+        self.take_over(found, GroupSet::of(span.0), moment);
         missing
     }
 
-    fn take_over(&mut self, mut found: Vec<PieceIndex>, groups: u32, moment: u64) {
+    fn take_over(&mut self, mut found: Vec<PieceIndex>, groups: GroupSet, moment: u64) {
         for index in found.drain(..) {
             let index = self.path.take_out(index, groups);
             let piece = self.path.tree.arena.get_mut(index);
@@ -92,8 +93,9 @@ impl LruChunks {
         }
         self.queued -= most - left;
         for (chunk, group) in own.into_iter().take(left as usize) {
-            for index in self.path.cut_out(is_own, ((chunk, chunk + 1), 1 << group)) {
-                let index = self.path.take_out(index, 1 << group);
+            let group = GroupSet::of(group);
+            for index in self.path.cut_out(is_own, ((chunk, chunk + 1), group)) {
+                let index = self.path.take_out(index, group);
                 self.path.tree.remove_piece(index);
             }
         }
@@ -105,9 +107,8 @@ impl LruChunks {
         let pieces = self.path.nodes.iter().rev().flat_map(|node| self.path.tree.pieces(*node));
         let idle = pieces.filter(|(_, piece)| is_own(piece.tag) && piece.order < self.clock.now());
         let of_piece = |(_, piece): (PieceIndex, &Piece)| {
-            let (tag, chunks) = (piece.tag, piece.from..piece.to);
-            let groups = (0..u32::BITS).filter(move |group| is_of(tag, *group));
-            groups.flat_map(move |group| chunks.clone().map(move |chunk| (chunk, group)))
+            let chunks = piece.from..piece.to;
+            groups_of(piece.tag).iter().flat_map(move |group| chunks.clone().map(move |chunk| (chunk, group)))
         };
         let mut own: Vec<(u32, u32)> = idle.flat_map(of_piece).collect();
         own.sort_unstable_by_key(|(chunk, group)| (u32::MAX - chunk, *group));
@@ -152,7 +153,7 @@ impl Residents for LruChunks {
         self.held += chunks;
         self.stored += chunks;
         for (group, (node, from, to)) in &wanted {
-            let piece = Piece::new(*node, tag(OWN, 1 << group), (*from, *to), self.clock.written());
+            let piece = Piece::new(*node, tag(OWN, GroupSet::of(*group)), (*from, *to), self.clock.written());
             self.path.tree.add_piece(piece);
         }
         self.path.runs = wanted;
@@ -176,7 +177,7 @@ impl Residents for LruChunks {
         (saved.stored, saved.runs) = (self.stored, self.path.tree.save([self.queue]));
     }
 
-    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault> {
+    fn restore(&mut self, saved: &SavedOffload, groups: GroupSet) -> Result<(), StateFault> {
         let Some((tree, [(queue, held)])) = restore_lists(&saved.runs, groups)? else { return Ok(()) };
         if held > self.capacity {
             return Err(fault("holds more than its capacity"));

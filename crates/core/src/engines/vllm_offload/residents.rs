@@ -2,6 +2,7 @@
 //! chunks, and let go of them together, share a piece.
 
 use super::SavedOffload;
+use crate::engines::groups::GroupSet;
 use crate::stack::runs::{Piece, PieceIndex, RunIndex, RunTree, StateFault};
 use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::pages::PageIds;
@@ -23,8 +24,8 @@ const LIST_BITS: u32 = 2;
 pub(super) const MOST_GROUPS: usize = (u32::BITS - LIST_BITS - 1) as usize;
 
 /// The tag of a piece of these groups in a list.
-pub(super) fn tag(list: u32, groups: u32) -> u32 {
-    groups << LIST_BITS | list
+pub(super) fn tag(list: u32, groups: GroupSet) -> u32 {
+    groups.bits() << LIST_BITS | list
 }
 
 /// The list of a piece with this tag.
@@ -32,19 +33,14 @@ pub(super) fn list_of(tag: u32) -> u32 {
     tag & ((1 << LIST_BITS) - 1)
 }
 
-/// Its groups, a bit each.
-pub(super) fn groups_of(tag: u32) -> u32 {
-    tag >> LIST_BITS
-}
-
-/// Whether a group is among them.
-pub(super) fn is_of(tag: u32, group: u32) -> bool {
-    groups_of(tag) >> group & 1 == 1
+/// Its groups.
+pub(super) fn groups_of(tag: u32) -> GroupSet {
+    GroupSet::of_bits(tag >> LIST_BITS)
 }
 
 /// Keys of a piece.
 pub(super) fn keys(piece: &Piece) -> u64 {
-    u64::from(piece.pages()) * u64::from(groups_of(piece.tag).count_ones())
+    u64::from(piece.pages()) * groups_of(piece.tag).len()
 }
 
 /// Moments of which each step of the scheduler has many, one an offer.
@@ -112,8 +108,8 @@ pub(super) trait Residents: fmt::Debug + HeapBytes {
     /// Writes down what decides future answers, while no request is served.
     fn save(&self, saved: &mut SavedOffload);
 
-    /// Takes that up where nothing is held yet; the groups are those of the tier, a bit each.
-    fn restore(&mut self, saved: &SavedOffload, groups: u32) -> Result<(), StateFault>;
+    /// Takes that up where nothing is held yet; the groups are those of the tier.
+    fn restore(&mut self, saved: &SavedOffload, groups: GroupSet) -> Result<(), StateFault>;
 }
 
 /// A tree with the path of the request being served.
@@ -146,7 +142,7 @@ impl ResidentPath {
         let mut gaps = std::mem::take(&mut self.runs);
         gaps.clear();
         for (group, span) in spans {
-            let is_meant = |tag| is_of(tag, *group) && tags(tag);
+            let is_meant = |tag| groups_of(tag).has(*group) && tags(tag);
             self.tree.gaps(&self.nodes, is_meant, *span, |run| gaps.push((*group, run)));
         }
         gaps
@@ -156,10 +152,10 @@ impl ResidentPath {
     pub fn cut_out(
         &mut self,
         tags: impl Fn(u32) -> bool + Copy,
-        (span, groups): (ChunkSpan, u32),
+        (span, groups): (ChunkSpan, GroupSet),
     ) -> Vec<PieceIndex> {
         let mut found = std::mem::take(&mut self.pieces);
-        let is_meant = |tag| groups_of(tag) & groups != 0 && tags(tag);
+        let is_meant = |tag| groups_of(tag).meets(groups) && tags(tag);
         self.tree.cut_out(&self.nodes, is_meant, span, &mut found, |_| {});
         found
     }
@@ -169,13 +165,13 @@ impl ResidentPath {
         let (mut found, mut gaps) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.runs));
         gaps.clear();
         let gap = |run| gaps.push((group, run));
-        self.tree.cut_out(&self.nodes, |tag| is_of(tag, group), span, &mut found, gap);
+        self.tree.cut_out(&self.nodes, |tag| groups_of(tag).has(group), span, &mut found, gap);
         (found, gaps)
     }
 
     /// See [`Residents::found`].
     pub fn found(&self, tags: impl Fn(u32) -> bool + Copy, (group, span): GroupSpan) -> u32 {
-        self.tree.run_from(&self.nodes, |tag| is_of(tag, group) && tags(tag), span)
+        self.tree.run_from(&self.nodes, |tag| groups_of(tag).has(group) && tags(tag), span)
     }
 
     /// See [`Residents::found_down`].
@@ -184,7 +180,7 @@ impl ResidentPath {
         for node in self.nodes.iter().rev() {
             let below = self.tree.span(*node).0;
             while at > below.max(first)
-                && let Some(from) = self.covering(*node, |tag| is_of(tag, group) && tags(tag), at)
+                && let Some(from) = self.covering(*node, |tag| groups_of(tag).has(group) && tags(tag), at)
             {
                 at = from;
             }
@@ -208,7 +204,8 @@ impl ResidentPath {
     pub fn last_found(&self, tags: impl Fn(u32) -> bool + Copy, (group, (first, end)): GroupSpan) -> u32 {
         for node in self.nodes.iter().rev() {
             let pieces = self.tree.pieces(*node).map(|(_, piece)| piece);
-            let below = pieces.filter(|piece| is_of(piece.tag, group) && tags(piece.tag) && piece.from < end);
+            let below =
+                pieces.filter(|piece| groups_of(piece.tag).has(group) && tags(piece.tag) && piece.from < end);
             if let Some(last) = below.map(|piece| piece.to.min(end)).max() {
                 return last.max(first);
             }
@@ -217,20 +214,20 @@ impl ResidentPath {
     }
 
     /// Takes groups out of a piece, into one that stands in no list.
-    pub fn take_out(&mut self, index: PieceIndex, groups: u32) -> PieceIndex {
+    pub fn take_out(&mut self, index: PieceIndex, groups: GroupSet) -> PieceIndex {
         let held = groups_of(self.tree.arena.get(index).tag);
-        if held & !groups == 0 {
+        if held.is_in(groups) {
             self.tree.arena.unlink(index);
             return index;
         }
-        self.split(index, held & groups)
+        self.split(index, held.and(groups))
     }
 
     /// Takes some of the groups of a piece, not all of them, into a piece that stands in no list.
-    fn split(&mut self, index: PieceIndex, groups: u32) -> PieceIndex {
+    fn split(&mut self, index: PieceIndex, groups: GroupSet) -> PieceIndex {
         let piece = self.tree.arena.get_mut(index);
         let list = list_of(piece.tag);
-        piece.tag = tag(list, groups_of(piece.tag) & !groups);
+        piece.tag = tag(list, groups_of(piece.tag).without(groups));
         let mut own = Piece::new(piece.node, tag(list, groups), (piece.from, piece.to), piece.order);
         own.ascending = piece.ascending;
         self.tree.add_piece(own)
@@ -238,9 +235,9 @@ impl ResidentPath {
 
     /// Appends the pieces that hold these groups of a piece in a list, each at its keys' place: where others share the piece, it is cut
     /// into chunks, for the groups of one chunk leave before those of the next.
-    pub fn single_out(&mut self, index: PieceIndex, groups: u32, meant: &mut Vec<PieceIndex>) {
+    pub fn single_out(&mut self, index: PieceIndex, groups: GroupSet, meant: &mut Vec<PieceIndex>) {
         let piece = self.tree.arena.get(index);
-        if groups_of(piece.tag) & !groups == 0 {
+        if groups_of(piece.tag).is_in(groups) {
             meant.push(index);
             return;
         }
@@ -251,17 +248,17 @@ impl ResidentPath {
     }
 
     /// Parts the groups of one chunk into those that are meant, which are appended, and the others, the last group first.
-    fn part(&mut self, chunk: PieceIndex, groups: u32, meant: &mut Vec<PieceIndex>) {
+    fn part(&mut self, chunk: PieceIndex, groups: GroupSet, meant: &mut Vec<PieceIndex>) {
         loop {
             let held = groups_of(self.tree.arena.get(chunk).tag);
-            let is_meant = highest(held, 1) & groups != 0;
+            let is_meant = groups.has(held.last());
             // Those above the highest of the other kind.
-            let others = if is_meant { held & !groups } else { held & groups };
-            if others == 0 {
+            let others = if is_meant { held.without(groups) } else { held.and(groups) };
+            if others.is_empty() {
                 meant.extend(is_meant.then_some(chunk));
                 return;
             }
-            let first = held & !(u32::MAX >> others.leading_zeros());
+            let first = held.behind(others.last());
             let part = self.split(chunk, first);
             self.tree.arena.push_before(part, chunk);
             meant.extend(is_meant.then_some(part));
@@ -271,7 +268,7 @@ impl ResidentPath {
     /// Drops the keys of a piece that leave it first, at most so many; how many.
     pub fn drop_first(&mut self, index: PieceIndex, most: u64) -> u64 {
         let piece = self.tree.arena.get(index);
-        let (each, pages) = (u64::from(groups_of(piece.tag).count_ones()), piece.pages());
+        let (each, pages) = (groups_of(piece.tag).len(), piece.pages());
         let whole = (most / each).min(u64::from(pages));
         if whole > 0 {
             self.tree.drop_first(index, whole as u32);
@@ -290,7 +287,7 @@ impl ResidentPath {
             return [Some(index), None].into_iter().flatten();
         }
         let groups = groups_of(piece.tag);
-        let each = u64::from(groups.count_ones());
+        let each = groups.len();
         let (whole, part) = ((most / each) as u32, (most % each) as u32);
         let (from, to, ascending) = (piece.from, piece.to, piece.ascending);
         let (gone, kept) = match ascending {
@@ -305,7 +302,7 @@ impl ResidentPath {
             let kept = self.tree.arena.get(kept);
             let (from, last) = (kept.from, kept.to - 1);
             let chunk = if last > from { self.tree.cut(index, last) } else { index };
-            self.split(chunk, highest(groups, part))
+            self.split(chunk, groups.last_ones(u64::from(part)))
         });
         [gone, of_chunk].into_iter().flatten()
     }
@@ -355,10 +352,10 @@ impl ResidentPath {
     }
 
     /// What pieces of one node hold, as runs of chunks of the same groups, the first chunk first.
-    fn union(&self, pieces: &[PieceIndex]) -> Vec<(ChunkSpan, u32)> {
+    fn union(&self, pieces: &[PieceIndex]) -> Vec<(ChunkSpan, GroupSet)> {
         let pieces = pieces.iter().map(|index| self.tree.arena.get(*index));
         let held = pieces.map(|piece| ((piece.from, piece.to), groups_of(piece.tag)));
-        let mut runs: Vec<(ChunkSpan, u32)> = Vec::new();
+        let mut runs: Vec<(ChunkSpan, GroupSet)> = Vec::new();
         by_edges(held.collect(), |span, groups| match runs.last_mut() {
             Some(((_, to), same)) if *to == span.0 && *same == groups => *to = span.1,
             _ => runs.push((span, groups)),
@@ -367,31 +364,26 @@ impl ResidentPath {
     }
 }
 
-/// The highest so many of these groups.
-fn highest(groups: u32, count: u32) -> u32 {
-    (count..groups.count_ones()).fold(groups, |left, _| left & left.wrapping_sub(1))
-}
-
 /// Visits the same chunks by the groups that are meant of each, the first ones first.
-pub(super) fn by_groups(spans: &[GroupSpan], mut visit: impl FnMut(ChunkSpan, u32)) {
+pub(super) fn by_groups(spans: &[GroupSpan], mut visit: impl FnMut(ChunkSpan, GroupSet)) {
     match spans {
-        [(group, span)] => visit(*span, 1 << group),
-        _ => by_edges(spans.iter().map(|(group, span)| (*span, 1 << group)).collect(), visit),
+        [(group, span)] => visit(*span, GroupSet::of(*group)),
+        _ => by_edges(spans.iter().map(|(group, span)| (*span, GroupSet::of(*group))).collect(), visit),
     }
 }
 
 /// Visits the chunks between the edges of spans, with the groups of all spans that they lie in, the first ones first. No two
 /// spans hold a chunk of the same group.
-fn by_edges(spans: Vec<(ChunkSpan, u32)>, mut visit: impl FnMut(ChunkSpan, u32)) {
+fn by_edges(spans: Vec<(ChunkSpan, GroupSet)>, mut visit: impl FnMut(ChunkSpan, GroupSet)) {
     let edges = spans.into_iter().flat_map(|((from, to), groups)| [(from, groups), (to, groups)]);
-    let mut edges: Vec<(u32, u32)> = edges.collect();
-    edges.sort_unstable();
-    let (mut held, mut at) = (0, 0);
+    let mut edges: Vec<(u32, GroupSet)> = edges.collect();
+    edges.sort_unstable_by_key(|(edge, _)| *edge);
+    let (mut held, mut at) = (GroupSet::default(), 0);
     for (edge, groups) in edges {
-        if held != 0 && edge > at {
+        if !held.is_empty() && edge > at {
             visit((at, edge), held);
         }
-        (held, at) = (held ^ groups, edge);
+        (held, at) = (held.in_one(groups), edge);
     }
 }
 

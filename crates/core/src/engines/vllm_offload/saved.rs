@@ -2,6 +2,7 @@
 
 use super::residents::{groups_of, keys, list_of};
 use super::{OffloadOptions, OffloadTier};
+use crate::engines::groups::GroupSet;
 use crate::engines::hybrid::HybridRules;
 use crate::stack::runs::{MAX_PAGES, PieceIndex, RunTree, SavedRuns, StateFault};
 use crate::units::PageCount;
@@ -56,7 +57,7 @@ impl OffloadTier {
         let tier = Self::under(saved.blocks, saved.options, pool);
         let mut tier = tier.map_err(|_| fault("has rules that contradict each other"))?;
         let groups = pool.attention.groups().len() as u32;
-        tier.residents.restore(saved, u32::MAX >> (u32::BITS - groups))?;
+        tier.residents.restore(saved, GroupSet::of_bits(u32::MAX >> (u32::BITS - groups)))?;
         match (&mut tier.offers, &saved.offers) {
             (Some(offers), Some(saved)) => offers.restore(saved, groups)?,
             (None, None) => {}
@@ -72,14 +73,14 @@ type KeyLists<const LISTS: usize> = [(PieceIndex, u64); LISTS];
 /// A tree whose pieces stand in these lists; `None` where there are no pieces.
 pub(super) fn restore_lists<const LISTS: usize>(
     runs: &SavedRuns,
-    groups: u32,
+    groups: GroupSet,
 ) -> Result<Option<(RunTree, KeyLists<LISTS>)>, StateFault> {
     let mut lists: Option<KeyLists<LISTS>> = None;
     let mut is_sound = runs.pieces.iter().all(|piece| piece.node != 0 && piece.order == 0);
     let tree = RunTree::restore(runs, u32::MAX, |tree, index| {
         let lists = lists.get_or_insert_with(|| [(); LISTS].map(|()| (tree.arena.new_list(), 0)));
         let (tag, own) = (tree.arena.get(index).tag, keys(tree.arena.get(index)));
-        is_sound &= groups_of(tag) != 0 && groups_of(tag) & !groups == 0;
+        is_sound &= !groups_of(tag).is_empty() && groups_of(tag).is_in(groups);
         match lists.get_mut(list_of(tag) as usize) {
             Some((list, count)) => {
                 *count += own;

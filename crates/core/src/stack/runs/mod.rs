@@ -215,11 +215,12 @@ impl RunTree {
         }
     }
 
-    /// The start of the unbroken run of pages before `at` that `tag` holds in a node; `at` where there is none.
-    pub fn covered_down_to(&self, node: RunIndex, tag: u32, at: u32) -> u32 {
+    /// The start of the unbroken run of pages before `at` that pieces with one of these tags hold in a node; `at` where there is
+    /// none.
+    pub fn covered_down_to(&self, node: RunIndex, tags: impl Fn(u32) -> bool, at: u32) -> u32 {
         let mut start = at;
         loop {
-            let covering = |piece: &&Piece| piece.tag == tag && piece.from < start && start <= piece.to;
+            let covering = |piece: &&Piece| tags(piece.tag) && piece.from < start && start <= piece.to;
             match self.pieces(node).map(|(_, piece)| piece).filter(covering).map(|piece| piece.from).min() {
                 Some(further) => start = further,
                 None => return start,
@@ -227,9 +228,9 @@ impl RunTree {
         }
     }
 
-    /// Leading pages of a path that `tag` holds, at most `limit`.
-    pub fn leading(&self, path: &[RunIndex], tag: u32, limit: u32) -> u32 {
-        self.run_from(path, |other| other == tag, (0, limit))
+    /// Leading pages of a path that pieces with one of these tags hold, at most `limit`.
+    pub fn leading(&self, path: &[RunIndex], tags: impl Fn(u32) -> bool + Copy, limit: u32) -> u32 {
+        self.run_from(path, tags, (0, limit))
     }
 
     /// The end of the unbroken run of pages of a path from `start` on that pieces with one of these tags hold, at most
