@@ -3,13 +3,13 @@
 use super::hybrid::{Asked, asked, input, rules, slow, to_event};
 use crate::support::slow_hybrid::{SlowAsked, SlowPool};
 use crate::support::slow_load::{SlowLoad, Times};
-use kvset::core::engines::hybrid::{DraftHead, HybridRules};
-use kvset::core::engines::profile::{OverlapMode, Profile};
+use kvset::core::engines::hybrid::{BlockRetention, DraftHead, HybridRules};
+use kvset::core::engines::profile::{Outputs, OverlapMode, Profile};
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::request::event::RequestEvent;
-use kvset::core::units::{EventTime, Offset, PageCount};
+use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use kvset_core::engines::config::CacheConfig;
 use proptest::prelude::*;
 use std::marker::PhantomData;
@@ -93,6 +93,26 @@ fn pool_rules() -> impl Strategy<Value = HybridRules> {
         true => HybridRules { head: DraftHead::of(rules.head.tokens.max(1)), ..rules },
         false => rules,
     })
+}
+
+#[test]
+fn a_pool_in_which_nothing_has_a_name_yet_saves_as_it_was_saved() {
+    let rules = HybridRules {
+        attention: "full+3*window:6".parse().expect("groups"),
+        retention: BlockRetention::Ends,
+        prefill_chunk: 2,
+        page_size: PageSize::new(2).expect("not zero"),
+        outputs: Outputs::Cached,
+        head: DraftHead::of(1),
+    };
+    let asked = |ids: &[u64], output, known: &[u64]| {
+        let (ids, known_outputs) = (ids.to_vec(), known.to_vec());
+        Asked { ids, tail: 0, output, known_outputs }
+    };
+    // The second one leaves the first one's path in two.
+    let requests =
+        [(asked(&[], 5, &[1, 2]), 0, 1), (asked(&[1, 3, 4, 5], 17, &[]), 0, 0), (asked(&[], 0, &[]), 0, 0)];
+    compare(24, &rules, &requests, 2).expect("equal");
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use crate::asked::walk;
 use crate::support::shared::read_shared;
 use crate::support::slow_manager::SlowManager;
 use crate::support::slow_offload::SlowOffload;
-use kvset::core::engines::hybrid::{BlockRetention, DraftHead, HybridCache, HybridRules};
+use kvset::core::engines::hybrid::{BlockRetention, DraftHead, DraftLayers, HybridCache, HybridRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
@@ -136,8 +136,6 @@ fn compare_grouped(
     let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
     let is_odd = matches!(pool.retention, BlockRetention::Every(tokens) if !tokens.is_multiple_of(chunk * pool.page_size.get()));
     let chunk = if is_odd { 1 } else { chunk };
-    // Which blocks of a chunk that found no room are still there the pool does not know.
-    let blocks = if chunk > 1 { blocks + 300 } else { blocks };
     let options = OffloadOptions { policy, store_threshold: threshold, blocks_per_chunk: chunk };
     let mut fast = HybridCache::new(PageCount(capacity), pool.clone()).expect("sound rules");
     let mut tier = OffloadTier::under(PageCount(blocks), options, pool).expect("sound rules");
@@ -223,6 +221,21 @@ fn a_ghost_that_lies_partly_in_an_earlier_offer_teaches_the_rest() {
         (&[1, 11], 0),
     ];
     compare_in_arc((76, 8), (BlockRetention::All, 7), 2, &requests);
+}
+
+#[test]
+fn a_page_that_a_window_gave_back_is_stored_until_its_block_is_taken_anew() {
+    let pool = HybridRules {
+        attention: "2*window:5+full".parse().expect("groups"),
+        retention: BlockRetention::Every(6),
+        prefill_chunk: 8,
+        page_size: PageSize::new(2).expect("not zero"),
+        outputs: Outputs::Cached,
+        head: DraftHead { tokens: 1, layers: DraftLayers::Full },
+    };
+    let asked = |ids: &[u64], tail, output| Asked { ids: ids.to_vec(), tail, output, known_outputs: vec![] };
+    let requests = [asked(&[1, 2, 3, 4, 5], 0, 0), asked(&[1, 2, 3, 6, 7], 1, 5)];
+    compare_grouped((60, 10), &pool, (1, 0, false), &requests, 0).expect("equal");
 }
 
 proptest! {

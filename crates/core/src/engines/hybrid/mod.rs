@@ -31,7 +31,7 @@ use crate::units::{PageCount, is_countable};
 use rules::RequestShape;
 use serde::Deserialize;
 use std::sync::Arc;
-use table::{FULL, Hold, OTHERS, Tables, side};
+use table::{FULL, Hold, OTHERS, PageRun, Tables, side};
 
 /// The groups whose pages a piece holds: one, or several of one page. Groups of a kind hold the same pages at every step, and a
 /// page that stands by itself (a state, the last page of a window) is one piece of all of them; of longer runs, a group's
@@ -77,12 +77,17 @@ pub struct HybridCache {
     freed: Vec<Hold>,
     /// Tables of requests that have ended; kept for their memory.
     spare: Vec<Tables>,
+    /// What the request that is served over a tier gave back without a name, and nobody has taken since, the next one last:
+    /// blocks without a name are taken in the reverse order of their return.
+    loose: Vec<PageRun>,
+    /// Whether that is noted.
+    notes_loose: bool,
 }
 
 heap_bytes!(HybridCache {
-    tree, ids, path, freed, spare;
+    tree, ids, path, freed, spare, loose;
     capacity, rules, requests, refused, queue, queued, held, unnamed, never_evicts, groups,
-    counts
+    counts, notes_loose
 });
 
 impl HybridCache {
@@ -118,6 +123,8 @@ impl HybridCache {
             path: Vec::new(),
             freed: Vec::new(),
             spare: Vec::new(),
+            loose: Vec::new(),
+            notes_loose: false,
         })
     }
 
@@ -171,6 +178,7 @@ impl HybridCache {
     fn take(&mut self, blocks: u64) {
         let unnamed = blocks.min(self.unnamed);
         self.unnamed -= unnamed;
+        self.take_loose(unnamed);
         let mut left = blocks - unnamed;
         while left > 0 {
             // Whoever takes blocks has counted those that are free.

@@ -1,13 +1,13 @@
 //! A request over a tier below, one after another: what the tier has behind the pool's pages is loaded before the first step,
 //! and each step of the prompt is offered to it.
 
-use super::HybridCache;
 use super::below::{LookedUpPrompt, LowerTier, PromptStep};
 use super::rules::RequestSteps;
 use super::table::HybridRequest;
-use crate::engines::groups::GroupSet;
+use super::{HybridCache, groups_of};
 use crate::engines::hits::CacheHits;
 use crate::request::event::RequestEvent;
+use crate::stack::runs::Piece;
 use std::sync::Arc;
 
 impl HybridCache {
@@ -32,6 +32,8 @@ impl HybridCache {
             return refused;
         }
         tier.load();
+        self.loose.clear();
+        self.notes_loose = true;
         self.load(&steps, &mut request);
         let mut is_stored = true;
         let mut states = self.name_loaded(&steps, &mut request);
@@ -59,6 +61,7 @@ impl HybridCache {
         if !is_stored {
             self.offer(&steps, &request, tier, &[]);
         }
+        self.notes_loose = false;
         // A connector is handed what the last token needs: what windows and states have passed goes before all else.
         let done = request.done;
         self.name_up_to(&steps, &mut request, done);
@@ -103,7 +106,10 @@ impl HybridCache {
         tier: &mut impl LowerTier,
         states: &[u64],
     ) -> bool {
-        let is_there = |group: u32, page: u64| self.has_page(group, page as u32);
+        let is_there = |group: u32, page: u64| {
+            let page = page as u32;
+            self.has_page(request, group, page) || self.is_loose(group, page)
+        };
         tier.store(&PromptStep {
             tokens: request.done.min(request.shape.prompt),
             states,
@@ -113,12 +119,17 @@ impl HybridCache {
         })
     }
 
-    /// Whether a group has a block with the name of a page of the path.
-    fn has_page(&self, group: u32, page: u32) -> bool {
+    /// Whether a group still has the block in which the request computed a page, or found it, by its name.
+    fn has_page(&self, request: &HybridRequest, group: u32, page: u32) -> bool {
+        let is_found = u64::from(page) < request.found.hits;
+        let is_own = |piece: &Piece| {
+            groups_of(piece).has(group)
+                && (piece.from..piece.to).contains(&page)
+                && (is_found || piece.order == request.order)
+        };
         self.path.iter().any(|node| {
             let (first, end) = self.tree.span(*node);
-            (first..end).contains(&page)
-                && self.tree.covered_up_to(*node, |tag| GroupSet::of_bits(tag).has(group), page) > page
+            (first..end).contains(&page) && self.tree.pieces(*node).any(|(_, piece)| is_own(piece))
         })
     }
 }

@@ -56,7 +56,7 @@ impl HybridCache {
             .map_err(|_| fault("has rules that contradict each other"))?;
         let mut queue = None;
         let groups = saved.rules.attention.groups().len() as u32;
-        let tree = RunTree::restore(&saved.runs, groups, |tree, piece| {
+        let mut tree = RunTree::restore(&saved.runs, groups, |tree, piece| {
             let list = *queue.get_or_insert_with(|| tree.arena.new_list());
             tree.arena.push(list, piece);
             let piece = tree.arena.get_mut(piece);
@@ -67,11 +67,10 @@ impl HybridCache {
         if saved.runs.pieces.iter().any(|piece| piece.order >= saved.requests.max(1)) {
             return Err(fault("names a request that was not served yet"));
         }
-        if let Some(queue) = queue {
-            (cache.tree, cache.queue) = (tree, queue);
-            cache.held = cache.tree.arena.new_list();
-            cache.queued = named;
-        }
+        // The paths of requests in flight may lie in it even where nothing has a name yet.
+        cache.queue = queue.unwrap_or_else(|| tree.arena.new_list());
+        cache.held = tree.arena.new_list();
+        (cache.tree, cache.queued) = (tree, named);
         (cache.requests, cache.refused) = (saved.requests, saved.refused);
         cache.never_evicts = saved.never_evicts;
         Ok(cache)

@@ -19,7 +19,7 @@ pub(super) const OTHERS: usize = 1;
 /// The order of pages that nobody can ask for.
 const PRIVATE: u64 = u64::MAX;
 
-/// Where no piece of a node lies: the place of a list.
+/// Where pages lie that nobody has looked for yet; that a piece is there by chance costs nothing.
 const NOWHERE: PieceIndex = 0;
 
 pub(super) fn side(kind: GroupKind) -> usize {
@@ -82,6 +82,9 @@ impl Hold {
         u64::from(self.to.saturating_sub(self.from)) * self.groups.len()
     }
 }
+
+/// Pages of one group, up to the second one.
+pub(super) type PageRun = (u32, u32, u32);
 
 /// What a request holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -487,6 +490,9 @@ impl HybridCache {
             hold.from < hold.to
         });
         by_group(&mut freed);
+        if self.notes_loose {
+            self.note_loose(&freed, pages[OTHERS]);
+        }
         for hold in &freed {
             match hold.order {
                 PRIVATE => self.queue_private(hold.blocks() as u32),
@@ -497,6 +503,41 @@ impl HybridCache {
             self.unnamed += blocks.saturating_sub(freed.iter().map(Hold::blocks).sum());
         }
         self.freed = freed;
+    }
+
+    /// Notes which of these pages of the groups alongside the full ones had no name, in the order of their return.
+    fn note_loose(&mut self, named: &[Hold], (from, to): (u32, u32)) {
+        let loose = &mut self.loose;
+        for group in self.groups[OTHERS].iter() {
+            let mut note = |from, to| loose.extend((from < to).then_some((group, from, to)));
+            let mut end = to;
+            for hold in named.iter().filter(|hold| hold.groups.has(group)) {
+                note(hold.to, end);
+                end = hold.from;
+            }
+            note(from, end);
+        }
+    }
+
+    /// Blocks without a name are taken, those that came back last first.
+    pub(super) fn take_loose(&mut self, blocks: u64) {
+        let mut left = blocks;
+        while left > 0
+            && let Some((_, from, to)) = self.loose.last_mut()
+        {
+            let taken = left.min(u64::from(to.saturating_sub(*from)));
+            // At most the pages of the run.
+            *from += taken as u32;
+            left -= taken;
+            if *from >= *to {
+                self.loose.pop();
+            }
+        }
+    }
+
+    /// Whether a page lies in a block that came back without a name, and that nobody has taken since.
+    pub(super) fn is_loose(&self, group: u32, page: u32) -> bool {
+        self.loose.iter().any(|(other, from, to)| *other == group && (*from..*to).contains(&page))
     }
 
     /// Holds pages once less; those that nobody holds then are free, group by group, the last one first.

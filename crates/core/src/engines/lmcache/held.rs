@@ -131,14 +131,13 @@ impl HeldChunks {
     pub(super) fn restore(saved: &SavedRuns) -> Result<Self, StateFault> {
         let mut held = Self::new();
         let mut queue = None;
-        let tree = RunTree::restore(saved, 1, |tree, piece| {
+        let mut tree = RunTree::restore(saved, 1, |tree, piece| {
             let list = *queue.get_or_insert_with(|| tree.arena.new_list());
             tree.arena.push(list, piece);
         })?;
-        if let Some(queue) = queue {
-            (held.tree, held.queue) = (tree, queue);
-        }
-        held.count = saved.pages();
+        // The paths of requests in flight may lie in it even where nothing is stored yet.
+        held.queue = queue.unwrap_or_else(|| tree.arena.new_list());
+        (held.tree, held.count) = (tree, saved.pages());
         Ok(held)
     }
 }
