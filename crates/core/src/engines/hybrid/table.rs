@@ -1,7 +1,8 @@
 //! What one request holds of each group, and how it comes and goes (steps 2 and 3 of the rules).
 //!
 //! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
-//! given back is found once a kind; pages that stand by themselves are held once a kind, too ([`GroupSet`]), runs once a group.
+//! given back is found once per kind. A page that stands by itself is also held once per kind ([`GroupSet`]), a longer run once
+//! per group.
 
 mod give_back;
 mod names;
@@ -14,7 +15,7 @@ use crate::stack::runs::{Piece, PieceIndex, RunIndex};
 use crate::units::heap::{flat, heap_bytes};
 use serde::{Deserialize, Serialize};
 
-/// The place of the full groups in what is kept a kind.
+/// The place of the full groups in what is kept per kind.
 pub(super) const FULL: usize = 0;
 /// The place of the other groups.
 pub(super) const OTHERS: usize = 1;

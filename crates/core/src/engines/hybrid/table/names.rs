@@ -75,7 +75,7 @@ impl HybridCache {
         }
     }
 
-    /// Holds named pages in all groups of a kind: one page as one, more of them a group.
+    /// Holds named pages in all groups of a kind: a single page as one hold, a longer run as one hold per group.
     fn hold(&mut self, request: &mut HybridRequest, of: usize, (from, to): (u64, u64), order: u64) {
         if from >= to || (order == PRIVATE && self.never_evicts) {
             return;
