@@ -43,14 +43,26 @@ def install():
     utils.resolve_kv_cache_block_sizes = lambda kv_cache_config, vllm_config: (16, 16)
 
 
-def config(extra, served="org/model", ranks=1, rank=0):
-    """A configuration of the engine, as far as the connector reads it."""
+def config(extra, served="org/model", ranks=1, rank=0, experts=False):
+    """An engine core's configuration as it is when the connector is made, as far as the connector reads it.
+
+    `rank` counts over all hosts. vLLM's `run_engine_core` gives each of several ranks an id of its own. Ranks of a model
+    with experts are coordinated, and keep the size of all; one of a dense model reconfigures itself to be independent.
+    """
     space = types.SimpleNamespace
+    facts = INTERFACE[NEWEST]["data_parallel"]
+    parallel = space(data_parallel_size=ranks, data_parallel_size_local=1, data_parallel_rank=rank, data_parallel_index=rank)
+    if ranks == 1 or not experts:
+        vars(parallel).update(facts["independent"])
+    [suffix] = facts["suffixes"]
     return space(
-        kv_transfer_config=space(kv_connector_extra_config=extra),
+        kv_transfer_config=space(
+            kv_connector_extra_config=extra,
+            engine_id="3e7c5a1e-55f3-4d4c-9d39-ce63b1f4a3d5" + (f"{suffix}{rank}" if ranks > 1 else ""),
+        ),
         model_config=space(served_model_name=served, model="org/model"),
-        cache_config=space(prefix_caching_hash_algo="sha256_cbor"),
-        parallel_config=space(data_parallel_size=ranks, data_parallel_index=rank),
+        cache_config=space(prefix_caching_hash_algo="sha256"),
+        parallel_config=parallel,
     )
 
 

@@ -4,6 +4,10 @@ import base64
 import json
 import logging
 import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +22,7 @@ fakes.install()
 from kvset.vllm import KvsetConnector  # noqa: E402
 from kvset.vllm.clock import EventClock  # noqa: E402
 from kvset.vllm.recorder import Recorder  # noqa: E402
+from kvset.vllm.replicas import ClaimedName  # noqa: E402
 from kvset.vllm.settings import FileSettings, KafkaSettings, Settings, SettingsError  # noqa: E402
 from kvset.vllm.sinks import FileSink, KafkaSink  # noqa: E402
 from kvset.vllm.tracking import Followed, Finished  # noqa: E402
@@ -57,7 +62,7 @@ class ConnectorTest(unittest.TestCase):
         self.assertAlmostEqual(event.pop("queue_ms"), 1500, delta=500)
         self.assertLess(event.pop("duration_ms"), 5000)
         self.assertEqual((ids(event.pop("page_ids")), ids(event.pop("output_page_ids"))), ([1, 2], [3, 4]))
-        said = {"pool": "org/model", "replica": "r-0", "page_size": 16, "ids_chained": True, "id_scheme": "vllm:sha256_cbor:16"}
+        said = {"pool": "org/model", "replica": "r-0", "page_size": 16, "ids_chained": True, "id_scheme": "vllm:sha256:16"}
         self.assertEqual(event, said | {"input_tokens": 35, "output_tokens": 30, "cached_tokens": 16})
         self.assertEqual(connector.counts(), {"offered": 1, "written": 1, "dropped": 0, "faults": 0})
 
@@ -171,15 +176,93 @@ class ConnectorTest(unittest.TestCase):
         self.assertNotIn("secret", text)
         self.assertNotIn("424242", text)
 
+    def replicas_of(self, configs):
+        """Names that engines running at a time write under, one after another, and how many files there are."""
+        connectors = [self.connector(config=config) for config in configs]
+        for connector in connectors:
+            for _ in range(2):
+                fakes.serve(connector, fakes.Request("a", 32, [1, 2]))
+        events = [json.loads(line) for connector in connectors for line in self.lines_of(connector)]
+        return [event["replica"] for event in events[::2]]
+
+    def lines_of(self, connector):
+        connector.shutdown()
+        own = re.compile(f"requests-{connector._claimed.name}-[0-9]+-[0-9]+.jsonl")
+        paths = [path for path in self.folder.iterdir() if own.fullmatch(path.name)]
+        return [line for path in paths for line in path.read_text().splitlines()]
+
     def test_each_data_parallel_rank_is_a_replica(self):
-        replicas = set()
-        for rank in (0, 1):
-            extra = {"path": str(self.folder)}
-            connector = self.connector(config=fakes.config(extra, served=["served", "alias"], ranks=2, rank=rank))
-            fakes.serve(connector, fakes.Request("a", 32, [1, 2]))
-            replicas |= {event["replica"] for event in self.events(connector)}
-            self.assertTrue(all(event["pool"] == "served" for event in self.events(connector)))
-        self.assertEqual({name.rpartition("-")[2] for name in replicas}, {"dp0", "dp1"})
+        for experts in (False, True):
+            for extra in ({}, {"replica": "named"}):
+                extra = {"path": str(self.folder), "files": 1} | extra
+                name = extra.get("replica") or "host"
+                with mock.patch("kvset.vllm.settings.socket.gethostname", return_value="host"):
+                    configs = [fakes.config(extra, ranks=4, rank=rank, experts=experts) for rank in (0, 1, 2, 3)]
+                    self.assertEqual(self.replicas_of(configs), [f"{name}-dp{rank}" for rank in (0, 1, 2, 3)], experts)
+
+    def test_ranks_of_several_hosts_have_the_name_of_theirs(self):
+        names = []
+        # Hybrid load balancing: each host has its own server, whose ranks begin where those of the former end.
+        for host, first in (("east", 0), ("west", 2)):
+            with mock.patch("kvset.vllm.settings.socket.gethostname", return_value=host):
+                extra = {"path": str(self.folder)}
+                names += self.replicas_of([fakes.config(extra, ranks=4, rank=rank) for rank in (first, first + 1)])
+        self.assertEqual(names, ["east-dp0", "east-dp1", "west-dp2", "west-dp3"])
+
+    def test_two_servers_of_one_host_are_two_replicas(self):
+        # External load balancing of a dense model: vLLM refuses ranks there, and each server knows of itself alone.
+        logging.getLogger("vllm.kvset").setLevel(logging.WARNING)
+        self.addCleanup(logging.getLogger("vllm.kvset").setLevel, logging.CRITICAL)
+        with mock.patch("kvset.vllm.settings.socket.gethostname", return_value="host"):
+            configs = [fakes.config({"path": str(self.folder), "files": 1}) for _ in range(3)]
+            with self.assertLogs("vllm.kvset", logging.WARNING) as logs:
+                self.assertEqual(self.replicas_of(configs), ["host", "host-server2", "host-server3"])
+            said = [line for line in logs.output if "already" in line]
+            self.assertIn("is replica host already, so this one is host-server2; `replica` names each", said[0])
+            # A server that ended leaves its name to the next one, which keeps one file, as it was told.
+            self.assertEqual(self.replicas_of(configs[:1]), ["host"])
+
+    def test_a_name_ends_with_its_process(self):
+        source = "import os; from kvset.vllm.replicas import ClaimedName; c = ClaimedName('p'); print(c.name, flush=True)"
+        held = subprocess.Popen(
+            [sys.executable, "-c", source + "; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        )
+        self.assertEqual(held.stdout.readline(), "p\n")
+        other = ClaimedName("p")
+        self.assertEqual(other.name, "p-server2")
+        other.release()
+        held.kill()
+        held.communicate()
+        again = ClaimedName("p")
+        self.assertEqual(again.name, "p")
+        again.release()
+
+    def test_the_served_model_is_the_pool(self):
+        connector = self.connector(config=fakes.config({"path": str(self.folder)}, served=["served", "alias"]))
+        fakes.serve(connector, fakes.Request("a", 32, [1, 2]))
+        self.assertEqual([event["pool"] for event in self.events(connector)], ["served"])
+
+    def test_each_configuration_of_the_documentation_is_one(self):
+        page = (Path(__file__).resolve().parents[2] / "docs/vllm.md").read_text()
+        told = [json.loads(text) for text in re.findall(r"--kv-transfer-config '(.*?)'", page, re.DOTALL)]
+        self.assertEqual([one["kv_connector"] for one in told], ["KvsetConnector", "MultiConnector"])
+        for one in told[0], *told[1]["kv_connector_extra_config"]["connectors"]:
+            if one["kv_connector"] != "KvsetConnector":
+                continue
+            self.assertTrue(hasattr(__import__(one["kv_connector_module_path"], fromlist=["_"]), one["kv_connector"]))
+            extra = one["kv_connector_extra_config"]
+            self.assertEqual(extra.pop("path"), "/var/log/kvset")
+            Settings.read(extra | {"path": str(self.folder)}, "model", None)
+
+    def test_beside_offloading_it_says_how_both_are_named(self):
+        import kvset.vllm
+
+        # vLLM asks the module for the connector that the option puts in the place of this one.
+        for name in ("OffloadingConnector", "SimpleCPUOffloadConnector", "LMCacheMPConnector"):
+            with self.assertRaisesRegex(SettingsError, f"put {name} in the place of KvsetConnector: leave them out.*MultiConnector"):
+                getattr(kvset.vllm, name)
+        self.assertFalse(hasattr(kvset.vllm, "AnotherConnector"))
 
     def test_a_worker_does_nothing(self):
         before = threading.active_count()
@@ -207,6 +290,10 @@ class ClockTest(unittest.TestCase):
         moments = [clock.looked_up(5.0) for _ in range(3000)]
         self.assertEqual((moments[999], moments[-1]), (5999, 6000))
         self.assertEqual(clock.looked_up(1.0), 1000)
+
+
+def fail():
+    raise OSError(28, "No space left on device")
 
 
 class FakeProducer:
@@ -264,17 +351,53 @@ class SinkTest(unittest.TestCase):
             sink.close(0)
         self.assertEqual([path.read_text() for path in sorted(self.folder.iterdir())], ["0\n", "1\n", "2\n"])
 
+    def lines(self):
+        return sorted(line for path in self.folder.glob("*.jsonl") for line in path.read_text().splitlines())
+
+    def test_a_file_that_was_removed_or_moved_is_followed_by_the_next(self):
+        sink = FileSink(FileSettings(self.folder), "r")
+        self.assertEqual(sink.write([b"1"]), 0)
+        [path] = self.folder.iterdir()
+        path.unlink()
+        self.assertEqual(sink.write([b"2"]), 0)
+        self.assertEqual(self.lines(), ["2"])
+        [path] = self.folder.iterdir()
+        path.rename(self.folder / "kept")
+        self.assertEqual(sink.write([b"3"]), 0)
+        self.assertEqual((self.lines(), (self.folder / "kept").read_text()), (["3"], "2\n"))
+        sink.close(0)
+
+    def test_a_folder_that_was_removed_is_made_again(self):
+        folder = self.folder / "log"
+        folder.mkdir()
+        sink = FileSink(FileSettings(folder), "r")
+        sink.write([b"1"])
+        shutil.rmtree(folder)
+        self.assertEqual(sink.write([b"2"]), 0)
+        self.assertEqual([path.read_text() for path in folder.iterdir()], ["2\n"])
+        sink.close(0)
+
+    def test_a_file_that_was_emptied_goes_on_without_a_gap(self):
+        sink = FileSink(FileSettings(self.folder), "r")
+        sink.write([b"1"] * 100)
+        [path] = self.folder.iterdir()
+        os.truncate(path, 0)
+        real = os.write
+        with mock.patch("kvset.vllm.sinks.os.write", lambda file, data: real(file, data[:2]) if len(data) > 2 else fail()), \
+                self.assertRaises(OSError):
+            sink.write([b"22", b"33"])
+        sink._retry_at = 0
+        sink.write([b"4"])
+        sink.close(0)
+        self.assertEqual(path.read_text(), "4\n")
+
     def test_a_full_disk_leaves_whole_lines_and_is_tried_again(self):
         sink = FileSink(FileSettings(self.folder), "r")
         sink.write([b"1"])
         real = os.write
 
-        def full(file, data):
-            if len(data) > 2:
-                return real(file, data[:2])
-            raise OSError(28, "No space left on device")
-
-        with mock.patch("kvset.vllm.sinks.os.write", full), self.assertRaises(OSError):
+        with mock.patch("kvset.vllm.sinks.os.write", lambda file, data: real(file, data[:2]) if len(data) > 2 else fail()), \
+                self.assertRaises(OSError):
             sink.write([b"22", b"33"])
         self.assertEqual(sink.write([b"4"]), 1, "waits before it tries again")
         sink._retry_at = 0
@@ -365,6 +488,20 @@ class SettingsTest(unittest.TestCase):
                 Settings.read(told, "model", None)
             self.assertIn(words, str(caught.exception), told)
             self.assertNotIn("hunter2", str(caught.exception))
+
+    def test_a_home_folder_is_expanded(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        home = folder.name
+        Path(home, "secret").write_text("hunter2\n")
+        told = {"path": "~/kv", "topic": "t", "kafka": {"bootstrap.servers": "b", "sasl.password": "file:~/secret"}}
+        with mock.patch.dict(os.environ, {"HOME": home}):
+            settings = Settings.read(told, "model", None)
+        self.assertEqual(settings.file.folder, Path(home, "kv"))
+        self.assertTrue(Path(home, "kv").is_dir())
+        self.assertEqual(settings.kafka.properties["sasl.password"], "hunter2")
+        with self.assertRaisesRegex(SettingsError, "begins in a home folder that is not known"):
+            Settings.read({"path": "~nobody-of-this-name/kv"}, "model", None)
 
     def test_it_says_in_one_line_what_it_does_and_no_secret(self):
         told = {

@@ -32,6 +32,8 @@ class Interface(unittest.TestCase):
             "request.block_hashes is read": lambda vllm, _: vllm["read"]["request"].remove("block_hashes"),
             "stats.num_local_cached_tokens is read": lambda vllm, _: vllm["read"]["stats"].clear(),
             "the scheduler calls surprise": lambda vllm, _: vllm["called"].append("surprise"),
+            "parallel.data_parallel_index is read": lambda vllm, _: vllm["read"]["parallel"].remove("data_parallel_index"),
+            "told apart by something else": lambda vllm, _: vllm["data_parallel"]["suffixes"].clear(),
             "takes something else": lambda vllm, _: vllm["functions"]["resolve_kv_cache_block_sizes"].pop(),
         }
         for words, change in changes.items():

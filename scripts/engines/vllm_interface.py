@@ -22,13 +22,20 @@ PACKAGE = ROOT / "python/src/kvset/vllm"
 CLASSES = {
     "vllm/distributed/kv_transfer/kv_connector/v1/base.py": ["KVConnectorBase_V1", "SupportsHMA"],
 }
-# Whose attributes the connector reads: set in the class's body, in its __init__, or properties.
+# Whose attributes the connector reads, by the variable that it has them in: set in the class's body, in its __init__, or
+# properties.
 READ = {
     "request": ("vllm/v1/request.py", "Request"),
     "stats": ("vllm/v1/metrics/stats.py", "PrefillStats"),
+    "parallel": ("vllm/config/parallel.py", "ParallelConfig"),
+    "transfer": ("vllm/config/kv_transfer.py", "KVTransferConfig"),
+    "model": ("vllm/config/model.py", "ModelConfig"),
 }
 FUNCTIONS = {"vllm/v1/core/kv_cache_utils.py": ["resolve_kv_cache_block_sizes"]}
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
+# What an engine core of a dense model does to its configuration, and how it calls itself, before it makes its connector.
+INDEPENDENT = ("vllm/config/parallel.py", "ParallelConfig", "reconfigure_for_independent_dp_rank")
+CORE = "vllm/v1/engine/core.py"
 
 
 def parameters(function):
@@ -76,6 +83,14 @@ def attributes(tree, name):
     return sorted(found)
 
 
+def constants_set(tree, class_name, method_name):
+    """Attributes of its own that a method sets to a constant, with their values."""
+    method = next(item for item in functions_of(class_of(tree, class_name).body) if item.name == method_name)
+    set_to = [(item.targets[0], item.value) for item in ast.walk(method) if isinstance(item, ast.Assign)]
+    return {target.attr: value.value for target, value in set_to
+            if isinstance(target, ast.Attribute) and isinstance(value, ast.Constant)}
+
+
 def interface(read):
     """All of it; `read` gives the text of a file of vLLM's."""
     tree = {path: ast.parse(read(path)) for path in [*CLASSES, *FUNCTIONS, *(path for path, _ in READ.values())]}
@@ -89,6 +104,11 @@ def interface(read):
         },
         # Each call of the scheduler's, by name.
         "called": sorted(set(re.findall(r"self\.connector\.(\w+)\(", read(SCHEDULER)))),
+        "data_parallel": {
+            "independent": constants_set(tree[INDEPENDENT[0]], *INDEPENDENT[1:]),
+            # Of `f"{...engine_id}_dp{dp_rank}"`.
+            "suffixes": sorted(set(re.findall(r"engine_id\}(\w+)\{dp_rank\}", read(CORE)))),
+        },
     }
 
 
@@ -115,12 +135,16 @@ def faults(version, vllm):
     for what, known in vllm["read"].items():
         used = {
             item.attr
-            for item in ast.walk(sources["tracking"])
+            for source in sources.values()
+            for item in ast.walk(source)
             if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == what
         }
         if not used:
             found.append(f"nothing is read of {what}: the check looks in the wrong place")
         found += [f"{what}.{name} is read, which vLLM does not have" for name in sorted(used - set(known))]
+    ranks = vllm["data_parallel"]
+    if "data_parallel_index" in ranks["independent"] or ranks["suffixes"] != ["_dp"]:
+        found.append(f"ranks of dense models are told apart by something else: {ranks}")
     if vllm["functions"]["resolve_kv_cache_block_sizes"] != ["kv_cache_config", "vllm_config"]:
         found.append("resolve_kv_cache_block_sizes takes something else")
     return [f"vLLM {version}: {fault}" for fault in found]

@@ -14,10 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["KvsetConnector"]
 
+# What `--kv-offloading-size` puts in the place of `kv_connector`. vLLM then looks for it in the module named beside it.
+_OFFLOADING = ("OffloadingConnector", "SimpleCPUOffloadConnector", "LMCacheMPConnector")
+
 
 def __getattr__(name: str) -> Any:
     if name == "KvsetConnector":
         from .connector import KvsetConnector
 
         return KvsetConnector
+    if name in _OFFLOADING:
+        from .settings import SettingsError
+
+        raise SettingsError(
+            f"kvset: --kv-offloading-size and --kv-offloading-backend put {name} in the place of KvsetConnector: leave "
+            f"them out, and name {name} and KvsetConnector as `connectors` of a MultiConnector (docs/vllm.md says how)"
+        )
     raise AttributeError(f"module {__name__} has no attribute {name}")

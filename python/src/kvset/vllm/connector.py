@@ -1,5 +1,6 @@
 """The connector that vLLM loads."""
 
+import dataclasses
 import functools
 import logging
 import time
@@ -15,6 +16,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 
 from .events import encode, event_of
 from .recorder import Recorder, Sink, reason_of
+from .replicas import ClaimedName
 from .settings import Settings
 from .sinks import FileSink, KafkaSink
 from .tracking import Finished, Tracker
@@ -59,6 +61,7 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
         self._faults = 0
         self._recorder: Recorder | None = None
+        self._claimed: ClaimedName | None = None
         # Workers have no scheduler to look at.
         if role != KVConnectorRole.SCHEDULER:
             return
@@ -66,10 +69,16 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
         page_size = hash_block_size(vllm_config, kv_cache_config)
         scheme = id_scheme(vllm_config, page_size)
         sinks: list[Sink] = []
-        if settings.file is not None:
-            sinks.append(FileSink(settings.file, settings.replica))
         if settings.kafka is not None:
             sinks.append(KafkaSink(settings.kafka, settings.pool))
+        # Last of what may be refused, so that no name is kept by a server that does not start.
+        self._claimed = ClaimedName(settings.replica)
+        if self._claimed.name != settings.replica:
+            words = "kvset: a server on this host is replica %s already, so this one is %s; `replica` names each"
+            logger.warning(words, settings.replica, self._claimed.name)
+            settings = dataclasses.replace(settings, replica=self._claimed.name)
+        if settings.file is not None:
+            sinks.append(FileSink(settings.file, settings.replica))
 
         def encoded(finished: Finished) -> bytes:
             return encode(event_of(finished, settings, page_size, scheme))
@@ -136,6 +145,8 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
     def shutdown(self) -> None:
         if self._recorder is not None:
             self._recorder.close()
+        if self._claimed is not None:
+            self._claimed.release()
 
     # The workers' side: nothing to load, nothing to save.
 
@@ -154,12 +165,22 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
 
 def settings_of(vllm_config: Any) -> Settings:
     """The settings of this replica; the model's served name is the pool where they name none."""
-    told = vllm_config.kv_transfer_config.kv_connector_extra_config
-    model = vllm_config.model_config
+    transfer, model = vllm_config.kv_transfer_config, vllm_config.model_config
     served = model.served_model_name or model.model
-    parallel = vllm_config.parallel_config
-    rank = parallel.data_parallel_index if parallel.data_parallel_size > 1 else None
-    return Settings.read(told, served if isinstance(served, str) else served[0], rank)
+    pool = served if isinstance(served, str) else served[0]
+    return Settings.read(transfer.kv_connector_extra_config, pool, data_parallel_rank(vllm_config))
+
+
+def data_parallel_rank(vllm_config: Any) -> int | None:
+    """Which of several data-parallel engines this is, counted over all hosts; None where there is one.
+
+    Engines of a dense model are independent: before it makes its connector each one sets its data-parallel size to 1,
+    which leaves its index, and the end of the name that it has for transfers.
+    """
+    parallel, transfer = vllm_config.parallel_config, vllm_config.kv_transfer_config
+    index = int(parallel.data_parallel_index)
+    is_one_of_several = parallel.data_parallel_size > 1 or index > 0 or f"{transfer.engine_id}".endswith(f"_dp{index}")
+    return index if is_one_of_several else None
 
 
 def id_scheme(vllm_config: Any, page_size: int) -> str | None:

@@ -55,12 +55,16 @@ class Settings:
 
     @classmethod
     def read(cls, told: Mapping[str, Any], model: str, data_parallel_rank: int | None) -> "Settings":
-        """Checks the extra configuration. `model` is the pool, and host and data-parallel rank the replica, where it names none.
+        """Checks the extra configuration. `model` is the pool where it names none, and the host the replica.
+
+        A data-parallel rank is part of the replica's name in any case: all ranks read one configuration.
 
         Raises SettingsError.
         """
         values = _Values(told)
-        replica = values.text("replica") or default_replica(data_parallel_rank)
+        replica = values.text("replica") or host_name()
+        if data_parallel_rank is not None:
+            replica = f"{replica}-dp{data_parallel_rank}"
         if not _REPLICA.fullmatch(replica):
             raise SettingsError(f"replica is {replica!r}: up to 128 letters, digits, `.`, `_` and `-`")
         tenant = values.text("tenant")
@@ -98,10 +102,9 @@ class Settings:
         )
 
 
-def default_replica(data_parallel_rank: int | None) -> str:
-    """The host's name, and the data-parallel rank where there are several."""
-    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:100] or "vllm"
-    return host if data_parallel_rank is None else f"{host}-dp{data_parallel_rank}"
+def host_name() -> str:
+    """The host's name, in characters that a replica's may have."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:100] or "vllm"
 
 
 def _file(values: "_Values") -> FileSettings | None:
@@ -110,7 +113,7 @@ def _file(values: "_Values") -> FileSettings | None:
     files = values.count("files", 16, 1)
     if path is None:
         return None
-    folder = Path(path)
+    folder = _expanded(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -118,6 +121,14 @@ def _file(values: "_Values") -> FileSettings | None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SettingsError(f"path {path} cannot be written to by the user that runs vLLM")
     return FileSettings(folder, file_bytes, files)
+
+
+def _expanded(path: str) -> Path:
+    """A path as a shell takes it: `~` is the home of who runs vLLM."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise SettingsError(f"{path} begins in a home folder that is not known: write the whole path") from error
 
 
 def _kafka(values: "_Values") -> KafkaSettings | None:
@@ -138,7 +149,7 @@ def _property(name: str, value: Any) -> Any:
         return found
     if isinstance(value, str) and value.startswith("file:"):
         try:
-            return Path(value.removeprefix("file:")).read_text(encoding="utf-8").rstrip("\r\n")
+            return _expanded(value.removeprefix("file:")).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"kafka.{name} refers to a file that cannot be read") from error
     if _SECRET.search(name):

@@ -17,7 +17,8 @@ RETRY_SECONDS = 1.0
 class FileSink:
     """Files of JSON lines in a folder, which a replay reads in any order. A file never ends within a line.
 
-    Names are `requests-REPLICA-START-NUMBER.jsonl`: of one replica they sort by time. The oldest are removed.
+    Names are `requests-REPLICA-START-NUMBER.jsonl`: of one replica they sort by time. The oldest are removed. A file
+    that somebody else removed is followed by the next one, and a folder is made again.
     """
 
     def __init__(self, settings: FileSettings, replica: str) -> None:
@@ -27,6 +28,7 @@ class FileSink:
         self._start = f"{int(time.time() * 1000):013d}"
         self._number = 0
         self._file: int | None = None
+        self._path = settings.folder
         self._bytes = 0
         self._retry_at = 0.0
         self.fault = ""
@@ -38,13 +40,24 @@ class FileSink:
             return len(events)
         lines = b"".join([line + b"\n" for line in events])
         try:
-            if self._file is None or self._bytes + len(lines) > self._settings.file_bytes:
+            if not self._has_room(len(lines)):
                 self._rotate()
             self._append(lines)
         except OSError:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             raise
         return 0
+
+    def _has_room(self, more: int) -> bool:
+        """Whether the file takes so many bytes more: it is open, still has its name, and its size allows for them."""
+        if self._file is None:
+            return False
+        try:
+            # By its name: a file that was removed over a network keeps a link of another name.
+            self._bytes = os.stat(self._path).st_size
+        except FileNotFoundError:
+            return False
+        return self._bytes + more <= self._settings.file_bytes
 
     def _append(self, lines: bytes) -> None:
         """Appends whole lines, or none of them."""
@@ -60,12 +73,13 @@ class FileSink:
 
     def _rotate(self) -> None:
         self.close(0)
+        self._settings.folder.mkdir(parents=True, exist_ok=True)
         while self._file is None:
             self._number += 1
-            path = self._settings.folder / f"{self._prefix}{self._start}-{self._number:06d}.jsonl"
+            self._path = self._settings.folder / f"{self._prefix}{self._start}-{self._number:06d}.jsonl"
             # A sink of this replica that began in the same millisecond has files of these names.
             with contextlib.suppress(FileExistsError):
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
         self._bytes = 0
         for old in self._files()[: -self._settings.files]:
             old.unlink(missing_ok=True)
