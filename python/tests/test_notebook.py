@@ -29,7 +29,8 @@ def outputs_of(source, names, count):
     if printed.getvalue():
         outputs.append({"name": "stdout", "output_type": "stream", "text": lines(printed.getvalue())})
     if value is not None and not source.rstrip().endswith(";"):
-        data = {"text/plain": lines(repr(value))}
+        data = {"text/html": lines(value._repr_html_())} if hasattr(value, "_repr_html_") else {}
+        data["text/plain"] = lines(repr(value))
         outputs.append({"data": data, "execution_count": count, "metadata": {}, "output_type": "execute_result"})
     return outputs
 

@@ -4,8 +4,10 @@
 with the package, so results equal those of the command line.
 """
 
-from ._program import ProgramError, find_program
-from ._replay import replay
+from typing import Any
+
+from ._program import ProgramError, find_program, run
+from ._replay import Engine, Outputs, replay
 from .results import (
     Answer,
     Capacity,
@@ -16,9 +18,11 @@ from .results import (
     Ledger,
     Loss,
     Measured,
+    Part,
     Recommendation,
     Required,
     Result,
+    Status,
     Theoretical,
     Trace,
     Window,
@@ -30,17 +34,36 @@ __all__ = [
     "CapacityInFlight",
     "Coverage",
     "EffectiveCapacity",
+    "Engine",
     "InFlight",
     "Ledger",
     "Loss",
     "Measured",
+    "Outputs",
+    "Part",
     "ProgramError",
     "Recommendation",
     "Required",
     "Result",
+    "Status",
     "Theoretical",
     "Trace",
     "Window",
+    "__version__",
     "find_program",
     "replay",
 ]
+
+__version__: str
+
+
+def __getattr__(name: str) -> Any:
+    """`__version__`: of the installed package, else of the program."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from importlib import metadata
+
+    try:
+        return metadata.version("kvset")
+    except metadata.PackageNotFoundError:
+        return run(["--version"]).split()[1]

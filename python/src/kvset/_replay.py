@@ -2,34 +2,41 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._program import run
+from ._program import ProgramError, run
+from ._rows import Row, RowsFile, files_of, frame_rows
 from .results import Result
 
-Row: TypeAlias = Mapping[str, Any]
-Traces: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Iterable[Row]"
+if TYPE_CHECKING:
+    import pandas
+
+TracePath: TypeAlias = "str | os.PathLike[str]"
+Traces: TypeAlias = "TracePath | Iterable[TracePath] | Iterable[Row] | pandas.DataFrame"
+Engine: TypeAlias = Literal["paper", "leaf-first", "vllm", "sglang", "lmcache", "lmcache-mp", "mooncake", "trtllm"]
+Outputs: TypeAlias = Literal["cached", "ignored"]
 
 
 def replay(
     traces: Traces,
     *,
-    engine: str = "paper",
+    engine: Engine = "paper",
     page_size: int | None = None,
     kv_bytes_per_token: float | None = None,
     model_config: str | os.PathLike[str] | None = None,
-    capacities: Sequence[int | str] = (),
+    capacities: Sequence[int | str] | int | str = (),
     provisioned: int | str | None = None,
-    target_ratios: Sequence[float] = (),
-    coverage: Sequence[float] = (),
-    windows: Sequence[str] = (),
-    routers: Sequence[str] = (),
-    outputs: str | None = None,
+    target_ratios: Sequence[float] | float = (),
+    coverage: Sequence[float] | float = (),
+    windows: Sequence[str] | str = (),
+    routers: Sequence[str] | str = (),
+    outputs: Outputs | None = None,
     overlap: bool | None = None,
     measured: bool = False,
     warm_up: int | str | None = None,
@@ -37,14 +44,15 @@ def replay(
     format: str | None = None,
     pool: str | None = None,
     per_request: bool = False,
-    options: Sequence[str] = (),
+    options: Sequence[str] | str = (),
 ) -> Result:
     """Sizes the KV cache for a log, as `kvset replay --json` does.
 
-    traces: a path, several paths (of one log; `.zst` and `.gz` are opened as they are), or rows. Rows are dicts of any format
-        that a trace file may have, for example `{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}` (milliseconds,
-        tokens), or request events; they are read once, so a generator will do.
-    engine: whose cache is modelled: paper, leaf-first, vllm, sglang, lmcache, lmcache-mp, mooncake or trtllm.
+    traces: a path, several paths (of one log; `.zst` and `.gz` are opened as they are; a folder is the files in it), or rows.
+        Rows are dicts of any format that a trace file may have, for example
+        `{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}` (milliseconds, tokens), or request events; they are read
+        once, so a generator will do. A DataFrame is its rows. A field that is NaN is absent.
+    engine: whose cache is modelled; one. Call `replay` once for each, and compare the results.
     page_size: tokens per page, where the rows do not say.
     kv_bytes_per_token: bytes of KV state per token; or `model_config`, the config.json (or its folder) to compute it from.
     capacities: where to tell hit rates: pages as numbers, or sizes such as "10GiB".
@@ -59,39 +67,50 @@ def replay(
     per_request: keep a row for each request in `Result.per_request`.
     options: further arguments of `kvset replay --help`, as they stand there.
 
-    Raises ProgramError with the program's own message where it refuses.
+    Where one value is all that a list has, it may stand alone.
+
+    Raises ProgramError with the program's own message where it refuses; lines of rows are named as the caller's rows.
     """
-    if "," in engine:
-        raise ValueError("one engine at a time: call replay once for each and compare the results")
+    further = [str(option) for option in _listed(options)]
+    if "," in engine or any(option.partition("=")[0] == "--engine" for option in further):
+        raise ValueError("one engine at a time, as `engine`: call replay once for each and compare the results")
     given: list[tuple[str, Any]] = [
         ("--engine", engine),
         ("--page-size", page_size),
         ("--kv-bytes-per-token", kv_bytes_per_token),
         ("--model-config", model_config),
-        ("--capacities", ",".join(map(_size, capacities)) or None),
+        ("--capacities", ",".join(map(_size, _listed(capacities))) or None),
         ("--provisioned", provisioned if provisioned is None else _size(provisioned)),
-        ("--coverage", ",".join(map(str, coverage)) or None),
+        ("--coverage", ",".join(map(str, _listed(coverage))) or None),
         ("--outputs", outputs),
         ("--overlap", overlap if overlap is None else ("off", "on")[overlap]),
         ("--warm-up", warm_up),
         ("--min-requests", min_requests),
         ("--format", format),
         ("--pool", pool),
-        *(("--target-ratio", ratio) for ratio in target_ratios),
-        *(("--window", window) for window in windows),
-        *(("--router", router) for router in routers),
+        *(("--target-ratio", ratio) for ratio in _listed(target_ratios)),
+        *(("--window", window) for window in _listed(windows)),
+        *(("--router", router) for router in _listed(routers)),
     ]
     arguments = [f"{name}={value}" for name, value in given if value is not None]
     arguments += ["--measured"] if measured else []
-    with _paths(traces) as paths, tempfile.TemporaryDirectory(prefix="kvset-") as folder:
+    with _opened(traces) as (paths, told), tempfile.TemporaryDirectory(prefix="kvset-") as folder:
         rows = Path(folder, "requests.jsonl")
         arguments += [f"--per-request={rows}"] if per_request else []
-        output = run(["replay", "--json", *arguments, *options, "--", *paths])
-        result = Result.from_json(json.loads(output))
+        try:
+            output = run(["replay", "--json", *arguments, *further, "--", *paths])
+        except ProgramError as error:
+            raise ProgramError(error.status, told(str(error))) from None
+        result = Result.from_json(json.loads(told(output)))
         if not per_request:
             return result
         with rows.open(encoding="utf-8") as lines:
             return dataclasses.replace(result, per_request=tuple(json.loads(line) for line in lines))
+
+
+def _listed(given: Any) -> list[Any]:
+    """Several values; one that stands alone is a list of one."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 def _size(capacity: int | str) -> str:
@@ -100,31 +119,26 @@ def _size(capacity: int | str) -> str:
 
 
 @contextlib.contextmanager
-def _paths(traces: Traces) -> Iterator[list[str]]:
-    """The files to replay; rows are written to one that is gone afterwards."""
+def _opened(traces: Any) -> Iterator[tuple[list[str], Callable[[str], str]]]:
+    """The files to replay, and what the program says of them in the caller's terms.
+
+    Rows are written to a file that is gone afterwards.
+    """
     if isinstance(traces, (str, os.PathLike)):
-        yield [os.fspath(traces)]
+        yield files_of(traces), str
         return
-    if isinstance(traces, Mapping):
-        raise TypeError("a row is no log: give a list of rows")
-    items = iter(traces)
-    first = next(items, None)
-    if isinstance(first, (str, os.PathLike)):
-        yield [os.fspath(first), *(os.fspath(path) for path in items)]  # type: ignore[arg-type]
-        return
-    if first is not None and not isinstance(first, Mapping):
-        raise TypeError(f"traces are paths or rows (dicts), not {type(first).__name__}")
+    rows, name = frame_rows(traces), "frame.iloc[{}]"
+    if rows is None:
+        if isinstance(traces, Mapping):
+            raise TypeError("a row is no log: give a list of rows")
+        if not isinstance(traces, Iterable):
+            raise TypeError(f"traces are paths, rows (dicts) or a DataFrame, not of type {type(traces).__name__}")
+        items = iter(traces)
+        first = list(itertools.islice(items, 1))
+        if first and isinstance(first[0], (str, os.PathLike)):
+            yield [file for path in (*first, *items) for file in files_of(path)], str
+            return
+        rows, name = itertools.chain(first, items), "rows[{}]"
     with tempfile.TemporaryDirectory(prefix="kvset-") as folder:
-        path = Path(folder, "rows.jsonl")
-        with path.open("w", encoding="utf-8") as file:
-            for row in [] if first is None else [first, *items]:
-                file.write(json.dumps(row, default=_plain) + "\n")
-        yield [str(path)]
-
-
-def _plain(value: Any) -> Any:
-    """What numpy and pandas put in rows, as JSON has it."""
-    for method in ("tolist", "isoformat"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    raise TypeError(f"a row holds a {type(value).__name__}, which JSON has no form for")
+        file = RowsFile(Path(folder, "rows.jsonl"), rows, name)
+        yield [str(file.path)], file.told

@@ -10,11 +10,19 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from . import _shown
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import pandas
+
+
+Status: TypeAlias = Literal["ready", "too_few", "beyond_bound"]
+"""Whether there is a number to act on."""
+Part: TypeAlias = Literal["capacities", "recommended", "required", "windows", "per_request"]
+"""What there are tables of."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,7 @@ class Answer:
     sentences: tuple[str, ...] = ()
     target_ratio: float | None = None
     coverage: float | None = None
-    status: str | None = None
-    """`ready`, `too_few` or `beyond_bound`."""
+    status: Status | None = None
     pages: int | None = None
     """Recommended capacity; None unless the status is `ready`."""
     bytes: int | None = None
@@ -126,8 +133,7 @@ class Recommendation:
     coverage: str = ""
     """Such as `p99`."""
     target_ratio: float = 0.0
-    status: str = ""
-    """`ready`, `too_few` or `beyond_bound`."""
+    status: Status = "too_few"
     pages: int | None = None
     bytes: int | None = None
     required_pages: int | None = None
@@ -218,7 +224,7 @@ class Window:
     in_flight: InFlight | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The result of a replay. `raw` has everything the program wrote, what these types leave out too."""
 
@@ -245,11 +251,19 @@ class Result:
         result: Result = _read(cls, value)
         return result
 
-    def to_pandas(self, part: str = "capacities") -> pandas.DataFrame:
+    def __repr__(self) -> str:
+        """One line: what was replayed, and the answer."""
+        return f"<kvset.Result of {_shown.in_a_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the answer, and what to buy by coverage."""
+        return _shown.as_html(self)
+
+    def to_pandas(self, part: Part = "capacities") -> pandas.DataFrame:
         """A table with a row for each capacity, recommendation, window, requirement (by target ratio and coverage), or request.
 
-        `part`: `capacities`, `recommended`, `required`, `windows` or `per_request`. With several pools a column `pool` leads.
-        Needs pandas.
+        A window's row has its requirement, a column for each coverage (`p99_pages`; with bytes per token `p99_bytes`), at the
+        first target ratio. With several pools a column `pool` leads. Needs pandas.
         """
         import pandas
 
@@ -258,7 +272,7 @@ class Result:
             return pandas.concat(frames, names=["pool"]).reset_index("pool").reset_index(drop=True)
         return pandas.DataFrame(self._rows(part))
 
-    def _rows(self, part: str) -> list[dict[str, Any]]:
+    def _rows(self, part: Part) -> list[dict[str, Any]]:
         if part == "required":
             return [
                 {"target_ratio": required.target_ratio} | _flat(coverage)
@@ -269,48 +283,36 @@ class Result:
             if self.per_request is None:
                 raise ValueError("the replay kept no rows: replay with per_request=True")
             return [dict(row) for row in self.per_request]
-        if part not in ("capacities", "recommended", "windows"):
-            raise ValueError(f"no part `{part}`: capacities, recommended, required, windows or per_request")
+        if part == "windows":
+            return [_flat(window) | _requirement(window.coverage) for window in self.windows]
+        if part not in typing.get_args(Part):
+            raise ValueError(f"no part `{part}`: {', '.join(typing.get_args(Part))}")
         return [_flat(row) for row in getattr(self, part)]
 
     def plot(self, axes: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws the hit rate by capacity, with what unlimited capacity would find and what is recommended. Needs matplotlib.
 
-        The capacity axis is in GiB where the bytes per token are known, else in pages.
+        The capacity axis is in GiB where the bytes per token are known, else in pages. Several results may share `axes` of
+        one unit.
         """
-        if axes is None:
-            import matplotlib.pyplot as pyplot
-
-            axes = pyplot.subplots()[1]
-        results = self.pools or (self,)
-        in_bytes = all(result.trace.page_bytes for result in results)
-        for result in results:
-            _plot_curve(axes, result, 1 << 30 if in_bytes else 1, in_bytes)
-        axes.set_xscale("log")
-        axes.set_xlabel("capacity (GiB)" if in_bytes else "capacity (pages)")
-        axes.set_ylabel("share of page accesses that hit")
-        axes.legend()
-        return axes
+        return _shown.plot(self, axes)
 
 
-def _plot_curve(axes: matplotlib.axes.Axes, result: Result, unit: int, in_bytes: bool) -> None:
-    def size(of: Capacity | Recommendation) -> float:
-        return (of.bytes if in_bytes else of.pages) / unit  # type: ignore[operator]
-
-    name = result.pool or result.trace.engine
-    line = axes.plot([size(at) for at in result.capacities], [at.page_hit_rate for at in result.capacities], label=name)
-    color = line[0].get_color()
-    axes.axhline(result.theoretical.page_hit_rate, color=color, linestyle=":", label=f"{name}, unlimited")
-    for recommended in result.recommended:
-        if recommended.pages is not None:
-            axes.axvline(size(recommended), color=color, alpha=0.4)
-            axes.annotate(recommended.coverage, (size(recommended), 0), rotation=90, va="bottom")
+def _requirement(coverage: tuple[Coverage, ...]) -> dict[str, int | None]:
+    """A column of pages for each coverage, and one of bytes where these are known."""
+    pages = {f"p{100 * one.coverage:.10g}_pages": one.pages for one in coverage}
+    in_bytes = {f"p{100 * one.coverage:.10g}_bytes": one.bytes for one in coverage}
+    return pages | (in_bytes if any(size is not None for size in in_bytes.values()) else {})
 
 
 def _flat(row: Any) -> dict[str, Any]:
     """The fields of a dataclass that are single values."""
-    values = {item.name: getattr(row, item.name) for item in dataclasses.fields(row)}
-    return {name: value for name, value in values.items() if not isinstance(value, tuple) and not dataclasses.is_dataclass(value)}
+    hints = typing.get_type_hints(type(row))
+    return {item.name: getattr(row, item.name) for item in dataclasses.fields(row) if _is_single(hints[item.name])}
+
+
+def _is_single(hint: Any) -> bool:
+    return typing.get_origin(hint) is not tuple and not any(map(dataclasses.is_dataclass, (hint, *typing.get_args(hint))))
 
 
 def _read(cls: Any, value: Mapping[str, Any]) -> Any:

@@ -27,9 +27,11 @@ class Sink(Protocol):
 
     def write(self, events: Sequence[bytes]) -> int:
         """Writes events, lines of JSON without their ends; returns how many it refused."""
+        ...
 
     def lost(self) -> int:
         """How many events it had taken and lost since it was asked last."""
+        ...
 
     def close(self, seconds: float) -> None:
         """Writes what waits, for so long at most."""

@@ -136,7 +136,8 @@ class KafkaSink:
 def _name(error: Any) -> str:
     """What the client calls an error; its words may quote more."""
     inner = error.args[0] if isinstance(error, Exception) and error.args else error
-    return inner.name() if callable(getattr(inner, "name", None)) else type(error).__name__
+    name = getattr(inner, "name", None)
+    return str(name()) if callable(name) else type(error).__name__
 
 
 def _producer(properties: Mapping[str, Any]) -> Any:
