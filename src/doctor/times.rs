@@ -126,7 +126,10 @@ pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
         None => Finding::new(
             subject,
             FindingVerdict::Yes,
-            format!("{text}, as in a log that is written when requests end"),
+            match times.files_overlap {
+                true => format!("{text}, as where files are of one time, or named in another order than that of their times"),
+                false => format!("{text}, as in a log that is written when requests end"),
+            },
             "a replay sorts them; the service does where estimate.hold_back is as long as requests take",
         ),
         Some(found) => Finding::new(

@@ -47,6 +47,9 @@ struct FileClock {
     placed: Option<(Moment, Moment)>,
     /// Requests before the first with a moment.
     unstated: u64,
+    /// The latest moment in it, and the latest end, so far.
+    latest: Option<Moment>,
+    latest_end: Moment,
 }
 
 /// What is known of the times of a trace.
@@ -64,8 +67,10 @@ pub struct TimeFacts {
     pub backwards: u64,
     /// The farthest that one did, where it stands, and whether a log that is written when requests end explains that.
     pub farthest: Option<Backwards>,
-    /// The farthest of those that such a log does not explain.
+    /// The farthest that one came before another of its own file which such a log does not explain.
     pub unexplained: Option<Backwards>,
+    /// Whether a file has requests that came before those of files before it, as files of one time have.
+    pub files_overlap: bool,
     /// Later requests of sessions that begin with the page that their session began with, and those that do not.
     pub same_start: u64,
     pub other_start: u64,
@@ -296,8 +301,13 @@ impl TraceTimeline {
         let backwards = |by| Backwards { by, file: Arc::clone(&self.file.name), line: draft.line };
         self.facts.backwards += 1;
         farthest(&mut self.facts.farthest, latest.since(draft.moment), backwards);
+        // Files may be of one time, as those of several replicas are: each is held against itself.
+        let Some(latest) = self.file.latest.filter(|latest| draft.moment < *latest) else {
+            self.facts.files_overlap = true;
+            return;
+        };
         let slack = if draft.duration_ms.is_some() { SLACK } else { LONGEST_REQUEST };
-        let beyond = self.latest_end.since(end);
+        let beyond = self.file.latest_end.since(end);
         if beyond > slack {
             farthest(&mut self.facts.unexplained, latest.since(draft.moment), backwards);
         }
@@ -307,6 +317,8 @@ impl TraceTimeline {
         self.before = (moment, end);
         self.latest = self.latest.max(Some(moment));
         self.latest_end = self.latest_end.max(end);
+        self.file.latest = self.file.latest.max(Some(moment));
+        self.file.latest_end = self.file.latest_end.max(end);
     }
 
     fn note_span(&mut self, moment: Moment) {
