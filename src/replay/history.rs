@@ -178,6 +178,7 @@ fn uncounted(replay: &Replay) -> PoolReport {
         capacities: Vec::new(),
         counted: Vec::new(),
         provisioned: None,
+        replicas: None,
         trend_windows: 0,
         plan: None,
         history: PoolEstimates::default(),

@@ -23,6 +23,7 @@ mod replay_lifetimes;
 mod replay_measured;
 mod replay_plan;
 mod replay_sampling;
+mod replica_files;
 mod report_engines;
 mod restarts;
 mod sglang_log;

@@ -4,11 +4,12 @@ use crate::report_support::{
     covered, in_flight, in_flight_over, recommending, troubled_pool, week, week_pool,
 };
 use kvset::core::engines::profile::Profile;
+use kvset::core::questions::routing::RouterCoverage;
 use kvset::core::sizing::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::core::units::ratio::Ratio;
 use kvset::present::html::render;
-use kvset::present::pool::{Headline, PoolReport, ReportInput, caveats, headline};
+use kvset::present::pool::{Headline, PoolReport, Replicas, ReportInput, caveats, headline};
 use std::fs;
 use std::path::Path;
 
@@ -301,6 +302,39 @@ fn the_page_needs_nothing_else_and_runs_nothing() {
     }
     assert!(html.contains("default-src 'none'"), "the browser holds it to that");
     assert!(html.len() < 500_000, "{} bytes", html.len());
+}
+
+#[test]
+fn a_size_is_of_one_cache_where_the_log_names_several() {
+    let count = 4;
+    let pool = PoolReport { replicas: Some(Replicas { count, logged: Vec::new() }), ..week_pool() };
+    let words = worded(&pool);
+    assert!(words.lead.starts_with("5.05 TiB keeps 99 % of requests"), "{}", words.lead);
+    assert!(
+        words.lead.contains("theoretical hit rate, as one cache for all 4 replicas; 991 GiB"),
+        "{}",
+        words.lead
+    );
+    let coverage = "0.99".parse().expect("a share");
+    let routed = |pages: Option<u64>| RouterCoverage {
+        coverage,
+        pages,
+        total_pages: pages.map(|pages| pages * count),
+        total_bytes: None,
+    };
+    for (pages, said) in [
+        (
+            Some(400_000),
+            "the 4 replicas need 5.73 TiB together, 1.44 TiB each, for the same share of requests.",
+        ),
+        (None, "the replicas need more than was tracked for the same share of requests."),
+    ] {
+        let replicas = Some(Replicas { count, logged: vec![routed(pages)] });
+        assert_eq!(
+            worded(&PoolReport { replicas, ..week_pool() }).further[0],
+            format!("Routed as logged, {said}")
+        );
+    }
 }
 
 #[test]

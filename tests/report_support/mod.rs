@@ -255,6 +255,7 @@ pub fn week_pool() -> PoolReport {
             .collect(),
         counted: Vec::new(),
         provisioned: None,
+        replicas: None,
         trend_windows: 12,
         plan: None,
         history: history(),

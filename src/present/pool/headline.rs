@@ -1,6 +1,6 @@
 //! The recommendation in words.
 
-use crate::present::pool::PoolReport;
+use crate::present::pool::{PoolReport, Replicas};
 use crate::present::words;
 use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Answer, Recommendation, RecommendationStatus};
@@ -91,7 +91,9 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     let answer = Answer::from(entry);
     let mut clauses = vec![lead(pool, entry, &answer)];
     clauses.extend(neighbours(pool, entry));
-    let mut further = vec![hits(pool, &answer)];
+    let apart = pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.page_bytes));
+    let mut further: Vec<_> = apart.into_iter().collect();
+    further.push(hits(pool, &answer));
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
         further.extend(in_flight(pool, &answer));
         further.extend(footprint(pool, pages));
@@ -110,24 +112,32 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
 fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
-    let keeps = |pages| format!("{} {aim}{room}", size_does(pool, pages, "keeps", "keep"));
+    let one = one_cache(pool);
+    let keeps = |pages| format!("{} {aim}{room}{one}", size_does(pool, pages, "keeps", "keep"));
     let why = || entry.why.as_deref().unwrap_or_default();
     match (entry.status, entry.so_far()) {
         (RecommendationStatus::TooFew, Some(pages)) => {
             format!("too few requests to recommend a size: {}; so far {}", why(), keeps(pages))
         }
         (RecommendationStatus::TooFew, None) => format!("too few requests to recommend a size: {}", why()),
-        (_, None) => format!("{} to keep {aim}{room}", more_than_bound(pool)),
+        (_, None) => format!("{} to keep {aim}{room}{one}", more_than_bound(pool)),
         (_, Some(0)) => format!("no cache is needed to keep {aim}"),
         (_, Some(pages)) => keeps(pages),
     }
+}
+
+/// What a size is of, where the log names several caches.
+fn one_cache(pool: &PoolReport) -> String {
+    pool.replicas.as_ref().map_or_else(String::new, Replicas::as_one_cache)
 }
 
 /// What is needed against what is provisioned.
 fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
     let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
     let size = |pages| words::capacity(pages, pool.page_bytes);
-    let have = format!("{} provisioned", size(held));
+    let several = pool.replicas.as_ref().map(|replicas| replicas.count);
+    let within = several.map_or_else(String::new, |count| format!(" in {} replicas", words::integer(count)));
+    let have = format!("{} provisioned{within}", size(held));
     Some(match answer.pages {
         None if answer.status == RecommendationStatus::TooFew => {
             format!("Of {have}, it is not known yet whether it is enough.")
@@ -135,6 +145,9 @@ fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
             format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
+        }
+        Some(needed) if several.is_some() => {
+            format!("Large enough as one cache: {} needed, {have}.", size(needed))
         }
         Some(needed) => format!("Large enough: {} needed, {have}.", size(needed)),
     })
@@ -272,8 +285,9 @@ fn from_curve(pool: &PoolReport) -> Headline {
     let (lead, point) = match (near, known().max_by_key(|(point, _)| point.pages)) {
         (Some((point, rate)), _) => (
             format!(
-                "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate: {} of {}",
+                "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate{}: {} of {}",
                 words::capacity(point.pages, pool.page_bytes),
+                one_cache(pool),
                 words::rate(rate),
                 words::rate(limit)
             ),

@@ -5,6 +5,7 @@ mod comparison;
 mod headline;
 mod plan;
 mod recorder;
+mod replicas;
 mod required;
 mod windows;
 
@@ -14,6 +15,7 @@ pub use headline::{Headline, headline};
 pub(crate) use plan::moving;
 pub use plan::{plan, plan_table};
 pub use recorder::{EstimateHistory, HistoryRecorder};
+pub use replicas::Replicas;
 pub(crate) use required::exact;
 pub use required::required;
 pub use windows::windows;
@@ -88,6 +90,8 @@ pub struct PoolReport {
     pub counted: Vec<CapacityPoint>,
     /// What the pool's cache holds today, where that is known.
     pub provisioned: Option<CapacitySpec>,
+    /// The caches that the log names, where there are several.
+    pub replicas: Option<Replicas>,
     /// Steps that convergence was judged over.
     pub trend_windows: u32,
     /// What to buy, where tiers are configured.
@@ -279,6 +283,7 @@ impl PoolReport {
             capacities: estimate.capacities.clone(),
             counted: estimate.counted.clone(),
             provisioned: None,
+            replicas: Replicas::of(estimate),
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
             history: PoolEstimates::default(),
