@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Resizes caches: runs COMMAND POOL BYTES wherever kvset recommends another size for a pool.
+"""Resizes caches: runs COMMAND POOL BYTES where a pool needs more than it has, or has needed much less for a day.
 
     pip install confluent-kafka
     python consumer.py localhost:9092 kvset.estimates ./resize.sh
@@ -12,31 +12,68 @@ import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-brokers, topic, *command = sys.argv[1:]
-consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
-                     "isolation.level": "read_committed", "enable.partition.eof": True})
-partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
-consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-wanted, sizes, ends = {}, {}, {}
-while True:
-    message = consumer.poll(1)
-    if message is None:
-        continue
-    if message.error() is None and message.value() is not None:
-        estimate = json.loads(message.value())
-        ends.setdefault(estimate["pool"], {})[estimate["partition"]] = estimate["end_ms"]
+DAY, HOUR = 86_400_000, 3_600_000
+
+
+class Pool:
+    """What the number to act on was over the last day, and the size that the pool was given."""
+
+    def __init__(self):
+        self.sizes, self.ends, self.first, self.size = {}, {}, None, 0
+
+    def take(self, estimate):
+        end = estimate["end_ms"]
+        self.ends[estimate["partition"]] = end
         for entry in estimate["recommended"]:
             # One number of one window is the one to act on; it is none while `status` is not `ready`.
             if entry.get("act_on") and entry["status"] == "ready" and not estimate["warm_up"]:
-                wanted[estimate["pool"]] = entry["bytes"] or entry["pages"]
-    elif message.error() is not None and message.error().code() != KafkaError._PARTITION_EOF:
-        sys.exit(str(message.error()))
-    elif message.error() is not None:  # Caught up: act on the newest, where it moved by more than a tenth.
-        for pool, size in wanted.items():
-            newest = sorted(ends[pool].values())[-2:]
-            if len(newest) == 2 and newest[1] - newest[0] < 3_600_000:  # Neither number is of the whole pool.
-                print(f"{pool} is in partitions {sorted(ends[pool])}: not resized", file=sys.stderr)
-            elif abs(size - sizes.get(pool, 0)) > size / 10:
-                subprocess.run([*command, pool, str(size)], check=True)
-                sizes[pool] = size
+                self.first = end if self.first is None else self.first
+                self.sizes[end] = entry["bytes"]
+
+    def wanted(self):
+        """The size to resize to, or why there is none, or neither."""
+        newest = max(self.ends.values())
+        self.sizes = {end: size for end, size in self.sizes.items() if end > newest - DAY}
+        if not self.sizes:
+            return None, None
+        if None in self.sizes.values():  # Pages are no bytes: nothing says how large one is.
+            return None, "has no bytes: set estimate.kv_bytes_per_token"
+        if sum(end > newest - HOUR for end in self.ends.values()) > 1:  # No number is of the whole pool.
+            return None, f"is in partitions {sorted(self.ends)}"
+        peak = max(self.sizes.values())
+        if peak > self.size:  # At once, and by a third at least, so that a slow rise takes few steps.
+            return max(peak, self.size * 4 // 3), None
+        is_held = newest - self.first >= DAY  # A day has been seen, its peak included.
+        return (peak if is_held and peak < self.size * 2 // 3 else None), None
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    brokers, topic, *command = sys.argv[1:]
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
+                         "isolation.level": "read_committed", "enable.partition.eof": True})
+    partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+    pools, told = {}, {}
+    while True:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error() is None and message.value() is not None:
+            estimate = json.loads(message.value())
+            pools.setdefault(estimate["pool"], Pool()).take(estimate)
+        elif message.error() is not None and message.error().code() != KafkaError._PARTITION_EOF:
+            sys.exit(str(message.error()))
+        elif message.error() is not None:  # Caught up.
+            for name, pool in pools.items():
+                size, why = pool.wanted()
+                if why and told.get(name) != why:
+                    print(f"{name} {why}: not resized", file=sys.stderr)
+                told[name] = why
+                if size is not None:
+                    subprocess.run([*command, name, str(size)], check=True)
+                    pool.size = size
+
+
+if __name__ == "__main__":
+    main()

@@ -146,8 +146,9 @@ fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
         estimate("a", 5000, 0, entry("too_few", true, None, None)),
         // Engines that are modelled at each capacity on its own recommend nothing.
         estimate("a", 6000, 0, json!({"recommended": []})),
-        // Without a cost per token there are pages only.
+        // Without a cost per token there are pages only, which are no bytes.
         estimate("c", 1000, 0, entry("ready", true, Some(9), None)),
+        estimate("d", 1000, 9, json!({})),
     ];
     for (key, value) in &records {
         let value = value.to_string();
@@ -160,7 +161,48 @@ fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
     command.arg(root().join("docs/examples/consumer.py")).current_dir(&folder);
     command.args([&broker.connection.brokers, &topic, "sh", "-c", "truncate -s \"$2\" \"$1\"", "resize"]);
     let mut child = command.spawn().expect("it starts");
-    let sizes = sizes_of(folder.path(), &["a", "c"], &mut child);
+    let sizes = sizes_of(folder.path(), &["a", "d"], &mut child);
     child.kill().and_then(|()| child.wait()).expect("our child");
     assert_eq!(sizes, [4096, 9]);
+    assert!(!folder.path().join("c").exists(), "400 pages were handed over as 400 bytes");
+}
+
+/// What `consumer.py` does with so many readings a day of a number that swings over the day, without a broker.
+const TWO_DAYS: &str = "
+import math, random, sys, types
+sys.modules['confluent_kafka'] = kafka = types.ModuleType('confluent_kafka')
+for name in ['OFFSET_BEGINNING', 'Consumer', 'KafkaError', 'TopicPartition']:
+    setattr(kafka, name, None)
+sys.path.insert(0, sys.argv[1])
+import consumer
+chance, pool, resizes, below = random.Random(7), consumer.Pool(), 0, 0
+for step in range(2 * 288):
+    end = step * 300_000
+    size = int((54 + 115 * (1 - math.cos(2 * math.pi * end / consumer.DAY)) * chance.uniform(0.8, 1)) * 1e9)
+    entry = {'act_on': True, 'status': 'ready', 'bytes': size}
+    pool.take({'pool': 'a', 'end_ms': end, 'partition': 0, 'warm_up': False, 'recommended': [entry]})
+    wanted, _ = pool.wanted()
+    if wanted is not None:
+        pool.size, resizes = wanted, resizes + 1
+    below += pool.size < size
+pool.take({'pool': 'a', 'end_ms': end + 1, 'partition': 1, 'warm_up': False, 'recommended': [entry]})
+print(resizes, below, pool.wanted()[1])
+";
+
+/// It resized 68 times in two days.
+#[test]
+fn the_python_consumer_holds_what_the_days_peak_needs() {
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(TWO_DAYS).arg(root().join("docs/examples"));
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return println!("skipped: python3 does not run: {error}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut words = said.split_whitespace();
+    let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).expect("a number");
+    let (resizes, below) = (number(), number());
+    assert!((2..=10).contains(&resizes) && below == 0, "{said}");
+    assert!(said.contains("is in partitions [0, 1]"), "{said}");
 }
