@@ -3,6 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::{ConfigCommand, found};
 use crate::commands::connect::{self, CheckVerdict};
+use kvset_kafka::kafka::config::check_properties;
 use kvset_service::plan::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
@@ -13,7 +14,9 @@ pub fn run(command: &ConfigCommand) -> Result<(), Failure> {
     let text = match command {
         ConfigCommand::Default => default_toml(),
         ConfigCommand::Reference => reference_markdown(),
-        ConfigCommand::Check { file, connect } => return check(file.as_deref(), *connect),
+        ConfigCommand::Check { file, config, connect } => {
+            return check(config.as_deref().or(file.as_deref()), *connect);
+        }
         ConfigCommand::Show { config } => {
             let settings = Settings::load(config.file())?;
             format!("# fingerprint {}\n{}", settings.fingerprint_hex(), settings.to_toml())
@@ -30,6 +33,7 @@ fn check(file: Option<&Path>, connect: bool) -> Result<(), Failure> {
         file.map_or_else(|| "the defaults and the environment".to_owned(), |f| f.display().to_string());
     let name_file = |error| Failure::Usage(anyhow::Error::new(error).context(name.clone()));
     features::check(&settings).map_err(name_file)?;
+    check_properties(settings.kafka.properties.shown()).map_err(|error| Failure::Usage(error.into()))?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{name}: valid, fingerprint {}", settings.fingerprint_hex())?;
     if let Some(preset) = settings.prepare.preset {

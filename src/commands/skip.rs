@@ -1,4 +1,4 @@
-//! `kvset skip`: offsets that cannot be read, noted with the group's committed offset.
+//! `kvset skip`: offsets that cannot be read, or are not to be, noted with the group's committed offset.
 
 use crate::cli::Failure;
 use crate::cli::args::SkipArgs;
@@ -46,10 +46,10 @@ pub fn run(args: &SkipArgs) -> Result<(), Failure> {
         partition: Partition(args.partition),
         retry_for: settings.kafka.retry_for.as_duration(),
     };
-    Ok(skip(&log, args.offset, args.dry_run)?)
+    Ok(skip(&log, args.offset, args.to, args.dry_run)?)
 }
 
-fn skip(log: &SkippedLog<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> {
+fn skip(log: &SkippedLog<'_>, offset: i64, to: Option<i64>, dry_run: bool) -> anyhow::Result<()> {
     let SkippedLog { connection, topic, group, partition, retry_for } = *log;
     let topics = Topics::new(connection, retry_for.min(FIRST_ANSWER))?;
     let partitions = topics.require(topic, "input.topic", "`kvset produce --create-topics`")?;
@@ -66,16 +66,20 @@ fn skip(log: &SkippedLog<'_>, offset: i64, dry_run: bool) -> anyhow::Result<()> 
         range.start,
         range.end.0.saturating_sub(1)
     );
-    let gap = gap_at(connection, topic, partition, offset, range)?;
+    let (gap, why) = match to {
+        Some(to) => (OffsetGap::new(offset, to)?, "to be passed"),
+        None => (gap_at(connection, topic, partition, offset, range)?, "unreadable"),
+    };
+    anyhow::ensure!(gap.end <= range.end.0, "{topic}/{partition} ends at offset {}", range.end);
     let lost = integer((gap.end - gap.start).unsigned_abs());
     if dry_run {
-        println!("offsets {gap} of {topic}/{partition} cannot be read ({lost} offsets); nothing was noted");
+        println!("offsets {gap} of {topic}/{partition} are {why} ({lost} offsets); nothing was noted");
         return Ok(());
     }
     note(log, &offsets, range, gap)?;
     println!(
-        "group {group} passes offsets {gap} of {topic}/{partition} from now on ({lost} offsets, which cannot be read); \
-         start it again"
+        "group {group} passes offsets {gap} of {topic}/{partition} from now on ({lost} offsets, which are {why}); start it \
+         again"
     );
     Ok(())
 }

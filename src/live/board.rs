@@ -1,14 +1,15 @@
 //! The latest committed estimates and how far partitions are: bounded, and kept up to date by the service's events.
 
-use super::condition::Condition;
+use super::condition::{Condition, refused_problem};
 use super::overview::{Overview, OverviewProblem, PartitionState, PoolState};
 use crate::present::pool::{EstimateHistory, PoolReport, WindowRow};
 use crate::present::words;
 use kvset_core::estimate::Estimate;
+use kvset_core::units::PageBytes;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::task::{PoolActivity, PoolTime, TaskCounts};
+use kvset_pipeline::task::{PoolActivity, PoolRefusals, PoolTime, TaskCounts};
 use kvset_service::events::{Observer, ServiceEvent, split_pool};
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,10 +20,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const MAX_POINTS: usize = 256;
 /// Most windows listed; the latest ones.
 const MAX_WINDOWS: usize = 24;
-/// For how long late records are a problem after the last of them.
+/// For how long records that are late, out of order or refused are a problem after the last of them.
 const LATE_FOR: Duration = Duration::from_secs(3600);
+/// How long a commit may take before somebody should know.
+const COMMITS_WITHIN: Duration = Duration::from_secs(10);
 /// Most pools named as being in several partitions.
 const MAX_SPLIT: usize = 10;
+/// Most pools named as needing more than they hold.
+const MAX_SHORT: usize = 10;
 
 /// What the service did last, for those who look. Estimates are shown once they are committed.
 #[derive(Debug)]
@@ -51,10 +56,16 @@ struct BoardState {
     staged: BTreeMap<(String, WindowKind), Estimate>,
     /// Counts committed estimates.
     version: u64,
-    refused: BTreeMap<ErrorCode, u64>,
+    refused: BTreeMap<ErrorCode, Refused>,
+    /// Pools that were refused anything, each with its partition and when that was.
+    refused_pools: BTreeMap<String, (Partition, PoolRefusals, Instant)>,
+    /// Partitions that cannot go on, and why.
+    held: BTreeMap<Partition, String>,
     split: BTreeMap<String, (Partition, Partition)>,
     condition: Condition,
     commits_fail: bool,
+    /// When the first commit began after the last that went through.
+    committing_since: Option<Instant>,
     registry_away: bool,
 }
 
@@ -71,6 +82,14 @@ struct ShownBoard {
     time: Option<PoolTime>,
     engine_bytes: Option<u64>,
     series: BTreeMap<WindowKind, BoardSeries>,
+}
+
+/// Records that were refused with one code.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    records: u64,
+    /// When the last of them came.
+    last: Instant,
 }
 
 /// Records of a pool that came too late for a window, or for their place in the order, since this process took it up.
@@ -114,9 +133,12 @@ impl Board {
             staged: BTreeMap::new(),
             version: 0,
             refused: BTreeMap::new(),
+            refused_pools: BTreeMap::new(),
+            held: BTreeMap::new(),
             split: BTreeMap::new(),
             condition: Condition::default(),
             commits_fail: false,
+            committing_since: None,
             registry_away: false,
         };
         let born = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros());
@@ -155,17 +177,48 @@ impl Board {
             pools: inner.pools.iter().map(|(name, shown)| inner.pool_state(name, shown)).collect(),
             pools_not_shown: with_state.saturating_sub(inner.pools.len()) as u64,
             partitions: inner.partitions.iter().map(|(partition, place)| place.state(*partition)).collect(),
-            problems: inner.problems(),
+            problems: inner.problems().into_iter().chain(self.shortages(&inner)).collect(),
         }
     }
 
-    /// The pool and window a reader requested; where left out, the first pool and its window to act on, else its widest
-    /// one.
+    /// What a pool needs by the number to act on, and what it holds today, in pages; `None` where either is not known.
+    fn needed_and_held(&self, shown: &ShownBoard) -> Option<(u64, u64)> {
+        let latest = &shown.to_act_on()?.latest;
+        let held = self.provisioned.of(&latest.pool)?.pages(latest.page_bytes.map(PageBytes))?.0;
+        let needed = latest.recommended.iter().find(|entry| entry.act_on)?.pages?;
+        Some((needed, held))
+    }
+
+    /// How many times over a pool needs what it holds; 0 where that is not known.
+    fn strain(&self, shown: &ShownBoard) -> f64 {
+        self.needed_and_held(shown).map_or(0.0, |(needed, held)| needed as f64 / held.max(1) as f64)
+    }
+
+    /// Pools that need more than they hold, the worst first.
+    fn shortages(&self, inner: &BoardState) -> Vec<OverviewProblem> {
+        let mut short: Vec<_> = inner.pools.iter().filter(|(_, shown)| self.strain(shown) > 1.0).collect();
+        short.sort_by(|(_, one), (_, other)| self.strain(other).total_cmp(&self.strain(one)));
+        let problem = |(pool, shown): (&String, &ShownBoard)| {
+            let ((needed, held), page_bytes) =
+                (self.needed_and_held(shown)?, shown.to_act_on()?.latest.page_bytes);
+            let size = |pages| words::capacity(pages, page_bytes);
+            let message = format!("{} needed, {} provisioned.", size(needed), size(held));
+            let problem = OverviewProblem::general("pool_too_small", message);
+            Some(OverviewProblem { pool: Some(pool.clone()), ..problem })
+        };
+        short.into_iter().filter_map(problem).take(MAX_SHORT).collect()
+    }
+
+    /// The pool and window a reader requested; where left out, the pool that lacks most, else the first one, and its window to
+    /// act on, else its widest one.
     pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> PageView {
         let inner = self.lock();
         let found = match pool {
             Some(name) => inner.pools.get(name),
-            None => inner.pools.values().find(|shown| !shown.series.is_empty()),
+            None => {
+                let shown = inner.pools.values().filter(|shown| !shown.series.is_empty());
+                shown.min_by(|one, other| self.strain(other).total_cmp(&self.strain(one)))
+            }
         };
         let series = found.and_then(|shown| match window {
             Some(window) => shown.series.get(&window),
@@ -223,8 +276,15 @@ impl Observer for Board {
                     inner.split.insert((*pool).to_owned(), (*first, *second));
                 }
             }
+            ServiceEvent::Held { partition, why } => {
+                inner.held.insert(*partition, (*why).to_owned());
+            }
+            ServiceEvent::Committing => {
+                inner.committing_since.get_or_insert_with(Instant::now);
+            }
             ServiceEvent::Committed { .. } => {
                 inner.commits_fail = false;
+                inner.committing_since = None;
                 let committed = std::mem::take(&mut inner.staged);
                 committed.into_values().for_each(|estimate| inner.show(estimate));
             }
@@ -244,6 +304,7 @@ impl Observer for Board {
             | ServiceEvent::Prepared { .. }
             | ServiceEvent::Captured { .. }
             | ServiceEvent::SnapshotBytesWritten { .. }
+            | ServiceEvent::Waiting
             | ServiceEvent::Stopping => {}
         }
     }
@@ -269,10 +330,17 @@ impl BoardState {
 
     fn progress(&mut self, partition: Partition, counts: &TaskCounts) {
         for (code, records) in &counts.refused {
-            *self.refused.entry(*code).or_default() += records;
+            let refused = self.refused.entry(*code).or_insert(Refused { records: 0, last: Instant::now() });
+            *refused = Refused { records: refused.records + records, last: Instant::now() };
+        }
+        for (pool, refused) in &counts.refused_pools {
+            self.refused_pools.insert(pool.clone(), (partition, refused.clone(), Instant::now()));
         }
         // What has gone makes room for what has come.
-        counts.forgotten.iter().for_each(|name| drop(self.pools.remove(name)));
+        for name in &counts.forgotten {
+            self.pools.remove(name);
+            self.refused_pools.remove(name);
+        }
         for (name, activity) in &counts.pools {
             if !counts.forgotten.contains(name)
                 && let Some(shown) = self.pool(name, partition)
@@ -322,6 +390,8 @@ impl BoardState {
     fn give_up(&mut self, partition: Partition) {
         self.drop_staged(partition);
         self.partitions.remove(&partition);
+        self.held.remove(&partition);
+        self.refused_pools.retain(|_, (of, _, _)| *of != partition);
         self.pools.retain(|_, shown| shown.partition != partition);
         self.split.retain(|_, (first, second)| *first != partition && *second != partition);
     }
@@ -348,11 +418,22 @@ impl BoardState {
         }
     }
 
+    /// Pools that were refused something lately.
+    fn recently_refused(&self) -> impl Iterator<Item = (&str, &PoolRefusals)> {
+        let recent = self.refused_pools.iter().filter(|(_, (_, _, last))| last.elapsed() < LATE_FOR);
+        recent.map(|(pool, (_, refused, _))| (&**pool, refused))
+    }
+
     fn problems(&self) -> Vec<OverviewProblem> {
         let mut problems = Vec::new();
-        if self.commits_fail {
+        let is_long = |since: Instant| since.elapsed() >= COMMITS_WITHIN;
+        if self.commits_fail || self.committing_since.is_some_and(is_long) {
             let message = "The last commit did not go through; it is tried again, and nothing is lost.";
             problems.push(OverviewProblem::general("commit_failed", message));
+        }
+        for (partition, why) in &self.held {
+            let message = format!("Held, while all other partitions go on: {why}");
+            problems.push(OverviewProblem::of_partition("partition_held", partition.0, message));
         }
         if self.registry_away {
             let message = "Records wait for a schema registry that does not answer.";
@@ -371,8 +452,11 @@ impl BoardState {
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         problems.extend(self.pools.iter().filter_map(|(name, shown)| order_problem(name, shown)));
-        for (code, records) in &self.refused {
-            let (records, name) = (*records, code.name());
+        problems.extend(self.recently_refused().filter_map(|(pool, refused)| refused_problem(pool, refused)));
+        for (code, Refused { records, .. }) in
+            self.refused.iter().filter(|(_, refused)| refused.last.elapsed() < LATE_FOR)
+        {
+            let (records, name) = (words::counted(*records, "record", "records"), code.name());
             let message = format!("{records} refused as {name} since the start; see the dead-letter topic.");
             problems.push(OverviewProblem::general("records_refused", message));
         }

@@ -2,7 +2,9 @@
 
 use super::overview::OverviewProblem;
 use crate::present::words;
+use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::Partition;
+use kvset_pipeline::task::PoolRefusals;
 use kvset_service::events::partition_list;
 use std::time::{Duration, Instant};
 
@@ -60,4 +62,24 @@ impl Condition {
         }
         problems
     }
+}
+
+/// That too many records of a pool are refused, with what to do.
+pub(super) fn refused_problem(pool: &str, refused: &PoolRefusals) -> Option<OverviewProblem> {
+    let PoolRefusals { records, code, offset, .. } = refused;
+    let cure = match code {
+        ErrorCode::TooManyPools => "raise estimate.max_pools",
+        ErrorCode::UnknownPageSize => {
+            "have its producer send page_size, or set page_size for it in [[pools]]"
+        }
+        _ => "correct its producer; `kvset dead-letters` shows why",
+    };
+    refused.is_over_limit.then(|| {
+        let message = format!(
+            "{} refused, the last as {} at offset {offset}; no other pool is affected: {cure}.",
+            words::counted(*records, "record", "records"),
+            code.name()
+        );
+        OverviewProblem { pool: Some(pool.to_owned()), ..OverviewProblem::general("pool_refused", message) }
+    })
 }

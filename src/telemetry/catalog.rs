@@ -50,6 +50,10 @@ metrics! {
         "Prompt pages accessed; pools without a label of their own share `other`.";
     DECODE_ERRORS = "kvset_decode_errors_total", MetricKind::Counter, Things, ["code"],
         "Records that could not be used, by error code.";
+    REFUSED_REQUESTS = "kvset_refused_requests_total", MetricKind::Counter, Requests, ["pool"],
+        "Records refused of the pool that their key or their event names; a record that names none counts nowhere here.";
+    POOL_REFUSED = "kvset_pool_refused", MetricKind::Gauge, Things, ["pool"],
+        "1 while more of the pool's records are refused, in a row or as a share, than `[dead_letters]` tolerates, else 0.";
     DEAD_LETTERS = "kvset_dead_letters_total", MetricKind::Counter, Things, ["partition"],
         "Records committed to the dead-letter topic.";
     LATE_RECORDS = "kvset_late_records_total", MetricKind::Counter, Records, ["pool"],
@@ -218,6 +222,8 @@ metrics! {
         "Partitions of this instance whose state is being rebuilt: they publish nothing until it has caught up.";
     STALLED_PARTITIONS = "kvset_stalled_partitions", MetricKind::Gauge, Things, [],
         "Partitions of this instance of which records wait, and none has been processed for two minutes.";
+    HELD_PARTITIONS = "kvset_held_partitions", MetricKind::Gauge, Things, [],
+        "Partitions that cannot go on and are read no further, while all others are: the log and the page say why.";
     UNOWNED_PARTITIONS = "kvset_unowned_partitions", MetricKind::Gauge, Things, [],
         "Partitions of the input topic that no instance of the group has, as its description says; all see the same.";
     ASSIGNED_PARTITIONS = "kvset_assigned_partitions", MetricKind::Gauge, Things, [],

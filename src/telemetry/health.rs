@@ -12,7 +12,8 @@ pub struct HealthBounds {
     pub ready_max_lag: u64,
 }
 
-/// How long no broker may be connected before results count as stale: clients connect anew within seconds.
+/// How long no broker may be connected, or no commit go through, before results count as stale: clients connect anew within
+/// seconds.
 const AWAY_AFTER_MS: u64 = 10_000;
 
 /// Shared notes, written by the loops and read by the server. All values are relaxed: each stands for
@@ -25,6 +26,9 @@ pub struct Health {
     restoring: AtomicU64,
     lag_records: AtomicU64,
     stalled: AtomicU64,
+    held: AtomicU64,
+    /// When the first commit began after the last that went through; 0 where none did.
+    committing_since_ms: AtomicU64,
     registry_away: AtomicBool,
     away_ms: AtomicU64,
     stopping: AtomicBool,
@@ -39,6 +43,8 @@ impl Default for Health {
             restoring: AtomicU64::new(0),
             lag_records: AtomicU64::new(0),
             stalled: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            committing_since_ms: AtomicU64::new(0),
             registry_away: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -47,14 +53,14 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Notes that nothing has happened yet; the time until the first tick counts.
+    /// Notes that nothing has happened yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The poll loop turned.
     pub fn tick(&self) {
-        self.last_tick_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+        self.last_tick_ms.store(self.elapsed_ms().max(1), Ordering::Relaxed);
     }
 
     /// The group has decided which partitions this instance works on; that may be none.
@@ -77,6 +83,30 @@ impl Health {
         self.stalled.store(partitions, Ordering::Relaxed);
     }
 
+    /// So many partitions cannot go on.
+    pub fn set_held(&self, partitions: u64) {
+        self.held.store(partitions, Ordering::Relaxed);
+    }
+
+    /// A commit begins; it may be tried again.
+    pub fn commit_begins(&self) {
+        // One that failed before began earlier; only the loop that commits says either.
+        if self.committing_since_ms.load(Ordering::Relaxed) == 0 {
+            self.committing_since_ms.store(self.elapsed_ms().max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// A commit went through.
+    pub fn committed(&self) {
+        self.committing_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// For how long commits have not gone through that began; `None` where that is none.
+    fn uncommitted_ms(&self) -> Option<u64> {
+        let since = self.committing_since_ms.load(Ordering::Relaxed);
+        (since > 0).then(|| self.elapsed_ms().saturating_sub(since))
+    }
+
     /// Records wait for a schema registry that does not answer.
     pub fn set_registry_away(&self, away: bool) {
         self.registry_away.store(away, Ordering::Relaxed);
@@ -94,12 +124,16 @@ impl Health {
     }
 
     /// Whether the process works. Says nothing about the broker: restarting this process would not help
-    /// an unreachable one.
+    /// an unreachable one. What comes before the first tick, connecting, ends by itself, with an error if need be.
     ///
     /// # Errors
     /// Why it does not.
     pub fn live(&self, bounds: HealthBounds) -> Result<(), String> {
-        let age_ms = self.elapsed_ms().saturating_sub(self.last_tick_ms.load(Ordering::Relaxed));
+        let last_tick_ms = self.last_tick_ms.load(Ordering::Relaxed);
+        if last_tick_ms == 0 {
+            return Ok(());
+        }
+        let age_ms = self.elapsed_ms().saturating_sub(last_tick_ms);
         let limit_ms = u64::try_from(bounds.live_within.as_millis()).unwrap_or(u64::MAX);
         if age_ms <= limit_ms {
             return Ok(());
@@ -123,8 +157,15 @@ impl Health {
         if away_ms > AWAY_AFTER_MS {
             return Err(format!("no broker has been connected for {} s", away_ms / 1000));
         }
+        if let Some(ms) = self.uncommitted_ms().filter(|ms| *ms > AWAY_AFTER_MS) {
+            return Err(format!("no commit has gone through for {} s", ms / 1000));
+        }
         if self.registry_away.load(Ordering::Relaxed) {
             return Err("records wait for the schema registry".to_owned());
+        }
+        let held = self.held.load(Ordering::Relaxed);
+        if held > 0 {
+            return Err(format!("{held} partitions are held: the log and the page say why"));
         }
         let stalled = self.stalled.load(Ordering::Relaxed);
         if stalled > 0 {
@@ -174,6 +215,9 @@ mod tests {
         health.set_stalled(3);
         assert_eq!(why(&health), "records wait in 3 partitions that stand still");
         health.set_stalled(0);
+        health.set_held(1);
+        assert!(why(&health).contains("1 partitions are held"));
+        health.set_held(0);
         health.set_stopping();
         assert_eq!(why(&health), "stopping");
         assert_eq!(health.live(BOUNDS), Ok(()));
@@ -184,9 +228,30 @@ mod tests {
         let bounds = HealthBounds { live_within: Duration::ZERO, ready_max_lag: 0 };
         let health = Health::new();
         std::thread::sleep(Duration::from_millis(3));
+        assert_eq!(health.live(bounds), Ok(()), "it connects, which ends by itself");
+        health.tick();
+        std::thread::sleep(Duration::from_millis(3));
         assert!(health.live(bounds).expect_err("stands still").contains("has not turned"));
         let generous = HealthBounds { live_within: Duration::from_secs(60), ..bounds };
         health.tick();
         assert_eq!(health.live(generous), Ok(()));
+    }
+
+    /// Brokers went away under load, and everything was green for as long as one call waited for them.
+    #[test]
+    fn an_instance_whose_commits_do_not_go_through_is_not_ready() {
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).expect("up for a minute");
+        let health = Health { started: long_ago, ..Health::new() };
+        health.set_assigned(true);
+        health.tick();
+        health.commit_begins();
+        assert_eq!(health.ready(BOUNDS), Ok(()), "one has just begun");
+        health.committing_since_ms.store(40_000, Ordering::Relaxed);
+        health.commit_begins();
+        let why = health.ready(BOUNDS).expect_err("it was tried again");
+        assert!(why.starts_with("no commit has gone through for 2"), "{why}");
+        assert_eq!(health.live(BOUNDS), Ok(()), "a restart would not help");
+        health.committed();
+        assert_eq!(health.ready(BOUNDS), Ok(()));
     }
 }

@@ -14,12 +14,15 @@ use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::task::{PoolTime, TaskCounts};
 use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often gauges that hold for long are set again. Far less than the recorder waits until it forgets them.
 const AGAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// How long after its last request what is shown of a pool is set no more.
+const DEAD_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Counts and shows what happens.
 #[derive(Debug)]
@@ -43,6 +46,12 @@ struct MetricsState {
     violations: BTreeMap<String, u64>,
     /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
     shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), GaugeSet>>,
+    /// When a request of each pool was accepted last, or its state taken up.
+    active: BTreeMap<String, Instant>,
+    /// Of each pool that was refused anything, its partition, how many records were, and whether they are too many.
+    refused: BTreeMap<String, (Partition, u64, bool)>,
+    /// Partitions that cannot go on.
+    held: BTreeSet<Partition>,
     /// Of each pool with a label, its partition and how far event time is, in seconds.
     times: BTreeMap<String, (Partition, f64)>,
     /// Partitions in all, as the group decided last.
@@ -91,6 +100,9 @@ impl ServiceMetrics {
             snapshots: BTreeMap::new(),
             violations: BTreeMap::new(),
             shown: BTreeMap::new(),
+            active: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            held: BTreeSet::new(),
             times: BTreeMap::new(),
             assigned: 0,
             again: Instant::now(),
@@ -131,10 +143,12 @@ impl Observer for ServiceMetrics {
                 metric::KAFKA_UP.gauge(&[]).set(if away_for.is_zero() { 1.0 } else { 0.0 });
                 self.health.set_restoring(*restoring as u64);
                 self.health.set_stalled(stalled.len() as u64);
+                self.health.set_held(inner.held.len() as u64);
                 for (gauge, partitions) in [
                     (metric::RESTORING_PARTITIONS, *restoring),
                     (metric::STALLED_PARTITIONS, stalled.len()),
                     (metric::UNOWNED_PARTITIONS, unowned.len()),
+                    (metric::HELD_PARTITIONS, inner.held.len()),
                 ] {
                     gauge.gauge(&[]).set(partitions as f64);
                 }
@@ -191,7 +205,10 @@ impl Observer for ServiceMetrics {
                 if let Some(time) = time {
                     metric::WATERMARK.gauge(&[&label]).set(time.watermark.0 as f64 / 1000.0);
                 }
-                times.iter().for_each(|(pool, time)| inner.show_time(*partition, pool, *time));
+                for (pool, time) in *times {
+                    inner.active.insert(pool.clone(), Instant::now());
+                    inner.show_time(*partition, pool, *time);
+                }
                 metric::POOLS.gauge(&[&label]).set(*pools as f64);
                 latest.iter().for_each(|estimate| inner.show(*partition, estimate));
             }
@@ -202,7 +219,13 @@ impl Observer for ServiceMetrics {
                 from_start::pool(inner.labels.counted(pool), &partition.to_string());
             }
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
+            ServiceEvent::Held { partition, .. } => {
+                inner.held.insert(*partition);
+            }
+            ServiceEvent::Waiting => self.health.tick(),
+            ServiceEvent::Committing => self.health.commit_begins(),
             ServiceEvent::Committed { outputs, took, .. } => {
+                self.health.committed();
                 count_published(outputs);
                 metric::TRANSACTIONS.counter(&["committed"]).increment(1);
                 metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
@@ -240,6 +263,11 @@ impl MetricsState {
         self.restoring.remove(&partition);
         self.snapshots.remove(&partition);
         self.shown.remove(&partition);
+        self.held.remove(&partition);
+        self.refused.retain(|_, (of, _, _)| *of != partition);
+        for (pool, _) in self.times.iter().filter(|(_, (of, _))| *of == partition) {
+            self.active.remove(pool);
+        }
         self.times.retain(|_, (of, _)| *of != partition);
     }
 
@@ -250,9 +278,17 @@ impl MetricsState {
         }
         self.again = Instant::now();
         metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
-        self.shown.values().flat_map(BTreeMap::values).for_each(GaugeSet::again);
-        for (pool, (_, seconds)) in &self.times {
+        // What is known of a pool that has died is no state of anything: its gauges end as the recorder forgets them.
+        let is_alive = |pool: &str| self.active.get(pool).is_some_and(|last| last.elapsed() < DEAD_AFTER);
+        let shown = self.shown.values().flatten().filter(|((pool, _), _)| is_alive(pool));
+        shown.for_each(|(_, figures)| figures.again());
+        for (pool, (_, seconds)) in self.times.iter().filter(|(pool, _)| is_alive(pool)) {
             metric::POOL_WATERMARK.gauge(&[pool]).set(*seconds);
+        }
+        for (pool, (_, _, is_over)) in &self.refused {
+            if let Some(label) = self.labels.own(pool) {
+                metric::POOL_REFUSED.gauge(&[label]).set(if *is_over { 1.0 } else { 0.0 });
+            }
         }
     }
 
@@ -271,7 +307,17 @@ impl MetricsState {
         }
         metric::TOMBSTONES.counter(&[&number]).increment(counts.tombstones);
         metric::WAITING_RECORDS.gauge(&[&number]).set(counts.waiting as f64);
+        for (pool, refused) in &counts.refused_pools {
+            let before = self.refused.get(pool).map_or(0, |(_, records, _)| *records);
+            let label = self.labels.counted(pool);
+            metric::REFUSED_REQUESTS.counter(&[label]).increment(refused.records.saturating_sub(before));
+            if let Some(label) = self.labels.own(pool) {
+                metric::POOL_REFUSED.gauge(&[label]).set(if refused.is_over_limit { 1.0 } else { 0.0 });
+            }
+            self.refused.insert(pool.clone(), (partition, refused.records, refused.is_over_limit));
+        }
         for (pool, activity) in &counts.pools {
+            self.active.insert(pool.clone(), Instant::now());
             let label = self.labels.counted(pool);
             metric::CONSUMED_REQUESTS.counter(&[label, &number]).increment(activity.requests);
             metric::CONSUMED_PAGES.counter(&[label]).increment(activity.pages);
@@ -298,6 +344,8 @@ impl MetricsState {
     fn forget(&mut self, partition: Partition, pool: &str) {
         self.labels.release(pool);
         self.violations.remove(pool);
+        self.refused.remove(pool);
+        self.active.remove(pool);
         self.times.remove(pool);
         if let Some(shown) = self.shown.get_mut(&partition) {
             shown.retain(|(name, _), _| name != pool);

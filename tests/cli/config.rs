@@ -112,3 +112,17 @@ fn the_environment_is_checked_like_the_file() {
         "{said}"
     );
 }
+
+/// A misspelt property was valid, and `--config`, which every other command has, unknown.
+#[test]
+fn a_property_that_the_client_does_not_know_is_named() {
+    let (code, said) = check("[kafka.properties]\n\"sesion.timeout.ms\" = 6000\n");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("knows no property `sesion.timeout.ms`"), "{said}");
+    let fine = "[kafka.properties]\n\"session.timeout.ms\" = \"env:SOMEWHERE_ELSE\"\n\"compression.type\" = \"zstd\"\n";
+    assert_eq!(check(fine).0, Some(0));
+    let (_directory, path) = file(fine);
+    let path = path.to_str().expect("UTF-8");
+    let output = kvset(&["config", "check", "--config", path]).assert().success().get_output().clone();
+    assert!(text(&output.stdout).starts_with(&format!("{path}: valid")), "{}", text(&output.stdout));
+}

@@ -229,7 +229,11 @@ fn everything_that_recommends_recommends_one_number() {
             let lines = watched(&config, &["--json"]);
             let all = lines.lines().map(|line| serde_json::from_str::<Estimate>(line).expect("an estimate"));
             let acted_on = all.filter(|estimate| estimate.act_on).map(|estimate| to_act_on(&estimate).bytes);
-            assert_eq!(Some(resized(&broker, folder.path())), acted_on.max().flatten(), "the example consumer");
+            assert_eq!(
+                Some(resized(&broker, folder.path())),
+                acted_on.max().flatten(),
+                "the example consumer"
+            );
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The service over a broker equals the pipeline in memory, byte for byte.
 
-use crate::kafka_support::{Broker, Input, Published, serve_records, shared_trace};
+use crate::kafka_support::{Broker, Input, Published, StopAfter, serve_records, shared_trace, stamp};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::units::window::WindowKind;
 use kvset::replay::{ReplayOptions, WarmUp, replay};
+use kvset::service::estimating::serve;
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use kvset::workload::{Generator, Workload};
+use std::time::{Duration, Instant};
 
 /// Settings whose windows close often.
 fn settings() -> Settings {
@@ -173,16 +176,43 @@ fn a_restart_publishes_the_rest_and_nothing_twice() {
 }
 
 #[test]
-fn too_many_broken_records_stop_the_service_with_a_clear_error() {
+fn a_partition_of_which_nothing_can_be_read_is_held_and_the_others_go_on() {
     let broker = Broker::mock();
-    let topic = broker.create("requests", 1);
+    let topic = broker.create("requests", 2);
     let mut input = Input::default();
     (0..20).for_each(|_| input.push(0, "alpha", b"broken".to_vec()));
+    (0..30).for_each(|i| {
+        let value =
+            format!(r#"{{"event_time":{},"page_size":16,"page_ids":[1,{i}]}}"#, stamp() - 60_000 * (40 - i));
+        input.push(1, "beta", value.into_bytes());
+    });
     input.produce(&broker.connection, &topic);
     let mut settings = settings();
     settings.dead_letters.max_consecutive = 5;
-    let plan = broker.plan(&settings, "run", 1);
-    let error = serve_records(&plan, 20).expect_err("too many").to_string();
-    assert!(error.contains("in a row") && error.contains("max_consecutive"), "{error}");
-    assert_eq!(Published::read(&broker, &plan.stream.outputs).letters.len(), 5, "those within the limit");
+    let plan = broker.plan(&settings, "run", 2);
+    let mut readable = Input::default();
+    readable.partitions.insert(1, input.partitions[&1].clone());
+    // Whoever restarts comes to the same place, and the others are done already.
+    for (records, held_twice) in [(35, false), (u64::MAX, true)] {
+        let (shutdown, begin) = (Shutdown::new(), Instant::now());
+        let watch = StopAfter::new(&shutdown, records);
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| serve(&plan, &shutdown, &watch));
+            while watch.held().is_empty() && begin.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if held_twice {
+                shutdown.request();
+            }
+            run.join().expect("no panic").expect("the process goes on");
+        });
+        let held = watch.held();
+        assert!(
+            held.len() == 1 && held[0].contains("in a row") && held[0].contains("max_consecutive"),
+            "{held:?}"
+        );
+        let published = Published::read(&broker, &plan.stream.outputs);
+        assert_eq!(published.letters.len(), 5, "those within the limit");
+        assert_eq!(published.estimates, readable.expected(&plan.task).estimates, "partition 1");
+    }
 }

@@ -11,7 +11,6 @@ use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::gaps::OffsetGaps;
 use kvset::pipeline::task::TaskConfig;
 use kvset::position::{NextOffset, Partition};
-use kvset::service::error::ServiceError;
 use kvset::service::estimating::serve;
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::plan::ServicePlan;
@@ -135,25 +134,36 @@ struct Counting {
     end: NextOffset,
     /// Everything was processed, and is to be committed.
     is_done: AtomicBool,
+    /// Why the partition is held.
+    held: Mutex<Option<String>>,
     counts: Mutex<(BTreeMap<ErrorCode, u64>, u64, u64)>,
 }
 
 impl Default for Counting {
     fn default() -> Self {
         let (shutdown, end) = (Shutdown::new(), NextOffset(0));
-        Self { shutdown, end, is_done: AtomicBool::new(false), counts: Mutex::default() }
+        let (held, counts) = Default::default();
+        Self { shutdown, end, is_done: AtomicBool::new(false), held, counts }
     }
 }
 
 impl Observer for Counting {
     fn on(&self, event: &ServiceEvent<'_>) {
+        if let ServiceEvent::Held { why, .. } = event {
+            *self.held.lock().expect("no panic under the lock") = Some((*why).to_owned());
+            self.shutdown.request();
+        }
         if let ServiceEvent::Committed { .. } = event
             && self.is_done.load(Ordering::SeqCst)
         {
             self.shutdown.request();
         }
-        let ServiceEvent::Progress { counts, next, .. } = event else { return };
         let mut seen = self.counts.lock().expect("no panic under the lock");
+        if let ServiceEvent::Assigned { .. } = event {
+            // Without snapshots whoever joins anew builds the state from the log's start.
+            seen.2 = 0;
+        }
+        let ServiceEvent::Progress { counts, next, .. } = event else { return };
         for (code, records) in &counts.refused {
             *seen.0.entry(*code).or_default() += records;
         }
@@ -188,13 +198,14 @@ fn plan(broker: &Broker, run: &str) -> ServicePlan {
     plan
 }
 
-/// Serves until the log's end, or until something cannot be read.
-fn serve_to(plan: &ServicePlan, end: i64, seen: &mut Counting) -> Result<(), ServiceError> {
+/// Serves until the log's end, or until something cannot be read: what the partition is held for.
+fn serve_to(plan: &ServicePlan, end: i64, seen: &mut Counting) -> Result<(), String> {
     seen.shutdown = Shutdown::new();
     // Without snapshots every life builds the state from the log's start.
     seen.counts.get_mut().expect("no panic under the lock").2 = 0;
     seen.end = NextOffset(end);
-    serve(plan, &seen.shutdown.clone(), seen).map(drop)
+    serve(plan, &seen.shutdown.clone(), seen).expect("a clean stop");
+    seen.held.get_mut().expect("no panic under the lock").take().map_or(Ok(()), Err)
 }
 
 #[test]
@@ -227,9 +238,9 @@ fn a_service_passes_every_kind_of_poison_and_counts_each() {
         }
         let mut plan = plan(&broker, "run");
         let mut seen = Counting::default();
-        // Each batch that no client can read is named, ends the service, and is passed once that is noted.
+        // Each batch that no client can read is named, holds its partition, and is passed once that is noted.
         for (number, (at, what)) in unreadable.iter().enumerate() {
-            let error = serve_to(&plan, end, &mut seen).expect_err(what).to_string();
+            let error = serve_to(&plan, end, &mut seen).expect_err(what);
             let place = format!("{topic}/0 cannot be read at offset {at}");
             assert!(error.contains(&place) && error.contains("kvset skip --partition 0"), "{what}: {error}");
             if !broker.is_real() {

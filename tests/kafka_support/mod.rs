@@ -365,12 +365,19 @@ pub struct StopAfter {
     shutdown: Shutdown,
     records: u64,
     seen: Mutex<u64>,
+    held: Mutex<Vec<String>>,
     deadline: Deadline,
 }
 
 impl StopAfter {
     pub fn new(shutdown: &Shutdown, records: u64) -> Self {
-        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0), deadline: Deadline(Instant::now()) }
+        let (seen, held, deadline) = (Mutex::new(0), Mutex::default(), Deadline(Instant::now()));
+        Self { shutdown: shutdown.clone(), records, seen, held, deadline }
+    }
+
+    /// Why partitions were held.
+    pub fn held(&self) -> Vec<String> {
+        self.held.lock().expect("no panic under the lock").clone()
     }
 }
 
@@ -380,6 +387,9 @@ impl Observer for StopAfter {
         let records = match event {
             ServiceEvent::Progress { counts, .. } => counts.records,
             ServiceEvent::Prepared { counts, .. } => counts.records,
+            ServiceEvent::Held { why, .. } => {
+                return self.held.lock().expect("no panic under the lock").push((*why).to_owned());
+            }
             _ => return,
         };
         let mut seen = self.seen.lock().expect("no panic under the lock");

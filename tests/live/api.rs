@@ -1,10 +1,10 @@
 //! `/api/v1` and the page, asked over HTTP: what is shown, when, and that every field is documented.
 
 use crate::live_support::{Service, closed};
-use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::codec::{ErrorCode, EstimateEncoding, encode_estimate};
 use kvset::core::units::EventTime;
 use kvset::pipeline::publish::FailureKind;
-use kvset::pipeline::task::{PoolActivity, PoolTime, TaskCounts};
+use kvset::pipeline::task::{PoolActivity, PoolRefusals, PoolTime, TaskCounts};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::telemetry::service_metrics::ServiceMetrics;
@@ -263,6 +263,42 @@ fn problems_are_said_and_go_away_when_they_are_over() {
     let place = service.get("/api/v1/pools").json()["partitions"][0].clone();
     assert_eq!((&place["snapshot_next_offset"], &place["snapshot_bytes"]), (&json!(9), &json!(1 << 20)));
     assert!(place["snapshot_age_ms"].as_u64().is_some());
+}
+
+/// One pool's refusals stopped everything, and then nothing showed them; a partition that cannot go on has its own word.
+#[test]
+fn what_is_refused_of_a_pool_and_partitions_that_are_held_are_problems_until_they_are_over() {
+    let service = Service::start(10);
+    service.take_up(0, 0);
+    service.take_up(1, 0);
+    let refused = |is_over_limit| {
+        let refused =
+            PoolRefusals { records: 1001, code: ErrorCode::UnknownPageSize, offset: 7, is_over_limit };
+        let counts = TaskCounts { refused_pools: vec![("new".to_owned(), refused)], ..TaskCounts::default() };
+        let (partition, next) = (Partition(0), NextOffset(6));
+        service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time: None, pools: 2 });
+    };
+    let problems = || service.get("/api/v1/pools").json()["problems"].clone();
+    refused(false);
+    assert_eq!(problems(), json!([]), "a few are no problem");
+    refused(true);
+    let shown = problems();
+    assert_eq!((&shown[0]["code"], &shown[0]["pool"]), (&json!("pool_refused"), &json!("new")));
+    let message = shown[0]["message"].as_str().expect("words");
+    assert!(message.contains("1,001 records") && message.contains("page_size"), "{message}");
+    refused(false);
+    assert_eq!(problems(), json!([]), "it is over");
+    service.board.on(&ServiceEvent::Held { partition: Partition(1), why: "nothing can be read" });
+    let shown = problems();
+    assert_eq!((&shown[0]["code"], &shown[0]["partition"]), (&json!("partition_held"), &json!(1)));
+    assert!(
+        service
+            .get("/")
+            .body
+            .contains("Partition 1: Held, while all other partitions go on: nothing can be read")
+    );
+    service.board.on(&ServiceEvent::Lost(Partition(1)));
+    assert_eq!(problems(), json!([]));
 }
 
 #[test]

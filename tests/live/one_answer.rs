@@ -311,6 +311,18 @@ fn needed_against_provisioned_is_said_first_everywhere() {
         let page = service.get("/").body;
         assert!(page.contains(&format!("<div class=\"lead\">\n<p>{verdict}")), "{page}");
         assert!(answer_in_words(whole, &settings.provisioned()).starts_with(&format!("trace: {verdict}")));
+        // "Large enough" was all that a reader saw while another pool needed half as much again.
+        service.publish(&[Estimate {
+            pool: "a first one".to_owned(),
+            recommended: Vec::new(),
+            ..whole.clone()
+        }]);
+        let shown = service.get("/").body.contains(&format!("<div class=\"lead\">\n<p>{verdict}"));
+        assert!(shown, "the pool that lacks most is shown, whatever comes before it by name");
+        let problems = service.get("/api/v1/pools").json()["problems"].clone();
+        let too_small =
+            problems.as_array().expect("a list").iter().any(|found| found["code"] == "pool_too_small");
+        assert_eq!(too_small, verdict.starts_with("Too small"), "{problems}");
     }
     let mut refused = Command::cargo_bin("kvset").expect("the program");
     let said =

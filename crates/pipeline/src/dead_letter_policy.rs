@@ -5,6 +5,8 @@
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{ErrorCode, SourceRecord};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// How many refusals are tolerated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +111,50 @@ impl DeadLetterState {
     }
 }
 
+/// Records that could not be read, one after another, from the second on that was refused in a row: how many, and hashes of
+/// their pools' names. Part of a partition's snapshot, in which a single refused record takes no room.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadRun {
+    records: u32,
+    pools: BTreeSet<u64>,
+}
+
+impl UnreadRun {
+    /// What records stand for that name no pool, and those of more pools than are kept apart: anybody's.
+    const ANYBODY: u64 = 0;
+    /// Most pools that are kept apart.
+    const MAX_POOLS: usize = 256;
+
+    /// A record of this pool, or of nobody knows whom, could not be read.
+    pub fn add(&mut self, pool: Option<&str>) {
+        let fits = self.pools.len() < Self::MAX_POOLS;
+        self.records = self.records.saturating_add(1);
+        self.pools.insert(pool.filter(|_| fits).map_or(Self::ANYBODY, |pool| xxh3_64(pool.as_bytes())));
+    }
+
+    /// A record was read.
+    pub fn end(&mut self) {
+        self.records = 0;
+        self.pools.clear();
+    }
+
+    /// How many there are.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether all of these pools are in it, so that nothing is left that could be read.
+    pub fn is_of_all<'p>(&self, mut pools: impl Iterator<Item = &'p str>) -> bool {
+        self.pools.contains(&Self::ANYBODY)
+            || pools.all(|pool| self.pools.contains(&xxh3_64(pool.as_bytes())))
+    }
+}
+
 /// Watches the refusals of one partition. A pure function of the records seen, so a replay from a
 /// snapshot stops where the first run stopped.
 #[derive(Debug, Clone)]
@@ -155,7 +201,7 @@ impl DeadLetterPolicy {
         if !code.is_of_format() {
             return Ok(());
         }
-        self.state.push(true);
+        self.count_refused();
         let (topic, partition, offset) = (|| record.topic.to_owned(), record.partition, record.offset);
         let (count, limit) = (self.state.consecutive, self.limits.max_consecutive);
         if count > limit {
@@ -168,10 +214,8 @@ impl DeadLetterPolicy {
                 offset,
             });
         }
-        let (count, window) = (self.state.refused, self.state.window);
-        // A share of at most 1 of a u32 is a u32.
-        let limit = self.limits.max_share.ceil_of(u64::from(window)) as u32;
-        if self.state.seen == window && count > limit {
+        let (count, window, limit) = (self.state.refused, self.state.window, self.most_refused());
+        if self.is_share_passed() {
             return Err(DeadLetterLimit::Share {
                 count,
                 limit,
@@ -183,6 +227,30 @@ impl DeadLetterPolicy {
             });
         }
         Ok(())
+    }
+
+    /// Whether the last record was refused.
+    pub fn is_in_row(&self) -> bool {
+        self.state.consecutive > 0
+    }
+
+    /// Notes a record that was refused, whatever its code.
+    pub fn count_refused(&mut self) {
+        self.state.push(true);
+    }
+
+    /// Whether a limit is passed as things stand.
+    pub fn is_over_limit(&self) -> bool {
+        self.state.consecutive > self.limits.max_consecutive || self.is_share_passed()
+    }
+
+    fn is_share_passed(&self) -> bool {
+        self.state.seen == self.state.window && self.state.refused > self.most_refused()
+    }
+
+    /// Most refused records in a window. A share of at most 1 of a u32 is a u32.
+    fn most_refused(&self) -> u32 {
+        self.limits.max_share.ceil_of(u64::from(self.state.window)) as u32
     }
 }
 

@@ -90,6 +90,11 @@ impl OffsetGaps {
         self.0.iter().copied().find(|gap| gap.end > offset)
     }
 
+    /// Whether this offset is in one of them.
+    pub fn contain(&self, offset: i64) -> bool {
+        self.from(offset).is_some_and(|gap| gap.start <= offset)
+    }
+
     /// The gaps that begin at or after `next`, or reach beyond it, and end at or before `offset`: what is passed
     /// between a record before `next` and the one at `offset`.
     pub fn passed(&self, next: i64, offset: i64) -> impl Iterator<Item = OffsetGap> {

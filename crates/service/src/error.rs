@@ -35,7 +35,7 @@ pub enum ServiceError {
     },
     /// Records that the client cannot read, and nobody has decided to pass.
     #[error(
-        "{topic}/{} cannot be read at offset {}: {}. Every start ends here until it can be read, or is passed: stop the \
+        "{topic}/{} cannot be read at offset {}: {}. It stands still here until it can be read, or is passed: stop the \
          group, and `kvset skip --partition {} --offset {}`; estimates are then marked warm_up, and a dead letter says \
          what they lack",
         place.partition, place.offset, place.reason, place.partition, place.offset

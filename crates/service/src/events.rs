@@ -138,6 +138,17 @@ pub enum ServiceEvent<'a> {
     Revoked(Partition),
     /// A partition was lost to another member.
     Lost(Partition),
+    /// A partition cannot go on: it is read no further as long as this member has it, and all others go on.
+    Held {
+        /// The partition.
+        partition: Partition,
+        /// Why, and what to do.
+        why: &'a str,
+    },
+    /// Brokers, or a store of snapshots, are waited for: said once a second while nothing else can be.
+    Waiting,
+    /// A commit begins.
+    Committing,
     /// Records were processed.
     Progress {
         /// Their partition.

@@ -41,6 +41,7 @@ impl Settings {
         self.check_pools(&mut notes);
         self.check_engine(&mut notes);
         self.check_hold_back(&mut notes);
+        self.check_lateness(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
         let refused = |key: &str| {
             problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
@@ -74,7 +75,13 @@ impl Settings {
             let reason = "expected host:port, more of them separated by commas";
             notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
         }
-        if self.kafka.brokers.contains("://") {
+        let has_no_port = |broker: &str| broker.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
+        let is_scheme = self.kafka.brokers.contains("://");
+        if !is_scheme && self.kafka.brokers.split(',').map(str::trim).any(has_no_port) {
+            let reason = "expected ports from 1 to 65535, as in \"kafka-1:9092,kafka-2:9092\"; an IPv6 address stands in brackets";
+            notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
+        }
+        if is_scheme {
             let reason = "expected host:port without a scheme: TLS and SASL are for \"security.protocol\" under \
                           [kafka.properties]";
             notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
@@ -195,6 +202,16 @@ impl Settings {
                 add_pointwise(notes, "estimate", &error, estimate.engine_options.0.keys().collect())
             }
             Ok(()) => {}
+        }
+    }
+
+    /// A watermark that stays behind by so much at least does not stay behind by less at most.
+    fn check_lateness(&self, notes: &mut Notes<'_>) {
+        let (least, most) = (self.estimate.allowed_lateness, self.estimate.max_lateness);
+        if most.as_ms() > 0 && most.as_ms() < least.as_ms() {
+            let reason = "is the most that a window waits for late records, and estimate.allowed_lateness the least: raise it, \
+                          lower the other, or set \"0s\" to wait for no more than that";
+            notes.add("estimate.max_lateness", most.toml(), reason);
         }
     }
 
@@ -320,6 +337,11 @@ impl Settings {
             }
         }
     }
+}
+
+/// Whether this is a port's number.
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Whether the rest of a key, after a prefix, is nothing or a key below it.

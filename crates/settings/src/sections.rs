@@ -227,7 +227,7 @@ sections! {
         /// Most pools a partition may hold. With so many, a new pool takes the place of the one that was silent
         /// longest, or its records become dead letters.
         [results]
-        max_pools: u32 = 1000, in 1..=100_000;
+        max_pools: u32 = 10_000, in 1..=100_000;
         /// How long a pool may be without a record, by the event times of the others, before it makes room for a new
         /// one where there are `max_pools`. If it comes back, it begins anew, marked `warm_up`. Zero for never.
         [results]
@@ -323,11 +323,13 @@ sections! {
         dead_letter_topic: TopicName = TopicName::known("kvset.raw-dead-letters");
     }
 
-    /// When records that cannot be used are too many to go on.
+    /// When records that cannot be used are too many: of a pool, to go unsaid; of a partition, to go on with it.
     pub struct DeadLetters {
-        /// Most in a row.
+        /// Most in a row. Of a pool more are a problem that is shown; where no pool of a partition can be read, the
+        /// partition is held.
         max_consecutive: u32 = 1000, in 0..=u32::MAX;
-        /// Largest share of the last `share_over` records.
+        /// Largest share of a pool's last `share_over` records before that is a problem that is shown; `kvset prepare`
+        /// holds a partition.
         max_share: Ratio = Ratio::per_mille(100), in Ratio::ZERO..=Ratio::ONE;
         /// How many records the share is taken over.
         share_over: u32 = 10_000, in 1..=1 << 20;

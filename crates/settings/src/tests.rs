@@ -508,3 +508,26 @@ fn leaving_on_stop_is_refused_where_brokers_keep_the_place_of_a_name_all_the_sam
     let said = problems(&text("consumer", "one"), &[]).join("\n");
     assert!(said.contains("kafka.leave_on_stop") && said.contains("classic"), "{said}");
 }
+
+/// A port that is none, and a lateness that contradicts the other, were accepted.
+#[test]
+fn ports_and_times_that_cannot_be_are_refused() {
+    for (brokers, is_fine) in [
+        ("kafka:0", false),
+        ("kafka:99999", false),
+        ("kafka:port", false),
+        ("a:9092, b:", false),
+        ("kafka", true),
+        ("a:9092, b:9093", true),
+        ("[::1]:9092", true),
+    ] {
+        let loaded = load(&format!("[kafka]\nbrokers = \"{brokers}\""), &[]);
+        assert_eq!(loaded.is_ok(), is_fine, "{brokers}");
+    }
+    let of = |least, most| format!("[estimate]\nallowed_lateness = \"{least}\"\nmax_lateness = \"{most}\"");
+    let said = problems(&of("5m", "1m"), &[]);
+    assert!(said.len() == 1 && said[0].contains("estimate.max_lateness"), "{said:?}");
+    for fine in [of("1m", "5m"), of("5m", "5m"), of("5m", "0s")] {
+        assert!(load(&fine, &[]).is_ok(), "{fine}");
+    }
+}

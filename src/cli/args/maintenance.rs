@@ -35,11 +35,14 @@ Exit codes: 0 all is well, 1 something that --connect tried failed, 2 the config
 
 Examples:
   kvset config check kvset.toml
-  kvset config check --connect")]
+  kvset config check --connect --config kvset.toml")]
     Check {
         /// Configuration file in TOML; where left out, the one the other commands would read.
         #[arg(env = "KVSET_CONFIG")]
         file: Option<PathBuf>,
+        /// The same, as the other commands have it.
+        #[arg(long = "config", value_name = "FILE")]
+        config: Option<PathBuf>,
         /// Try brokers, topics, rights, registry, snapshot stores and the HTTP port too; writes to no topic.
         #[arg(long)]
         connect: bool,

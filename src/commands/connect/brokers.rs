@@ -9,7 +9,7 @@ use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::lookup::RecordLookup;
 use kvset_kafka::kafka::offsets::Offsets;
 use kvset_kafka::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
-use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
+use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics, compacted, is_compacted};
 use kvset_service::plan::connection;
 use kvset_settings::{Prepare, Settings, TopicName};
 use std::num::NonZeroU32;
@@ -75,11 +75,34 @@ impl<'s> TopicStage<'s> {
         let input = exists(&self.input);
         let outputs = [&self.results, &self.dead_letters].map(&mut exists);
         if input {
+            found.push(self.whole(topics));
             found.push(self.reading(connection));
             found.push(self.committed(connection));
         }
         found.extend(self.writing(connection, outputs));
         found
+    }
+
+    /// Whether brokers keep all records of the input topic for as long as they keep any.
+    fn whole(&self, topics: &Topics) -> ConnectCheck {
+        let (topic, key) = (self.input.topic.as_str(), self.input.setting);
+        match topics.cleanup_policy(topic) {
+            Some(policy) if is_compacted(&policy) => {
+                finding("input's cleanup", CheckVerdict::Bad, compacted(topic, key, &policy))
+            }
+            Some(policy) => finding(
+                "input's cleanup",
+                CheckVerdict::Good,
+                format!("{topic} has cleanup.policy = {policy}"),
+            ),
+            None => {
+                let said = format!(
+                    "not certain: brokers do not tell the settings of {topic} (DescribeConfigs); its cleanup.policy must be \
+                     delete"
+                );
+                finding("input's cleanup", CheckVerdict::Untried, said)
+            }
+        }
     }
 
     /// Whether records of the input topic are handed out to this user.

@@ -168,6 +168,16 @@ impl DecodeLimits {
         })
     }
 
+    /// The pool that a record's key names, whatever its value says; `None` where it can name none.
+    pub fn pool_of_key<'a>(&self, key: Option<&'a [u8]>) -> Option<&'a str> {
+        let name = std::str::from_utf8(key?).ok()?;
+        Some(name).filter(|name| !name.is_empty() && self.is_name(name))
+    }
+
+    fn is_name(&self, pool: &str) -> bool {
+        pool.len() <= self.max_pool_bytes && !pool.chars().any(char::is_control)
+    }
+
     /// The pool from the key, which decides, or else from the value.
     fn pool<'a>(
         &self,
@@ -191,7 +201,7 @@ impl DecodeLimits {
             (Some(key), _) => Cow::Borrowed(key),
             (None, Some(value)) => value,
         };
-        if pool.len() > self.max_pool_bytes || pool.chars().any(char::is_control) {
+        if !self.is_name(&pool) {
             let max = self.max_pool_bytes;
             let detail = format!("a pool's name has at most {max} bytes and no control characters");
             return Err(DecodeError::new(ErrorCode::InvalidPool, detail));

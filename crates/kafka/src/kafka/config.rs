@@ -6,6 +6,8 @@ pub use kvset_settings::AssignmentStrategy;
 use kvset_settings::Choice as _;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaConfRes;
 use std::time::Duration;
 
 /// How to reach the brokers.
@@ -23,6 +25,27 @@ impl std::fmt::Debug for Connection {
         let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
         f.debug_struct("Connection").field("brokers", &self.brokers).field("properties", &names).finish()
     }
+}
+
+/// Whether the client knows properties of these names; what their values come to is the client's to say once it begins,
+/// which may be kept elsewhere.
+///
+/// # Errors
+/// It does not know one.
+pub fn check_properties<'a>(
+    properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), KafkaFailure> {
+    for (name, value) in properties {
+        let mut config = ClientConfig::new();
+        let native = config.set(name, value).create_native_config().map(drop);
+        if let Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) = native {
+            return Err(KafkaFailure::fatal(format!(
+                "the client knows no property `{name}`: correct its name under kafka.properties \
+                 (librdkafka's CONFIGURATION.md lists them)"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The protocol of a consumer group.

@@ -11,6 +11,7 @@ use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use rdkafka::statistics;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
@@ -20,9 +21,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Forms of lines whose repetitions are counted apart; what is beyond is one form.
+const FORMS: usize = 64;
+
 /// librdkafka's lines, by level. They name hosts, topics and groups, and no property's value; lines
-/// about properties themselves are left out to keep it so.
+/// about properties themselves are left out to keep it so. What is wrong is said now and then, as errors are.
 fn log(level: Level, facility: &str, line: &str) {
+    static SAID: Mutex<BTreeMap<(i32, String), (Instant, u64)>> = Mutex::new(BTreeMap::new());
+    let is_wrong = !matches!(level, Level::Notice | Level::Info | Level::Debug);
+    let mut said_again = String::new();
+    if is_wrong && facility != "CONFWARN" {
+        let mut said = lock(&SAID);
+        let key = (level as i32, facility.to_owned());
+        let key =
+            if said.len() < FORMS || said.contains_key(&key) { key } else { (level as i32, String::new()) };
+        match due(&mut said, key, Instant::now()) {
+            None => return,
+            Some(0) => {}
+            Some(unsaid) => said_again = format!(" ({unsaid} more of this kind since it was said last)"),
+        }
+    }
+    let line = format_args!("{line}{said_again}");
     match level {
         _ if facility == "CONFWARN" => {}
         Level::Emerg | Level::Alert | Level::Critical | Level::Error => {
@@ -56,8 +75,8 @@ fn log_error(error: &KafkaError, reason: &str) {
 }
 
 /// Whether to say this error: how often it came without being said. Errors are said now and then: clients without a broker
-/// repeat themselves many times a second. `said` keeps by error code when it was said last, and how often it came since.
-fn due(said: &mut BTreeMap<i32, (Instant, u64)>, code: i32, now: Instant) -> Option<u64> {
+/// repeat themselves many times a second. `said` keeps by error code, say, when it was said last, and how often it came since.
+fn due<K: Ord>(said: &mut BTreeMap<K, (Instant, u64)>, code: K, now: Instant) -> Option<u64> {
     /// Least time between two lines about one error.
     const SPACING: Duration = Duration::from_secs(10);
     let Some((last, unsaid)) = said.get_mut(&code) else {
@@ -259,7 +278,9 @@ pub(super) struct Deliveries {
     meter: ClientMeter,
     delivered: AtomicU64,
     failed: AtomicU64,
-    /// Whether a record was larger than its topic takes.
+    /// The topic of dead letters, of which a smaller one takes the place of one that is too large.
+    letters: String,
+    /// Whether a dead letter was larger than its topic takes.
     too_large: AtomicBool,
     /// Whether a record was turned away for a reason that no repetition mends.
     permanent: AtomicBool,
@@ -267,11 +288,12 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// For a connection with these tokens.
-    pub(super) fn new(tokens: OptionalTokens) -> Self {
+    /// For a connection with these tokens, of a producer whose dead letters go to this topic.
+    pub(super) fn new(tokens: OptionalTokens, letters: &str) -> Self {
         Self {
             tokens,
             meter: ClientMeter::of(ClientRole::Sink),
+            letters: letters.to_owned(),
             delivered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             too_large: AtomicBool::new(false),
@@ -332,14 +354,19 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, _: ()) {
         match result {
             Ok(_) => self.delivered.fetch_add(1, Ordering::SeqCst),
-            Err((error, _)) => {
-                let permanent = error.rdkafka_error_code().is_some_and(is_permanent);
+            Err((error, message)) => {
+                let code = error.rdkafka_error_code();
+                let too_large = code == Some(RDKafkaErrorCode::MessageSizeTooLarge);
+                let is_letter = message.topic() == self.letters;
+                let permanent = code.is_some_and(is_permanent) && !(too_large && is_letter);
                 // The reason lasts: what follows is only taken back because of it.
                 if permanent || !self.permanent.load(Ordering::SeqCst) {
-                    *lock(&self.last_failure) = Some(describe(error));
+                    let bytes = message.key_len() + message.payload_len();
+                    let what = format!("{bytes} bytes for topic `{}`", message.topic());
+                    *lock(&self.last_failure) = Some(format!("{what}: {}", describe(error)));
                 }
                 self.permanent.fetch_or(permanent, Ordering::SeqCst);
-                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
+                if too_large && is_letter {
                     self.too_large.store(true, Ordering::SeqCst);
                 }
                 self.failed.fetch_add(1, Ordering::SeqCst)

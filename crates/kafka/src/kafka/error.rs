@@ -26,6 +26,8 @@ pub(super) fn kind(error: &KafkaError) -> FailureKind {
         // Fencing first: librdkafka calls it fatal, but it says that somebody else goes on.
         return match kind_of_code(error.code()) {
             kind @ (FailureKind::Migrated | FailureKind::Spent) => kind,
+            // A new transaction would meet it again, for as long as somebody waits.
+            _ if is_permanent(error.code()) => FailureKind::Fatal,
             _ if error.txn_requires_abort() => FailureKind::Abortable,
             _ if error.is_retriable() => FailureKind::Transient,
             _ => FailureKind::Fatal,
@@ -104,7 +106,9 @@ fn kind_of_code(code: Code) -> FailureKind {
     }
 }
 
-/// Whether a record that is turned away with this code always will be, until somebody changes something.
+/// Whether what is turned away with this code always will be, until somebody changes something: a record that is delivered,
+/// a partition that is added to a transaction, offsets that are committed. Brokers that start do not know all topics yet,
+/// which the client waits out before it says [`Code::UnknownTopic`].
 pub(super) fn is_permanent(code: Code) -> bool {
     matches!(
         code,
@@ -112,6 +116,11 @@ pub(super) fn is_permanent(code: Code) -> bool {
             | Code::UnsupportedForMessageFormat
             | Code::TopicAuthorizationFailed
             | Code::ClusterAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed
+            | Code::MessageSizeTooLarge
+            | Code::InvalidMessageSize
+            | Code::UnknownTopic
             | Code::PolicyViolation
             | Code::InvalidRecord
             | Code::InvalidTopic
@@ -229,7 +238,10 @@ fn advice(code: Code) -> &'static str {
         Code::AllBrokersDown | Code::BrokerTransportFailure | Code::Resolve => {
             "; check kafka.brokers and the network"
         }
-        Code::MessageSizeTooLarge => "; raise max.message.bytes of the output topics",
+        Code::MessageSizeTooLarge | Code::InvalidMessageSize => {
+            "; raise max.message.bytes of the topic, or write less: output.detail = \"summary\", fewer capacities"
+        }
+        Code::InvalidTopic => "; correct the topic's name in the configuration",
         Code::UnsupportedVersion | Code::UnsupportedFeature => {
             "; the broker lacks this: with brokers that have no transactions set output.delivery = \"idempotent\""
         }
@@ -291,6 +303,12 @@ mod tests {
             Code::PolicyViolation,
             Code::InvalidRecord,
             Code::InvalidTimestamp,
+            Code::InvalidTopic,
+            Code::GroupAuthorizationFailed,
+            Code::TransactionalIdAuthorizationFailed,
+            Code::MessageSizeTooLarge,
+            Code::InvalidMessageSize,
+            Code::UnknownTopic,
             Code::UnsupportedForMessageFormat,
         ] {
             assert!(is_permanent(code) && !advice(code).is_empty(), "{code:?}");

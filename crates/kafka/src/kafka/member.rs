@@ -179,6 +179,11 @@ pub trait Member {
     /// Stops fetching a partition; polling must go on.
     fn pause(&self, partition: Partition) -> Result<(), KafkaFailure>;
 
+    /// Stops fetching a partition for as long as this member has it: nothing more of it can be processed.
+    fn hold(&self, partition: Partition) -> Result<(), KafkaFailure> {
+        self.pause(partition)
+    }
+
     /// Fetches a paused partition again.
     fn resume(&self, partition: Partition) -> Result<(), KafkaFailure>;
 

@@ -12,6 +12,7 @@
 //! - [`statistics`]: what clients report on themselves
 //! - [`topics`]: what exists, what is missing, creation
 //! - [`unreadable`]: records that the client cannot read, and where they end
+//! - [`writers`]: which groups wrote to an output topic
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
 mod context;
@@ -31,5 +32,6 @@ pub mod statistics;
 pub mod topic_producer;
 pub mod topics;
 pub mod unreadable;
+pub mod writers;
 
 pub use kvset_pipeline::publish::KafkaFailure;

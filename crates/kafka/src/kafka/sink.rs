@@ -40,6 +40,9 @@ pub struct OutputTopics {
     pub dead_letters: OutputTopic,
 }
 
+/// The header of an estimate that names the group whose instances made it.
+pub const GROUP_HEADER: &str = "kvset_group";
+
 /// Longest single wait for an answer; retry decides how often the call is made again.
 const CALL: Duration = Duration::from_secs(5);
 /// Time between two looks at whether all outputs have arrived.
@@ -50,6 +53,8 @@ pub struct KafkaSink {
     producer: Arc<ThreadedProducer<Deliveries>>,
     topics: OutputTopics,
     guarantee: Delivery,
+    /// What results say of who made them; nothing where it is empty.
+    group: String,
     /// Failed deliveries before the current batch.
     failed_before: u64,
     /// Bytes of the largest dead letter that was sent and not committed yet.
@@ -98,14 +103,21 @@ impl KafkaSink {
             Delivery::Idempotent => (connection.idempotent_sink(deadline), "opening the producer".to_owned()),
         };
         let producer: ThreadedProducer<Deliveries> = config
-            .create_with_context(Deliveries::new(connection.tokens()?))
+            .create_with_context(Deliveries::new(connection.tokens()?, &topics.dead_letters.name))
             .map_err(|error| failure_of(&doing, &error))?;
         let largest_letter = AtomicUsize::new(0);
-        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, largest_letter };
+        let (producer, group, failed_before) = (Arc::new(producer), String::new(), 0);
+        let sink = Self { producer, topics, guarantee, group, failed_before, largest_letter };
         if guarantee == Delivery::Transactional {
             sink.init(deadline, &doing)?;
         }
         Ok(sink)
+    }
+
+    /// The same, whose results say that this group made them.
+    #[must_use]
+    pub fn of_group(self, group: &str) -> Self {
+        Self { group: group.to_owned(), ..self }
     }
 
     /// Writes a tombstone, waits for the broker's word, and aborts: whether this user may write to this topic. Kafka's
@@ -155,22 +167,28 @@ impl KafkaSink {
 
     /// The failure, with the last failed delivery, which tells more than the transaction's own words.
     fn failure(&self, doing: &str, error: &KafkaError) -> KafkaFailure {
-        self.note_sizes();
+        let is_letter = self.note_sizes();
         let mut failure = failure_of(doing, error);
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
         }
+        let is_size = error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge);
         if self.producer.context().take_permanent() {
             failure.kind = FailureKind::Fatal;
+        } else if is_letter && is_size {
+            // It goes without the bytes of its record the next time.
+            failure.kind = FailureKind::Abortable;
         }
         failure
     }
 
-    /// Takes note of a topic that took no record as large as one of these.
-    fn note_sizes(&self) {
-        if self.producer.context().take_too_large() {
+    /// Takes note of a topic that took no dead letter as large as one of these; whether there was such a letter.
+    fn note_sizes(&self) -> bool {
+        let is_too_large = self.producer.context().take_too_large();
+        if is_too_large {
             lower(&self.topics.dead_letters.name, self.largest_letter.swap(0, Ordering::SeqCst));
         }
+        is_too_large
     }
 
     /// Waits until brokers have answered for every output, or for as long as a call may take: the call that
@@ -234,18 +252,22 @@ impl KafkaSink {
         message.key = record.key.as_deref();
         message.payload = record.value.as_deref();
         message.partition = record.placed_by.as_deref().map(|pool| pool_partition(pool, topic.partitions));
-        if !record.headers.is_empty() {
-            let headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        let is_signed = record.window.is_some() && !self.group.is_empty();
+        if !record.headers.is_empty() || is_signed {
+            let headers = OwnedHeaders::new_with_capacity(record.headers.len() + usize::from(is_signed));
             let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
                 headers.insert(Header { key, value: Some(value.as_bytes()) })
             };
-            message.headers = Some(record.headers.iter().fold(headers, add));
+            let headers = record.headers.iter().fold(headers, add);
+            let group = Header { key: GROUP_HEADER, value: Some(self.group.as_bytes()) };
+            message.headers = Some(if is_signed { headers.insert(group) } else { headers });
         }
         self.producer.send(message).map_err(|(error, _)| error)
     }
 
     fn not_written(&self, record: &OutputRecord, error: &KafkaError) -> KafkaFailure {
-        self.failure(&format!("writing to topic `{}`", self.topic_of(record).name), error)
+        let (bytes, topic) = (record.bytes(), &self.topic_of(record).name);
+        self.failure(&format!("writing {bytes} bytes to topic `{topic}`"), error)
     }
 
     fn acknowledged(&mut self) -> Result<(), KafkaFailure> {

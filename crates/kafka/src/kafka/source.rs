@@ -22,7 +22,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Offset, TopicPartitionList};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,8 @@ pub struct Source {
     gaps: Option<BTreeMap<Partition, OffsetGaps>>,
     /// Where each partition was taken up.
     starts: Mutex<BTreeMap<Partition, NextOffset>>,
+    /// Partitions that are read no further.
+    held: Mutex<BTreeSet<Partition>>,
     /// The rebalance that was told last, until it is answered.
     unanswered: Mutex<Option<Rebalance>>,
     /// The id by which the group knew this member when it assigned the first of what is held.
@@ -154,6 +156,7 @@ impl Source {
             notes: Mutex::default(),
             gaps: None,
             starts: Mutex::default(),
+            held: Mutex::default(),
             unanswered: Mutex::default(),
             holder: Mutex::default(),
             informant: Informant::default(),
@@ -189,6 +192,7 @@ impl Source {
             notes: Mutex::new(notes),
             gaps: Some(gaps),
             starts: Mutex::default(),
+            held: Mutex::default(),
             unanswered: Mutex::default(),
             holder: Mutex::default(),
             informant: Informant::default(),
@@ -214,7 +218,10 @@ impl Source {
     /// Where that is which the client cannot read. Where everything can be by now, the client may have passed records
     /// all the same: a new one has to go on from what was committed.
     fn unreadable(&self) -> Event<Record<'_>> {
-        match find(&self.connection, &self.topic, self.positions()) {
+        let mut positions = self.positions();
+        // What cannot be read of these was told before.
+        positions.retain(|partition, _| !lock(&self.held).contains(partition));
+        match find(&self.connection, &self.topic, positions) {
             Ok(Some(place)) => Event::Unreadable(place),
             Ok(None) => {
                 let message = format!(
@@ -436,6 +443,7 @@ impl Member for Source {
         let doing = "giving up partitions";
         lock(&self.unanswered).take();
         lock(&self.starts).retain(|partition, _| !partitions.contains(partition));
+        lock(&self.held).retain(|partition| !partitions.contains(partition));
         lock(&self.notes).retain(|partition, _| self.gaps.is_some() || !partitions.contains(partition));
         let unassigned = match self.consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => {
@@ -462,6 +470,11 @@ impl Member for Source {
         let doing = "pausing a partition";
         let list = self.list([(partition, Offset::Invalid)], doing)?;
         self.consumer.pause(&list).map_err(|error| failure_of(doing, &error))
+    }
+
+    fn hold(&self, partition: Partition) -> Result<(), KafkaFailure> {
+        lock(&self.held).insert(partition);
+        self.pause(partition)
     }
 
     fn resume(&self, partition: Partition) -> Result<(), KafkaFailure> {

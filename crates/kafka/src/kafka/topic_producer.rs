@@ -22,7 +22,7 @@ impl TopicProducer {
     pub fn open(connection: &Connection, topic: &str, retry_for: Duration) -> Result<Self, KafkaFailure> {
         let producer = connection
             .producer("produce", retry_for)
-            .create_with_context(Deliveries::new(connection.tokens()?))
+            .create_with_context(Deliveries::new(connection.tokens()?, ""))
             .map_err(|error| failure_of(&format!("opening a producer for topic `{topic}`"), &error))?;
         Ok(Self { producer, topic: topic.to_owned(), retry_for })
     }

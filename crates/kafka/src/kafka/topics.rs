@@ -5,7 +5,7 @@ use super::context::{Logging, serve};
 use super::error::{failure_of, unreached};
 use kvset_formats::time::words;
 use kvset_pipeline::publish::{FailureKind, KafkaFailure};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::num::NonZeroU32;
@@ -31,6 +31,21 @@ const ONE_ANSWER: Duration = Duration::from_secs(5);
 
 /// Time between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether this cleanup.policy lets records go of which their key has a newer one.
+pub fn is_compacted(policy: &str) -> bool {
+    policy.split(',').any(|part| part.trim() == "compact")
+}
+
+/// That an input topic is compacted, and what to do.
+pub fn compacted(topic: &str, key: &str, policy: &str) -> String {
+    format!(
+        "topic `{topic}` ({key}) has cleanup.policy = \"{policy}\": brokers keep the newest record of each key, a pool, and \
+         delete all its other requests, so estimates would be of a few of them. Set cleanup.policy=delete with as much \
+         retention as estimates need (kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config \
+         cleanup.policy=delete); what was compacted away is gone"
+    )
+}
 
 /// Asks about topics.
 pub struct Topics {
@@ -115,6 +130,48 @@ impl Topics {
         })
     }
 
+    /// What the brokers do with old records of a topic (`cleanup.policy`); `None` where they do not say, for want of the right
+    /// to ask (DescribeConfigs), say.
+    pub fn cleanup_policy(&self, topic: &str) -> Option<String> {
+        let described = self.describe(topic);
+        if let Err(failure) = &described {
+            tracing::debug!("{failure}");
+        }
+        described.ok().flatten()
+    }
+
+    fn describe(&self, topic: &str) -> Result<Option<String>, KafkaFailure> {
+        let doing = format!("asking {} for the settings of topic `{topic}`", self.connection.brokers);
+        let failure = |error| failure_of(&doing, &error);
+        let tokens = self.connection.tokens()?;
+        if tokens.is_some() {
+            return Ok(None);
+        }
+        let admin: AdminClient<Logging> =
+            self.connection.admin().create_with_context(Logging::new(tokens)).map_err(failure)?;
+        let options = AdminOptions::new().request_timeout(Some(self.deadline.min(ONE_ANSWER)));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| KafkaFailure::fatal(format!("{doing}: {error}")))?;
+        let resources = [ResourceSpecifier::Topic(topic)];
+        let asked = admin.describe_configs(&resources, &options);
+        let found = runtime.block_on(asked).map_err(failure)?;
+        let found = found.into_iter().next().and_then(Result::ok);
+        Ok(found.and_then(|settings| settings.get("cleanup.policy")?.value.clone()))
+    }
+
+    /// Refuses an input topic that brokers compact: of each key, which is a pool, they keep the newest record, so nearly all
+    /// requests would be missing.
+    ///
+    /// # Errors
+    /// It is compacted; what brokers do not say is taken for good.
+    pub fn require_whole(&self, topic: &str, key: &str) -> Result<(), KafkaFailure> {
+        match self.cleanup_policy(topic).as_deref() {
+            Some(policy) if is_compacted(policy) => Err(KafkaFailure::fatal(compacted(topic, key, policy))),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates the topics that are missing, with the broker's default replication, and waits until
     /// they can be used.
     ///
@@ -187,5 +244,22 @@ impl Topics {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compacted input lost its requests without a word: 2,400 records became 4.
+    #[test]
+    fn whatever_compacts_is_known() {
+        assert!(["compact", "compact,delete", "delete, compact"].into_iter().all(is_compacted));
+        assert!(!["delete", "", "compacted"].into_iter().any(is_compacted));
+        let said = compacted("requests", "input.topic", "compact");
+        assert!(
+            said.contains("`requests` (input.topic)") && said.contains("cleanup.policy=delete"),
+            "{said}"
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 use super::ahead::AheadRecord;
 use super::bytes::PackedBytes;
+use super::refusals::RefusedRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
     ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, PoolClock, PoolConfigs, PoolRecord, RecordTurn,
@@ -26,7 +27,14 @@ pub(super) enum Receipt {
     /// It waits.
     Waits,
     /// Its pool took it, or it was refused.
-    Taken(Result<(), DecodeError>),
+    Taken(Result<(), RefusedRecord>),
+}
+
+impl Receipt {
+    /// Of a record that could not be read.
+    fn unread(error: DecodeError, pool: Option<&str>) -> Self {
+        Self::Taken(Err(RefusedRecord::unread(error, pool)))
+    }
 }
 
 /// A record that waits.
@@ -191,22 +199,24 @@ impl PartitionTask {
         decoder.look_up(record.payload())?;
         let message = match decoder.read(record.payload()) {
             Ok(message) => message,
-            Err(error) => return Ok(Receipt::Taken(Err(error))),
+            Err(error) => return Ok(Receipt::unread(error, None)),
         };
         let packed = match packed {
             Some(packed) => {
                 packed.clear();
                 if let Err(error) = encode_request(&message, RequestEncoding::Avro, packed) {
                     let detail = format!("the request cannot be held back: {error}");
-                    return Ok(Receipt::Taken(Err(DecodeError::new(ErrorCode::InvalidField, detail))));
+                    return Ok(Receipt::unread(DecodeError::new(ErrorCode::InvalidField, detail), None));
                 }
                 Some(&packed[..])
             }
             None => None,
         };
+        // Without a key only the value says whose it is.
+        let named = if record.key.is_none_or(<[u8]>::is_empty) { message.pool.clone() } else { None };
         match self.config.limits.admit(record.key, message) {
             Ok(decoded) => self.take_turn(record, &decoded, packed),
-            Err(error) => Ok(Receipt::Taken(Err(error))),
+            Err(error) => Ok(Receipt::unread(error, named.as_deref())),
         }
     }
 
@@ -219,7 +229,7 @@ impl PartitionTask {
     ) -> Result<Receipt, TaskError> {
         let (event, pool) = (&decoded.event, &*decoded.pool);
         if let Err(error) = self.config.limits.check_ahead(event.event_time, record.timestamp_ms) {
-            return Ok(Receipt::Taken(Err(error)));
+            return Ok(Receipt::Taken(Err(RefusedRecord::of(pool, error))));
         }
         let mut out_of_order_by_ms = None;
         if let Some(arrivals) = &mut self.arrivals {

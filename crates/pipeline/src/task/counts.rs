@@ -1,6 +1,6 @@
 //! What a task did since it was last read.
 
-use super::{PoolActivity, PoolTime};
+use super::{PoolActivity, PoolRefusals, PoolTime};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
@@ -27,6 +27,10 @@ pub struct TaskCounts {
     pub refused: BTreeMap<ErrorCode, u64>,
     /// Offset of the last of them, by code.
     pub refused_at: BTreeMap<ErrorCode, i64>,
+    /// A state was rebuilt of far fewer records than there are offsets: how many of both.
+    pub thin_rebuild: Option<(u64, u64)>,
+    /// Of pools of which something was refused, or is no longer, how that stands.
+    pub refused_pools: Vec<(String, PoolRefusals)>,
     /// The newest final estimate of every pool and window that closed, muted ones too.
     pub latest: BTreeMap<(String, WindowKind), Estimate>,
     /// Memory of the pools that closed a window, in bytes.

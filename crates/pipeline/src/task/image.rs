@@ -6,7 +6,7 @@
 use super::arrivals::{Arrivals, ArrivalsSection, WrittenArrivals};
 use super::latest::LatestEstimates;
 use super::{PartitionTask, TaskConfig, pool_set_config};
-use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
+use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState, UnreadRun};
 use crate::facts::RecordIdentity;
 use crate::gaps::OffsetGap;
 use crate::resume::Resume;
@@ -49,10 +49,21 @@ pub struct TaskImage<'a> {
     /// What single questions keep; nothing is written where no pool is asked one.
     #[serde(skip_serializing_if = "SectionsImage::is_empty")]
     sections: SectionsImage<'a>,
+    /// Whose records could not be read, one after another, behind [`UNREAD_MARK`]; nothing is written where the last one
+    /// could be.
+    #[serde(skip_serializing_if = "has_no_run")]
+    unread: (u8, &'a UnreadRun),
 }
 
 /// What the schemes of page ids begin with: it tells them from the records that wait, which begin with 1.
 const SCHEMES_MARK: u8 = 2;
+
+/// What a run of records that could not be read begins with; behind those of all questions.
+const UNREAD_MARK: u8 = 250;
+
+fn has_no_run((_, run): &(u8, &UnreadRun)) -> bool {
+    run.is_empty()
+}
 
 fn has_no_scheme((_, schemes): &(u8, Vec<(&str, &str)>)) -> bool {
     schemes.is_empty()
@@ -78,12 +89,13 @@ struct Trailing {
     arrivals: Option<ArrivalsSection>,
     id_schemes: Vec<(Box<str>, String)>,
     sections: BTreeMap<Box<str>, RestoredSections>,
+    unread: UnreadRun,
 }
 
 impl<'de> Deserialize<'de> for Trailing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // The parts, each behind its mark, and the end.
-        let parts = 2 + RestoredSections::QUESTIONS;
+        let parts = 3 + RestoredSections::QUESTIONS;
         deserializer.deserialize_tuple(2 * parts + 1, Self::default())
     }
 }
@@ -103,6 +115,7 @@ impl<'de> Visitor<'de> for Trailing {
             match mark {
                 1 if last < mark => self.arrivals = parts.next_element()?,
                 SCHEMES_MARK if last < mark => self.id_schemes = parts.next_element()?.unwrap_or_default(),
+                UNREAD_MARK if last < mark => self.unread = parts.next_element()?.unwrap_or_default(),
                 _ if last < mark && RestoredSections::read(&mut self.sections, mark, &mut parts)? => {}
                 _ => return Err(A::Error::custom("what follows the state is no part of it")),
             }
@@ -206,6 +219,7 @@ impl PartitionTask {
             arrivals: self.arrivals.as_ref().map(Arrivals::image),
             id_schemes: (SCHEMES_MARK, schemes),
             sections,
+            unread: (UNREAD_MARK, &self.unread),
         }
     }
 
@@ -228,7 +242,7 @@ impl PartitionTask {
     ) -> Result<Self, TaskRestoreError> {
         let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, observers, reuse, trailing } =
             image;
-        let Trailing { arrivals, id_schemes, sections } = trailing;
+        let Trailing { arrivals, id_schemes, sections, unread } = trailing;
         let observers = rejoined(observers, reuse, RestoredObservers::with_reuse)?;
         let observers =
             rejoined(observers, sections.into_iter().collect(), RestoredObservers::with_sections)?;
@@ -243,6 +257,6 @@ impl PartitionTask {
         let policy = DeadLetterPolicy::resume(config.dead_letters, dead_letters);
         let task = Self::over(config, partition, resume, pools, policy);
         let arrivals = Arrivals::restore(&task.config, arrivals).ok_or(TaskRestoreError::Arrivals)?;
-        Ok(Self { last_record, latest, passed_gaps: gaps, arrivals, ..task })
+        Ok(Self { last_record, latest, passed_gaps: gaps, arrivals, unread, ..task })
     }
 }

@@ -3,11 +3,11 @@
 //! A pure function of (configuration, records in offset order). Muted, it does the same work and
 //! hands nothing out: that is how state is rebuilt whose outputs were published before.
 
-use crate::dead_letter_policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy};
+use crate::dead_letter_policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, UnreadRun};
 use crate::facts::RecordIdentity;
 use crate::gaps::{OffsetGap, OffsetGaps, gap_letter};
 use crate::incoming::Incoming;
-use crate::resume::Resume;
+use crate::resume::{Origin, Resume};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::set::{ObserveError, PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::pool::{Pool, Refusal};
@@ -32,14 +32,18 @@ mod bytes;
 mod counts;
 mod image;
 mod latest;
+mod rebuilt;
+mod refusals;
 
 use ahead::AheadRecord;
 use arrivals::{Arrivals, Receipt};
 use latest::LatestEstimates;
+use refusals::{RefusalsByPool, RefusedRecord};
 
 pub use activity::{PoolActivity, PoolTime};
 pub use counts::TaskCounts;
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
+pub use refusals::PoolRefusals;
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
@@ -94,7 +98,7 @@ pub enum TaskError {
     /// It is not known how the record was written.
     #[error(transparent)]
     Schema(#[from] LookupError),
-    /// Too many refused records.
+    /// Too many records in a row that cannot be read, and no pool of the partition is left whose can.
     #[error(transparent)]
     DeadLetters(#[from] DeadLetterLimit),
     /// A pool that was put aside cannot be taken back.
@@ -133,6 +137,9 @@ pub struct PartitionTask {
     partition: Partition,
     decoder: RequestDecoder,
     policy: DeadLetterPolicy,
+    /// Whose records those in a row were that could not be read.
+    unread: UnreadRun,
+    refusals: RefusalsByPool,
     pools: PoolSet,
     /// Records that wait for earlier arrivals; none where no pool holds any back.
     arrivals: Option<Arrivals>,
@@ -144,6 +151,10 @@ pub struct PartitionTask {
     /// Where the run over the log ends; absent where it goes on for ever.
     end: Option<NextOffset>,
     last_record: Option<RecordIdentity>,
+    /// Of a state that is rebuilt from the log, until that is done: the records that the log still had.
+    rebuilt: Option<u64>,
+    /// The offsets that it is rebuilt of.
+    rebuilt_offsets: u64,
     /// Offsets that cannot be read and are to be passed.
     gaps: OffsetGaps,
     /// Those that were.
@@ -182,6 +193,8 @@ impl PartitionTask {
             arrivals: Arrivals::of(&config),
             decoder: config.decoder(),
             policy,
+            unread: UnreadRun::default(),
+            refusals: RefusalsByPool::new(config.dead_letters),
             config,
             partition,
             pools,
@@ -191,6 +204,8 @@ impl PartitionTask {
             count_from: resume.count_from,
             end: None,
             last_record: None,
+            rebuilt_offsets: resume.publish_from.0.saturating_sub(resume.replay_from.0).max(0).unsigned_abs(),
+            rebuilt: (resume.origin == Origin::Rebuild).then_some(0),
             gaps: OffsetGaps::default(),
             passed_gaps: Vec::new(),
             counts: TaskCounts::default(),
@@ -246,6 +261,7 @@ impl PartitionTask {
         let muted = record.offset < self.publish_from.0;
         let begin = out.len();
         self.pass_gaps(record, out);
+        self.note_rebuilt(muted);
         match record.value {
             None => self.counts.tombstones += u64::from(!muted),
             // Of a record that was not processed, nothing that it made others give out is published.
@@ -282,15 +298,18 @@ impl PartitionTask {
     fn settle(
         &mut self,
         record: &SourceRecord<'_>,
-        observed: Result<(), DecodeError>,
+        observed: Result<(), RefusedRecord>,
         at: NextOffset,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
         let muted = at <= self.publish_from;
         match observed {
-            Ok(()) => self.policy.accept(),
-            Err(error) => {
-                let within = self.policy.refuse(record, error.code());
+            Ok(()) => {
+                self.policy.accept();
+                self.unread.end();
+            }
+            Err(RefusedRecord { error, is_read, pool }) => {
+                let within = self.note_refused(record, error.code(), is_read, pool.as_deref());
                 // A muted record was passed by the life that published it, under the limits of that day: here
                 // it counts towards them and stops nobody.
                 if !muted {
@@ -330,6 +349,7 @@ impl PartitionTask {
                 self.counts.pools.push((name.to_string(), activity));
             }
             self.latest.remove(&name);
+            self.refusals.forget(&name);
             self.arrivals.iter_mut().for_each(|arrivals| arrivals.forget(&name));
             self.counts.forgotten.push(name.into());
         }
@@ -380,6 +400,7 @@ impl PartitionTask {
             self.counts.pools.push((pool.name().to_owned(), activity));
         }
         self.counts.waiting = self.waiting();
+        self.counts.refused_pools = self.refusals.take_news();
         std::mem::take(&mut self.counts)
     }
 
@@ -438,19 +459,21 @@ impl PartitionTask {
         record: PoolRecord<'_>,
         out_of_order_by_ms: Option<u64>,
         is_early: bool,
-    ) -> Result<Result<(), DecodeError>, TaskError> {
+    ) -> Result<Result<(), RefusedRecord>, TaskError> {
         let pool = record.pool;
         let observed = self.pools.observe(record, &mut self.closed);
         self.take_leave_of_forgotten();
         match observed {
             Ok(observed) => {
                 self.active.entry(observed.pool).or_default().add(&observed, out_of_order_by_ms, is_early);
+                self.refusals.accept(pool);
                 Ok(Ok(()))
             }
-            Err(ObserveError::Refused(refusal)) => Ok(Err(refused(&refusal))),
+            Err(ObserveError::Refused(refusal)) => Ok(Err(RefusedRecord::of(pool, refused(&refusal)))),
             Err(error @ ObserveError::TooManyPools { .. }) => {
                 self.arrivals.iter_mut().for_each(|arrivals| arrivals.forget(pool));
-                Ok(Err(DecodeError::new(ErrorCode::TooManyPools, error.to_string())))
+                let error = DecodeError::new(ErrorCode::TooManyPools, error.to_string());
+                Ok(Err(RefusedRecord::of(pool, error)))
             }
             Err(error @ ObserveError::Aside { .. }) => {
                 Err(TaskError::Aside { partition: self.partition, error })

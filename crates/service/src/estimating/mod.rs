@@ -5,7 +5,7 @@ mod pool_partitions;
 mod recovery;
 pub mod stage;
 
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, TellingClock, alive};
 use crate::error::ServiceError;
 use crate::events::Observer;
 use crate::plan::ServicePlan;
@@ -42,14 +42,15 @@ fn live(
     // First of all, so that a second process on the directory disturbs nobody.
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let (sink, source) = join(&plan.stream)?;
+    let (sink, source) = alive(observer, || join(&plan.stream))?;
+    let clock = TellingClock { clock: &SystemClock, observer };
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = plan.stream.threads;
         let workers = Workers::start(scope, threads, plan.task.encoding, plan.task.limits)
             .map_err(|error| no_threads(threads, &error))?;
-        let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
-        let coordinator = Coordinator::new(&plan.stream, &SystemClock, &source, sink, stage, observer);
+        let stage = Estimating::new(plan, &clock, workers, checkpoints, observer);
+        let coordinator = Coordinator::new(&plan.stream, &clock, &source, sink, stage, observer);
         let (life, ended) = coordinator.run(shutdown);
         summary.add(&life);
         ended

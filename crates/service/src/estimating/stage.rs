@@ -4,7 +4,7 @@ use super::parking::Parking;
 use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
 use crate::backoff::{ANSWER, answered};
-use crate::clock::Clock;
+use crate::clock::{Clock, alive};
 use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
 use crate::plan::ServicePlan;
@@ -122,7 +122,7 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
             answered(clock, retry_for, || lookup.identity(partition, offset, ANSWER))
         };
         let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
-        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
+        let taken = alive(self.observer, || take_up(self.plan, known, parked, checkpoints, &mut look_up))?;
         let TakenUp { resume, mut task, restored, failures } = taken;
         if let Some(offset_range) = self.plan.stream.offset_range(partition) {
             task.end_at(offset_range.end);
@@ -180,6 +180,15 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
     fn tell(&mut self, partition: Partition, next: NextOffset, summary: TaskSummary) -> u64 {
         let TaskSummary { counts, new_pools, time, pools } = summary;
         self.refusals.note(partition, refusals(&counts.refused, &counts.refused_at), self.clock.now());
+        if let Some((records, offsets)) = counts.thin_rebuild {
+            tracing::warn!(
+                partition = partition.0,
+                "partition {partition}: the state was rebuilt of {records} records in {offsets} offsets: the rest was \
+                 compacted away or never committed, so estimates are marked warm_up until they reach back to none of it; \
+                 see that cleanup.policy of topic {} is delete",
+                self.plan.stream.topic
+            );
+        }
         self.pool_partitions.forget_pools(partition, &counts.forgotten);
         self.pool_partitions.note(partition, &new_pools, self.observer);
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools });

@@ -3,6 +3,7 @@
 pub mod features;
 pub mod schemas;
 
+use crate::backoff::GLANCE;
 use features::NotBuilt;
 use kvset_core::estimate::config::PoolConfigError;
 use kvset_core::pool::set::PoolConfigs;
@@ -12,6 +13,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::{Connection, MemberProtocol, Membership};
 use kvset_kafka::kafka::sink::{Delivery, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{TopicPlan, Topics};
+use kvset_kafka::kafka::writers::{other_groups, shared_topic};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
@@ -333,6 +335,17 @@ impl StreamPlan {
         })
     }
 
+    /// Says which other groups write, or wrote, to the topic of results. A group that took another one's place is no error;
+    /// what brokers do not say is not known.
+    fn name_other_groups(&self) {
+        let (group, topic) = (&self.membership.group, &self.outputs.results);
+        match other_groups(&self.connection, group, topic, GLANCE) {
+            Ok(others) if others.is_empty() => {}
+            Ok(others) => tracing::warn!("{}", shared_topic(&topic.name, group, &others)),
+            Err(failure) => tracing::debug!("{failure}"),
+        }
+    }
+
     /// What a bounded run reads of this partition.
     pub fn offset_range(&self, partition: Partition) -> Option<&OffsetRange> {
         self.bounds.as_ref()?.offset_ranges.get(&partition)
@@ -367,6 +380,7 @@ impl ServicePlan {
             threads: settings.workers.threads,
         };
         let stream = StreamPlan::make(settings, &ends, create_topics)?;
+        stream.name_other_groups();
         Ok(Self {
             stream,
             task: Arc::new(task),
@@ -389,7 +403,9 @@ fn output_topics(
 ) -> Result<OutputTopics, KafkaFailure> {
     let topics = Topics::new(connection, deadline)?;
     let (input, key, creates_it) = ends.input;
-    let input = topics.require(input.as_str(), key, creates_it)?;
+    let partitions = topics.require(input.as_str(), key, creates_it)?;
+    topics.require_whole(input.as_str(), key)?;
+    let input = partitions;
     let (results, results_key, compacted_for) = ends.results;
     let (dead_letters, dead_letters_key) = ends.dead_letters;
     if create {

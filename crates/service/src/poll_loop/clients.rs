@@ -45,7 +45,8 @@ pub(crate) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceErro
     let connection = &plan.connection;
     let outputs = plan.outputs.clone();
     let sink =
-        KafkaSink::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?;
+        KafkaSink::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?
+            .of_group(&plan.membership.group);
     let source = match &plan.bounds {
         None => Source::join(connection, &plan.membership, &plan.topic)?,
         Some(bounds) => {

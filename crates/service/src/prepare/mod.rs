@@ -8,7 +8,7 @@ mod threads;
 pub use plan::{PreparePlan, PreparePlanError, preparer, recipe};
 pub use progress::ProgressLog;
 
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, TellingClock, alive};
 use crate::error::ServiceError;
 use crate::events::Observer;
 use crate::poll_loop::clients::{join, live_on, no_threads};
@@ -40,12 +40,13 @@ fn live(
     if let Some(registry) = &plan.registry {
         registry.start();
     }
-    let (sink, source) = join(&plan.stream)?;
+    let (sink, source) = alive(observer, || join(&plan.stream))?;
+    let clock = TellingClock { clock: &SystemClock, observer };
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);
-        let coordinator = Coordinator::new(&plan.stream, &SystemClock, &source, sink, stage, observer);
+        let coordinator = Coordinator::new(&plan.stream, &clock, &source, sink, stage, observer);
         let (life, ended) = coordinator.run(shutdown);
         summary.add(&life);
         ended

@@ -112,6 +112,29 @@ fn offsets_that_cannot_be_read_are_passed_told_and_kept() {
     assert!(outputs.iter().all(|output| output.destination == Destination::Results), "it was told once");
 }
 
+/// Of 2,400 records a compacted topic kept 4, and the state that was rebuilt of them was taken for whole.
+#[test]
+fn a_state_that_is_rebuilt_of_far_fewer_records_than_there_are_offsets_lacks_something() {
+    let log: Vec<_> = (0..300).map(|i| request("a", 70 * i, &[1, i as u64 + 2])).collect();
+    let published = |kept: &dyn Fn(i64) -> bool| {
+        let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &resume(0, 250, false));
+        let mut outputs = Vec::new();
+        for record in
+            records(&log, NextOffset(0)).filter(|record| record.offset >= 250 || kept(record.offset))
+        {
+            task.process_record(&record, &mut outputs).expect("within limits");
+        }
+        let thin = task.take_counts().thin_rebuild;
+        let all = estimates(&outputs).into_iter().filter(|estimate| estimate.window == WindowKind::All);
+        let all: Vec<_> = all.map(|estimate| estimate.warm_up).collect();
+        assert!(!all.is_empty());
+        (thin, all.into_iter().all(|warm_up| warm_up))
+    };
+    assert_eq!(published(&|_| true), (None, false));
+    assert_eq!(published(&|offset| offset % 2 == 0), (None, false), "a transaction a record");
+    assert_eq!(published(&|offset| offset % 60 == 59), (Some((4, 250)), true));
+}
+
 #[test]
 fn windows_that_reach_back_to_missing_records_are_marked() {
     let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
@@ -120,4 +143,111 @@ fn windows_that_reach_back_to_missing_records_are_marked() {
     let (early, late): (Vec<_>, Vec<_>) = published.iter().partition(|estimate| estimate.start_ms <= 1400);
     assert!(!early.is_empty() && early.iter().all(|estimate| estimate.warm_up));
     assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
+}
+
+/// A log of one pool that is fine, with runs of others' records in between; the same with tombstones in their place.
+fn beside(
+    others: impl Fn(i64) -> Option<(&'static str, String)>,
+) -> [Vec<(Option<&'static str>, String)>; 2] {
+    let mut logs = [Vec::new(), Vec::new()];
+    for i in 0..400 {
+        let (theirs, fine) = (others(i), i % 40 == 0);
+        let own = || (Some("a"), request("a", 70 * i, &[1, i as u64 + 2]).1);
+        let [log, alone] = &mut logs;
+        match theirs.filter(|_| !fine) {
+            Some((key, value)) => {
+                log.push((Some(key), value));
+                alone.push((None, String::new()));
+            }
+            None => {
+                log.push(own());
+                alone.push(own());
+            }
+        }
+    }
+    logs
+}
+
+fn run_beside(log: &[(Option<&'static str>, String)]) -> (PartitionTask, Vec<OutputRecord>) {
+    let (mut task, mut outputs) = (task(0), Vec::new());
+    for (offset, (key, value)) in (0..).zip(log) {
+        let value = key.map(|_| value.as_bytes());
+        task.process_record(&record(offset, key.unwrap_or("gone"), value), &mut outputs).expect("it goes on");
+    }
+    outputs.retain(|output| output.destination == Destination::Results);
+    (task, outputs)
+}
+
+/// A thousand records in a row of a newcomer without `page_size` ended every instance of the group at every start.
+#[test]
+fn what_is_refused_of_one_pool_disturbs_no_other() {
+    let of = |size: &str| format!(r#"{{"event_time":7,"page_ids":[1]{size}}}"#);
+    let kinds: [&dyn Fn(i64) -> Option<(&'static str, String)>; 5] = [
+        &|_| Some(("newcomer", "no request at all".to_owned())),
+        &|_| Some(("newcomer", r#"{"page_ids":[1]}"#.to_owned())),
+        &|i| Some(("newcomer", of(if i == 1 { r#","page_size":16"# } else { r#","page_size":32"# }))),
+        // More pools than the task may have.
+        &|i| Some((["b", "c", "d", "e", "f"][i as usize % 5], of(""))),
+        // Several that nobody can read.
+        &|i| Some((["b", "c", "d", "e", "f"][i as usize % 5], "no request at all".to_owned())),
+    ];
+    for (kind, others) in kinds.into_iter().enumerate() {
+        let [log, alone] = beside(others);
+        let ((mut task, with), (_, without)) = (run_beside(&log), run_beside(&alone));
+        let of_a = |outputs: &[OutputRecord]| {
+            let own = outputs.iter().filter(|output| output.placed_by.as_deref() == Some("a"));
+            own.cloned().collect::<Vec<_>>()
+        };
+        assert!(of_a(&without).len() > 4);
+        assert_eq!(of_a(&with), of_a(&without), "kind {kind}");
+        let counts = task.take_counts();
+        assert!(counts.refused_pools.iter().all(|(pool, _)| pool != "a"), "kind {kind}");
+        let over = counts.refused_pools.iter().filter(|(_, refused)| refused.is_over_limit);
+        assert!(over.count() > 0, "kind {kind}: {:?}", counts.refused_pools);
+    }
+}
+
+/// Garbage under keys of pools that were fine before, or under none, is everybody's.
+#[test]
+fn a_partition_of_which_nothing_can_be_read_any_more_is_held_whoever_restarts_in_between() {
+    let garbage = |offset, key| SourceRecord { key, ..record(offset, "", Some(b"no request at all")) };
+    let pools = ["a", "b"];
+    for broken in
+        [&[Some("a"), Some("b")][..], &[None], &[Some("c"), None], &[Some("b"), Some("a"), Some("c")]]
+    {
+        let mut task = task(0);
+        let mut outputs = Vec::new();
+        for (offset, pool) in (0..).zip(pools) {
+            let value = request(pool, 0, &[1]).1;
+            task.process_record(&record(offset, pool, Some(value.as_bytes())), &mut outputs).expect("fine");
+        }
+        // Two in a row are tolerated.
+        let mut stops = Vec::new();
+        for offset in 2..8 {
+            let key = broken[offset as usize % broken.len()].map(str::as_bytes);
+            if task.process_record(&garbage(offset, key), &mut outputs).is_err() {
+                stops.push(offset);
+                break;
+            }
+            let bytes = postcard::to_allocvec(&task.image()).expect("serialises");
+            let image = postcard::from_bytes(&bytes).expect("what was written");
+            let at = task.next_offset().0;
+            task =
+                PartitionTask::restore(Arc::new(config()), Partition(5), &resume(at, at, false), None, image)
+                    .expect("the same");
+        }
+        assert_eq!(stops, [4], "{broken:?}");
+    }
+    // Nobody can read what is under one of the keys, or under none but with a name of its own.
+    let (mut single, mut outputs) = (task(0), Vec::new());
+    for (offset, pool) in (0..).zip(pools) {
+        let value = request(pool, 0, &[1]).1;
+        single.process_record(&record(offset, pool, Some(value.as_bytes())), &mut outputs).expect("fine");
+    }
+    let named = br#"{"pool":"c","event_time":99999999999999999,"page_ids":[1]}"#;
+    for offset in 2..40 {
+        let own = SourceRecord { key: None, ..record(offset, "", Some(named)) };
+        let broken = if offset % 2 == 0 { garbage(offset, Some(b"a")) } else { own };
+        single.process_record(&broken, &mut outputs).expect("b can be read");
+    }
 }

@@ -20,7 +20,7 @@ use kvset_pipeline::assignment::{Assignment, RangeProgress};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use kvset_pipeline::worker::Report;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 mod rebalances;
@@ -70,6 +70,8 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     failed: Option<(Instant, u64)>,
     /// Of each partition, offsets that cannot be read and are to be passed.
     gaps: BTreeMap<Partition, OffsetGaps>,
+    /// Partitions that cannot go on.
+    held: BTreeSet<Partition>,
     summary: Summary,
 }
 
@@ -111,6 +113,7 @@ where
             failing_since: None,
             failed: None,
             gaps: BTreeMap::new(),
+            held: BTreeSet::new(),
             summary: Summary::default(),
         }
     }
@@ -226,7 +229,11 @@ where
                 self.source.share_out_again();
             }
             let waiting = lag.iter().filter(|(_, records)| *records > 0);
-            let next = |partition| Some((partition, self.assignment.processed(partition)?));
+            // Why those stand still that are held was told.
+            let goes_on = |partition: &Partition| !self.held.contains(partition);
+            let next = |partition| {
+                Some((partition, self.assignment.processed(partition).filter(|_| goes_on(&partition))?))
+            };
             self.conditions.note_waiting(waiting.filter_map(|(partition, _)| next(*partition)));
         } else {
             self.conditions.note_waiting(std::iter::empty());
@@ -285,7 +292,7 @@ where
         let (partition, offset) = (place.partition, place.offset);
         let topic = &self.plan.topic;
         let Some(gap) = self.gaps.get(&partition).and_then(|gaps| gaps.from(offset)) else {
-            return Err(ServiceError::Unreadable { topic: topic.clone(), place });
+            return self.hold(partition, ServiceError::Unreadable { topic: topic.clone(), place });
         };
         tracing::warn!(
             partition = partition.0,
@@ -295,8 +302,40 @@ where
         Ok(self.source.skip_to(partition, NextOffset(gap.end))?)
     }
 
+    /// Reads a partition no further that cannot go on, and goes on with the others: it is nobody else's trouble. A run
+    /// with an end cannot come to it so.
+    ///
+    /// # Errors
+    /// Such a run ends with why.
+    fn hold(&mut self, partition: Partition, why: ServiceError) -> Result<(), ServiceError> {
+        if self.plan.bounds.is_some() {
+            return Err(why);
+        }
+        if !self.held.insert(partition) {
+            return Ok(());
+        }
+        self.source.hold(partition)?;
+        self.assignment.drain(&[partition]);
+        let why = why.to_string();
+        tracing::error!(
+            partition = partition.0,
+            "partition {partition} of topic {} is held, and all others go on: {why}",
+            self.plan.topic
+        );
+        self.observer.on(&ServiceEvent::Held { partition, why: &why });
+        Ok(())
+    }
+
+    /// Whether a record is not to be processed: its partition is held, or an operator has decided to pass it.
+    fn is_passed(&self, partition: Partition, offset: i64) -> bool {
+        self.held.contains(&partition) || self.gaps.get(&partition).is_some_and(|gaps| gaps.contain(offset))
+    }
+
     fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
+        if self.is_passed(partition, record.offset()) {
+            return Ok(());
+        }
         if self.assignment.is_past_end(partition, record.offset()) {
             self.source.pause(partition)?;
             return self.finish(partition);
@@ -337,7 +376,7 @@ where
         let records = self.stage.tell(partition, next, summary);
         self.summary.records += records;
         self.records_since_commit += records;
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+        failure.map_or(Ok(()), |failure| self.hold(partition, failure.into()))
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -384,6 +423,7 @@ where
         if batch.next_offsets.is_empty() {
             return Ok(());
         }
+        self.observer.on(&ServiceEvent::Committing);
         let published = self.same_topic.compare_to_commit(self.source, deadline).and_then(|()| {
             let mut retry = Backoff::lasting(self.clock, deadline);
             Ok(publish(&mut self.sink, &batch, self.source, &mut || retry.wait())?)

@@ -29,7 +29,9 @@ where
         };
         let mut starts = Vec::with_capacity(committed.len());
         for (partition, Committed { next, gaps }) in committed {
-            self.gaps.insert(partition, gaps);
+            if !gaps.is_empty() {
+                self.gaps.insert(partition, gaps);
+            }
             starts.push((partition, self.take_up(partition, next)?));
         }
         self.source.assign(&starts)?;
@@ -116,6 +118,7 @@ where
         for partition in partitions {
             self.assignment.close(*partition);
             self.gaps.remove(partition);
+            self.held.remove(partition);
             self.stage.give_up(*partition, may_return)?;
         }
         Ok(())
