@@ -322,6 +322,31 @@ fn a_request_of_no_tokens_takes_no_room_for_drafts() {
     assert_eq!(slow(8, &rules).request(&[], 0, 0, &[]), Some(0));
 }
 
+/// vLLM keeps the state at a junction, where groups of states have no layers of the head; windows that have some keep the
+/// page before it as well.
+#[test]
+fn a_state_before_a_junction_is_not_kept_though_a_head_drafts() {
+    let rules = HybridRules {
+        attention: "full+mamba".parse().expect("groups"),
+        retention: BlockRetention::Ends,
+        prefill_chunk: 64,
+        page_size: PageSize::new(16).expect("not zero"),
+        outputs: Outputs::Cached,
+        head: DraftHead::of(1),
+    };
+    let mut cache = HybridCache::new(PageCount(200), rules).expect("sound rules");
+    let prompts: [&[u64]; 3] = [
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        // Six pages are there, and one is lost: a junction behind five, and a step that ends behind four.
+        &[1, 2, 3, 4, 5, 6, 17, 18, 19, 20, 21, 22],
+        // Five pages are there, and one is lost: nothing can be gone on from behind four.
+        &[1, 2, 3, 4, 5, 36, 37, 38],
+    ];
+    let hits = prompts.map(|ids| cache.request(&event(ids, ids.len() as u64 * 16, 1)).hits);
+    assert_eq!(hits, [0, 0, 0]);
+    assert_eq!(cache.request(&event(prompts[1], 12 * 16, 1)).hits, 11, "the prompt's own end is");
+}
+
 #[test]
 fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
     let rules = HybridRules {

@@ -275,7 +275,7 @@ impl SlowHybrid {
         let mut ends = vec![limit.saturating_sub(1), full.saturating_sub(1)];
         if junction > 0 {
             ends.push(junction);
-            ends.extend((behind > 0 || self.groups.contains(&Kind::Mamba)).then_some(junction - 1));
+            ends.extend((behind > 0).then_some(junction - 1));
         }
         ends.into_iter().map(|end| (end.saturating_sub(need), end + behind)).collect()
     }

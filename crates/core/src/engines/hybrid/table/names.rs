@@ -180,7 +180,7 @@ fn kept_below(steps: &RequestSteps<'_>, side: usize, end: u64) -> (u64, u64) {
     let mut ends = higher(tail(same), tail(longer));
     if steps.found.junction > 0 {
         ends = higher(ends, tail(steps.found.junction));
-        if behind > 0 || (steps.rules.head.drafts() && steps.other == Some(GroupKind::Mamba)) {
+        if behind > 0 {
             ends = higher(ends, tail(steps.found.junction - 1));
         }
     }
