@@ -9,6 +9,7 @@ import os
 import sys
 
 import fixture
+from workloads import unpacked
 
 CLOCKED = {"mooncake"}
 MOST_OFF = 0.03
@@ -28,7 +29,9 @@ def rows(committed, folder):
         name = os.path.basename(path)
         new = fixture.read(path)
         old = fixture.read(os.path.join(committed, name))
-        same_task = [new[key] == old[key] for key in ("generate", "settings", "page_size", "requests")]
+        same_task = [new.get(key) == old.get(key) for key in ("generate", "trace", "settings", "page_size", "requests")]
+        if trace := new.get("trace"):
+            same_task.append(unpacked(os.path.join(folder, "traces", trace)) == unpacked(os.path.join(committed, "traces", trace)))
         capacities = [
             [(result["capacity_pages"], result.get("host_pages")) for result in each["results"]] for each in (new, old)
         ]

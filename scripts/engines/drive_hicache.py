@@ -229,7 +229,7 @@ def serve(tree, request, outputs_cached, name):
     req, wanted = begin(request, outputs_cached, name)
     tree.check_hicache_events()
     found, loaded = load_and_prefill(tree, req)
-    answer(tree, req, wanted, request.unique_token, decode, *STEP)
+    answer(tree, req, wanted, request.answer, decode, *STEP)
     return found // request.page_size, loaded // request.page_size
 
 

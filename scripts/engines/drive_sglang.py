@@ -42,7 +42,7 @@ def serve(tree, request, outputs_cached, name):
     """Serves one request to its end; pages found in the cache."""
     req, wanted = begin(request, outputs_cached, name)
     hits = match_and_prefill(tree, req)
-    answer(tree, req, wanted, request.unique_token, decode)
+    answer(tree, req, wanted, request.answer, decode)
     return hits // request.page_size
 
 

@@ -158,7 +158,7 @@ def serve(tree, request, settings, name, run=prefill, step=step):
     if is_wanted and not req.host_loaded_length:
         raise SystemExit("nothing was loaded back of what the host has: the model leaves that out")
     loaded = req.host_loaded_length
-    answer(tree, req, wanted, request.unique_token, step, *around)
+    answer(tree, req, wanted, request.answer, step, *around)
     pages = request.page_size
     return (found // pages, loaded // pages) if "write" in settings else found // pages
 

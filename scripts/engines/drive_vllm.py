@@ -171,7 +171,7 @@ def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None)
             hits = new.num_computed_tokens
         work(step)
         decoding = asked.num_computed_tokens >= asked.num_tokens
-        sampled = [request.unique_token] if decoding else []
+        sampled = [request.answer(asked.num_output_tokens)] if decoding else []
         engine.update_from_output(
             step,
             ModelRunnerOutput(req_ids=[name], req_id_to_index={name: 0}, sampled_token_ids=[sampled]),
@@ -205,7 +205,8 @@ def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambd
         sampled = []
         for name in names:
             request, own = served[name]
-            sampled.append([request.unique_token] if own.num_computed_tokens >= own.num_tokens else [])
+            decoding = own.num_computed_tokens >= own.num_tokens
+            sampled.append([request.answer(own.num_output_tokens)] if decoding else [])
         places = {name: place for place, name in enumerate(names)}
         engine.update_from_output(
             step,

@@ -131,7 +131,7 @@ def serve(engine, request, cached, hasher, name, work):
 
     def sampled_of(scheduled):
         ends = name in scheduled.num_scheduled_tokens and asked.num_computed_tokens >= asked.num_tokens
-        return {name: [request.unique_token]} if ends else {}
+        return {name: [request.answer(asked.num_output_tokens)]} if ends else {}
 
     for _ in range(100_000):
         step(engine, work, sampled_of)

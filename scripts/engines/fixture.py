@@ -22,7 +22,7 @@ def tier(name, hits):
     return {f"{name}_hit_pages": sum(hits), f"per_request_{name}_hit_pages": hits}
 
 
-def build(recording, version, generate, page_size, answers):
+def build(recording, version, trace, page_size, answers):
     """A fixture from `answers`: (capacity, what each request found) pairs."""
     results = [result(capacity, hits) for capacity, hits in answers]
     return {
@@ -30,7 +30,7 @@ def build(recording, version, generate, page_size, answers):
         "engine": recording.engine,
         "version": version,
         "workload": recording.workload,
-        "generate": generate,
+        **trace,
         "page_size": page_size,
         "settings": recording.settings,
         "requests": len(results[0]["per_request_hit_pages"]),

@@ -7,9 +7,9 @@
 #   scripts/engines/record.sh --check vllm==0.32.0 sglang    other versions; without a version, the newest
 #   scripts/engines/record.sh --check vllm_lmcache==0.33.0+0.5.6    vLLM with LMCache below it; both versions are wanted
 #
-# Needs Python 3.11 or later with venv, the Python package index, and 8 GB below target/engines; no accelerator. Mooncake's
+# Needs Python 3.11 or later with venv, zstd, the Python package index, and 8 GB below target/engines; no accelerator. Mooncake's
 # store needs libibverbs1 and libnuma1 of the distribution, though no such device, and runs at the speed of its traces: eleven minutes.
-# ONLY='vllm_agents-16_*' in the environment restricts it to the files that match.
+# ONLY='vllm_agents-16_* *_chats-*' in the environment restricts it to the files that match one of the patterns.
 # KVSET is the program that makes the workloads (target/debug/kvset, built where it is missing).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

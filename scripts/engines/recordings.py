@@ -5,7 +5,7 @@ from workloads import BY_NAME
 OUTPUTS = ("cached", "ignored")
 
 # The workloads that every engine answers.
-PLAIN = ("agents-16", "short-turns-16", "agents-64")
+PLAIN = ("agents-16", "short-turns-16", "agents-64", "chats-16", "chats-64", "fixed-16")
 
 # Layouts of models that people deploy, in vLLM's groups; capacities are blocks of the pool that all groups share,
 # from a little more than the longest request needs while its prompt is computed.
@@ -23,6 +23,15 @@ HYBRIDS = [
     ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [260, 600, 1500, 6000]),
     ("agents-64", "mamba-3", ["full"] + ["mamba"] * 3, {}, [260, 600, 1500, 6000]),
     ("short-turns-16", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"prefill_chunk_tokens": 512}, [300, 700, 4000]),
+    # Answers that come back, forks within pages, prompts of whole pages again.
+    ("chats-16", "window-128", ["full", "window:128"], {}, [165, 300, 700, 3500]),
+    ("chats-16", "window-128-dense", ["full", "window:128"], {"retention": None}, [165, 300, 700, 3500]),
+    ("chats-16", "window-128-every-64-chunk-512", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512}, [165, 300, 700, 3500]),
+    ("chats-64", "windows-1024-chunk-2048", ["full"] + ["window:1024"] * 5, {"prefill_chunk_tokens": 2048}, [420, 800, 1600, 6000]),
+    ("chats-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [110, 250, 600, 3500]),
+    ("chats-64", "mamba-3-chunk-900", ["full"] + ["mamba"] * 3, {"prefill_chunk_tokens": 900}, [120, 250, 600, 3000]),
+    ("fixed-16", "window-32", ["full", "window:32"], {}, [50, 150, 300, 800]),
+    ("fixed-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [50, 150, 300, 800]),
 ]
 
 # A head that drafts in the same cache, and how many tokens at a time. All groups of attention hold layers of it, so all of
@@ -34,6 +43,14 @@ DRAFTS = [
     ("agents-16", "window-128-dense-draft-3", ["full", "window:128"], {"retention": None, "draft_tokens": 3}, [450, 900, 1400, 2000, 4000, 7000]),
     ("short-turns-16", "window-128-every-64-draft-1", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512}, [300, 500, 700, 1400, 2200, 4000]),
     ("agents-16", "mamba-3-draft-1", ["full"] + ["mamba"] * 3, {}, [300, 600, 900, 1500, 3000, 6000]),
+    ("chats-16", "full-draft-1", ["full"], {}, [90, 150, 300, 700, 2500]),
+    ("fixed-16", "full-draft-1", ["full"], {}, [40, 120, 250, 400, 800]),
+    ("chats-64", "full-draft-3", ["full"], {"draft_tokens": 3}, [110, 200, 400, 2500]),
+    ("chats-16", "window-128-draft-1", ["full", "window:128"], {}, [170, 300, 700, 3500]),
+    ("chats-16", "window-128-dense-draft-3", ["full", "window:128"], {"retention": None, "draft_tokens": 3}, [170, 300, 700, 3500]),
+    ("chats-16", "mamba-3-draft-1", ["full"] + ["mamba"] * 3, {}, [120, 250, 600, 3500]),
+    ("chats-64", "mamba-2-chunk-900-draft-1", ["full"] + ["mamba"] * 2, {"prefill_chunk_tokens": 900}, [120, 250, 400, 600, 3000]),
+    ("fixed-16", "mamba-2-draft-1", ["full"] + ["mamba"] * 2, {}, [50, 100, 150, 300, 800]),
 ]
 
 # The same where its layers lie in groups of one kind alone.
@@ -44,6 +61,8 @@ DRAFT_PLACES = [
     ("agents-64", "windows-1024-draft-full", ["full"] + ["window:1024"] * 5, {"prefill_chunk_tokens": 2048, "draft_layers": "full"}, [720, 1000, 1500, 2200, 3500, 5000]),
     ("agents-16", "window-128-draft-windows", ["full", "window:128"], {"draft_layers": "windows"}, [450, 900, 1400, 2000, 4000, 7000]),
     ("short-turns-16", "window-128-every-64-draft-windows", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512, "draft_layers": "windows"}, [300, 500, 700, 1400, 2200, 4000]),
+    ("chats-16", "window-128-draft-full", ["full", "window:128"], {"draft_layers": "full"}, [170, 300, 700, 3500]),
+    ("chats-16", "window-128-draft-windows", ["full", "window:128"], {"draft_layers": "windows"}, [170, 300, 700, 3500]),
 ]
 
 # Requests that overlap, up to a hundred or more in flight, where a step takes a quarter of a second. In the smallest pools they
@@ -58,6 +77,16 @@ VLLM_LOADS = [
     ("paced-16", "window-128-draft-full", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "full"}, [900, 1300, 2000, 3500, 8000]),
     ("paced-64", "window-128-draft-windows", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "windows"}, [900, 1300, 2000, 3500, 8000]),
     ("paced-64", "mamba-3-ignored", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "step_ms": 10_000}, [1600, 3000, 6000]),
+    # Bursts of equal prompts, and less room than what is in flight.
+    ("crowd-16", "full", None, {}, [250, 400, 700, 1200, 3000]),
+    ("crowd-64", "full", None, {}, [200, 400, 700, 1200, 3000]),
+    ("rush-16", "full", None, {}, [60, 120, 250, 400, 800]),
+    ("crowd-16", "full-draft-1", ["full"], {"draft_tokens": 1}, [250, 400, 700, 1200, 3000]),
+    ("crowd-16", "window-128", ["full", "window:128"], {}, [400, 700, 1200, 4000]),
+    ("crowd-64", "windows-1024", ["full"] + ["window:1024"] * 5, {}, [1000, 2000, 4000, 9000]),
+    ("crowd-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [500, 900, 4000]),
+    ("crowd-16", "window-128-draft-full", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "full"}, [400, 700, 1200, 4000]),
+    ("crowd-64", "window-128-draft-windows", ["full", "window:128"], {"draft_tokens": 1, "draft_layers": "windows"}, [500, 900, 1500, 4000]),
 ]
 
 # The same for SGLang, in pools that hold what is in flight.
@@ -67,14 +96,20 @@ SGLANG_LOADS = [
     ("paced-64", "cached", {"step_ms": 100}, [2000, 2500, 3500, 5000, 7000]),
     ("paced-16", "draft", {"step_ms": 100, "draft_tokens": 1}, [1500, 2000, 2500, 3500, 5000, 7000]),
     ("paced-1", "cached", {"step_ms": 100}, [4000, 6000, 9000, 15000, 30000]),
+    ("crowd-16", "cached", {"step_ms": 50}, [300, 400, 600, 900]),
+    ("crowd-16", "draft", {"step_ms": 50, "draft_tokens": 1}, [300, 400, 600, 900]),
+    ("crowd-64", "draft", {"step_ms": 50, "draft_tokens": 1}, [200, 300, 500, 900]),
+    ("rush-16", "cached", {"step_ms": 100}, [250, 400, 800]),
 ]
 
 # LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
+CHUNKS += [("chats-16", 16), ("chats-16", 64), ("fixed-16", 16)]
 
 
 # The same while requests overlap: those of a step are looked up before the first of them is stored.
 CHUNK_LOADS = [("paced-16", 16, 1_000), ("paced-16", 256, 1_000), ("paced-64", 256, 2_000)]
+CHUNK_LOADS += [("crowd-16", 16, 1_000), ("crowd-64", 128, 2_000), ("rush-16", 16, 1_000)]
 
 # LMCache as a process of its own: its default watermark and batch, and others.
 PROCESSES = [
@@ -83,10 +118,14 @@ PROCESSES = [
     ("short-turns-16", 256, (0.8, 0.2)),
     ("agents-64", 256, (0.8, 0.2)),
     ("agents-16", 16, (0.5, 0.05)),
+    ("chats-16", 16, (0.8, 0.2)),
+    ("chats-16", 64, (0.5, 0.05)),
+    ("fixed-16", 16, (0.8, 0.2)),
 ]
 
 # The same while requests overlap: all of a request's chunks are touched as it ends.
 PROCESS_LOADS = [("paced-16", 16, (0.8, 0.2)), ("paced-16", 64, (0.8, 0.05)), ("paced-64", 256, (0.8, 0.2))]
+PROCESS_LOADS += [("crowd-16", 16, (0.8, 0.2)), ("rush-16", 16, (0.8, 0.05))]
 
 # A Mooncake store: its default lease, watermark and batch, and others; and the requests of so many milliseconds at once.
 STORES = [
@@ -94,6 +133,9 @@ STORES = [
     ("paced-64", (10_000, 0.9, 0.05), {}),
     ("paced-16", (2_000, 0.7, 0.2), {}),
     ("paced-16", (2_000, 0.9, 0.05), {"burst_ms": 5_000}),
+    # A segment has 256 objects at least.
+    ("crowd-16", (2_000, 0.9, 0.05), {}, [400, 700, 1200, 3000]),
+    ("rush-16", (2_000, 0.9, 0.05), {}, [256, 300, 400, 800]),
 ]
 
 # The same while requests overlap: pages are put as the step ends that computes them. The last has prompts that take several.
@@ -102,16 +144,20 @@ STORE_LOADS = [
     ("paced-16", (2_000, 0.7, 0.2), {"step_ms": 1_000}),
     ("paced-64", (10_000, 0.9, 0.05), {"step_ms": 1_000}),
     ("paced-64", (10_000, 0.9, 0.05), {"step_ms": 250, "prefill_chunk_tokens": 512}),
+    ("crowd-16", (2_000, 0.9, 0.05), {"step_ms": 250}, [400, 700, 1200, 3000]),
 ]
 
 # LMCache below vLLM: its chunk and its capacity, in pages.
 CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16", 256, 1_600), ("agents-64", 256, 1_600)]
+CHAINS += [("chats-16", 64, 500), ("chats-16", 16, 300), ("fixed-16", 16, 200)]
 
 # The same while requests overlap, in pools that hold what is in flight.
 CHAIN_LOADS = [
     ("paced-16", 16, 4_000, {"step_ms": 250}, [2000, 3000, 5000]),
     ("paced-16", 256, 4_000, {"step_ms": 500}, [3000, 3500, 5000]),
     ("paced-64", 256, 3_000, {"step_ms": 250}, [2700, 3200, 5000]),
+    ("crowd-16", 16, 1_000, {"step_ms": 250}, [700, 1200, 3000]),
+    ("rush-16", 16, 200, {"step_ms": 250}, [120, 250, 400]),
 ]
 
 # vLLM's own tier in host memory: what it is told, its pages, and the device's. The smallest tiers hold less than a prompt.
@@ -128,6 +174,13 @@ OFFLOADS = [
     # Files behind it, which are never removed.
     ("agents-16", {"secondary": "fs"}, 1_000, [220, 350, 700, 1500]),
     ("short-turns-16", {"policy": "arc", "secondary": "fs", "prefill_chunk_tokens": 512}, 600, [180, 280, 550, 1100]),
+    # Answers that come back, forks within pages, prompts of whole pages again.
+    ("chats-16", {}, 500, [90, 150, 300, 700]),
+    ("chats-16", {}, 60, [90, 150, 300, 700]),
+    ("chats-16", {"policy": "arc", "store_threshold": 2, "blocks_per_chunk": 4}, 500, [90, 150, 300, 700]),
+    ("chats-16", {"policy": "arc", "prefill_chunk_tokens": 512}, 300, [90, 150, 300, 700]),
+    ("fixed-16", {}, 200, [40, 120, 250, 400]),
+    ("chats-16", {"secondary": "fs"}, 200, [90, 150, 300, 700]),
 ]
 
 # The same over several groups of layers: what the layout is called, its groups, what vLLM and its tier are told, the tier's
@@ -147,6 +200,10 @@ HYBRID_OFFLOADS = [
     ("agents-16", "mamba-3", STATES, {"policy": "arc", "store_threshold": 2}, 1_500, [260, 400, 600, 1000, 1500, 3000]),
     ("short-turns-16", "mamba-3", STATES, {"policy": "arc", "prefill_chunk_tokens": 512}, 1_200, [300, 500, 700, 1400, 2200, 4000]),
     ("agents-64", "mamba-3", STATES, {"blocks_per_chunk": 4, "prefill_chunk_tokens": 2048}, 1_600, [260, 400, 600, 1000, 1500, 3000]),
+    ("chats-16", "window-128", WINDOW, {}, 600, [165, 300, 700, 3500]),
+    ("chats-16", "window-128", WINDOW, {"policy": "arc", "prefill_chunk_tokens": 512}, 200, [165, 300, 700, 3500]),
+    ("chats-16", "mamba-3", STATES, {"policy": "arc", "store_threshold": 2}, 500, [110, 250, 600, 3500]),
+    ("fixed-16", "mamba-3", STATES, {}, 200, [50, 150, 300, 800]),
 ]
 
 # The same with a head that drafts.
@@ -160,6 +217,9 @@ DRAFT_OFFLOADS = [
     ("agents-16", "window-128-draft-full", WINDOW, {"draft_tokens": 1, "draft_layers": "full"}, 2_000, [450, 600, 900, 1400, 2000, 4000]),
     ("short-turns-16", "window-128-every-64-draft-full", WINDOW, {"retention": 64, "draft_tokens": 1, "draft_layers": "full", "blocks_per_chunk": 4, "prefill_chunk_tokens": 512}, 1_600, [300, 500, 700, 1400, 2200, 4000]),
     ("agents-16", "window-128-draft-windows", WINDOW, {"draft_tokens": 1, "draft_layers": "windows", "policy": "arc"}, 1_200, [450, 600, 900, 1400, 2000, 4000]),
+    ("chats-16", "full-draft-1", ["full"], {"draft_tokens": 1}, 400, [90, 150, 300, 700]),
+    ("chats-16", "window-128-draft-1", WINDOW, {"draft_tokens": 1}, 600, [170, 300, 700, 3500]),
+    ("chats-16", "mamba-3-draft-1", STATES, {"draft_tokens": 1}, 500, [120, 250, 600, 3500]),
 ]
 
 # The same while requests overlap, up to a hundred in flight.
@@ -168,15 +228,17 @@ OFFLOAD_LOADS = [
     ("paced-64", "window-128-arc", WINDOW, {"step_ms": 250, "prefill_chunk_tokens": 65_536, "policy": "arc"}, 3_000, [900, 1300, 2000, 3500, 8000]),
     ("paced-16", "windows-1024", WINDOWS, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 12_000, [4000, 6000, 9000, 20000]),
     ("paced-16", "mamba-3", STATES, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 4_000, [1600, 3000, 6000]),
+    ("crowd-16", "window-128", WINDOW, {"step_ms": 250, "prefill_chunk_tokens": 65_536}, 1_200, [400, 700, 1200, 4000]),
 ]
 
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
-SGLANG = ("agents-16", "short-turns-16", "agents-1")
+SGLANG = ("agents-16", "short-turns-16", "agents-1", "chats-16", "chats-1", "fixed-16")
 
 # With a head that drafts in the same cache.
 SGLANG_DRAFTS = [("agents-16", "ignored"), ("short-turns-16", "cached"), ("agents-1", "cached")]
+SGLANG_DRAFTS += [("chats-16", "cached"), ("chats-64", "cached"), ("chats-1", "cached"), ("fixed-16", "ignored")]
 
 # SGLang's HiCache, which is a part of its tree: pages of the device and of the host. Pages of 4 tokens, since less than
 # 10 tokens are not loaded back.
@@ -186,6 +248,9 @@ HICACHES = [
     ("short-turns-16", "ignored", [(220, 100), (220, 500), (220, 2500), (550, 250), (550, 1100)]),
     ("short-turns-4", "cached", [(240, 100), (240, 600), (240, 2500), (480, 900)]),
     ("agents-1", "cached", [(1400, 700), (1400, 3500), (1400, 14000), (3000, 1500), (3000, 7000)]),
+    ("chats-16", "cached", [(100, 50), (100, 200), (100, 1000), (300, 150), (300, 600)]),
+    ("chats-1", "cached", [(520, 260), (520, 1200), (520, 5000), (1600, 800)]),
+    ("fixed-16", "cached", [(50, 30), (50, 150), (120, 120), (250, 250)]),
 ]
 
 
@@ -193,6 +258,7 @@ HICACHES = [
 HICACHE_LOADS = [
     ("paced-16", "cached", 100, [(1500, 400), (1500, 2000), (2000, 1000), (3000, 2000)]),
     ("paced-1", "cached", 100, [(4000, 1000), (4000, 6000), (6000, 3000), (9000, 6000)]),
+    ("crowd-16", "cached", 50, [(300, 75), (300, 300), (400, 400), (600, 600)]),
 ]
 
 # SGLang with a pool of its own for windows: gpt-oss and Gemma 3, at its default ratio of tokens and at others, in chunks and in
@@ -205,6 +271,9 @@ SGLANG_WINDOWS = [
     ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, [1301, 2500, 4000, 7001, 12000, 20000]),
     ("agents-64", "window-128-chunk-512", ["full", "window:128"], {"outputs": "ignored", "prefill_chunk_tokens": 512}, [400, 650, 1000, 1600, 3000, 6000]),
     ("agents-1", "window-128", ["full", "window:128"], {}, [2900, 3601, 5501, 9001, 15000, 50000]),
+    ("chats-16", "window-128", ["full", "window:128"], {}, [200, 301, 700, 3500]),
+    ("chats-1", "window-128", ["full", "window:128"], {"prefill_chunk_tokens": 512}, [1300, 2001, 5000, 20000]),
+    ("fixed-16", "window-32-ratio-0.5", ["full", "window:32"], {"swa_full_tokens_ratio": 0.5}, [60, 151, 300, 800]),
 ]
 
 # SGLang with a pool of its own for states: Qwen3-Next in both types of its states, at its default ratio of memory and at
@@ -216,6 +285,9 @@ SGLANG_STATES = [
     ("agents-16", "mamba-3-float32", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 1056, "prefill_chunk_tokens": 1008}, [4000, 6000, 9000, 14000, 24000, 50000]),
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "outputs": "ignored", "prefill_chunk_tokens": 512}, [1200, 2000, 3000, 4500, 7000, 14000]),
     ("agents-1", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, [21001, 30001, 45000, 70000, 110000, 200000]),
+    ("chats-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, [2500, 4000, 7000, 15000]),
+    ("chats-1", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, [21001, 30001, 60000, 150000]),
+    ("fixed-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544, "outputs": "ignored"}, [1600, 2500, 4000, 9000]),
 ]
 
 # HiCache under these pools: pairs of blocks of the device and of the host, each split by the engine's rule.
@@ -227,6 +299,8 @@ HICACHE_STATES = [
     ("short-turns-16", "mamba-3-ratio-0.4-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "mamba_full_memory_ratio": 0.4, "prefill_chunk_tokens": 512}, "write_back", [(2200, 1100), (2200, 4400), (3000, 6000), (4500, 2000), (4500, 9000), (7000, 14000)]),
     ("agents-64", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"outputs": "ignored", "state_tokens": 544, "prefill_chunk_tokens": 512}, "write_through_selective", [(1200, 600), (1200, 2400), (1200, 6000), (2000, 2000), (3000, 3000), (3000, 12000)]),
     ("agents-1", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_through", [(21001, 10000), (21001, 80000), (30001, 30000), (45000, 20000), (45000, 180000), (70000, 70000)]),
+    ("chats-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_through", [(2500, 1200), (2500, 5000), (4000, 4000), (7000, 14000)]),
+    ("chats-16", "mamba-3", ["full"] + ["mamba"] * 3, {"state_tokens": 544}, "write_back", [(2500, 1200), (2500, 5000), (4000, 4000), (7000, 14000)]),
 ]
 
 HICACHE_WINDOWS = [
@@ -237,6 +311,9 @@ HICACHE_WINDOWS = [
     ("short-turns-16", "window-128-ratio-0.2-chunk-512", ["full", "window:128"], {"swa_full_tokens_ratio": 0.2, "prefill_chunk_tokens": 512}, "write_back", [(313, 150), (313, 620), (340, 1360), (421, 421), (421, 1700), (700, 1400)]),
     ("agents-16", "windows-1024-ratio-0.5", ["full"] + ["window:1024"] * 5, {"outputs": "ignored", "swa_full_tokens_ratio": 0.5, "prefill_chunk_tokens": 2048}, "write_through_selective", [(1301, 1300), (1301, 5200), (2500, 1250), (2500, 10000), (4000, 8000), (7001, 7001)]),
     ("agents-1", "window-128", ["full", "window:128"], {}, "write_back", [(2900, 1450), (2900, 12000), (3601, 5400), (5501, 5501), (5501, 22000), (9001, 18000)]),
+    ("chats-16", "window-128", ["full", "window:128"], {}, "write_through", [(200, 100), (200, 600), (301, 301), (700, 1400)]),
+    ("chats-16", "window-128", ["full", "window:128"], {}, "write_through_selective", [(200, 100), (200, 600), (301, 301), (700, 1400)]),
+    ("chats-16", "window-128", ["full", "window:128"], {}, "write_back", [(200, 100), (200, 600), (301, 301), (700, 1400)]),
 ]
 
 
@@ -255,7 +332,8 @@ def hybrid(workload, name, groups, options, capacities):
 
 
 def vllm_load(workload, name, groups, options, capacities):
-    settings = {"outputs": "cached", "groups": groups, "retention": 0, "prefill_chunk_tokens": 65_536, "step_ms": 250} | options
+    told = {"groups": groups, "retention": 0} if groups else {}
+    settings = {"outputs": "cached"} | told | {"prefill_chunk_tokens": 65_536, "step_ms": 250} | options
     return Recording("vllm", workload, f"vllm_load_{workload}_{name}", settings, capacities)
 
 
@@ -277,7 +355,7 @@ def process(workload, chunk, shares, load=False):
     return Recording("lmcache-mp", workload, name, settings)
 
 
-def store(workload, rules, options):
+def store(workload, rules, options, capacities=None):
     lease_ms, watermark, ratio = rules
     settings = {"outputs": "ignored", "lease_ms": lease_ms, "watermark": watermark, "eviction_ratio": ratio} | options
     load, told = "", "_bursts" if "burst_ms" in options else ""
@@ -285,7 +363,7 @@ def store(workload, rules, options):
         chunk = options.get("prefill_chunk_tokens")
         load, told = "load_", f"_step-{step}" + (f"_chunk-{chunk}" if chunk else "")
     name = f"mooncake_{load}{workload}_{lease_ms // 1000}s-{watermark}-{ratio}{told}"
-    return Recording("mooncake", workload, name, settings)
+    return Recording("mooncake", workload, name, settings, capacities)
 
 
 def chain(workload, chunk, pages, options=None, capacities=None):

@@ -1,6 +1,6 @@
 """Records one engine: `run.py ENGINE KVSET FOLDER`, with the engine's package in PYTHONPATH.
 
-ONLY in the environment, a pattern such as `vllm_agents-16_*`, leaves out the files that it does not match.
+ONLY in the environment, patterns such as `vllm_agents-16_*`, leaves out the files that none of them matches.
 """
 
 import fnmatch
@@ -26,17 +26,19 @@ def main():
     driver = importlib.import_module(f"drive_{engine}")
     os.makedirs(folder, exist_ok=True)
     loaded = {}
-    only = os.environ.get("ONLY", "*")
+    only = os.environ.get("ONLY", "*").split()
     for recording in recordings(engine):
-        if not fnmatch.fnmatch(recording.name, only):
+        if not any(fnmatch.fnmatch(recording.name, pattern) for pattern in only):
             continue
         began = time.monotonic()
         if recording.workload not in loaded:
             loaded[recording.workload] = workloads.load(kvset, recording.workload)
         requests = loaded[recording.workload]
         answers = list(zip(recording.capacities, drive_all(driver, requests, recording)))
-        generate = workloads.BY_NAME[recording.workload]["generate"]
-        made = fixture.build(recording, driver.VERSION, generate, requests[0].page_size, answers)
+        trace = workloads.trace_of(recording.workload)
+        if "trace" in trace:
+            workloads.keep(folder, recording.workload, requests)
+        made = fixture.build(recording, driver.VERSION, trace, requests[0].page_size, answers)
         fixture.write(folder, recording.name, made)
         print(f"{recording.name}: {len(requests)} requests at {len(answers)} capacities,", end=" ")
         print(f"{time.monotonic() - began:.1f} s", flush=True)

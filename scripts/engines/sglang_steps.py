@@ -120,14 +120,14 @@ def serve_together(tree, requests, outputs_cached, step_ms, admit=match_and_pref
         if running:
             decode_together(tree, [req for req, _, _ in running])
             for req, _, token in running:
-                req.output_ids.append(token)
+                req.output_ids.append(token(len(req.output_ids)))
         while waiting and waiting[0][0] <= at:
             _, name, request = waiting.pop(0)
             req, wanted = begin(request, outputs_cached, name)
             hits.append(admit(tree, req))
-            req.output_ids.append(request.unique_token)
+            req.output_ids.append(request.answer(0))
             checkpoint_kv_cache(req, tree)
-            running.append((req, wanted, request.unique_token))
+            running.append((req, wanted, request.answer))
         ends(tree)
         most = max(most, len(running))
         at += 1
@@ -144,16 +144,16 @@ def begin(request, outputs_cached, name):
 
 
 def answer(tree, req, wanted, token, step, begins=nothing, ends=nothing):
-    """Generates so many tokens, each but the first in a `step` of the scheduler, and ends the request; what else a step begins
-    and ends with is given."""
-    req.output_ids.append(token)
+    """Generates so many tokens, each but the first in a `step` of the scheduler, and ends the request; which token comes at a
+    place, and what else a step begins and ends with, is given."""
+    req.output_ids.append(token(0))
     if wanted > 1:
         checkpoint_kv_cache(req, tree)
         while len(req.output_ids) < wanted:
             ends(tree)
             begins(tree)
             step(tree, req)
-            req.output_ids.append(token)
+            req.output_ids.append(token(len(req.output_ids)))
     req.finished_reason = FINISH_LENGTH(length=wanted)
     req.finished_len = wanted
     release_kv_cache(req, tree, checkpoint=True)

@@ -1,10 +1,14 @@
 """The workloads that are recorded, and how a trace becomes prompts of tokens.
 
-No trace is stored: `kvset generate` makes the same bytes of the same options, on every platform.
+No trace of page ids is stored: `kvset generate` makes the same bytes of the same options, on every platform. Traces of tokens
+are, for nothing but Python makes them (`chats.py`).
 """
 
 import json
+import os
 import subprocess
+
+from chats import MADE
 
 COMMON = ["--requests", "600", "--day", "1h", "--start", "0"]
 
@@ -67,7 +71,7 @@ PACED = {
     },
 }
 
-BY_NAME = WORKLOADS | PACED
+BY_NAME = WORKLOADS | PACED | {name: {"capacities": capacities} for name, (_, capacities) in MADE.items()}
 
 
 class Request:
@@ -90,8 +94,61 @@ class Request:
         tokens = [page for page in self.pages for _ in range(self.page_size)]
         return tokens + [self.unique_token] * (self.prompt_length - len(tokens))
 
+    def answer(self, at):
+        """A token of the answer."""
+        return self.unique_token
+
+
+class Talk:
+    """The same of a workload of tokens."""
+
+    def __init__(self, made, page_size, numbers):
+        self.time_ms, self.tokens, self.answered = made
+        self.page_size = page_size
+        self.prompt_length, self.output_length = len(self.tokens), len(self.answered)
+        self.pages, above = [], 0
+        for first in range(0, self.prompt_length - page_size + 1, page_size):
+            page = (above, *self.tokens[first : first + page_size])
+            above = numbers.setdefault(page, len(numbers) + 1)
+            self.pages.append(above)
+
+    def prompt(self):
+        return self.tokens
+
+    def answer(self, at):
+        return self.answered[at]
+
+    def row(self):
+        return {"timestamp": self.time_ms, "token_ids": self.tokens, "output_ids": self.answered}
+
 
 def load(kvset, name):
+    """The requests of a workload."""
+    if name in MADE:
+        made, numbers = MADE[name][0], {}
+        return [Talk(each, made.page_size, numbers) for each in made.make()]
+    return generate(kvset, name)
+
+
+def trace_of(name):
+    """What a fixture says of where its trace is: the options that make it, or the file that keeps it."""
+    return {"trace": f"{name}.jsonl.zst"} if name in MADE else {"generate": BY_NAME[name]["generate"]}
+
+
+def keep(folder, name, requests):
+    """Writes a trace of tokens, where it is not there as it is."""
+    path = os.path.join(folder, "traces", f"{name}.jsonl.zst")
+    rows = "".join(json.dumps(request.row(), separators=(",", ":")) + "\n" for request in requests).encode()
+    if not os.path.exists(path) or unpacked(path) != rows:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        subprocess.run(["zstd", "--quiet", "--force", "-19", "--long=24", "-o", path], input=rows, check=True)
+
+
+def unpacked(path):
+    return subprocess.run(["zstd", "--quiet", "--decompress", "--stdout", path], check=True, capture_output=True).stdout
+
+
+def generate(kvset, name):
     """Runs `kvset generate` twice, to see that it is deterministic, and reads what it writes."""
     command = [kvset, "generate", *BY_NAME[name]["generate"]]
     written = subprocess.run(command, check=True, capture_output=True).stdout

@@ -15,6 +15,7 @@ mod offload;
 mod over_host;
 mod paper;
 mod recorded;
+mod recording;
 mod replayed_ranges;
 mod sampling;
 mod sglang;
