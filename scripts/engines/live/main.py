@@ -36,10 +36,13 @@ def live(chosen, home):
     transfer = connector(path=str((folder / "events").resolve()))
     if chosen.beside_another:
         transfer = beside_another(transfer, (folder / "other").resolve())
-    with serving(folder, chosen.blocks, transfer) as server:
-        client, seconds = asyncio.run(run(chosen.workload, server.address))
-        preemptions = int(metric(server.address, "vllm:num_preemptions_total"))
-    return client, seconds, preemptions, events_of(folder / "events")
+    clients, preemptions = [], 0
+    for start in range(chosen.starts):
+        with serving(folder, chosen.blocks, transfer, log=f"server-{start}.log", ranks=chosen.ranks) as server:
+            client, _ = asyncio.run(run(chosen.workload, server.address))
+            clients.append(client)
+            preemptions += int(metric(server.address, "vllm:num_preemptions_total"))
+    return clients, preemptions, events_of(folder / "events")
 
 
 def record(chosen, events, preemptions):
@@ -61,6 +64,7 @@ def record(chosen, events, preemptions):
             "output_page_ids": numbered(event.get("output_page_ids", "")),
         }
         kept |= {name: event[name] for name in ("input_tokens", "output_tokens", "duration_ms", "cached_tokens")}
+        kept |= {"replica": event["replica"]} if chosen.ranks > 1 else {}
         lines.append(json.dumps(kept, separators=(",", ":")))
     workload = chosen.name.rpartition("-")[0] + ("_preempted" if preemptions else "")
     path = FIXTURES / f"vllm-{VERSION}_{workload}-{chosen.blocks}_connector.jsonl.zst"
@@ -87,8 +91,8 @@ def main():
     print(heading(), flush=True)
     faults = []
     for each in chosen:
-        client, seconds, preemptions, events = live(each, asked.home)
-        comparison = compare(os.environ["KVSET"], each, client, seconds, preemptions, events, asked.home)
+        clients, preemptions, events = live(each, asked.home)
+        comparison = compare(os.environ["KVSET"], each, clients, preemptions, events, asked.home)
         print(comparison.row, flush=True)
         faults += comparison.faults
         if asked.record and each.is_recorded and not comparison.faults:

@@ -129,7 +129,7 @@ def run_and_compare(home):
         rows.sort(key=lambda event: event["event_time"])
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(event) + "\n" for event in rows))
     kvset = os.environ["KVSET"]
-    hits, _ = replay(kvset, folder / "topic.jsonl", BLOCKS)
+    hits, *_ = replay(kvset, folder / "topic.jsonl", BLOCKS)
     whole, live = service_estimates(kvset, brokers, topic, folder, max(event["duration_ms"] for event in events))
     faults += compare_estimates(whole, live, hits)
     if (hits, sum(hits) > 0) != (replay(kvset, folder / "files.jsonl", BLOCKS)[0], True):

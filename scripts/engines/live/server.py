@@ -68,8 +68,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(home, blocks, transfer=None, sequences=64, log="server.log"):
-    """Starts a server with so many usable blocks; gives it. Its first block holds nothing, so it gets one more."""
+def serving(home, blocks, transfer=None, sequences=64, log="server.log", ranks=1):
+    """Starts a server whose ranks have so many usable blocks; gives it. Their first block holds nothing, so they get one more."""
     home = Path(home).resolve()
     model = home / "model"
     model.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,13 @@ def serving(home, blocks, transfer=None, sequences=64, log="server.log"):
         "--num-gpu-blocks-override", str(blocks + 1), "--block-size", str(BLOCK), "--enforce-eager", "--dtype", "bfloat16",
         "--max-model-len", str(min(16_384, blocks * BLOCK)), "--max-num-seqs", str(sequences), "--enable-prompt-tokens-details",
     ]  # fmt: skip
+    if ranks > 1:
+        command += ["--data-parallel-size", str(ranks)]
     if transfer is not None:
         command += ["--kv-transfer-config", json.dumps(transfer)]
     environment = os.environ | {
-        "VLLM_CPU_OMP_THREADS_BIND": "0-1",
+        # A part a rank.
+        "VLLM_CPU_OMP_THREADS_BIND": "|".join(["0-1"] * ranks),
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",

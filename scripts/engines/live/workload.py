@@ -28,6 +28,18 @@ class Sessions:
     """Share of the turns that ask another question alongside, as sub-agents do."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """Prompts of one length, asked again and again, so many at once."""
+
+    seed: int
+    requests: int
+    prompts: int
+    prompt_tokens: int
+    output_tokens: int
+    at_once: int
+
+
 @dataclasses.dataclass(slots=True)
 class Answer:
     """What the server said of a request."""
@@ -95,22 +107,41 @@ async def session(client, workload, chance, system):
     await asyncio.gather(*side)
 
 
-async def run(workload, address):
-    """Runs a workload; gives the client and the seconds it took."""
+async def converse(workload, client):
+    """Runs sessions, so many at once."""
     chance = random.Random(workload.seed)
     systems = [tokens(chance, around(chance, workload.system_tokens)) for _ in range(workload.system_prompts)]
     waiting = iter([(random.Random(chance.random()), chance.choice(systems)) for _ in range(workload.sessions)])
+
+    async def one_after_another(delay):
+        await asyncio.sleep(delay)
+        for own, system in waiting:
+            await session(client, workload, own, system)
+
+    delays = [workload.pause_seconds * number / 4 for number in range(workload.at_once)]
+    await asyncio.gather(*map(one_after_another, delays))
+
+
+async def ask_again(workload, client):
+    """Asks the prompts of a benchmark, some more often than others."""
+    chance = random.Random(workload.seed)
+    prompts = [tokens(chance, workload.prompt_tokens) for _ in range(workload.prompts)]
+    waiting = iter([prompts[int(len(prompts) * chance.random() ** 1.5)] for _ in range(workload.requests)])
+
+    async def one_after_another():
+        for prompt in waiting:
+            await client.ask(prompt, workload.output_tokens)
+
+    await asyncio.gather(*(one_after_another() for _ in range(workload.at_once)))
+
+
+async def run(workload, address):
+    """Runs a workload; gives the client and the seconds it took."""
+    play = converse if isinstance(workload, Sessions) else ask_again
     limits = aiohttp.ClientTimeout(total=600)
     # A connection for each request: one that was idle may be closed by the server just when it is used.
     connections = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(timeout=limits, connector=connections) as http:
         client, began = Client(http, address), time.monotonic()
-
-        async def one_after_another(delay):
-            await asyncio.sleep(delay)
-            for own, system in waiting:
-                await session(client, workload, own, system)
-
-        delays = [workload.pause_seconds * number / 4 for number in range(workload.at_once)]
-        await asyncio.gather(*map(one_after_another, delays))
+        await play(workload, client)
         return client, time.monotonic() - began
