@@ -154,12 +154,13 @@ impl MeasuredFigures<'_> {
         caches: &MeasuredCaches,
         requests_left_out: u64,
     ) -> MeasuredEstimate {
-        let intervals = tally.intervals();
+        let (intervals, replicas) = (tally.intervals(), caches.replicas());
+        let explained = |each| caches.explained(each, &self.during);
         let counted = Agreement {
             counts: *tally.counts(),
-            agreed: agreed(&intervals, |each| caches.explained(each, &self.during)),
+            agreed: agreed(&intervals, self.provisioned_each(replicas), explained),
             told: (intervals.requests(), intervals.pages()),
-            replicas: caches.replicas(),
+            replicas,
         };
         let bound = self.config.max_tracked_pages.0;
         let restarts = |each| self.restarts(each, caches);
@@ -176,8 +177,9 @@ impl MeasuredFigures<'_> {
         requests_left_out: u64,
     ) -> MeasuredEstimate {
         let ledger = |all, each| tally.ledger(caches.capacities(), all, each);
-        let found =
-            self.estimate_of(&tally.counted(caches.capacities(), caches.replicas()), ledger, |_| Vec::new());
+        let replicas = caches.replicas();
+        let counted = tally.counted(caches.capacities(), self.provisioned_each(replicas), replicas);
+        let found = self.estimate_of(&counted, ledger, |_| Vec::new());
         MeasuredEstimate { requests_left_out, ..found }
     }
 
@@ -231,6 +233,11 @@ impl MeasuredFigures<'_> {
             agreement_by_pages: share(agreed.pages, told.1),
             bytes_from: self.page_bytes.map(|page| PageCount(pages_from).bytes(page).0),
         }
+    }
+
+    /// What is provisioned of each replica, in followed pages.
+    fn provisioned_each(&self, replicas: u64) -> Option<Need> {
+        self.provisioned.map(|PageCount(total)| self.config.followed_pages(PageCount(total / replicas)))
     }
 
     /// What is provisioned, split over the replicas; else the smallest capacity that most requests agree on.

@@ -21,6 +21,20 @@ pub struct Agreed {
     pub pages: u64,
 }
 
+impl Agreed {
+    /// Whether a capacity is among them.
+    pub fn holds(&self, capacity: Need) -> bool {
+        self.from <= capacity && self.to.is_none_or(|to| capacity <= to)
+    }
+
+    /// How far the evidence leaves room for them, next to others that explain as much: those that hold what is
+    /// provisioned first, then those without an upper end. A hit shows that a cache is larger than these capacities;
+    /// a miss, which has many causes, hardly shows that it is smaller.
+    pub(super) fn standing(&self, provisioned: Option<Need>) -> (bool, bool) {
+        (provisioned.is_some_and(|each| self.holds(each)), self.to.is_none())
+    }
+}
+
 /// The intervals of a set of requests, by the capacities at which any begins or ends.
 #[derive(Debug)]
 pub struct Intervals {
@@ -55,13 +69,12 @@ impl Intervals {
         self.pages
     }
 
-    /// The capacities that most requests agree on; of several ranges with as many requests the one with the
-    /// most pages, of these the smallest. `None` without requests, and where every interval is empty or lies
-    /// beyond the tracked bound.
-    pub fn find(&self) -> Option<Agreed> {
-        let more = |best: Agreed, range: Agreed| {
-            if (range.requests, range.pages) > (best.requests, best.pages) { range } else { best }
-        };
+    /// The capacities that most requests agree on; of several ranges with as many requests the one that the evidence
+    /// leaves the most room for, where each cache has so many pages `provisioned`, of these the one with the most pages,
+    /// then the smallest. `None` without requests, and where every interval is empty or lies beyond the tracked bound.
+    pub fn find(&self, provisioned: Option<Need>) -> Option<Agreed> {
+        let rank = |range: &Agreed| (range.requests, range.standing(provisioned), range.pages);
+        let more = |best: Agreed, range: Agreed| if rank(&range) > rank(&best) { range } else { best };
         ranges(&self.steps).into_iter().reduce(more).filter(|best| best.requests > 0)
     }
 

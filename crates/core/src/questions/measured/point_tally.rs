@@ -101,20 +101,36 @@ impl PointTally {
         &self.counts
     }
 
-    /// What an estimate is made of, of so many caches at each of these capacities.
-    pub(super) fn counted(&self, capacities: &[Need], replicas: u64) -> Agreement {
-        Agreement { counts: self.counts, agreed: self.agreed(capacities), told: self.told, replicas }
+    /// What an estimate is made of, of so many caches at each of these capacities, which have so many pages
+    /// `provisioned`.
+    pub(super) fn counted(
+        &self,
+        capacities: &[Need],
+        provisioned: Option<Need>,
+        replicas: u64,
+    ) -> Agreement {
+        let agreed = self.agreed(capacities, provisioned);
+        Agreement { counts: self.counts, agreed, told: self.told, replicas }
     }
 
     /// The capacity that most requests agree on, and those next to it that just as many do; of equals the one with
-    /// the most pages, of these the smallest.
-    fn agreed(&self, capacities: &[Need]) -> Option<Agreed> {
-        let points = &self.points;
-        let best = points.iter().map(|point| point.agreeing).max().filter(|(requests, _)| *requests > 0)?;
-        let first = points.iter().position(|point| point.agreeing == best)?;
-        let alike = points[first..].iter().take_while(|point| point.agreeing == best).count();
-        let (from, to) = (*capacities.get(first)?, *capacities.get(first + alike - 1)?);
-        Some(Agreed { from, to: Some(to), requests: best.0, pages: best.1 })
+    /// the most pages, of these what is provisioned, then the smallest.
+    fn agreed(&self, capacities: &[Need], provisioned: Option<Need>) -> Option<Agreed> {
+        let best = self.points.iter().map(|point| point.agreeing).max().filter(|(requests, _)| *requests > 0)?;
+        let placed: Vec<_> = capacities.iter().zip(&self.points).collect();
+        let mut runs = placed
+            .chunk_by(|(_, one), (_, next)| one.agreeing == next.agreeing)
+            .filter(|run| run.iter().all(|(_, point)| point.agreeing == best))
+            .filter_map(|run| run.first().zip(run.last()))
+            .map(|((from, _), (to, _))| Agreed {
+                from: **from,
+                to: Some(**to),
+                requests: best.0,
+                pages: best.1,
+            });
+        let first = runs.next()?;
+        let held = |range: &Agreed| provisioned.is_some_and(|each| range.holds(each));
+        Some(std::iter::once(first).chain(runs).find(held).unwrap_or(first))
     }
 
     /// The ledger at `each` pages a replica and `all` pages together; what is not among the capacities is not reported.

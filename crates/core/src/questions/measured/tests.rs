@@ -78,8 +78,21 @@ struct Measured {
 impl Measured {
     /// What an estimate of all requests says, and the restarts told with it.
     fn agreed(&self) -> (Option<Agreed>, Vec<(RequestPosition, u64)>) {
-        let agreed = agreed(&self.tally.intervals(), |each| self.restarts.explained(each, &ALWAYS));
+        let agreed = self.agreed_of(None);
         (agreed, agreed.map(|agreed| self.restarts.found(agreed.from)).unwrap_or_default())
+    }
+
+    /// The same of a cache with so many pages provisioned.
+    fn agreed_of(&self, provisioned: Option<Need>) -> Option<Agreed> {
+        agreed(&self.tally.intervals(), provisioned, |each| self.restarts.explained(each, &ALWAYS))
+    }
+
+    /// How many requests a capacity explains together with the restarts told at it, less one for each; and the fewest
+    /// restarts: by the definition.
+    fn explains(&self, capacity: u64) -> (i64, i64) {
+        let (restarts, ends) = self.restarts.explained(capacity, &ALWAYS);
+        let requests = self.tally.intervals().agreeing(capacity).0 + ends.len() as u64;
+        (requests as i64 - restarts as i64, -(restarts as i64))
     }
 
     /// Takes in a request that hit `hits` pages.
@@ -142,23 +155,32 @@ fn readings() -> impl Strategy<Value = Vec<(MeasuredReading, u64)>> {
 
 proptest! {
     #[test]
-    fn the_consensus_is_the_capacity_in_most_intervals(all in readings(), sorted in 0usize..200) {
+    fn the_consensus_is_the_capacity_in_most_intervals(
+        all in readings(), sorted in 0usize..200, provisioned in prop::option::of(0u64..80),
+    ) {
         let mut consensus = Consensus::default();
         let (sorted, latest) = all.split_at(sorted.min(all.len()));
         consensus.extend(sorted);
-        let (consensus, left) = (consensus.intervals(latest), &all);
-        let most = (0..200).map(|capacity| count_at(left, capacity)).max().unwrap_or((0, 0));
-        let found = consensus.find();
+        let consensus = consensus.intervals(latest);
+        let held: Vec<_> = (0..200).map(|capacity| count_at(&all, capacity)).collect();
+        // Capacities next to each other that as many intervals hold are one range.
+        let alike = |one: usize, other: usize| {
+            held[one.min(other)..=one.max(other)].iter().all(|count| *count == held[one])
+        };
+        let rank = |capacity: usize| {
+            let (requests, pages) = held[capacity];
+            let is_provisioned = provisioned.is_some_and(|each| alike(capacity, each as usize));
+            (requests, (is_provisioned, alike(capacity, 199)), pages)
+        };
+        let most = (0..200).map(rank).max().unwrap_or_default();
+        let found = consensus.find(provisioned);
         prop_assert_eq!(found.is_some(), most.0 > 0);
-        prop_assert_eq!(consensus.requests(), left.len() as u64);
+        prop_assert_eq!(consensus.requests(), all.len() as u64);
         if let Some(found) = found {
-            prop_assert_eq!((found.requests, found.pages), most);
-            let to = found.to.unwrap_or(300);
-            prop_assert!((found.from..=to).all(|capacity| count_at(left, capacity) == most));
-            prop_assert!((0..found.from).all(|capacity| count_at(left, capacity) < most), "the smallest");
-            if let Some(to) = found.to {
-                prop_assert!(count_at(left, to + 1) != most, "no wider");
-            }
+            prop_assert_eq!((found.requests, found.standing(provisioned), found.pages), most);
+            prop_assert_eq!((0..200).find(|capacity| rank(*capacity) == most), Some(found.from as usize));
+            let alike = (found.from..200).take_while(|to| alike(found.from as usize, *to as usize));
+            prop_assert_eq!(alike.last(), Some(found.to.unwrap_or(199)), "no wider and no narrower");
         }
     }
 
@@ -174,8 +196,8 @@ proptest! {
         let tally = &measured.tally;
         prop_assert_eq!(tally.counts().requests, requests.len() as u64);
         let capacity = capacity as u64;
-        prop_assert_eq!(measured.agreed().0, tally.intervals().find(), "no restart explains more than all");
-        if let Some(found) = tally.intervals().find() {
+        prop_assert_eq!(measured.agreed().0, tally.intervals().find(None), "no restart explains more than all");
+        if let Some(found) = tally.intervals().find(None) {
             prop_assert_eq!(found.requests, tally.intervals().requests(), "every request agrees");
             prop_assert_eq!(found.pages, tally.intervals().pages());
             prop_assert!(found.from <= capacity && found.to.is_none_or(|to| capacity <= to));
@@ -222,7 +244,7 @@ proptest! {
         }
     }
 
-    /// Or another capacity explains as many requests, with restarts told at it or without.
+    /// Or another capacity explains more requests, with restarts told at it or without.
     #[test]
     fn a_cache_that_hardly_evicts_keeps_its_capacity_over_a_restart(
         requests in chained_requests(60), at in 0.0f64..1.0,
@@ -231,12 +253,39 @@ proptest! {
         let capacity = requests.iter().flatten().count() as u64;
         let measured = replayed(&requests, &[restart_at], || PageLru::new(capacity as usize));
         let Some(found) = measured.agreed().0 else { return Ok(()) };
-        let explains = |capacity: u64| {
-            let (restarts, ends) = measured.restarts.explained(capacity, &ALWAYS);
-            measured.tally.intervals().agreeing(capacity).0 + ends.len() as u64 - restarts
-        };
-        let holds = found.from <= capacity && found.to.is_none_or(|to| capacity <= to);
-        prop_assert!(holds || explains(found.from) >= explains(capacity), "{found:?} is not {capacity}");
+        prop_assert!(
+            found.holds(capacity) || measured.explains(found.from) > measured.explains(capacity),
+            "{found:?} is not {capacity}",
+        );
+    }
+
+    /// Each half of a log whose cache was emptied between them, and both together.
+    #[test]
+    fn of_equal_explanations_the_capacity_is_one_that_no_evidence_excludes(
+        requests in chained_requests(60), at in prop::collection::vec(0.0f64..1.0, 1..4), capacity in 1usize..60,
+    ) {
+        let mut restarts: Vec<usize> = at.iter().map(|at| (requests.len() as f64 * at) as usize).collect();
+        restarts.sort_unstable();
+        let parts = std::iter::once(0).chain(restarts.clone()).zip(restarts.iter().copied().chain([requests.len()]));
+        let made = || PageLru::new(capacity);
+        let capacity = capacity as u64;
+        for (from, to) in parts {
+            let alone = replayed(&requests[from..to], &[], made);
+            for provisioned in [None, Some(capacity)] {
+                prop_assert!(alone.agreed_of(provisioned).is_none_or(|found| found.holds(capacity)));
+            }
+        }
+        let together = replayed(&requests, &restarts, made);
+        let most = (0..200).map(|each| together.explains(each)).max().unwrap_or_default();
+        let is_best = |each: u64| together.explains(each) == most;
+        if let Some(found) = together.agreed_of(None) {
+            prop_assert!(is_best(found.from), "{found:?} explains {:?} of {most:?}", together.explains(found.from));
+            prop_assert!(found.to.is_none() || !is_best(199), "{found:?}, and so does every larger one");
+        }
+        if let Some(found) = together.agreed_of(Some(capacity)) {
+            prop_assert!(is_best(found.from));
+            prop_assert!(found.holds(capacity) || !is_best(capacity), "{found:?} is not {capacity}");
+        }
     }
 
     #[test]
@@ -259,7 +308,7 @@ proptest! {
         let ledger = tally.ledger((capacity * replicas) as u64, capacity as u64, u64::MAX - 1);
         prop_assert_eq!((ledger.shared, ledger.routed), (Some(shared_hits), Some(routed_hits)));
         prop_assert_eq!(ledger.measured, routed_hits);
-        let agreeing = tally.intervals().find().map_or(0, |found| found.requests);
+        let agreeing = tally.intervals().find(None).map_or(0, |found| found.requests);
         prop_assert_eq!(agreeing, tally.intervals().requests(), "each replica has the same capacity");
     }
 }
@@ -340,7 +389,7 @@ fn a_cache_that_hardly_evicts_and_was_restarted_is_not_told_too_small() {
     let requests: Vec<_> = (1..=50).chain([1, 2]).chain(30..=49).chain(40..=49).map(session).collect();
     let restart_at = 52;
     let measured = replayed(&requests, &[restart_at], || PageLru::new(4000));
-    let plain = measured.tally.intervals().find().expect("requests that can tell");
+    let plain = measured.tally.intervals().find(None).expect("requests that can tell");
     assert!(plain.to.is_some_and(|to| to < 200), "the intervals alone say {plain:?}");
     let (found, told) = measured.agreed();
     let found = found.expect("requests that can tell");
