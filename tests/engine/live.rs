@@ -5,7 +5,7 @@
 
 use crate::support::program::kvset;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -35,13 +35,18 @@ fn blocks(name: &str) -> u64 {
     last.unwrap_or_else(|| panic!("{name} says how many blocks the server had"))
 }
 
-/// What the server found of each request, in blocks.
-fn answers(path: &Path) -> Vec<u64> {
+/// The lines of a recording.
+fn text_of(path: &Path) -> String {
     let file = std::fs::File::open(path).expect("a readable recording");
     let mut text = String::new();
     zstd::Decoder::new(file).and_then(|mut zst| zst.read_to_string(&mut text)).expect("zstd");
+    text
+}
+
+/// What the server found of each request, in blocks.
+fn answers(path: &Path) -> Vec<u64> {
     let row = |line: &str| serde_json::from_str::<Row>(line).expect("a row").cached_tokens / BLOCK;
-    text.lines().map(row).collect()
+    text_of(path).lines().map(row).collect()
 }
 
 /// What the model finds of each request, and the result as a whole.
@@ -99,6 +104,39 @@ fn compare(path: &Path) {
     assert_eq!(in_flight["modelled"], true);
     let answer = &result["answer"];
     assert!(answer["in_flight_pages"].is_null(), "the requirement is the recommendation: {answer}");
+    // The connector gives the pages of every answer that fills one; Mooncake rows have none of answers.
+    assert_eq!(result["trace"]["output_reuse_unseen"], !name.ends_with("_connector"), "{name}");
+}
+
+/// The result of a log of a server with 600 blocks, which `--provisioned` says.
+fn of_600_blocks(log: &str) -> Value {
+    let output = kvset(&["replay", "--json", "--engine", "vllm", "--min-requests", "1", "--provisioned", "600p", "-"])
+        .write_stdin(log)
+        .output()
+        .expect("the program");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Each half by itself shows a cache of 244 blocks or more. What the second half misses of the first shows a restart, and
+/// no smaller cache.
+#[test]
+fn a_server_that_was_emptied_half_way_behaves_like_its_blocks() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/engines/restarted");
+    let log = text_of(&folder.join("vllm-0.32.0_600_connector.jsonl.zst"));
+    let lines: Vec<&str> = log.lines().collect();
+    let (before, after) = lines.split_at(lines.len() / 2);
+    for (log, from, restarts) in [(before, 244, 0), (after, 244, 0), (&lines[..], 245, 1)] {
+        let result = of_600_blocks(&log.join("\n"));
+        let (measured, effective) = (&result["measured"], &result["measured"]["effective_capacity"]);
+        assert_eq!(effective["pages_from"], from, "{effective}");
+        assert!(effective["pages_to"].is_null(), "600 blocks are among them: {effective}");
+        assert_eq!(measured["restarts"].as_array().map(Vec::len), Some(restarts), "{measured}");
+        assert_eq!(result["trace"]["output_reuse_unseen"], false, "no answer fills a page");
+        if restarts == 1 {
+            assert_eq!((&measured["restarts"][0]["request"], &measured["restarts"][0]["misses"]), (&json!(400), &json!(60)));
+        }
+    }
 }
 
 #[test]

@@ -152,10 +152,10 @@ impl ModelledCache {
             self.caches.request(event, self.outcome.reusable_prefix(), &config.cache, self.page_size);
         }
         self.chain_violations += self.outcome.chain_violations;
-        // The last token generated is never stored, so two are needed for one to be.
-        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
+        // An answer that fills no page has none to be found.
+        let fills_pages = event.answer_pages(self.page_size).is_none_or(|pages| pages > 0);
         self.output_reuse_unseen |=
-            config.cache.caches_outputs() && stores_output && event.output_page_ids.is_empty();
+            config.cache.caches_outputs() && fills_pages && event.output_page_ids.is_empty();
         let overlap = match self.engine.others_in_flight() {
             Some(Overlap { requests, pages }) => {
                 let whole = |pages| config.cache.sample_rate.whole_of(pages);

@@ -81,6 +81,15 @@ impl RequestEvent<'_> {
     pub fn prompt_pages(&self) -> u64 {
         self.page_ids.len() as u64
     }
+
+    /// Pages that the answer fills behind the prompt's full ones, `None` where its length is not known. The last token
+    /// generated is never stored.
+    pub fn answer_pages(&self, page_size: PageSize) -> Option<u64> {
+        let page = u64::from(page_size.get());
+        let input = self.input_tokens.unwrap_or_else(|| self.prompt_pages().saturating_mul(page));
+        let stored = input.saturating_add(self.output_tokens?.saturating_sub(1));
+        Some(stored / page - input / page)
+    }
 }
 
 /// Longest duration of a request: a day, in milliseconds. What is longer is another unit, and would stay in flight
@@ -222,6 +231,26 @@ mod tests {
         assert_eq!(pages(&[1, 2, 3], None, false), Ok(vec![1, 2, 3]), "unknown tokens cut nothing");
         assert_eq!(pages(&[9], Some(3), false), Ok(vec![]), "a prompt shorter than a page");
         assert_eq!(pages(&[], Some(0), false), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_answer_fills_the_pages_that_its_stored_tokens_end() {
+        let page_size = PageSize::new(16).expect("not zero");
+        let filled = |input_tokens, output_tokens| {
+            let event = RequestEvent {
+                page_ids: PageIds::from_slice(&[1, 2]),
+                input_tokens,
+                output_tokens,
+                ..RequestEvent::default()
+            };
+            event.answer_pages(page_size)
+        };
+        assert_eq!(filled(Some(40), Some(8)), Some(0), "47 tokens are stored");
+        assert_eq!(filled(Some(40), Some(9)), Some(1), "48 tokens are");
+        assert_eq!(filled(None, Some(16)), Some(0), "behind the pages that are listed");
+        assert_eq!(filled(None, Some(33)), Some(2));
+        assert_eq!(filled(Some(40), Some(0)), Some(0), "nothing is generated");
+        assert_eq!(filled(Some(40), None), None);
     }
 
     #[test]
