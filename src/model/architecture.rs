@@ -2,11 +2,18 @@
 
 use super::error::ModelConfigError;
 use super::families::{self, Family, FamilyRow, Wrapper};
-use super::fields::{ConfigFields, shorten};
+use super::fields::{ConfigFields, FieldNames, shorten};
 
 /// The levels a wrapper may keep its text model's fields in.
 const TEXT_LEVELS: [&str; 5] =
     ["text_config", "llm_config", "language_config", "language_model_config", "thinker_config"];
+
+/// Usual fields under the names of MLC's `mlc-chat-config.json`.
+const MLC_NAMES: FieldNames =
+    &[("sliding_window", "sliding_window_size"), ("max_position_embeddings", "context_window_size")];
+
+/// Usual fields under the names of TensorRT-LLM's checkpoints.
+const TRTLLM_NAMES: FieldNames = &[("head_dim", "head_size")];
 
 /// Most levels that are gone down.
 const MOST_LEVELS: usize = 4;
@@ -32,8 +39,8 @@ struct ModelNames<'a> {
 
 /// Finds the model of a config.
 pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelConfigError> {
-    let mut names = ModelNames::of(&root)?;
     let mut remarks = Vec::new();
+    let (root, mut names) = of_runtime(root, &mut remarks)?;
     if let Some(model_type) = of_params(names, &root)? {
         names.model_type = Some(model_type);
         remarks.push(
@@ -48,6 +55,31 @@ pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelCo
     };
     let (family, fields) = resolve(root, names, None, &mut remarks, MOST_LEVELS)?;
     Ok(KnownModel { name: shorten(&name), family, fields, remarks })
+}
+
+/// The level and the names of a config in the form of another runtime; the root and its own where it is in none.
+fn of_runtime<'a>(
+    root: ConfigFields<'a>,
+    remarks: &mut Vec<String>,
+) -> Result<(ConfigFields<'a>, ModelNames<'a>), ModelConfigError> {
+    let names = ModelNames::of(&root)?;
+    if !root.says_sizes()
+        && names.model_type.is_some()
+        && let Some(sizes) = root.nested("model_config")?
+    {
+        remarks.push("this is MLC's config, which has the model's sizes in `model_config`".to_owned());
+        return Ok((sizes.of_form(MLC_NAMES), names));
+    }
+    let built = root.nested("pretrained_config")?;
+    let level = built.as_ref().unwrap_or(&root);
+    if names.class.or(names.model_type).is_none()
+        && let Some(class) = level.text("architecture")?
+    {
+        remarks.push("this is the config of a TensorRT-LLM checkpoint or engine, which names its class in `architecture`".to_owned());
+        let names = ModelNames { class: Some(class), model_type: None };
+        return Ok((built.unwrap_or(root).of_form(TRTLLM_NAMES), names));
+    }
+    Ok((root, names))
 }
 
 /// The type that stands for Mistral's own form of a config, which names neither a class nor a type.
@@ -115,7 +147,18 @@ fn resolve<'a>(
     // A text model's class counts as such, but for configs that keep its fields a level down all the same.
     if let Some((family, defaults)) = names.row().filter(|_| text.is_none() || level.counts_layers()) {
         note_unknown_class(names, remarks);
-        return Ok((family, level.of_family(family, defaults)));
+        let level = level.of_family(family, defaults);
+        // A class's own defaults are those of one model. They stand for what a config of that class leaves out.
+        if outer.is_none() && !level.says_sizes() {
+            let place = level.sized_object();
+            if names.class.is_none() || place.is_some() {
+                return Err(ModelConfigError::NoSizes {
+                    name: shorten(names.class.or(names.model_type).unwrap_or("")),
+                    place: place.map(shorten),
+                });
+            }
+        }
+        return Ok((family, level));
     }
     if let Some(inner) = text {
         if wrapper.is_none() && names.row().is_none() && outer.is_none() {

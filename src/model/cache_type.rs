@@ -90,7 +90,31 @@ fn declared(
     if let Some(file) = file.transpose()? {
         return Ok(of_quantization(&file, &place, remarks));
     }
-    Ok(fields.own_quantization().and_then(|quantization| of_quantization(quantization, OWN, remarks)))
+    if let Some(quantization) = fields.own_quantization() {
+        return Ok(of_quantization(quantization, OWN, remarks));
+    }
+    Ok(fields.runtime_quantization().and_then(|quantization| of_runtime(quantization, remarks)))
+}
+
+/// What another runtime's config says of its cache: MLC's text ends with the type it computes in (`q4f16_1`), and
+/// TensorRT-LLM caches in int8, too.
+fn of_runtime(quantization: &Value, remarks: &mut Vec<String>) -> Option<(KvDtype, String)> {
+    const OWN: &str = "`quantization`";
+    match quantization {
+        Value::String(text) => {
+            let types = [("bf16", KvDtype::Bf16), ("f16", KvDtype::Fp16), ("f32", KvDtype::Fp32)];
+            let found = types.into_iter().find(|(name, _)| text.contains(name));
+            found.map(|(_, kv)| (kv, format!("{OWN} ({})", shorten(text))))
+        }
+        Value::Object(own) => {
+            let cache = own.get("kv_cache_quant_algo").and_then(Value::as_str);
+            match cache.is_some_and(|text| text.eq_ignore_ascii_case("int8")) {
+                true => Some((KvDtype::Int8, format!("{OWN} (`kv_cache_quant_algo`)"))),
+                false => of_quantization(own, OWN, remarks),
+            }
+        }
+        _ => None,
+    }
 }
 
 fn of_quantization(
@@ -146,6 +170,21 @@ mod tests {
         let mut remarks = Vec::new();
         let found = of_quantization(value.as_object().expect("an object"), "`x`", &mut remarks);
         (found.map(|(kv, _)| kv), remarks.len())
+    }
+
+    #[test]
+    fn other_runtimes_declare_their_caches_too() {
+        let of = |value: Value| of_runtime(&value, &mut Vec::new()).map(|(kv, _)| kv);
+        assert_eq!(of(json!("q4f16_1")), Some(KvDtype::Fp16));
+        assert_eq!(of(json!("q4f32_1")), Some(KvDtype::Fp32));
+        assert_eq!(of(json!("q0bf16")), Some(KvDtype::Bf16));
+        assert_eq!(
+            of(json!({"quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": "INT8"})),
+            Some(KvDtype::Int8)
+        );
+        assert_eq!(of(json!({"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"})), Some(KvDtype::Fp8));
+        assert_eq!(of(json!({"quant_algo": null, "kv_cache_quant_algo": null})), None);
+        assert_eq!(of(json!({"group_size": 64, "bits": 4})), None);
     }
 
     #[test]

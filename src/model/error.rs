@@ -45,6 +45,18 @@ pub enum ModelConfigError {
         /// Why, and what to give instead.
         reason: String,
     },
+    /// The config names its model and no size of it.
+    #[error(
+        "the config does not say how large `{name}` is: it has no `num_hidden_layers`, no `hidden_size` and no heads{}. \
+         give the model's own config.json",
+        place.as_ref().map(|place| format!(" but in `{place}`, which is not read")).unwrap_or_default()
+    )]
+    NoSizes {
+        /// As the config spells it, shortened.
+        name: String,
+        /// The object that has sizes, if one has.
+        place: Option<String>,
+    },
     /// A field the formula reads is not there.
     #[error("field `{field}` is missing from the model's config: {needed_for}")]
     Missing {

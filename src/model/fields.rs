@@ -12,8 +12,33 @@ const MAX_COUNT: u64 = 1 << 31;
 /// Most layers a model may have.
 pub(super) const MAX_LAYERS: u64 = 10_000;
 
+/// Fields that say how large a model is.
+const SIZES: [&str; 18] = [
+    "num_hidden_layers",
+    "num_layers",
+    "n_layer",
+    "n_layers",
+    "hidden_size",
+    "n_embd",
+    "d_model",
+    "dim",
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "head_size",
+    "layer_types",
+    "layers_block_type",
+    "block_configs",
+    "hybrid_layer_pattern",
+];
+
 /// Lists with an entry per layer, which give the number of layers where nothing else does.
 const LAYER_LISTS: [&str; 4] = ["layer_types", "layers_block_type", "block_configs", "hybrid_layer_pattern"];
+
+/// Other names of usual fields: the usual one, and the one here.
+pub(super) type FieldNames = &'static [(&'static str, &'static str)];
 
 /// One level of a config, and the levels around it.
 #[derive(Debug)]
@@ -25,7 +50,9 @@ pub(super) struct ConfigFields<'a> {
     /// What the class takes for counts that are absent.
     defaults: Defaults,
     /// Names of the family's own for usual fields.
-    names: &'static [(&'static str, &'static str)],
+    names: FieldNames,
+    /// Names that the form of the config has for usual fields.
+    form: FieldNames,
     /// Defaults that stood for absent fields so far.
     taken: RefCell<BTreeMap<String, u64>>,
 }
@@ -36,12 +63,31 @@ impl<'a> ConfigFields<'a> {
     }
 
     fn level(map: &'a Map<String, Value>, root: &'a Map<String, Value>, path: String) -> Self {
-        Self { map, root, path, defaults: &[], names: &[], taken: RefCell::default() }
+        Self { map, root, path, defaults: &[], names: &[], form: &[], taken: RefCell::default() }
     }
 
     /// The same level with a family's names and a class's defaults.
     pub(super) fn of_family(self, family: Family, defaults: Defaults) -> Self {
         Self { defaults, names: family.names, ..self }
+    }
+
+    /// The same level in a form that has other names for usual fields.
+    pub(super) fn of_form(self, form: FieldNames) -> Self {
+        Self { form, ..self }
+    }
+
+    /// Whether this level says how large its model is.
+    pub(super) fn says_sizes(&self) -> bool {
+        let own = self.names.iter().map(|(_, own)| *own);
+        SIZES.into_iter().chain(own).any(|name| self.at(name).is_some())
+    }
+
+    /// The object inside this level that says how large a model is, but for that of images and sounds.
+    pub(super) fn sized_object(&self) -> Option<&'a str> {
+        let is_of_media = |name: &str| ["vis", "audio", "image"].iter().any(|word| name.contains(word));
+        let sized = |value: &Value| SIZES.iter().filter(|name| value.get(**name).is_some()).count() > 1;
+        let found = self.map.iter().find(|(name, value)| !is_of_media(name) && sized(value));
+        found.map(|(name, _)| name.as_str())
     }
 
     /// A remark for each default that stood for an absent field.
@@ -66,7 +112,8 @@ impl<'a> ConfigFields<'a> {
 
     /// The field's value, and the name it has here; `None` if it is absent or null.
     fn find(&self, name: &str) -> Option<(String, &'a Value)> {
-        let own = self.names.iter().filter(|(usual, _)| *usual == name).map(|(_, own)| *own);
+        let names = self.form.iter().chain(self.names);
+        let own = names.filter(|(usual, _)| *usual == name).map(|(_, own)| *own);
         own.chain([name]).find_map(|name| {
             let value = self.at(name).filter(|value| !value.is_null())?;
             Some((name.to_owned(), value))
@@ -122,10 +169,10 @@ impl<'a> ConfigFields<'a> {
         Some(*value)
     }
 
-    /// A count that may be absent, null or zero, all of which mean none.
+    /// A count that may be absent, null, zero or -1, all of which mean none.
     pub(super) fn optional(&self, name: &str) -> Result<Option<u64>, ModelConfigError> {
-        match self.value(name).and_then(whole) {
-            Some(0) => Ok(None),
+        match self.value(name) {
+            Some(value) if whole(value) == Some(0) || value.as_i64() == Some(-1) => Ok(None),
             _ => self.optional_count(name),
         }
     }
@@ -231,6 +278,11 @@ impl<'a> ConfigFields<'a> {
     /// The quantization that this level declares.
     pub(super) fn own_quantization(&self) -> Option<&'a Map<String, Value>> {
         Self::quantization_of(self.map)
+    }
+
+    /// What the root, or this level, has as `quantization`: an object in TensorRT-LLM's checkpoints, a text in MLC's configs.
+    pub(super) fn runtime_quantization(&self) -> Option<&'a Value> {
+        [self.map, self.root].into_iter().find_map(|level| level.get("quantization"))
     }
 
     fn quantization_of(level: &'a Map<String, Value>) -> Option<&'a Map<String, Value>> {

@@ -40,6 +40,11 @@ impl Layers {
         }
         let owning = kinds.len() - shared as usize;
         kinds[owning..].fill(LayerKind::Nothing);
+        if let Some(layers) = layers_a_cache(fields)? {
+            let readers =
+                kinds.iter_mut().enumerate().filter(|(layer, _)| !(*layer as u64).is_multiple_of(layers));
+            readers.for_each(|(_, kind)| *kind = LayerKind::Nothing);
+        }
         let has_window = kinds.contains(&LayerKind::Windowed) || !ratios.is_empty();
         let window = if has_window { Some(window(family, fields)?) } else { None };
         let predicting = predicting(fields, count);
@@ -70,6 +75,13 @@ impl Layers {
     pub(super) fn of_kind(&self, kind: LayerKind) -> Vec<usize> {
         (0..self.kinds.len()).filter(|layer| self.kinds[*layer].keeps(kind)).collect()
     }
+}
+
+/// Layers in a row that read the cache of the first of them (cross-layer attention); none where each has its own.
+pub(super) fn layers_a_cache(fields: &ConfigFields<'_>) -> Result<Option<u64>, ModelConfigError> {
+    let shares = fields.flag("use_cla")? == Some(true);
+    let layers = if shares { fields.optional_count("cla_share_factor")? } else { None };
+    Ok(layers.filter(|layers| *layers > 1))
 }
 
 /// The kinds of the layers, by the config's list or by the rule; `ratios` is filled where layers compress.

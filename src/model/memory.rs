@@ -3,7 +3,7 @@
 use super::error::ModelConfigError;
 use super::options::CacheTier;
 use super::pooling::Pooling;
-use super::report::{ModelCost, ReservePer};
+use super::report::{ModelCost, Reserve, ReservePer, Window};
 use kvset_core::units::Bytes;
 use kvset_core::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,19 @@ pub struct Deployment {
     pub data_parallel: NonZeroU32,
     /// Ranks that share out the tokens which each of them would hold a copy of.
     pub context_parallel: NonZeroU32,
+    /// Tokens of the longest sequence; the config's own where it is `None`.
+    pub longest_sequence: Option<NonZeroU32>,
+    /// Most tokens that one step computes.
+    pub prefill_chunk: NonZeroU32,
+}
+
+/// The sequence in which vLLM counts what a cache with windows holds: the longest one, while a chunk of it is computed.
+struct CountedSequence {
+    tokens: u64,
+    /// Those that each layer with a window reserves.
+    in_windows: u64,
+    /// Bytes on an accelerator.
+    bytes: u64,
 }
 
 /// Bytes of weights.
@@ -92,7 +105,11 @@ impl Deployment {
         let page = u64::from(cost.page_size.unwrap_or(1));
         let page_bytes =
             token.checked_mul(page).filter(|bytes| *bytes > 0).ok_or_else(|| too_large("a page"))?;
-        let pages = left.result / page_bytes;
+        let counted = self.counted_sequence(cost, ranks)?;
+        let pages = match &counted {
+            None => left.result / page_bytes,
+            Some(sequence) => sequence.tokens_in(left.result) / page,
+        };
         let too_many = || too_large("the tokens of all engines");
         let tokens =
             pages.checked_mul(page).and_then(|tokens| tokens.checked_mul(sharing)).ok_or_else(too_many)?;
@@ -103,8 +120,16 @@ impl Deployment {
         let bytes_per_accelerator = left.result;
         let in_engine = CalculationStep {
             what: "tokens in an engine".to_owned(),
-            formula: "pages of (left / bytes per token on an accelerator) * cp".to_owned(),
-            numbers: format!("{bytes_per_accelerator} / ({token} * {page}) * {page} * {sharing}"),
+            formula: match counted {
+                None => "pages of (left / bytes per token on an accelerator) * cp".to_owned(),
+                Some(_) => "pages of (left / bytes of the longest sequence * its tokens)".to_owned(),
+            },
+            numbers: match &counted {
+                None => format!("{bytes_per_accelerator} / ({token} * {page}) * {page} * {sharing}"),
+                Some(sequence) => {
+                    format!("{bytes_per_accelerator} / {} * {}", sequence.bytes, sequence.tokens)
+                }
+            },
             result: tokens,
         };
         let in_all = CalculationStep {
@@ -125,12 +150,12 @@ impl Deployment {
             block_tokens,
             tokens: all,
             steps: vec![left, in_engine, in_all],
-            warnings: self.warnings(cost, ranks),
+            warnings: self.warnings(cost, ranks, counted.as_ref()),
         })
     }
 
     /// What is not in the figures.
-    fn warnings(&self, cost: &ModelCost, ranks: u64) -> Vec<String> {
+    fn warnings(&self, cost: &ModelCost, ranks: u64, counted: Option<&CountedSequence>) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.overhead == Bytes(0) {
             warnings.push(
@@ -138,7 +163,23 @@ impl Deployment {
                     .to_owned(),
             );
         }
-        warnings.extend(cost.reserves.iter().map(|reserve| {
+        warnings.extend(counted.map(|sequence| {
+            format!(
+                "tokens are counted as vLLM counts them at its start: in sequences of {} tokens (--max-model-len), of which \
+                 layers with a window reserve {}: the window, and {} that one step computes (--prefill-chunk). Shorter \
+                 sequences reserve the same, so fewer tokens fit",
+                sequence.tokens, sequence.in_windows, self.prefill_chunk
+            )
+        }));
+        if counted.is_none() && cost.window.is_some() {
+            warnings.push(
+                "the config does not say how long a sequence may be: with --max-model-len, what layers with a window \
+                 reserve is counted as vLLM counts it"
+                    .to_owned(),
+            );
+        }
+        let counts = |reserve: &&Reserve| counted.is_none() || reserve.per != ReservePer::Sequence;
+        warnings.extend(cost.reserves.iter().filter(counts).map(|reserve| {
             let per = match reserve.per {
                 ReservePer::Sequence => "sequence",
                 ReservePer::Checkpoint => "checkpoint",
@@ -150,6 +191,29 @@ impl Deployment {
             )
         }));
         warnings
+    }
+
+    /// The sequence in which vLLM counts the tokens of a model with windows alongside full attention; `None` of another
+    /// model, and where nothing says how long sequences may be.
+    fn counted_sequence(
+        &self,
+        cost: &ModelCost,
+        ranks: u64,
+    ) -> Result<Option<CountedSequence>, ModelConfigError> {
+        let longest = self.longest_sequence.map(|tokens| u64::from(tokens.get())).or(cost.longest_sequence);
+        let Some((window, tokens)) = cost.window.zip(longest).filter(|(_, tokens)| *tokens > 0) else {
+            return Ok(None);
+        };
+        let page = u64::from(cost.page_size.unwrap_or(1));
+        let in_windows = window.reserved(u64::from(self.prefill_chunk.get()), tokens, page);
+        let windowed = cost.bytes_per_token_all_layers - cost.bytes_per_token;
+        let part = |bytes: u64, tokens: u64| bytes.div_ceil(ranks).checked_mul(tokens);
+        let bytes = part(cost.bytes_per_token, tokens.next_multiple_of(page))
+            .zip(part(windowed, in_windows))
+            .and_then(|(full, windowed)| full.checked_add(windowed))
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| too_large("a sequence"))?;
+        Ok(Some(CountedSequence { tokens, in_windows, bytes }))
     }
 
     /// Whether the tokens can be shared out.
@@ -202,6 +266,24 @@ impl Deployment {
     }
 }
 
+impl CountedSequence {
+    /// How many tokens are in as many such sequences, and parts of one, as have room.
+    fn tokens_in(&self, bytes: u64) -> u64 {
+        let tokens = u128::from(bytes) * u128::from(self.tokens) / u128::from(self.bytes);
+        u64::try_from(tokens).unwrap_or(u64::MAX)
+    }
+}
+
+impl Window {
+    /// Tokens that vLLM reserves of a running sequence of so many in each layer, in whole pages, where a step computes a
+    /// chunk of so many: a window seldom begins at a page's edge.
+    fn reserved(self, chunk: u64, longest: u64, page: u64) -> u64 {
+        let (behind, edge) = if self.is_chunk { (self.tokens, 0) } else { (self.tokens - 1, 1) };
+        let tokens = behind.saturating_add(chunk).min(longest);
+        tokens.div_ceil(page).saturating_add(edge).saturating_mul(page)
+    }
+}
+
 /// Tokens of a block of vLLM's shared pool, and how many fit.
 fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Option<u64>), ModelConfigError> {
     let (Pooling::Shared(pool), Some(page)) = (&cost.pooling, cost.page_size) else {
@@ -240,5 +322,19 @@ impl fmt::Display for KvMemory {
             writeln!(f, "  {blocks} blocks of {tokens} tokens in vLLM's shared pool")?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "\nnote: {warning}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Window;
+
+    #[test]
+    fn a_running_sequence_reserves_its_window_and_a_chunk() {
+        let sliding = Window { tokens: 1024, is_chunk: false };
+        assert_eq!(sliding.reserved(8192, 262_144, 16), (9215_u64.div_ceil(16) + 1) * 16);
+        assert_eq!(sliding.reserved(8192, 4096, 16), 4096 + 16, "no more than the sequence, and a page");
+        let chunked = Window { tokens: 8192, is_chunk: true };
+        assert_eq!(chunked.reserved(2048, 1 << 20, 16), 10_240);
     }
 }

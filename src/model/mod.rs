@@ -34,7 +34,7 @@ pub use formula::CostLine;
 pub use memory::{CalculationStep, Deployment, KvMemory, Weights};
 pub use options::{CacheTier, CostOptions, IndexerDtype, KvDtype, StateDtype};
 pub use pooling::{Pooling, SharedPool};
-pub use report::{ModelCost, Reserve, ReservePer};
+pub use report::{ModelCost, Reserve, ReservePer, Window};
 
 use architecture::KnownModel;
 use caches::TokenCaches;
@@ -70,6 +70,7 @@ pub fn cost(
     reserve::add(&model, &layers, &caches, options, &mut cost)?;
     cost.pooling = shared_pool::of(model.family.cache, &layers, &caches, &cost)?;
     cost.page_size = options.page_size.map(|page| page.get());
+    cost.longest_sequence = model.fields.value("max_position_embeddings").and_then(fields::whole);
     let own = std::mem::take(&mut cost.warnings);
     cost.warnings = remarks(&model, type_remarks, &caches, own)?;
     cost.finish()?;
@@ -92,7 +93,7 @@ fn remarks(
              caches them too, and finds less (kvset replay --draft-head)"
         ));
     }
-    if fields.optional("num_kv_shared_layers")?.is_some() {
+    if fields.optional("num_kv_shared_layers")?.is_some() || layers::layers_a_cache(fields)?.is_some() {
         remarks.push("layers that read another layer's cache own none and are left out".into());
     }
     Ok(remarks)

@@ -33,6 +33,12 @@ pub struct ModelCost {
     pub lines: Vec<CostLine>,
     /// What windowed layers add in `bytes_per_token_all_layers`.
     pub windowed_lines: Vec<CostLine>,
+    /// Tokens that a layer with a window keeps of a running sequence, where others keep all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// Tokens of the longest sequence that the model takes, where the config says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_sequence: Option<u64>,
     /// What is needed alongside: by sequence or by checkpoint, however long the cached prefix is.
     pub reserves: Vec<Reserve>,
     /// How vLLM lays its layers out in one pool of blocks.
@@ -48,6 +54,15 @@ pub struct ModelCost {
 /// What older results leave out: each token is there once.
 fn one() -> u64 {
     1
+}
+
+/// What layers with a window keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Tokens of it.
+    pub tokens: u64,
+    /// It begins at a multiple of its length, and slides not.
+    pub is_chunk: bool,
 }
 
 /// Memory that does not grow with the tokens cached.
@@ -92,6 +107,8 @@ impl ModelCost {
             bytes_per_token_all_layers: 0,
             lines: Vec::new(),
             windowed_lines: Vec::new(),
+            window: None,
+            longest_sequence: None,
             reserves: Vec::new(),
             pooling: Pooling::Alike,
             page_size: None,

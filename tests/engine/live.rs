@@ -110,10 +110,11 @@ fn compare(path: &Path) {
 
 /// The result of a log of a server with 600 blocks, which `--provisioned` says.
 fn of_600_blocks(log: &str) -> Value {
-    let output = kvset(&["replay", "--json", "--engine", "vllm", "--min-requests", "1", "--provisioned", "600p", "-"])
-        .write_stdin(log)
-        .output()
-        .expect("the program");
+    let output =
+        kvset(&["replay", "--json", "--engine", "vllm", "--min-requests", "1", "--provisioned", "600p", "-"])
+            .write_stdin(log)
+            .output()
+            .expect("the program");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -134,7 +135,10 @@ fn a_server_that_was_emptied_half_way_behaves_like_its_blocks() {
         assert_eq!(measured["restarts"].as_array().map(Vec::len), Some(restarts), "{measured}");
         assert_eq!(result["trace"]["output_reuse_unseen"], false, "no answer fills a page");
         if restarts == 1 {
-            assert_eq!((&measured["restarts"][0]["request"], &measured["restarts"][0]["misses"]), (&json!(400), &json!(60)));
+            assert_eq!(
+                (&measured["restarts"][0]["request"], &measured["restarts"][0]["misses"]),
+                (&json!(400), &json!(60))
+            );
         }
     }
 }

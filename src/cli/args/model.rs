@@ -92,6 +92,19 @@ pub struct ModelArgs {
         visible_aliases = ["context-parallel", "decode-context-parallel-size"]
     )]
     pub cp: NonZeroU32,
+    /// Tokens of the longest sequence: tokens of a model with windows are counted in such, as vLLM counts them; those of the
+    /// config where left out.
+    #[arg(long, value_name = "TOKENS", requires = "accelerator_memory")]
+    pub max_model_len: Option<NonZeroU32>,
+    /// Most tokens that one step computes, which layers with a window reserve beside it; vLLM's default.
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        default_value = "8192",
+        requires = "accelerator_memory",
+        visible_alias = "max-num-batched-tokens"
+    )]
+    pub prefill_chunk: NonZeroU32,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -135,6 +148,8 @@ impl ModelArgs {
             overhead: self.overhead.unwrap_or_default(),
             data_parallel: self.dp,
             context_parallel: self.cp,
+            longest_sequence: self.max_model_len,
+            prefill_chunk: self.prefill_chunk,
         }))
     }
 }

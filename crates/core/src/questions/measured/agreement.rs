@@ -39,9 +39,7 @@ pub(super) fn agreed(
     let mut best = (explains(plain.from).max((count(plain.requests), 0)), plain);
     let mut ranges = intervals.ranges_without(&ends);
     // Stable: of several ranges that as many may agree on, and that have the same standing, the smaller one is first.
-    ranges.sort_by_key(|range| {
-        std::cmp::Reverse((range.requests, range.standing(provisioned), range.pages))
-    });
+    ranges.sort_by_key(|range| std::cmp::Reverse((range.requests, range.standing(provisioned), range.pages)));
     for range in ranges.into_iter().take(MAX_TRIED) {
         let (most, _) = best.0;
         if count(range.requests) < most {

@@ -103,12 +103,7 @@ impl PointTally {
 
     /// What an estimate is made of, of so many caches at each of these capacities, which have so many pages
     /// `provisioned`.
-    pub(super) fn counted(
-        &self,
-        capacities: &[Need],
-        provisioned: Option<Need>,
-        replicas: u64,
-    ) -> Agreement {
+    pub(super) fn counted(&self, capacities: &[Need], provisioned: Option<Need>, replicas: u64) -> Agreement {
         let agreed = self.agreed(capacities, provisioned);
         Agreement { counts: self.counts, agreed, told: self.told, replicas }
     }
@@ -116,7 +111,8 @@ impl PointTally {
     /// The capacity that most requests agree on, and those next to it that just as many do; of equals the one with
     /// the most pages, of these what is provisioned, then the smallest.
     fn agreed(&self, capacities: &[Need], provisioned: Option<Need>) -> Option<Agreed> {
-        let best = self.points.iter().map(|point| point.agreeing).max().filter(|(requests, _)| *requests > 0)?;
+        let best =
+            self.points.iter().map(|point| point.agreeing).max().filter(|(requests, _)| *requests > 0)?;
         let placed: Vec<_> = capacities.iter().zip(&self.points).collect();
         let mut runs = placed
             .chunk_by(|(_, one), (_, next)| one.agreeing == next.agreeing)
