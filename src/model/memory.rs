@@ -3,7 +3,7 @@
 use super::error::ModelConfigError;
 use super::options::CacheTier;
 use super::pooling::Pooling;
-use super::report::{ModelCost, Reserve, ReservePer, Window};
+use super::report::{LayerWindow, ModelCost, Reserve, ReservePer};
 use kvset_core::units::Bytes;
 use kvset_core::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -274,7 +274,7 @@ impl CountedSequence {
     }
 }
 
-impl Window {
+impl LayerWindow {
     /// Tokens that vLLM reserves of a running sequence of so many in each layer, in whole pages, where a step computes a
     /// chunk of so many: a window seldom begins at a page's edge.
     fn reserved(self, chunk: u64, longest: u64, page: u64) -> u64 {
@@ -327,14 +327,14 @@ impl fmt::Display for KvMemory {
 
 #[cfg(test)]
 mod tests {
-    use super::Window;
+    use super::LayerWindow;
 
     #[test]
     fn a_running_sequence_reserves_its_window_and_a_chunk() {
-        let sliding = Window { tokens: 1024, is_chunk: false };
+        let sliding = LayerWindow { tokens: 1024, is_chunk: false };
         assert_eq!(sliding.reserved(8192, 262_144, 16), (9215_u64.div_ceil(16) + 1) * 16);
         assert_eq!(sliding.reserved(8192, 4096, 16), 4096 + 16, "no more than the sequence, and a page");
-        let chunked = Window { tokens: 8192, is_chunk: true };
+        let chunked = LayerWindow { tokens: 8192, is_chunk: true };
         assert_eq!(chunked.reserved(2048, 1 << 20, 16), 10_240);
     }
 }

@@ -34,7 +34,7 @@ pub use formula::CostLine;
 pub use memory::{CalculationStep, Deployment, KvMemory, Weights};
 pub use options::{CacheTier, CostOptions, IndexerDtype, KvDtype, StateDtype};
 pub use pooling::{Pooling, SharedPool};
-pub use report::{ModelCost, Reserve, ReservePer, Window};
+pub use report::{LayerWindow, ModelCost, Reserve, ReservePer};
 
 use architecture::KnownModel;
 use caches::TokenCaches;

@@ -35,7 +35,7 @@ pub struct ModelCost {
     pub windowed_lines: Vec<CostLine>,
     /// Tokens that a layer with a window keeps of a running sequence, where others keep all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
+    pub window: Option<LayerWindow>,
     /// Tokens of the longest sequence that the model takes, where the config says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_sequence: Option<u64>,
@@ -58,7 +58,7 @@ fn one() -> u64 {
 
 /// What layers with a window keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct LayerWindow {
     /// Tokens of it.
     pub tokens: u64,
     /// It begins at a multiple of its length, and slides not.

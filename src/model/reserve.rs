@@ -7,7 +7,7 @@ use super::formula::total;
 use super::kind::LayerKind;
 use super::layers::Layers;
 use super::options::CostOptions;
-use super::report::{ModelCost, Reserve, ReservePer, Window};
+use super::report::{LayerWindow, ModelCost, Reserve, ReservePer};
 use super::state;
 
 /// Adds the reserves of windowed layers and of layers with a state.
@@ -33,7 +33,7 @@ pub(super) fn add(
             formula: model.fields.path_of(field),
         };
         let bytes = total("the window's reserve", &lines)?.checked_mul(held).ok_or_else(overflow)?;
-        cost.window = Some(Window { tokens, is_chunk: field == "attention_chunk_size" });
+        cost.window = Some(LayerWindow { tokens, is_chunk: field == "attention_chunk_size" });
         cost.reserves.push(Reserve {
             per: ReservePer::Sequence,
             what: format!("{windowed} windowed layers of `{field}` = {tokens}"),

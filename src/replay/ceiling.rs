@@ -16,6 +16,9 @@ pub struct Ceiling {
     pub full_attention: u64,
     /// By the rules modelled.
     pub these_rules: u64,
+    /// At most, by the same rules, where page ids leave open what a draft head loses: the former is the lower end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub these_rules_at_most: Option<u64>,
     /// By the same rules if windows and states kept all their names (`--retention-interval none`), where vLLM keeps them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_retention: Option<u64>,
@@ -25,9 +28,11 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// What the draft head loses, where there is one.
-    pub fn draft_head(&self) -> Option<u64> {
-        Some(self.without_draft_head?.saturating_sub(self.these_rules))
+    /// What the draft head loses, where there is one: at least and at most.
+    pub fn draft_head(&self) -> Option<[u64; 2]> {
+        let without = self.without_draft_head?;
+        let ends = [self.these_rules_at_most.unwrap_or(self.these_rules), self.these_rules];
+        Some(ends.map(|found| without.saturating_sub(found)))
     }
 }
 

@@ -8,6 +8,7 @@ mod below;
 mod cache_writes;
 mod ceiling;
 mod channels;
+mod draft_range;
 mod files_below;
 mod history;
 mod ledger;
@@ -59,6 +60,7 @@ pub use ledger::EngineLedger;
 pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, check_page_size};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
+pub use run::draft_head_note;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use worth::{RoutedWorth, WorthResult};
 
@@ -280,6 +282,8 @@ pub struct Replay {
     pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
+    /// The upper end of what a draft head leaves, where page ids leave it open: the other figures are the lower one.
+    pub at_most: Option<Estimate>,
     /// What was searched, where the caller did ([`search`]).
     pub searched: Option<SearchResult>,
     /// Requests too large to run at all, one per capacity, ascending; empty where the engine has a stack.

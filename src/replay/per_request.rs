@@ -27,6 +27,17 @@ struct RequestRow<'a> {
     /// Pages that a draft head loses of it at any size.
     #[serde(skip_serializing_if = "Option::is_none")]
     draft_head_pages: Option<u64>,
+    /// What it finds at most, by capacity and without limit, where page ids leave open what a draft head loses: the others are
+    /// the lower end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<&'a HitsAtMost>,
+}
+
+/// The upper end of a request's hits.
+#[derive(Debug, Serialize)]
+struct HitsAtMost {
+    theoretical_prefix_hits: u64,
+    prefix_hits: Vec<u64>,
 }
 
 /// Where the rows go. A trace may have to be read again from its start: its rows are taken back then.
@@ -66,12 +77,23 @@ pub(super) struct PerRequest<'a> {
     hits: Vec<Option<u64>>,
     below: Option<Vec<Vec<u64>>>,
     draft_head: Option<u64>,
+    at_most: Option<HitsAtMost>,
 }
 
 impl<'a> PerRequest<'a> {
     pub(super) fn new(out: &'a mut dyn RowSink) -> Self {
         let (required, hits, buffer) = (Vec::new(), Vec::new(), Vec::new());
-        Self { out, buffer, is_written: false, index: 0, required, hits, below: None, draft_head: None }
+        Self {
+            out,
+            buffer,
+            is_written: false,
+            index: 0,
+            required,
+            hits,
+            below: None,
+            draft_head: None,
+            at_most: None,
+        }
     }
 
     /// Begins with no rows.
@@ -92,6 +114,14 @@ impl<'a> PerRequest<'a> {
     /// Takes what a draft head loses of the next request.
     pub(super) fn set_draft_head(&mut self, pages: Option<u64>) {
         self.draft_head = pages;
+    }
+
+    /// Takes what the next request finds at most, without limit and by capacity.
+    pub(super) fn set_at_most(&mut self, found: Option<(u64, &[u64])>) {
+        self.at_most = found.map(|(theoretical_prefix_hits, hits)| HitsAtMost {
+            theoretical_prefix_hits,
+            prefix_hits: hits.to_vec(),
+        });
     }
 
     /// Writes the next request's row.
@@ -144,7 +174,8 @@ impl<'a> PerRequest<'a> {
             required_pages: has_requirement.then_some(self.required.as_slice()),
             prefix_hits: &self.hits,
             below_hits: self.below.as_deref(),
-            draft_head_pages: self.draft_head,
+            draft_head_pages: self.draft_head.filter(|_| self.at_most.is_none()),
+            at_most: self.at_most.as_ref(),
         };
         serde_json::to_writer(&mut self.buffer, &row)?;
         self.buffer.push(b'\n');

@@ -12,7 +12,10 @@ pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
     let units = Units { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
     let engine = replay.config.cache.profile.name();
-    let draft_head = replay.ceiling.and_then(|found| units.draft_head(found));
+    let draft_head = replay.ceiling.and_then(|found| match &replay.at_most {
+        Some(upper) => units.draft_range(found, &whole.capacities, &upper.capacities),
+        None => units.draft_head(found),
+    });
     let of_groups = replay.ceiling.filter(|_| !replay.config.cache.rules.attention.is_full());
     let ceiling = of_groups.map(|found| units.ceiling(found));
     let below = units.below(engine, &whole.capacities, &replay.below);
@@ -49,7 +52,7 @@ impl Units {
     }
 
     fn draft_head(&self, found: Ceiling) -> Option<Section> {
-        let (without, lost) = (found.without_draft_head?, found.draft_head()?);
+        let (without, [_, lost]) = (found.without_draft_head?, found.draft_head()?);
         let sentence = format!(
             "No capacity brings back the last page of each hit, which a head that drafts in the same cache loses: {} of page \
              accesses. With unlimited capacity {} hit, and {} without the head.",
@@ -61,6 +64,40 @@ impl Units {
             title: "What the draft head costs in hits".to_owned(),
             sentences: vec![sentence],
             tables: Vec::new(),
+        })
+    }
+
+    /// Both ends of what SGLang finds with a draft head.
+    fn draft_range(
+        &self,
+        found: Ceiling,
+        lower: &[CapacityPoint],
+        upper: &[CapacityPoint],
+    ) -> Option<Section> {
+        let (without, [least, most]) = (found.without_draft_head?, found.draft_head()?);
+        let sentence = format!(
+            "SGLang keys a page with the token behind it, too: a hit loses its last page where it ends exactly at a page's \
+             edge. Page ids do not say that token. No capacity brings back between {} and {} of page accesses; {} hit with \
+             unlimited capacity without the head.",
+            self.rate(least),
+            self.rate(most),
+            self.rate(without)
+        );
+        let mut table = Table::new("Hit rates with the draft head", ["capacity", "at least", "at most"]);
+        for (lower, upper) in lower.iter().zip(upper) {
+            let rate =
+                |point: &CapacityPoint| Cell::within_bound(point.prefix_hits, |hits| self.rate_cell(hits));
+            table.row([self.named(lower), rate(lower), rate(upper)]);
+        }
+        table.row([
+            "unlimited".into(),
+            self.rate_cell(found.these_rules),
+            self.rate_cell(found.these_rules_at_most?),
+        ]);
+        Some(Section {
+            title: "What the draft head costs in hits".to_owned(),
+            sentences: vec![sentence],
+            tables: vec![table],
         })
     }
 

@@ -3,7 +3,8 @@
 use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
 use super::below::{Tiers, over_offload};
-use super::ceiling::{Ceilings, has_ceiling};
+use super::ceiling::{Ceiling, Ceilings, has_ceiling};
+use super::draft_range::DraftUpperEnd;
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
@@ -67,6 +68,8 @@ pub(super) struct ReplayRun {
     /// The same of the replicas behind each router.
     routed: Vec<RoutedTally>,
     ceilings: Option<Ceilings>,
+    /// The other end where page ids leave open what a draft head loses.
+    draft_upper: Option<DraftUpperEnd>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
     /// How many requests each capacity is enough for, while capacities are searched.
@@ -120,6 +123,7 @@ impl ReplayRun {
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
+        let draft_upper = DraftUpperEnd::new(&config);
         let keeps_answers = config.cache.caches_outputs() && !config.cache.is_pointwise();
         Ok(Self {
             upper: keeps_answers.then(UpperEnd::default),
@@ -148,6 +152,7 @@ impl ReplayRun {
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
             ceilings,
+            draft_upper,
             below,
             sufficiency: None,
             provisioned: options.provisioned.clone(),
@@ -164,7 +169,7 @@ impl ReplayRun {
 
     /// Counts from here on how many requests each capacity is enough for, and nothing of what the rules lose.
     pub(super) fn count_sufficient(&mut self) {
-        (self.sufficiency, self.ceilings) = (Some(Sufficiency::default()), None);
+        (self.sufficiency, self.ceilings, self.draft_upper) = (Some(Sufficiency::default()), None, None);
     }
 
     /// Rows that were passed over.
@@ -256,6 +261,9 @@ impl ReplayRun {
         if let Some(ceilings) = &mut self.ceilings {
             ceilings.observe(event, outcome, pool, page_size, counted);
         }
+        if let Some(upper) = &mut self.draft_upper {
+            upper.observe(event, page_size, counted);
+        }
         if let Some(below) = &mut self.below {
             let observed = below.observe(pool, event, counted);
             observed.map_err(|source| ReplayError::Page { place: place(), source })?;
@@ -283,6 +291,7 @@ impl ReplayRun {
             per_request.set_below(below.last_hits());
         }
         per_request.set_draft_head(self.ceilings.as_ref().and_then(Ceilings::last_draft_head));
+        per_request.set_at_most(self.draft_upper.as_ref().and_then(DraftUpperEnd::last_hits));
         match pool.caches() {
             Some(caches) => per_request.write_pointwise(name, outcome, caches, curve),
             None => per_request.write(name, outcome, &self.config, curve),
@@ -321,6 +330,10 @@ impl ReplayRun {
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let with_answers = self.upper.as_ref().zip(self.pool());
         let with_answers = with_answers.and_then(|(upper, pool)| upper.result(pool, end));
+        let at_most = self.draft_upper.as_ref().and_then(|upper| upper.result(end));
+        let these_rules_at_most = at_most.as_ref().map(|upper| upper.theoretical.prefix_hits);
+        let ceiling = self.ceilings.as_ref().and_then(Ceilings::found);
+        let ceiling = ceiling.map(|found| Ceiling { these_rules_at_most, ..found });
         let provisioned = self.provisioned.as_ref().zip(self.pool());
         let at_provisioned = provisioned.and_then(|(held, pool)| pool.point_since_start(held, end));
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
@@ -349,7 +362,8 @@ impl ReplayRun {
             page_size,
             page_bytes,
             below: self.below.as_ref().map(Tiers::result).unwrap_or_default(),
-            ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
+            ceiling,
+            at_most,
             searched: None,
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             with_answers,
@@ -391,8 +405,17 @@ fn offload_note(cache: &CacheConfig, whole: &Estimate) -> Option<String> {
     })
 }
 
-/// What a reader should know of a draft head over vLLM's windows where nothing says which groups its layers lie in.
-fn draft_head_note(cache: &CacheConfig) -> Option<String> {
+/// What a reader should know of a draft head: over vLLM's windows where nothing says which groups its layers lie in, and in
+/// SGLang.
+pub fn draft_head_note(cache: &CacheConfig) -> Option<String> {
+    if cache.profile == Profile::Sglang && cache.rules.draft_tokens > 0 {
+        return Some(
+            "with a draft head SGLang's tree is of pairs of tokens: a hit loses its last page only where it ends exactly at a \
+             page's edge. Page ids do not say which token follows a page, so hits are a range, of which figures that stand \
+             alone are the lower end"
+                .to_owned(),
+        );
+    }
     let is_open =
         cache.rules.drafts_over_windows(cache.profile) && cache.rules.draft_layers == DraftLayers::All;
     is_open.then(|| {

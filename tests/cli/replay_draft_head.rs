@@ -56,6 +56,56 @@ fn what_a_draft_head_costs_at_any_size_is_said_first_and_by_request() {
     assert!(json(&trace, &["--engine", "vllm"])["draft_head"].is_null());
 }
 
+/// Where prompts of several turns part, most pages go on with the same token all the same: what a log of page ids leaves open
+/// is told from both ends, and what SGLang found lies between them.
+#[test]
+fn what_sglang_finds_with_a_draft_head_lies_between_both_ends_that_page_ids_leave() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rows = directory.path().join("rows.jsonl");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/engines/draft_head");
+    let trace = folder.join("sglang-0.5.23_pages-64.jsonl.zst");
+    let recorded = std::fs::read_to_string(folder.join("sglang-0.5.23_pages-64.json")).expect("the fixture");
+    let recorded: Value = serde_json::from_str(&recorded).expect("JSON");
+    let list = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|each| each.as_str().expect("a text").to_owned())
+            .collect()
+    };
+    let args = list(&recorded["args"]);
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(["--capacities", "2000p"]).collect();
+    let result = json(&trace, &[&args[..], &["--per-request", rows.to_str().expect("UTF-8")]].concat());
+    let count = |value: &Value| value.as_u64().expect("a count");
+    let answers = recorded["answers"][0]["prefix_hits"].as_array().expect("a list");
+    let text = std::fs::read_to_string(&rows).expect("the rows");
+    let (mut lower, mut upper, mut found) = (0, 0, 0);
+    for (row, answer) in text.lines().zip(answers) {
+        let row: Value = serde_json::from_str(row).expect("a row");
+        let ends = [&row["prefix_hits"][0], &row["at_most"]["prefix_hits"][0]].map(count);
+        assert!((ends[0]..=ends[1]).contains(&count(answer)), "{row}: SGLang found {answer}");
+        (lower, upper, found) = (lower + ends[0], upper + ends[1], found + count(answer));
+    }
+    assert_eq!(
+        (text.lines().count(), lower < found && found < upper),
+        (300, true),
+        "{lower}, {found}, {upper}"
+    );
+    let point = &result["capacities"][0];
+    assert_eq!([&point["prefix_hits"], &point["at_most"]["prefix_hits"]].map(count), [lower, upper]);
+    let head = &result["draft_head"];
+    assert!(head["points"].is_null() && head["hit_rate"].is_null(), "no end is the answer: {head}");
+    let points = |end: &str| head[end]["points"].as_f64().expect("points");
+    assert!(points("at_least") < 0.7 && points("at_most") > 4.0, "{head}");
+    let said = printed(&trace, &args);
+    let first: Vec<&str> = said.lines().take(4).collect();
+    let range = format!("draft head: {:.1} to {:.1} points.", points("at_least"), points("at_most"));
+    assert!(first.iter().any(|line| line.starts_with(&range)), "{range} in {first:?}");
+    assert!(said.contains("at least") && said.contains("ends exactly at a page's edge"), "{said}");
+    assert!(!said.contains("the last page of each hit"), "that is vLLM's rule: {said}");
+}
+
 /// A config of windows that lists its prediction layers behind the others, or by themselves, or does not.
 #[test]
 fn a_config_that_lists_the_heads_layers_says_which_groups_they_lie_in() {

@@ -19,37 +19,64 @@ pub struct CeilingResult {
     pub dense_retention_hit_rate: Option<f64>,
 }
 
-/// What a draft head in the same cache loses at any size.
+/// What a draft head in the same cache loses at any size: one figure, or both ends where page ids leave it open.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DraftHeadResult {
+    /// The hit rate with unlimited capacity, without the head.
+    pub hit_rate_without: f64,
+    /// What it loses.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<DraftHeadLoss>,
+    /// What it loses at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<DraftHeadLoss>,
+    /// What it loses at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<DraftHeadLoss>,
+}
+
+/// A loss to a draft head.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DraftHeadLoss {
     /// Page hits lost with unlimited capacity.
     pub lost_page_hits: u64,
     /// The same in points of the hit rate by pages.
     pub points: f64,
-    /// The hit rate with unlimited capacity, without the head and with it.
-    pub hit_rate_without: f64,
-    /// With it.
+    /// The hit rate with unlimited capacity with the head.
     pub hit_rate: f64,
 }
 
 impl DraftHeadResult {
     /// The figures of so many page accesses; `None` without a head.
     pub fn of(found: Ceiling, page_accesses: u64) -> Option<Self> {
-        let (without, lost_page_hits) = (found.without_draft_head?, found.draft_head()?);
-        Some(Self {
+        let (without, [least, most]) = (found.without_draft_head?, found.draft_head()?);
+        let loss = |lost_page_hits: u64, found: u64| DraftHeadLoss {
             lost_page_hits,
             points: share(lost_page_hits, page_accesses) * 100.0,
+            hit_rate: share(found, page_accesses),
+        };
+        let upper = found.these_rules_at_most;
+        let all = loss(most, found.these_rules);
+        Some(Self {
             hit_rate_without: share(without, page_accesses),
-            hit_rate: share(found.these_rules, page_accesses),
+            loss: upper.is_none().then_some(all),
+            at_least: upper.map(|upper| loss(least, upper)),
+            at_most: upper.map(|_| all),
         })
     }
 
     /// "draft head: 11 points", with what it is a share of.
     pub fn sentence(&self) -> String {
+        let (lost, hit_rate) = match (self.loss, self.at_least.zip(self.at_most)) {
+            (Some(loss), _) => (points(loss.points), rate(loss.hit_rate)),
+            (None, Some((least, most))) => (
+                format!("{} to {}", points(least.points), points(most.points)),
+                format!("{} to {}", rate(most.hit_rate), rate(least.hit_rate)),
+            ),
+            (None, None) => return String::new(),
+        };
         format!(
-            "draft head: {} points. With unlimited capacity {} of page accesses hit, and {} without it.",
-            points(self.points),
-            rate(self.hit_rate),
+            "draft head: {lost} points. With unlimited capacity {hit_rate} of page accesses hit, and {} without it.",
             rate(self.hit_rate_without)
         )
     }

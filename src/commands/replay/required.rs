@@ -15,6 +15,9 @@ pub struct CapacityResult {
     /// Requests that cannot run in so small a cache at all, where that is modelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turned_away_requests: Option<u64>,
+    /// What it finds at most, where page ids leave open what a draft head loses: the rest is the lower end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<CapacityPoint>,
     /// What tiers below found, from the fastest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<BelowHits>,
@@ -87,6 +90,7 @@ impl From<&CapacityPoint> for CapacityResult {
                 ..point.clone()
             },
             turned_away_requests: None,
+            at_most: None,
             below: Vec::new(),
             optimal_page_hits: None,
             eviction_age_ms: None,
