@@ -62,7 +62,9 @@ pub(super) fn partition(partition: &str) {
 /// What is counted of a pool under this label, found in this partition.
 pub(super) fn pool(label: &str, partition: &str) {
     metric::CONSUMED_REQUESTS.counter(&[label, partition]).increment(0);
-    for counter in [metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS] {
+    for counter in
+        [metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS, metric::REFUSED_REQUESTS]
+    {
         counter.counter(&[label]).increment(0);
     }
 }

@@ -217,6 +217,10 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::NewPool { partition, pool } => {
                 from_start::pool(inner.labels.counted(pool), &partition.to_string());
+                let is_over = inner.refused.get(*pool).is_some_and(|(_, _, is_over)| *is_over);
+                if let Some(label) = inner.labels.own(pool) {
+                    metric::POOL_REFUSED.gauge(&[label]).set(if is_over { 1.0 } else { 0.0 });
+                }
             }
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
             ServiceEvent::Held { partition, .. } => {
@@ -481,6 +485,8 @@ mod tests {
             "kvset_chain_violations_total{pool=\"a\"}",
             "kvset_late_records_total{pool=\"other\"}",
             "kvset_consumed_requests_total{pool=\"a\",partition=\"0\"}",
+            "kvset_refused_requests_total{pool=\"a\"}",
+            "kvset_pool_refused{pool=\"a\"}",
             "kvset_snapshot_failures_total",
             "kvset_snapshot_duration_seconds_count",
             "kvset_kafka_client_timeouts_total{client=\"sink\"}",
