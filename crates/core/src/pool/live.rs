@@ -157,9 +157,10 @@ impl ModelledCache {
         self.output_reuse_unseen |=
             config.cache.caches_outputs() && fills_pages && event.output_page_ids.is_empty();
         let overlap = match self.engine.others_in_flight() {
-            Some(Overlap { requests, pages }) => {
-                let whole = |pages| config.cache.sample_rate.whole_of(pages);
-                Some(Overlap { requests, pages: if pages == BEYOND { BEYOND } else { whole(pages) } })
+            Some(Overlap { requests, pages, room }) => {
+                let rate = config.cache.sample_rate;
+                let whole = |pages| if pages == BEYOND { BEYOND } else { rate.whole_of(pages) };
+                Some(Overlap { requests, pages: whole(pages), room: room.map(whole) })
             }
             None => self.in_flight.arrive(event, self.page_size, &config.cache),
         };

@@ -330,7 +330,7 @@ mod tests {
             let outcome = Outcome { page_accesses: 3, new_pages: 1, runs: vec![known], ..Outcome::default() };
             let mut summary = RequestSummary::default();
             summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
-            summary.overlap = Some(Overlap { requests: 1, pages: 2 });
+            summary.overlap = Some(Overlap { requests: 1, pages: 2, room: Some(3) });
             summary.observation = Some(Arc::new(observation(&outcome)));
             window.observe(&summary);
         }

@@ -7,7 +7,9 @@
 //! newer than every slot.
 //!
 //! A page that nobody holds needs room for all pages that lay above it at the worst moment since its release
-//! ([`super::heights`]), and for itself. A page that is held needs no more than what is in flight.
+//! ([`super::heights`]), and for itself. A page that is held is found wherever its holder runs, so it needs no more than
+//! the prompt up to it does. What all requests in flight hold is another number ([`Overlap::room`]): where a cache has no
+//! room for that, requests wait or are preempted, but those that run find what others hold that run.
 //!
 //! At one moment arrivals come first: what ends then is still held.
 //!
@@ -15,10 +17,12 @@
 //! the next request needs, not as height. So a log in which no two requests overlap gives the numbers of one without
 //! durations.
 
+mod agenda;
 mod holds;
 mod saved;
 mod stay;
 
+pub(crate) use agenda::{Agenda, Steps};
 pub use stay::{Growth, Stay};
 pub(crate) use stay::{NextEvent, Phase};
 
@@ -36,8 +40,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use holds::{Holds, SegmentTouch};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 pub(super) use saved::{FlightImage, is_owner};
 
@@ -56,6 +58,8 @@ struct FlightRequest {
     /// Where its pages with ids end.
     tail: Place,
     stay: Stay,
+    /// The steps that were done as it arrived.
+    begun: Steps,
     /// Pages taken so far that are counted as having no id.
     unnamed: u64,
     /// Of its output pages with ids, those that were new with it: counted among the pages without ids.
@@ -66,14 +70,6 @@ struct FlightRequest {
 
 flat!(FlightRequest);
 
-impl FlightRequest {
-    /// The next page it takes, or its end.
-    fn next(&self, at: u32) -> Reverse<NextEvent<u32>> {
-        let (time, phase) = self.stay.next();
-        Reverse(NextEvent { time, phase, number: self.number, at })
-    }
-}
-
 /// What other requests in flight hold when a request arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overlap {
@@ -81,6 +77,9 @@ pub struct Overlap {
     pub requests: u64,
     /// Distinct pages they hold, those without ids too; [`BEYOND`] where these were too many to be followed.
     pub pages: Need,
+    /// The most pages in flight since the request before arrived, those of this one's prompt among them: with less room
+    /// requests wait, or are preempted. Absent where requests are taken one after another.
+    pub room: Option<Need>,
 }
 
 /// What the ids of a segment's pages are unique within.
@@ -99,8 +98,8 @@ pub(super) struct Flight {
     heights: Heights,
     requests: Vec<Option<FlightRequest>>,
     free: Vec<u32>,
-    /// One entry per request, but for the one that is alone.
-    by_time: BinaryHeap<Reverse<NextEvent<u32>>>,
+    /// Of each request, but for the one that is alone.
+    agenda: Agenda<u32>,
     /// The only request in flight, as long as no other arrived since.
     alone: Option<u32>,
     /// Whether the last request that ended was alone from its arrival to its end.
@@ -115,6 +114,8 @@ pub(super) struct Flight {
     named: u64,
     /// Pages held that are counted as having no id.
     unnamed: u64,
+    /// The most pages that were held at once since the last request arrived.
+    most: u64,
     /// What others held when the last request arrived.
     others: Overlap,
     /// What a request releases; kept for its memory.
@@ -122,8 +123,8 @@ pub(super) struct Flight {
 }
 
 heap_bytes!(Flight {
-    heights, requests, free, by_time, held, spare, released;
-    now, alone, was_alone, overrun_until, named, unnamed, others
+    heights, requests, free, agenda, held, spare, released;
+    now, alone, was_alone, overrun_until, named, unnamed, most, others
 });
 
 impl Flight {
@@ -134,7 +135,7 @@ impl Flight {
             heights,
             requests: Vec::new(),
             free: Vec::new(),
-            by_time: BinaryHeap::new(),
+            agenda: Agenda::new(),
             alone: None,
             was_alone: true,
             overrun_until: None,
@@ -142,6 +143,7 @@ impl Flight {
             spare: Vec::new(),
             named: 0,
             unnamed: 0,
+            most: 0,
             others: Overlap::default(),
             released: Vec::new(),
         }
@@ -205,18 +207,28 @@ impl Flight {
     /// Lets a request take the pages that one which is alone need not take: that which its prompt ends within, and by
     /// and by those of its output.
     fn overlap(&mut self, at: u32) {
-        let Some(request) = self.requests[at as usize] else { return };
-        self.by_time.push(request.next(at));
-        self.take_pages(at, u64::from(request.stay.begins_partial));
+        let Some(FlightRequest { number, stay, begun, .. }) = self.requests[at as usize] else { return };
+        self.agenda.ends(stay.end(), number, at, (begun, stay.growth.tokens));
+        self.schedule(at);
+        self.take_pages(at, u64::from(stay.begins_partial));
     }
 
-    /// Takes a request's next output page.
-    fn grow(&mut self, at: u32) {
+    /// Puts the next page that a request takes on the agenda, where there is one.
+    fn schedule(&mut self, at: u32) {
+        let Some(FlightRequest { number, stay, begun, .. }) = self.requests[at as usize] else { return };
+        if stay.growth.pages > 0 {
+            self.agenda.grows(begun.after(stay.growth.next_token), number, at);
+        }
+    }
+
+    /// Takes a request's next output page; nothing where it ended early.
+    fn grow(&mut self, NextEvent { number, at, .. }: NextEvent<u32>) {
         let Some(request) = &mut self.requests[at as usize] else { return };
-        request.stay.growth = request.stay.growth.skip(1);
-        let next = request.next(at);
-        self.by_time.push(next);
-        self.take_pages(at, 1);
+        if request.number == number {
+            request.stay.growth = request.stay.growth.skip(1);
+            self.schedule(at);
+            self.take_pages(at, 1);
+        }
     }
 
     /// Takes pages that are counted as having no id.
@@ -225,11 +237,23 @@ impl Flight {
         request.unnamed += pages;
         self.unnamed += pages;
         self.heights.add_to_all(pages as i64);
+        self.note_most();
     }
 
-    /// The next to end, or to take a page, taken off the queue.
-    fn pop(&mut self) -> Option<u32> {
-        self.alone.take().or_else(|| self.by_time.pop().map(|Reverse(next)| next.at))
+    fn note_most(&mut self) {
+        self.most = self.most.max(self.pages());
+    }
+
+    /// The most pages in flight since this was asked last; [`BEYOND`] where they were too many to be followed.
+    fn take_most(&mut self) -> Need {
+        let now = self.pages();
+        let most = std::mem::replace(&mut self.most, now);
+        if self.overrun_until.is_some() { BEYOND } else { most }
+    }
+
+    /// The next to end, taken off the agenda.
+    fn pop_end(&mut self) -> Option<u32> {
+        self.alone.take().or_else(|| self.agenda.pop_end().map(|next| next.at))
     }
 }
 
@@ -294,7 +318,7 @@ impl Stack {
         let (known, mismatched) = self.walk_whole(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.disproved |= outcome.chain_violations > 0;
-        flight.others = Overlap { requests: flight.len() as u64, pages: flight.needed() };
+        let (requests, pages) = (flight.len() as u64, flight.needed());
         let mut above = 0;
         for at in 0..self.slot_runs.len() {
             let slot_run = self.slot_runs[at];
@@ -304,6 +328,7 @@ impl Stack {
         }
         let recalled = self.report_ghosts(access, known, outcome);
         self.hold_path(flight, access, known, stay);
+        flight.others = Overlap { requests, pages, room: Some(flight.take_most()) };
         let unseen = (access.pages.len() - known) as u64 - recalled;
         outcome.new_pages = unseen + u64::from(access.unshared_outputs);
         self.accumulated += outcome.new_pages;
@@ -348,22 +373,26 @@ impl Stack {
         self.write_run(slot_run, Taken { newer, ..found }, above, lookup, outcome);
     }
 
-    /// Reports the first pages of the path, which are held: they need no more than what is in flight.
+    /// Reports the first pages of the path, which are held: each needs no more than the prompt up to it.
     fn report_held(&self, flight: &Flight, pages: u32, lookup: Lookup, outcome: &mut Outcome) {
-        let (bound, need) = (self.config.max_tracked_pages, flight.needed());
-        let (mut left, mut can_hit) = (pages, u32::try_from(lookup.limit).unwrap_or(u32::MAX).min(pages));
+        let bound = self.config.max_tracked_pages;
+        let is_followed = flight.overrun_until.is_none();
+        let limit = u32::try_from(lookup.limit).unwrap_or(u32::MAX);
+        let mut above = 0;
         for place in &self.path {
-            let touches =
-                flight.held.get(&place.segment).map(|(_, holds)| holds.touches(place.pages.min(left)));
+            let left = place.pages.min(pages - above);
+            let touches = flight.held.get(&place.segment).map(|(_, holds)| holds.touches(left));
             for SegmentTouch { begin, end, number } in touches.into_iter().flatten() {
-                let run = Run { pages: end - begin, need, step: 0, last_touched_by: number };
-                let hits = run.pages.min(can_hit);
-                Run { pages: hits, ..run }.push_upto(bound, &mut outcome.runs);
-                Run { pages: run.pages - hits, ..run }.push_upto(bound, &mut outcome.unlooked);
-                can_hit -= hits;
+                let hits = limit.saturating_sub(above).min(end - begin);
+                let run = |from: u32, pages: u32| {
+                    let (need, step) = if is_followed { (u64::from(from) + 1, 1) } else { (BEYOND, 0) };
+                    Run { pages, need, step, last_touched_by: number }
+                };
+                run(above, hits).push_upto(bound, &mut outcome.runs);
+                run(above + hits, end - begin - hits).push_upto(bound, &mut outcome.unlooked);
+                above += end - begin;
             }
-            left -= place.pages.min(left);
-            if left == 0 {
+            if above == pages {
                 return;
             }
         }
@@ -398,16 +427,18 @@ impl Stack {
         while flight.len() >= MAX_IN_FLIGHT
             || (flight.len() > 0 && flight.named > self.config.max_tracked_pages.0)
         {
-            let Some(first) = flight.pop() else { break };
+            let Some(first) = flight.pop_end() else { break };
             let end = flight.requests[first as usize].map(|request| request.stay.end());
             flight.overrun_until = flight.overrun_until.max(end);
             self.end(flight, first);
         }
+        let begun = flight.agenda.count_upto(flight.now.unwrap_or_default());
         let at = flight.file(FlightRequest {
             number,
             scope: access.scope,
             tail: self.path.last().copied().unwrap_or(super::TOP),
             stay: Stay { growth, ..stay },
+            begun,
             unnamed: 0,
             new_outputs: new_outputs as u32,
             unshared_outputs: access.unshared_outputs,
@@ -420,6 +451,7 @@ impl Stack {
         } else {
             flight.overlap(at);
         }
+        flight.note_most();
     }
 
     /// Lets everything happen that comes before this moment.
@@ -432,13 +464,10 @@ impl Stack {
                 flight.overlap(at);
             }
         }
-        while let Some(Reverse(next)) = flight.by_time.peek().copied()
-            && next.time < now
-        {
-            flight.by_time.pop();
+        while let Some(next) = flight.agenda.pop_before(now) {
             match next.phase {
                 Phase::Ends => self.end(flight, next.at),
-                Phase::Grows | Phase::GrowsLater => flight.grow(next.at),
+                Phase::Grows | Phase::GrowsLater => flight.grow(next),
             }
         }
         flight.overrun_until = flight.overrun_until.filter(|end| *end >= now);
@@ -449,6 +478,9 @@ impl Stack {
         let Some(request) = flight.requests[at as usize].take() else { return };
         flight.free.push(at);
         flight.was_alone = false;
+        if flight.len() == 0 {
+            flight.agenda.clear();
+        }
         let held_before = flight.pages();
         let mut parts = std::mem::take(&mut flight.released);
         let mut place = request.tail;

@@ -1,7 +1,7 @@
 //! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
 //! and the stack's own arrays.
 
-use super::{Flight, FlightRequest, Growth, MAX_IN_FLIGHT};
+use super::{Agenda, Flight, FlightRequest, Growth, MAX_IN_FLIGHT, Steps};
 use crate::stack::heights::{Height, Heights};
 use crate::stack::ids::{ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
@@ -27,6 +27,10 @@ pub(in crate::stack) struct FlightImage {
     now: Option<EventTime>,
     was_alone: bool,
     overrun_until: Option<EventTime>,
+    /// When steps were counted last, and how many there were.
+    counted: (EventTime, Steps),
+    /// The most pages held at once since the last request arrived.
+    most: u64,
     /// Number of the request that is alone.
     alone: Option<u64>,
     /// In order of their numbers.
@@ -41,7 +45,8 @@ pub(in crate::stack) struct FlightImage {
 
 impl Serialize for Flight {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { now, was_alone, overrun_until, alone, heights, held, .. } = self;
+        let Self { now, was_alone, overrun_until, alone, heights, held, most, .. } = self;
+        let counted = self.agenda.counted();
         let mut requests: Vec<&FlightRequest> = self.in_flight().collect();
         requests.sort_by_key(|request| request.number);
         let mut touched: Vec<SavedTouch> = Vec::new();
@@ -56,7 +61,7 @@ impl Serialize for Flight {
         let touched = DerivedArray { count: touched.len(), element: |at: usize| touched[at] };
         let fallen = DerivedArray { count: fallen.len(), element: |slot: usize| fallen[slot] };
         // The fields of `FlightImage`.
-        (now, was_alone, overrun_until, alone, requests, touched, fallen).serialize(serializer)
+        (now, was_alone, overrun_until, counted, most, alone, requests, touched, fallen).serialize(serializer)
     }
 }
 
@@ -64,7 +69,7 @@ impl FlightImage {
     /// The requests in flight above these slots, whose paths lead through this tree; `requests` is the number of the
     /// next one. `None` where that contradicts itself.
     pub(in crate::stack) fn build(self, tree: &Tree, slots: &Slots, requests: u64) -> Option<Flight> {
-        let Self { now, was_alone, overrun_until, alone, requests: saved, touched, fallen } = self;
+        let Self { now, was_alone, overrun_until, counted, most, alone, requests: saved, touched, fallen } = self;
         let in_order = saved.is_sorted_by(|one, next| one.number < next.number)
             && saved.last().is_none_or(|last| last.number < requests);
         if !in_order || saved.len() > MAX_IN_FLIGHT || fallen.len() != slots.len() {
@@ -72,6 +77,7 @@ impl FlightImage {
         }
         let mut flight = Flight::new(Heights::default());
         (flight.now, flight.was_alone, flight.overrun_until) = (now, was_alone, overrun_until);
+        (flight.agenda, flight.most) = (Agenda::since(counted), most);
         for saved in saved {
             flight.resume(saved, alone, tree)?;
         }
@@ -118,7 +124,8 @@ impl Flight {
         if alone == Some(number) {
             self.alone = Some(at);
         } else {
-            self.by_time.push(request.next(at));
+            self.agenda.ends(stay.end(), number, at, (request.begun, tokens));
+            self.schedule(at);
         }
         Some(())
     }

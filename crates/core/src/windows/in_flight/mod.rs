@@ -122,7 +122,7 @@ impl InFlight {
             Some(_) => BEYOND,
             None => sample_rate.whole_of(self.pages.count()) + self.private_pages,
         };
-        Overlap { requests: self.by_end.len() as u64, pages }
+        Overlap { requests: self.by_end.len() as u64, pages, room: None }
     }
 
     fn hold(&mut self, event: &RequestEvent<'_>, end: EventTime, page_size: PageSize, config: &CacheConfig) {

@@ -69,7 +69,7 @@ fn obvious(log: &[Request]) -> Option<Overlap> {
         .collect();
     let shared: BTreeSet<_> = in_flight.iter().flat_map(|(pages, _)| pages).collect();
     let private: u64 = in_flight.iter().map(|(_, private)| private).sum();
-    Some(Overlap { requests: in_flight.len() as u64, pages: shared.len() as u64 + private })
+    Some(Overlap { requests: in_flight.len() as u64, pages: shared.len() as u64 + private, room: None })
 }
 
 fn logs() -> impl Strategy<Value = Vec<Request>> {

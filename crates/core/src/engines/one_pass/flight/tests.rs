@@ -40,37 +40,118 @@ impl Request {
         self.input + self.output - 1
     }
 
-    /// When the page after so many is taken, in `output`-ths of a millisecond; only where an output token takes it.
-    fn grows_at(&self, page: u64) -> i128 {
-        let token = page * SIZE + 1 - self.input;
-        i128::from(self.arrival) * i128::from(self.output) + i128::from(self.duration * token)
+    fn end(&self) -> i64 {
+        self.arrival + self.duration as i64
+    }
+
+    /// The tokens that take a page each.
+    fn growing_tokens(&self) -> impl Iterator<Item = u64> {
+        let input = self.input;
+        (input.div_ceil(SIZE)..self.stored().div_ceil(SIZE)).map(move |page| page * SIZE + 1 - input)
     }
 }
 
-/// What happens, in order: arrivals first, then pages, then ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Arrives,
     Grows,
     Ends,
 }
 
-/// All that happens, in the order of exact time. A request of no duration is over before anything else happens.
-fn happenings(requests: &[Request]) -> Vec<(usize, What)> {
-    let mut all: Vec<(f64, What, usize)> = Vec::new();
-    for (index, request) in requests.iter().enumerate() {
-        all.push((request.arrival as f64, What::Arrives, index));
-        for page in request.input.div_ceil(SIZE)..request.stored().div_ceil(SIZE) {
-            all.push((request.grows_at(page) as f64 / request.output as f64, What::Grows, index));
-        }
-        all.push((request.arrival as f64 + request.duration as f64, What::Ends, index));
+/// A step in the units that steps are counted in.
+const STEP: u128 = 1 << 32;
+
+/// A request in flight.
+struct Live {
+    index: usize,
+    begun: u128,
+    tokens: Vec<u64>,
+}
+
+/// Steps by which all requests in flight get their tokens: even until the next of them ends, up to as many as that one
+/// says there are by then.
+struct Clock<'a> {
+    requests: &'a [Request],
+    counted: (i64, u128),
+    live: Vec<Live>,
+    all: Vec<(usize, What)>,
+}
+
+impl Clock<'_> {
+    /// The next to end, and the steps by then.
+    fn next_end(&self) -> Option<(i64, usize, u128)> {
+        let end = |live: &Live| {
+            let request = &self.requests[live.index];
+            (request.end(), live.index, live.begun + u128::from(request.output) * STEP)
+        };
+        self.live.iter().map(end).min()
     }
-    let order = |(_, what, index): &(f64, What, usize)| match requests[*index].duration {
-        0 => (What::Arrives, *index, *what),
-        _ => (*what, *index, *what),
-    };
-    all.sort_by(|left, right| left.0.total_cmp(&right.0).then(order(left).cmp(&order(right))));
-    all.into_iter().map(|(_, what, index)| (index, what)).collect()
+
+    /// When so many steps are done, in 1024ths of a millisecond; where that is before the next end.
+    fn moment(&self, steps: u128) -> Option<i64> {
+        let ((from, counted), (end, _, by_then)) = (self.counted, self.next_end()?);
+        let (ahead, all) = (steps.saturating_sub(counted), by_then.saturating_sub(counted));
+        let ticks = 1024 * (end - from).max(0) as u128;
+        match ahead {
+            0 => Some(1024 * from),
+            _ if ahead > all => None,
+            _ => Some(1024 * from + ((ticks * ahead + all / 2) / all) as i64),
+        }
+    }
+
+    /// Lets everything happen that comes before this moment.
+    fn advance(&mut self, now: i64) {
+        loop {
+            let moment = |live: &Live| self.moment(live.begun + u128::from(*live.tokens.first()?) * STEP);
+            let growing = self.live.iter().filter_map(|live| Some((moment(live)?, live.index)));
+            // Pages first, then ends, then pages that come before the next millisecond.
+            let growing = growing.map(|(at, index)| (at / 1024, if at % 1024 == 0 { 0 } else { 2 }, index)).min();
+            let end = self.next_end().map(|(time, index, _)| (time, 1, index));
+            let Some((time, what, index)) = growing.into_iter().chain(end).min() else { return };
+            if time >= now {
+                return;
+            }
+            let live = self.live.iter().position(|live| live.index == index).expect("it is in flight");
+            if what == 1 {
+                let (_, _, by_then) = self.next_end().expect("this one");
+                self.counted = (time.max(self.counted.0), by_then.max(self.counted.1));
+                self.live.remove(live);
+                self.all.push((index, What::Ends));
+            } else {
+                self.live[live].tokens.remove(0);
+                self.all.push((index, What::Grows));
+            }
+        }
+    }
+
+    fn count_upto(&mut self, now: i64) {
+        let (from, counted) = self.counted;
+        let gone = self.next_end().filter(|(end, ..)| *end > from).map_or(0, |(end, _, by_then)| {
+            let duration = (end - from) as u128;
+            ((now - from) as u128 * by_then.saturating_sub(counted) + duration / 2) / duration
+        });
+        self.counted = (now, counted + gone);
+    }
+}
+
+/// All that happens, in its order. A request of no duration is over before anything else happens.
+fn happenings(requests: &[Request]) -> Vec<(usize, What)> {
+    let mut clock = Clock { requests, counted: (0, 0), live: Vec::new(), all: Vec::new() };
+    for (index, request) in requests.iter().enumerate() {
+        clock.advance(request.arrival);
+        clock.count_upto(request.arrival);
+        clock.all.push((index, What::Arrives));
+        let tokens = request.growing_tokens();
+        if request.duration == 0 {
+            clock.all.extend(tokens.map(|_| (index, What::Grows)));
+            clock.all.push((index, What::Ends));
+        } else {
+            clock.live.push(Live { index, begun: clock.counted.1, tokens: tokens.collect() });
+        }
+    }
+    clock.advance(i64::MAX);
+    clock.all
 }
 
 /// A page in the cache: one with an id, or one that nobody can find.
@@ -80,8 +161,8 @@ enum Page {
     Nameless(u64),
 }
 
-/// A cache of one capacity. Where more is held than it has room for, it runs over until enough has ended; nothing is
-/// found meanwhile.
+/// A cache of one capacity. Where more is held than it has room for, it runs over until enough has ended; what is held is
+/// found meanwhile, as far as the cache would hold the prompt up to there alone.
 struct Cache {
     capacity: u64,
     /// Pages without a name that requests hold.
@@ -109,6 +190,11 @@ impl Cache {
 
     fn holds(&self, page: Page) -> bool {
         self.held.contains_key(&page) || self.free.contains(&page)
+    }
+
+    /// Whether a prompt finds its page of this index.
+    fn finds(&self, index: u64, page: Page) -> bool {
+        self.free.contains(&page) || (self.held.contains_key(&page) && index < self.capacity)
     }
 
     fn hold(&mut self, page: Page) {
@@ -144,9 +230,9 @@ fn serve(requests: &[Request], capacity: u64, has_outputs: bool) -> Vec<u64> {
         match what {
             What::Arrives => {
                 let limit = if has_outputs { (request.input - 1) / SIZE } else { full };
-                let found =
-                    request.ids.iter().take(limit as usize).take_while(|id| cache.holds(Page::Named(**id)));
-                hits[index] = if cache.in_use() <= capacity { found.count() as u64 } else { 0 };
+                let found = (0..limit).zip(&request.ids);
+                hits[index] =
+                    found.take_while(|(at, id)| cache.finds(*at, Page::Named(**id))).count() as u64;
                 // Hits are pinned before room is made for the rest.
                 let (known, new): (Vec<u64>, _) =
                     request.ids.iter().partition(|id| cache.holds(Page::Named(**id)));
@@ -287,7 +373,8 @@ proptest! {
                 false => RequestEvent { event_time: EventTime(index as i64 * 100), ..request.event() },
             };
             prop_assert_eq!(observe(&mut engine, &event), observe(&mut serial, &event));
-            prop_assert_eq!(engine.others_in_flight(), Some(Overlap::default()));
+            let others = engine.others_in_flight().map(|others| (others.requests, others.pages));
+            prop_assert_eq!(others, Some((0, 0)));
             let counts = |stack: &Stack| {
                 (stack.tracked_pages(), stack.accumulated_pages(), stack.live_requests(), stack.requests())
             };
@@ -396,5 +483,5 @@ fn a_request_that_comes_late_arrives_with_the_one_before() {
     assert_eq!(late.need_of_prefix(2), 2, "held by the first");
     // It was over before the clock came to it.
     observe(&mut engine, &event(101, 5, &[9]));
-    assert_eq!(engine.others_in_flight(), Some(Overlap { requests: 1, pages: 2 }));
+    assert_eq!(engine.others_in_flight(), Some(Overlap { requests: 1, pages: 2, room: Some(3) }));
 }
