@@ -254,7 +254,7 @@ prop_compose! {
         max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
         mean_pages in maybe(0.0..1e15), p99_pages in maybe(count()), modelled: bool, required in prop::collection::vec(required_in_flight(), 0..4),
     ) -> InFlightFigures {
-        InFlightFigures { modelled, max_requests, max_pages, max_bytes, mean_pages, p99_pages, required }
+        InFlightFigures { modelled, max_requests, max_pages, max_bytes, mean_pages, p99_pages, required, without_room: Vec::new() }
     }
 }
 

@@ -217,6 +217,7 @@ pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u
         mean_pages: Some(pages as f64 / 2.0),
         p99_pages: Some(pages),
         required: required.iter().map(with_room).collect(),
+        without_room: Vec::new(),
     }
 }
 

@@ -21,11 +21,11 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
 
 /// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The first version whose states are read. Those of earlier ones were made by other rules; their configuration has
 /// another fingerprint, so nobody goes on from them.
-pub const OLDEST_STATE: u32 = 7;
+pub const OLDEST_STATE: u32 = 8;
 
 /// Longest header of any version, in bytes; so much is read to learn what a file is.
 pub const MAX_HEADER_BYTES: usize = 4096;

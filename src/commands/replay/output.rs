@@ -13,7 +13,7 @@ use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::pool::{Headline, PoolReport, headline};
 use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, WorthResult};
 use kvset_core::engines::profile::Profile;
-use kvset_core::estimate::{Estimate, InFlightFigures, TheoreticalHits};
+use kvset_core::estimate::{Estimate, InFlightFigures, RoomShortage, TheoreticalHits};
 use kvset_core::questions::observers::QuestionAnswers;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::retention::{RetentionEstimate, TtlCoverage};
@@ -63,6 +63,10 @@ pub struct ReplayResult {
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
     /// durations.
     pub in_flight: Option<InFlightFigures>,
+    /// Capacities that were asked for, or are provisioned, at which requests waited or were preempted, because more was
+    /// in flight than they hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_room: Vec<RoomShortage>,
     /// How many readings along the trace convergence was judged over; windows have trends of their own.
     pub trend_windows: u32,
     /// What to buy, where tiers were requested.
@@ -239,6 +243,9 @@ impl ReplayResult {
             capacities: whole.map(capacities_of).unwrap_or_default(),
             recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
             required: whole.map(required_of).unwrap_or_default(),
+            without_room: whole
+                .and_then(|all| all.in_flight.as_ref())
+                .map_or_else(Vec::new, |found| found.without_room.clone()),
             in_flight: whole.and_then(|all| all.in_flight.clone()),
             trend_windows: whole.map_or(0, |all| all.trend_windows),
             plan: whole.and_then(|all| all.plan.clone()),

@@ -7,7 +7,7 @@ use crate::present::questions::{climbing, prefix_hits};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words::{self, BY_TOKENS, hit_rate};
 use crate::replay::CacheWritesResult;
-use kvset_core::estimate::{CapacityPoint, InFlightFigures};
+use kvset_core::estimate::{CapacityPoint, InFlightFigures, RoomShortage};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Bytes, PageBytes};
 use std::fmt::Write as _;
@@ -75,6 +75,7 @@ impl ReplayResult {
         }
         if let Some(found) = &self.in_flight {
             line("others in flight", in_flight(found));
+            found.without_room.iter().for_each(|found| line("without room", without_room(found)));
         }
         if !trace.passed_over.is_empty() {
             line("passed over", words::integer(trace.passed_over.values().sum()));
@@ -206,6 +207,16 @@ fn in_flight(found: &InFlightFigures) -> String {
         format!(", {} on average, {} at p99", words::integer(mean.round() as u64), words::integer(p99))
     });
     format!("at most {}, holding {pages} pages{size}{usual}", words::integer(found.max_requests))
+}
+
+/// `at 700 pages 94 requests (2.4 %) waited or were preempted: more was in flight`.
+fn without_room(found: &RoomShortage) -> String {
+    format!(
+        "at {} pages {} ({}) waited or were preempted: more was in flight",
+        words::integer(found.pages),
+        words::counted(found.requests, "request", "requests"),
+        words::rate(found.share)
+    )
 }
 
 /// Among which ids violations were counted.

@@ -96,6 +96,7 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     further.push(hits(pool, &answer));
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
         further.extend(in_flight(pool, &answer));
+        further.extend(without_room(pool));
         further.extend(footprint(pool, pages));
     }
     further.extend(unsettled(entry));
@@ -260,6 +261,18 @@ fn counted_in_flight(pool: &PoolReport, found: &InFlightFigures) -> Option<Strin
     let text =
         format!("Requests that overlap are modelled: up to {others} in flight {held}. The size counts that.");
     (found.max_requests > 0).then_some(text)
+}
+
+/// That what is provisioned had no room for what was in flight, and how often.
+fn without_room(pool: &PoolReport) -> Option<String> {
+    let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
+    let shortage = pool.in_flight.as_ref()?.without_room.iter().find(|found| found.pages == held)?;
+    Some(format!(
+        "What was in flight exceeded the {} provisioned as {} ({}) arrived: requests wait there, or are preempted.",
+        words::capacity(held, pool.page_bytes),
+        words::counted(shortage.requests, "request", "requests"),
+        words::rate(shortage.share)
+    ))
 }
 
 fn unlimited(pool: &PoolReport) -> String {

@@ -21,6 +21,7 @@ pub fn required(pool: &PoolReport) -> Option<Section> {
 /// Whether recommended capacities are larger than the requirements they follow from.
 fn has_room(pool: &PoolReport) -> bool {
     pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
+        || pool.recommended.iter().any(|entry| entry.in_flight_pages > Some(0))
 }
 
 fn table(pool: &PoolReport) -> Option<Table> {

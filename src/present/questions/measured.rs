@@ -201,6 +201,10 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
             behaves_like(measured, page_bytes),
             -points(ledger.lost_in_engine())
         ),
+        Verdict::InFlight => format!(
+            "{}; {lost}; requests waited or were preempted: what was in flight exceeded the pool",
+            behaves_like(measured, page_bytes)
+        ),
         Verdict::Workload => format!(
             "{}; the workload itself reuses {} of its pages at most",
             behaves_like(measured, page_bytes),

@@ -57,7 +57,9 @@ impl Profile {
             Self::Sglang => 1,
             // 1: chunks and objects by their own rules; they were the paper's order.
             Self::Lmcache | Self::Mooncake => 1,
-            Self::Paper | Self::LeafFirst | Self::Vllm | Self::LmcacheMp | Self::Trtllm => 0,
+            // 1: held pages are found wherever their holder runs, and tokens come in steps that all requests share.
+            Self::LeafFirst | Self::Vllm => 1,
+            Self::Paper | Self::LmcacheMp | Self::Trtllm => 0,
         }
     }
 

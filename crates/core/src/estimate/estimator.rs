@@ -3,7 +3,7 @@
 use crate::estimate::config::PoolConfig;
 use crate::estimate::{
     CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
-    SCHEMA_VERSION, Status, TheoreticalHits,
+    RoomShortage, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
 use crate::questions::observers::{
@@ -83,7 +83,10 @@ impl PoolFigures<'_> {
         let pages = |found: &CoverageCapacity| found.pages.map(PageCount);
         let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
         let tiers = self.required_by_tiers(&window.tally);
-        let pinned = if self.models_overlap { Some(PageCount(0)) } else { pinned(&window.tally) };
+        let pinned = match self.models_overlap {
+            true => self.room_beyond(&window.tally, tiers.first().copied().flatten()),
+            false => pinned(&window.tally),
+        };
         let asked = Requirements { covering, tiers, pinned };
         let evidence = Evidence {
             requests: window.tally.requests,
@@ -196,8 +199,10 @@ impl PoolFigures<'_> {
         in_flight: Option<&InFlightFigures>,
         act_on: bool,
     ) -> Vec<Recommendation> {
+        let room = self.room_by_coverage(tally);
         let basis = RecommendationBasis {
             in_flight,
+            room: &room,
             page_bytes: self.page_bytes,
             requests: tally.requests,
             min_requests: self.config.min_requests,
@@ -265,6 +270,7 @@ impl PoolFigures<'_> {
             page_size: self.page_size,
             page_bytes: self.page_bytes,
             provisioned: provisioned(self.config.observed(), self.page_bytes),
+            room: window.tally.overlaps.room(),
             during: window.start_ms..window.end_ms,
         };
         let figures = ObservationFigures {
@@ -400,7 +406,38 @@ impl PoolFigures<'_> {
             mean_pages: pages.mean(),
             p99_pages: pages.quantile(SHOWN_IN_FLIGHT).filter(|pages| *pages != BEYOND),
             required: if self.models_overlap { Vec::new() } else { required.iter().map(at_ratio).collect() },
+            without_room: self.without_room(tally),
         })
+    }
+
+    /// The room that requests in flight want as a share of the requests arrive; none where that is not modelled.
+    fn room_by_coverage(&self, tally: &Tally) -> Vec<(Ratio, Option<u64>)> {
+        let room = Distribution::new(tally.overlaps.room(), 0);
+        let pages = |coverage: Ratio| Some((coverage, room.quantile(coverage)?));
+        let found = self.config.cache.coverages.iter().filter_map(|coverage| pages(*coverage));
+        found.map(|(coverage, pages)| (coverage, (pages != BEYOND).then_some(pages))).collect()
+    }
+
+    /// The room that they want in the first tier beyond what hits require of it; `None` beyond the tracked bound.
+    fn room_beyond(&self, tally: &Tally, required: Option<PageCount>) -> Option<PageCount> {
+        let Some(first) = self.config.tiers.first() else { return Some(PageCount(0)) };
+        let room = Distribution::new(tally.overlaps.room(), 0).quantile(first.coverage).unwrap_or(0);
+        let required = required.map_or(0, |required| required.0);
+        (room != BEYOND).then(|| PageCount(room.saturating_sub(required)))
+    }
+
+    /// Capacities that were named, and what is provisioned, where more was in flight at times.
+    fn without_room(&self, tally: &Tally) -> Vec<RoomShortage> {
+        let room = Distribution::new(tally.overlaps.room(), 0);
+        let cache = &self.config.cache;
+        let named = cache.capacities.iter().filter_map(|named| named.pages(self.page_bytes));
+        let provisioned = provisioned(self.config.observed(), self.page_bytes);
+        let pages: BTreeSet<u64> = named.chain(provisioned).map(|pages| pages.0).collect();
+        let shortage = |pages: u64| {
+            let requests = room.above(pages);
+            RoomShortage { pages, requests, share: share(requests, room.requests()) }
+        };
+        pages.into_iter().map(shortage).filter(|found| found.requests > 0).collect()
     }
 
     /// So many pages in bytes, where a cost per token is configured.

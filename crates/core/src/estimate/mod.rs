@@ -25,7 +25,7 @@ use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 pub use crate::sizing::figures::{
-    CapacityPoint, CoverageCapacity, CoverageSize, InFlightFigures, Required, RequiredCapacity,
+    CapacityPoint, CoverageCapacity, CoverageSize, InFlightFigures, Required, RequiredCapacity, RoomShortage,
     TheoreticalHits,
 };
 
@@ -233,6 +233,7 @@ impl Estimate {
         if self.schema_version < 5 && self.recommended.is_empty() {
             let basis = RecommendationBasis {
                 in_flight: self.in_flight.as_ref(),
+                room: &[],
                 page_bytes: self.page_bytes.map(PageBytes),
                 requests: self.requests,
                 min_requests: 1,

@@ -56,6 +56,16 @@ impl<'a> Distribution<'a> {
         self.needs.max().or((self.without_reuse > 0).then_some(0))
     }
 
+    /// Requests that need more than this.
+    pub fn above(&self, need: Need) -> u64 {
+        self.needs.steps().filter(|(own, _)| *own > need).map(|(_, requests)| requests).sum()
+    }
+
+    /// Requests in all.
+    pub fn requests(&self) -> u64 {
+        self.with_reuse + self.without_reuse
+    }
+
     /// The mean need over all requests, from an exact sum; `None` when there are none, or when one lies
     /// beyond the tracked bound.
     pub fn mean(&self) -> Option<f64> {

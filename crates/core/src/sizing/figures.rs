@@ -86,6 +86,21 @@ pub struct InFlightFigures {
     /// are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Required<CoverageSize>>,
+    /// Capacities that were asked for, or are provisioned, which had no room for all that was in flight at times;
+    /// only where that is modelled. Records leave it out.
+    #[serde(skip)]
+    pub without_room: Vec<RoomShortage>,
+}
+
+/// A capacity that lacks room for what is in flight at times: requests wait there, or are preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RoomShortage {
+    /// The capacity.
+    pub pages: u64,
+    /// Requests that arrived as, or right after, more was in flight than it holds, their own prompt included.
+    pub requests: u64,
+    /// The same as a share of all requests.
+    pub share: f64,
 }
 
 impl InFlightFigures {

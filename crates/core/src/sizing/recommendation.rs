@@ -5,8 +5,9 @@
 //!
 //! 1. There is one entry for each target ratio and coverage. The one to act on is that of the first target ratio at 99 %
 //!    of requests, else at the next smaller coverage configured, else at the smallest.
-//! 2. The recommended capacity is the requirement. Where the log says durations and requests that overlap are not modelled,
-//!    it has room for the pages that other requests in flight hold, because a live engine cannot evict them.
+//! 2. The recommended capacity is the requirement, with room for what is in flight, because a live engine cannot evict
+//!    that. Where requests that overlap are modelled, it is the larger of what the hits require and of the room that so many
+//!    of the requests want; else the most that others hold is added.
 //! 3. A window with fewer requests than `min_requests` recommends nothing. It says so, and what is required so far.
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
@@ -64,10 +65,10 @@ pub struct Recommendation {
     pub pages: Option<u64>,
     /// The same in bytes, where a cost per token is configured.
     pub bytes: Option<u64>,
-    /// The requirement alone; absent beyond the tracked bound.
+    /// What the hits require; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
-    /// Room for the pages that other requests in flight hold; absent where the log says no durations, and where the
-    /// requirement counts them.
+    /// Room for the pages that requests in flight hold, beyond that; absent where the log says no durations, and where what
+    /// the hits require has that room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight_pages: Option<u64>,
     /// Prefix hits as a share of page accesses, in a cache of exactly this size.
@@ -94,6 +95,8 @@ pub struct Recommendation {
 pub struct RecommendationBasis<'a> {
     /// What requests met in flight; absent where the log says no durations.
     pub in_flight: Option<&'a InFlightFigures>,
+    /// Where requests that overlap are modelled, the room that so many of them want, one entry a coverage.
+    pub room: &'a [(Ratio, Option<u64>)],
     /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
     /// Requests of the window.
@@ -133,11 +136,8 @@ pub fn by_target(all: &[Recommendation]) -> impl Iterator<Item = &[Recommendatio
 
 impl RecommendationBasis<'_> {
     fn recommend(&self, target_ratio: Ratio, own: &CoverageCapacity) -> Recommendation {
-        let in_flight = self.in_flight.filter(|found| !found.modelled);
-        let pages = match in_flight {
-            None => own.pages,
-            Some(found) => with_room(own.pages, found.room()),
-        };
+        let room = self.further_room(own);
+        let pages = room.map_or(own.pages, |room| with_room(own.pages, room));
         let (status, why) = self.status(pages);
         let pages = pages.filter(|_| status == RecommendationStatus::Ready);
         Recommendation {
@@ -148,7 +148,7 @@ impl RecommendationBasis<'_> {
             pages,
             bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
             required_pages: own.pages,
-            in_flight_pages: in_flight.and_then(InFlightFigures::room),
+            in_flight_pages: room.flatten(),
             hit_rate: None,
             hit_rate_tokens: None,
             relative_prefill_throughput: None,
@@ -156,6 +156,17 @@ impl RecommendationBasis<'_> {
             growth_per_window: own.growth_per_window,
             why,
         }
+    }
+
+    /// The room for requests in flight beyond what hits require: unknown beyond the tracked bound, none where there is none.
+    fn further_room(&self, own: &CoverageCapacity) -> Option<Option<u64>> {
+        let found = self.in_flight?;
+        if !found.modelled {
+            return Some(found.room());
+        }
+        let (_, room) = self.room.iter().find(|(coverage, _)| *coverage == own.coverage)?;
+        let further = room.zip(own.pages).map(|(room, required)| room.saturating_sub(required));
+        (further != Some(0)).then_some(further)
     }
 
     fn status(&self, pages: Option<u64>) -> (RecommendationStatus, Option<String>) {
@@ -276,11 +287,13 @@ mod tests {
             mean_pages,
             p99_pages,
             required: Vec::new(),
+            without_room: Vec::new(),
         }
     }
 
     const BASIS: RecommendationBasis<'_> = RecommendationBasis {
         in_flight: None,
+        room: &[],
         page_bytes: Some(PageBytes(10)),
         requests: 100,
         min_requests: 100,
@@ -327,6 +340,23 @@ mod tests {
             let found = &recommend(&required, &basis)[0];
             assert_eq!((found.pages, found.in_flight_pages, found.so_far()), (Some(100), None, Some(100)));
         }
+    }
+
+    /// What hits require and the room for what is in flight are two numbers, and the larger one is recommended.
+    #[test]
+    fn where_overlap_is_modelled_the_larger_of_hits_and_room_is_recommended() {
+        let required = [required("1", vec![covered("0.9", Some(100)), covered("0.99", Some(100))])];
+        let modelled = InFlightFigures { modelled: true, ..in_flight(Some(300)) };
+        let room = ["0.9", "0.99"].map(|coverage| coverage.parse().expect("a share"));
+        let room = [(room[0], Some(80)), (room[1], Some(130))];
+        let all =
+            recommend(&required, &RecommendationBasis { in_flight: Some(&modelled), room: &room, ..BASIS });
+        let pages = |at: usize| (all[at].pages, all[at].required_pages, all[at].in_flight_pages);
+        assert_eq!(pages(0), (Some(100), Some(100), None));
+        assert_eq!((pages(1), all[1].so_far()), ((Some(130), Some(100), Some(30)), Some(130)));
+        let untracked = room.map(|(coverage, _)| (coverage, None));
+        let basis = RecommendationBasis { in_flight: Some(&modelled), room: &untracked, ..BASIS };
+        assert_eq!(recommend(&required, &basis)[0].status, RecommendationStatus::BeyondBound);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use super::tally::MeasuredTally;
 use super::verdict::{MIN_AGREEMENT, Verdict};
 use crate::engines::config::CacheConfig;
 use crate::request::outcome::Need;
+use crate::sizing::coverage::Distribution;
 use crate::sizing::curve::{PromptTokens, prefill_throughput};
+use crate::stack::needs::Needs;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -142,6 +144,8 @@ pub struct MeasuredFigures<'a> {
     pub page_bytes: Option<PageBytes>,
     /// What all caches hold together, where that is known.
     pub provisioned: Option<PageCount>,
+    /// The pages that all in flight wanted room for, one entry a request; none where that is not modelled.
+    pub room: &'a Needs,
     /// Event times in which a restart is the window's own, in milliseconds.
     pub during: Range<i64>,
 }
@@ -217,9 +221,17 @@ impl MeasuredFigures<'_> {
             decode_side,
             requests_left_out: 0,
             verdict: (can_tell > 0 && !decode_side)
-                .then(|| Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len())),
+                .then(|| Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len()))
+                .map(|verdict| verdict.unless_crowded(self.share_without_room(at))),
             restarts,
         }
+    }
+
+    /// The share of the requests that arrived while more was in flight than is provisioned.
+    fn share_without_room(&self, at: Option<(u64, u64, bool)>) -> f64 {
+        let Some((total, _, true)) = at else { return 0.0 };
+        let room = Distribution::new(self.room, 0);
+        room.above(total) as f64 / room.requests().max(1) as f64
     }
 
     /// `told` are the requests, and their pages, that can tell.

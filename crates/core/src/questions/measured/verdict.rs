@@ -20,6 +20,8 @@ pub enum Verdict {
     IdScope,
     /// No capacity explains what was measured.
     NoCapacity,
+    /// More was in flight than what is provisioned holds: requests waited, or were preempted.
+    InFlight,
     /// More is found than one cache of that capacity would find.
     MoreCaches,
     /// Restarts emptied the cache.
@@ -66,11 +68,19 @@ impl Verdict {
         }
     }
 
+    /// The same, unless so large a share of the requests arrived while more was in flight than is provisioned that it
+    /// explains what is lost, or found: with ids and a capacity that explain the rest.
+    pub fn unless_crowded(self, share: f64) -> Self {
+        let explains = !matches!(self, Self::IdScope | Self::NoCapacity | Self::Restarts);
+        if explains && share >= SMALL_LOSS { Self::InFlight } else { self }
+    }
+
     /// The name scripts read.
     pub fn name(self) -> &'static str {
         match self {
             Self::IdScope => "id_scope",
             Self::NoCapacity => "no_capacity",
+            Self::InFlight => "in_flight",
             Self::MoreCaches => "more_caches",
             Self::Restarts => "restarts",
             Self::Engine => "engine",
@@ -93,6 +103,11 @@ impl Verdict {
                 "log which replica served each request (the field replica): several caches behind one log have no common capacity",
                 "compare page by page what the engine keys its pages by: model, adapter, cache salt, page size",
                 "compare other engines (--engine): a cache that is no LRU needs its own model",
+            ],
+            Self::InFlight => [
+                "add memory up to the recommended capacity above: it has room for what is in flight, so that nobody waits or is preempted",
+                "limit how many requests run at once (vLLM: --max-num-seqs), or spread them over more replicas",
+                "compare the engine's own counts: vllm:num_preemptions_total, and how long requests wait (vllm:request_queue_time_seconds)",
             ],
             Self::MoreCaches => [
                 "log which replica served each request (the field replica): several caches behind one log find more than one of them would",

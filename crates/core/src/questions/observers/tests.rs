@@ -28,6 +28,7 @@ use crate::sizing::curve::Curve;
 use crate::sizing::tiers::{Inclusion, TierConfig};
 use crate::stack::ChainCheck;
 use crate::stack::naive::chained_requests;
+use crate::stack::needs::Needs;
 use crate::units::pages::{PageIds, Scope};
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
@@ -293,11 +294,13 @@ impl Model {
         shares.into_iter().for_each(|share| tally.as_mut().add(share));
         let (start, end) = (estimate.start_ms, estimate.end_ms);
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
+        let room = Needs::default();
         let measured = MeasuredFigures {
             config: &self.config.cache,
             page_size: PAGE,
             page_bytes: None,
             provisioned: provisioned(self.config.observed(), None),
+            room: &room,
             during: start..end,
         };
         let figures = ObservationFigures {

@@ -31,11 +31,6 @@ impl Steps {
     pub(crate) fn after(self, tokens: u64) -> Self {
         Self(self.0.saturating_add(u128::from(tokens) << FRACTION))
     }
-
-    /// Whole tokens that a request has, which began at `begun`.
-    pub(crate) fn since(self, begun: Self) -> u64 {
-        u64::try_from(self.0.saturating_sub(begun.0) >> FRACTION).unwrap_or(u64::MAX)
-    }
 }
 
 /// The end of a request.
@@ -107,8 +102,11 @@ impl<At: Copy + Ord> Agenda<At> {
     }
 
     fn next_end(&self) -> Option<NextEvent<At>> {
-        let as_event = |Reverse(End { time, number, at, .. }): &Reverse<End<At>>| {
-            NextEvent { time: *time, phase: Phase::Ends, number: *number, at: *at }
+        let as_event = |Reverse(End { time, number, at, .. }): &Reverse<End<At>>| NextEvent {
+            time: *time,
+            phase: Phase::Ends,
+            number: *number,
+            at: *at,
         };
         [self.ends.peek(), self.tokenless.peek()].into_iter().flatten().map(as_event).min()
     }

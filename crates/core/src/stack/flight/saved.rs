@@ -69,7 +69,8 @@ impl FlightImage {
     /// The requests in flight above these slots, whose paths lead through this tree; `requests` is the number of the
     /// next one. `None` where that contradicts itself.
     pub(in crate::stack) fn build(self, tree: &Tree, slots: &Slots, requests: u64) -> Option<Flight> {
-        let Self { now, was_alone, overrun_until, counted, most, alone, requests: saved, touched, fallen } = self;
+        let Self { now, was_alone, overrun_until, counted, most, alone, requests: saved, touched, fallen } =
+            self;
         let in_order = saved.is_sorted_by(|one, next| one.number < next.number)
             && saved.last().is_none_or(|last| last.number < requests);
         if !in_order || saved.len() > MAX_IN_FLIGHT || fallen.len() != slots.len() {

@@ -106,7 +106,8 @@ impl Clock<'_> {
             let moment = |live: &Live| self.moment(live.begun + u128::from(*live.tokens.first()?) * STEP);
             let growing = self.live.iter().filter_map(|live| Some((moment(live)?, live.index)));
             // Pages first, then ends, then pages that come before the next millisecond.
-            let growing = growing.map(|(at, index)| (at / 1024, if at % 1024 == 0 { 0 } else { 2 }, index)).min();
+            let growing =
+                growing.map(|(at, index)| (at / 1024, if at % 1024 == 0 { 0 } else { 2 }, index)).min();
             let end = self.next_end().map(|(time, index, _)| (time, 1, index));
             let Some((time, what, index)) = growing.into_iter().chain(end).min() else { return };
             if time >= now {
@@ -231,8 +232,7 @@ fn serve(requests: &[Request], capacity: u64, has_outputs: bool) -> Vec<u64> {
             What::Arrives => {
                 let limit = if has_outputs { (request.input - 1) / SIZE } else { full };
                 let found = (0..limit).zip(&request.ids);
-                hits[index] =
-                    found.take_while(|(at, id)| cache.finds(*at, Page::Named(**id))).count() as u64;
+                hits[index] = found.take_while(|(at, id)| cache.finds(*at, Page::Named(**id))).count() as u64;
                 // Hits are pinned before room is made for the rest.
                 let (known, new): (Vec<u64>, _) =
                     request.ids.iter().partition(|id| cache.holds(Page::Named(**id)));
@@ -467,6 +467,52 @@ fn ranges_of_requests_with_durations_are_taken_in_order() {
     let mut engine = engine(Profile::Vllm);
     observe(&mut engine, &lasting);
     assert_eq!(engine.merge(range.finish(size)), Err(InOrder::Overlap));
+}
+
+/// On a live server seven of a burst of eight equal prompts found 31 of 32 pages, and none in the model, since more was in
+/// flight than the pool holds.
+#[test]
+fn a_burst_of_equal_prompts_finds_its_first_where_more_is_in_flight_than_there_is_room() {
+    let (long, prompt): (Vec<u64>, Vec<u64>) = ((100..140).collect(), (0..32).collect());
+    let event = |time: i64, ids: &'static [u64]| RequestEvent {
+        event_time: EventTime(time),
+        duration_ms: Some(50),
+        input_tokens: Some(ids.len() as u64 * SIZE),
+        output_tokens: Some(5),
+        page_ids: PageIds::from_slice(ids),
+        ..RequestEvent::default()
+    };
+    let (long, prompt): (&'static [u64], &'static [u64]) = (long.leak(), prompt.leak());
+    let mut engine = engine(Profile::Vllm);
+    observe(&mut engine, &event(0, long));
+    let first = observe(&mut engine, &event(1, prompt));
+    assert_eq!(first.hits_at(60), 0);
+    for at in 2..9 {
+        let found = observe(&mut engine, &event(at, prompt));
+        assert_eq!([60, 40, 31, 30].map(|capacity| found.hits_at(capacity)), [31, 31, 31, 30]);
+        let room = engine.others_in_flight().and_then(|others| others.room);
+        assert_eq!(room, Some(72), "what all of them hold is another number");
+    }
+}
+
+/// Requests get a token in each step of the engine: one that ends early says how many steps there were until then.
+#[test]
+fn tokens_come_in_steps_that_all_requests_share() {
+    let mut engine = engine(Profile::Vllm);
+    let event = |time: i64, duration: u64, output: u64, ids: &'static [u64]| RequestEvent {
+        event_time: EventTime(time),
+        duration_ms: Some(duration),
+        input_tokens: Some(ids.len() as u64 * SIZE),
+        output_tokens: Some(output),
+        page_ids: PageIds::from_slice(ids),
+        ..RequestEvent::default()
+    };
+    // Evenly over its own duration the first would have 2 tokens after 200 ms, and take one page.
+    observe(&mut engine, &event(0, 1000, 10, &[1]));
+    observe(&mut engine, &event(0, 200, 6, &[2]));
+    observe(&mut engine, &event(201, 1, 1, &[3]));
+    let held = engine.others_in_flight().map(|others| (others.requests, others.pages));
+    assert_eq!(held, Some((1, 3)), "its prompt's page, and those of its first and fifth token");
 }
 
 #[test]
