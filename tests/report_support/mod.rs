@@ -61,6 +61,7 @@ pub fn recommendations(
     page_bytes: Option<u64>,
 ) -> Vec<Recommendation> {
     let basis = RecommendationBasis {
+        room: &[],
         in_flight,
         page_bytes: page_bytes.map(PageBytes),
         requests,
