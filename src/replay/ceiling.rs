@@ -119,5 +119,5 @@ pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
     let has_head = config.cache.profile == Profile::Sglang && config.cache.rules.draft_tokens > 0;
     has_head
         || config.cache.rules.has_other_pool(config.cache.profile)
-        || (config.cache.profile == Profile::Vllm && config.cache.is_pointwise())
+        || config.cache.rules.is_pool_of_blocks(config.cache.profile)
 }

@@ -19,8 +19,10 @@ mod per_request;
 mod pointwise;
 mod questions;
 mod reading;
+mod recomputed;
 mod run;
 mod search;
+mod second_copies;
 mod worth;
 
 use crate::present::pool::HistoryRecorder;
@@ -60,6 +62,7 @@ pub use ledger::EngineLedger;
 pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, check_page_size};
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
+pub use recomputed::{RecomputedPages, SecondCopies};
 pub use run::draft_head_note;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use worth::{RoutedWorth, WorthResult};
@@ -286,6 +289,8 @@ pub struct Replay {
     pub at_most: Option<Estimate>,
     /// What was searched, where the caller did ([`search`]).
     pub searched: Option<SearchResult>,
+    /// What vLLM's pool holds twice, where the log computes pages again.
+    pub second_copies: Option<SecondCopies>,
     /// Requests too large to run at all, one per capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
     /// The figures if prompts bring answers back, where they differ from those of the windows: pages that prompts brought
@@ -423,7 +428,7 @@ fn replay_all(
         move |pool: &PoolConfig| ReplayRun::new(options, pool, for_report.then(HistoryRecorder::default));
     let known = order_and_warm_up(options)?;
     let (reading, findings) = TraceReading::read(options, known, engines, &start, channels, progress)?;
-    let TraceReading { pools, ledgers, .. } = reading;
+    let TraceReading { pools, ledgers, channels, .. } = reading;
     ledgers.iter().try_for_each(|ledger| ledger.check(options.skip_bad_rows))?;
     let (rejected, passed_over) =
         (ledgers.first().map_or(0, |ledger| ledger.rejected), &findings.passed_over);
@@ -448,7 +453,11 @@ fn replay_all(
         });
         runs.collect()
     };
-    pools.into_iter().map(finish).collect()
+    let mut pools = pools.into_iter().map(finish).collect::<Result<Vec<_>, _>>()?;
+    if channels.recording.is_none() {
+        second_copies::confirm(options, known, engines, &mut pools, channels.per_request)?;
+    }
+    Ok(pools)
 }
 
 /// That something was requested which is of one pool.

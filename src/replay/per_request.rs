@@ -124,11 +124,12 @@ impl<'a> PerRequest<'a> {
         });
     }
 
-    /// Writes the next request's row.
+    /// Writes the next request's row; hits are those of `caches`, where its capacities are modelled by themselves.
     pub(super) fn write(
         &mut self,
         pool: Option<&str>,
         outcome: &Outcome,
+        caches: Option<&CacheBank>,
         config: &PoolConfig,
         curve: &Curve,
     ) -> io::Result<()> {
@@ -139,7 +140,12 @@ impl<'a> PerRequest<'a> {
         self.required.extend(config.cache.target_ratios.iter().map(|ratio| shown(need(ratio))));
         let whole = |pages: u64| config.cache.sample_rate.whole_of(pages);
         self.hits.clear();
-        self.hits.extend(curve.thresholds().iter().map(|pages| Some(whole(outcome.hits_at(*pages)))));
+        match caches {
+            Some(caches) => self.hits.extend(caches.last_hits().iter().copied().map(Some)),
+            None => {
+                self.hits.extend(curve.thresholds().iter().map(|pages| Some(whole(outcome.hits_at(*pages)))));
+            }
+        }
         self.hits.resize(curve.len(), None);
         self.put(pool, whole(outcome.page_accesses), whole(reusable), true)
     }

@@ -72,7 +72,7 @@ pub(super) struct TraceReading<'a, 'w> {
     pub pools: Vec<(Option<Box<str>>, Vec<ReplayRun>)>,
     /// What each engine made of the rows, over all pools.
     pub ledgers: Vec<EngineLedger>,
-    channels: Channels<'w>,
+    pub channels: Channels<'w>,
     /// Pools of requests that are not replayed.
     others: Vec<Box<str>>,
 }

@@ -9,6 +9,7 @@ use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
 use super::questions::{self, NamedFields};
+use super::recomputed::{RecomputedPages, SecondCopies};
 use super::search::Sufficiency;
 use super::worth::{CacheWorth, RoutedTally};
 use super::{CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, TraceFindings};
@@ -61,6 +62,8 @@ pub(super) struct ReplayRun {
     /// The upper end, where the engine keeps what it generates.
     upper: Option<UpperEnd>,
     cache_writes: CacheWritesResult,
+    /// What requests computed again, where one pass has no choice between second copies of it.
+    recomputed: Option<RecomputedPages>,
     quotas: Vec<QuotaRun>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     worth: Option<CacheWorth>,
@@ -125,6 +128,7 @@ impl ReplayRun {
         let ceilings = has_ceiling(&config).then(Ceilings::default);
         let draft_upper = DraftUpperEnd::new(&config);
         let keeps_answers = config.cache.caches_outputs() && !config.cache.is_pointwise();
+        let has_copies = config.cache.has_copies_in_one_pass();
         Ok(Self {
             upper: keeps_answers.then(UpperEnd::default),
             pools: PoolSet::new(
@@ -140,6 +144,7 @@ impl ReplayRun {
             ),
             config,
             recorder,
+            recomputed: has_copies.then(RecomputedPages::default),
             cache_writes: CacheWritesResult::default(),
             names: NamedFields::default(),
             quotas: options
@@ -257,6 +262,7 @@ impl ReplayRun {
         if let Some(source) = pool.question_refusal().cloned() {
             return Err(ReplayError::Question { place: place(), source });
         }
+        self.recomputed.iter_mut().for_each(|recomputed| recomputed.count(outcome));
         let event = &row.event;
         if let Some(ceilings) = &mut self.ceilings {
             ceilings.observe(event, outcome, pool, page_size, counted);
@@ -293,8 +299,10 @@ impl ReplayRun {
         per_request.set_draft_head(self.ceilings.as_ref().and_then(Ceilings::last_draft_head));
         per_request.set_at_most(self.draft_upper.as_ref().and_then(DraftUpperEnd::last_hits));
         match pool.caches() {
-            Some(caches) => per_request.write_pointwise(name, outcome, caches, curve),
-            None => per_request.write(name, outcome, &self.config, curve),
+            Some(caches) if !self.config.cache.second_copies => {
+                per_request.write_pointwise(name, outcome, caches, curve)
+            }
+            own => per_request.write(name, outcome, own, &self.config, curve),
         }
     }
 
@@ -365,6 +373,7 @@ impl ReplayRun {
             ceiling,
             at_most,
             searched: None,
+            second_copies: self.recomputed.and_then(SecondCopies::of),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             with_answers,
             cache_writes: self.cache_writes.found(),

@@ -82,19 +82,42 @@ impl Sufficiency {
 
 /// What all readings found so far: requests that are satisfied, by capacity and target ratio.
 #[derive(Debug, Default)]
-struct SatisfiedRequests {
+pub(super) struct SatisfiedRequests {
     requests: u64,
     satisfied: BTreeMap<u64, Vec<u64>>,
 }
 
 impl SatisfiedRequests {
-    fn add(&mut self, capacities: &[u64], found: &Sufficiency) {
+    pub(super) fn add(&mut self, capacities: &[u64], found: &Sufficiency) {
         self.requests = found.requests;
         self.satisfied.insert(0, found.need_nothing.clone());
         for (at, capacity) in capacities.iter().enumerate() {
             let satisfied = found.enough.iter().map(|by_capacity| by_capacity.get(at).copied().unwrap_or(0));
             self.satisfied.insert(*capacity, satisfied.collect());
         }
+    }
+
+    /// Takes in what further readings found.
+    pub(super) fn join(&mut self, further: Self) {
+        self.requests = self.requests.max(further.requests);
+        self.satisfied.extend(further.satisfied);
+    }
+
+    /// The smallest capacity from `least` on that is enough, and the largest one of those before it.
+    pub(super) fn bracket_from(
+        &self,
+        least: u64,
+        target: usize,
+        coverage: Ratio,
+    ) -> (Option<u64>, Option<u64>) {
+        let mut below = None;
+        for (capacity, satisfied) in self.satisfied.range(least..) {
+            if self.enough(satisfied, target, coverage) {
+                return (Some(*capacity), below);
+            }
+            below = Some(*capacity);
+        }
+        (None, below)
     }
 
     /// Whether a capacity satisfies so many requests.

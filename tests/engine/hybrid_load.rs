@@ -33,6 +33,7 @@ pub(super) fn config(capacity: u64, rules: &HybridRules) -> PoolConfig {
             page_size: Some(rules.page_size),
             capacities: vec![format!("{capacity}p").parse().expect("pages")],
             max_tracked_pages: PageCount(100_000),
+            second_copies: true,
             ..CacheConfig::default()
         },
         ..PoolConfig::default()
@@ -87,14 +88,6 @@ fn compare(
     Ok((slow.waited, slow.preemptions))
 }
 
-/// Rules of a pool that is modelled at each capacity.
-fn pool_rules() -> impl Strategy<Value = HybridRules> {
-    rules().prop_map(|rules| match rules.attention.is_full() {
-        true => HybridRules { head: DraftHead::of(rules.head.tokens.max(1)), ..rules },
-        false => rules,
-    })
-}
-
 #[test]
 fn a_pool_in_which_nothing_has_a_name_yet_saves_as_it_was_saved() {
     let rules = HybridRules {
@@ -121,7 +114,7 @@ proptest! {
     #[test]
     fn requests_that_overlap_find_what_the_slow_transcription_finds(
         capacity in 8u64..150,
-        rules in pool_rules(),
+        rules in rules(),
         requests in prop::collection::vec(timed(), 1..60),
         cut in 0usize..90,
     ) {

@@ -4,6 +4,7 @@
 //! `KVSET_LIVE_RUNS` names a folder of further recordings.
 
 use crate::support::program::kvset;
+use crate::support::shared::shared_path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -185,6 +186,23 @@ fn requests_that_waited_or_were_preempted_hit_as_on_a_live_vllm_server() {
     let of_load: Vec<_> = recordings.iter().filter(of_load).collect();
     assert!(!of_load.is_empty(), "{} has servers that preempted requests", folder.display());
     of_load.into_iter().for_each(|path| compare(path));
+}
+
+/// A fixed-length benchmark: prompts of four whole blocks that come back, whose last block is computed again.
+#[test]
+fn repeated_prompts_of_whole_blocks_hit_as_on_a_live_vllm_server() {
+    let log = shared_path("golden/live2/vllm032_block32_500_fixed128_repeats.jsonl.zst");
+    let Some(path) = log else { return };
+    let (answers, (found, result)) = (answers(&path), modelled(&path, 500, "on"));
+    let different = found.iter().zip(&answers).filter(|(found, answer)| found != answer).count();
+    let effective = &result["measured"]["effective_capacity"];
+    println!("{different} of {} requests differ, behaves like {effective}", answers.len());
+    assert!(found.len() == answers.len() && different * 50 <= answers.len(), "{different} differ");
+    let [total, expected] = [&found, &answers].map(|hits| hits.iter().sum::<u64>() as f64);
+    assert!((total / expected - 1.0).abs() <= 0.006, "{total} of {expected}");
+    let end = |key: &str| effective[key].as_f64().expect("a capacity") / 500.0;
+    assert!(end("pages_from") <= 1.01 && end("pages_to") >= 0.99, "{effective}");
+    assert!(effective["agreement"].as_f64() >= Some(0.98), "{effective}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 
 mod asked;
 mod by_page;
+mod copies;
 mod far_labels;
 mod golden_fast;
 mod hicache;

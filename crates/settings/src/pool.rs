@@ -62,6 +62,7 @@ impl Settings {
                 sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
                 chain_check: ChainCheck::Sampled,
                 chain_policy: general.chain_policy,
+                second_copies: false,
             },
             windows: general.windows.clone(),
             act_on: general.act_on,

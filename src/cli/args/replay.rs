@@ -376,6 +376,7 @@ impl ReplayArgs {
                 sample_rate: self.sample_rate,
                 chain_check: self.verify_chain,
                 chain_policy: ChainPolicy::Report,
+                second_copies: false,
             },
             windows: self.windows.clone(),
             act_on: None,

@@ -357,6 +357,7 @@ impl ReplayResult {
         result.cache_writes = done.cache_writes;
         result.notes.clone_from(&done.notes);
         result.searched = done.searched.clone();
+        result.second_copies.clone_from(&done.second_copies);
         lifetimes::add(&mut result, done);
         result.draft_head =
             done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));

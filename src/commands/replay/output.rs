@@ -11,7 +11,7 @@ use crate::commands::replay::required::{
 use crate::commands::replay::traffic::TrafficOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::pool::{Headline, PoolReport, headline};
-use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, WorthResult};
+use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, SecondCopies, WorthResult};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlightFigures, RoomShortage, TheoreticalHits};
 use kvset_core::questions::observers::QuestionAnswers;
@@ -52,6 +52,9 @@ pub struct ReplayResult {
     /// Required capacities, where they were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searched: Option<SearchResult>,
+    /// What vLLM's pool holds twice, where the log computes pages again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_copies: Option<SecondCopies>,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityResult>,
     /// The recommended capacities, as an estimate of the service has them; none where each capacity was modelled on its
@@ -240,6 +243,7 @@ impl ReplayResult {
             draft_head: None,
             ceiling: None,
             searched: None,
+            second_copies: None,
             capacities: whole.map(capacities_of).unwrap_or_default(),
             recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
             required: whole.map(required_of).unwrap_or_default(),

@@ -45,6 +45,9 @@ pub struct CacheConfig {
     pub chain_check: ChainCheck,
     /// What happens to a request that violates the chain.
     pub chain_policy: ChainPolicy,
+    /// Model vLLM's pool with one group of layers at each capacity by itself: of a page that was computed twice, which
+    /// copy is found depends on the capacity.
+    pub second_copies: bool,
 }
 
 impl Default for CacheConfig {
@@ -64,6 +67,7 @@ impl Default for CacheConfig {
             sample_rate: Ratio::ONE,
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
+            second_copies: false,
         }
     }
 }
@@ -77,7 +81,19 @@ impl CacheConfig {
     /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
     /// capacities in between, and no request has a required capacity.
     pub fn is_pointwise(&self) -> bool {
-        self.profile.is_always_pointwise() || self.rules.is_pool_of_blocks(self.profile)
+        self.profile.is_always_pointwise()
+            || self.rules.is_pool_of_blocks(self.profile)
+            || self.models_second_copies()
+    }
+
+    /// Whether one pass tells of vLLM's pool at every capacity, which counts second copies and has no choice between them.
+    pub fn has_copies_in_one_pass(&self) -> bool {
+        self.profile == Profile::Vllm && !self.is_pointwise()
+    }
+
+    /// Whether vLLM's pool with one group of layers is modelled at each capacity for these copies alone.
+    fn models_second_copies(&self) -> bool {
+        self.second_copies && self.profile == Profile::Vllm
     }
 
     /// The engine's part. A profile without a single stack gets one alongside its caches, for what could be found
@@ -92,6 +108,7 @@ impl CacheConfig {
             },
             outputs: self.outputs,
             overlap: self.rules.overlap,
+            keeps_copies: self.has_copies_in_one_pass(),
             // Chunks and objects are of full pages.
             include_partial_page: self.include_partial_page && !self.profile.is_store(),
             sample_rate: self.sample_rate,

@@ -41,6 +41,9 @@ pub struct EngineConfig {
     /// have that of the configuration they are resumed with.
     #[serde(skip)]
     pub overlap: OverlapMode,
+    /// Whether pages that are computed again leave a copy, as in vLLM's pool. Likewise left out of snapshots.
+    #[serde(skip)]
+    pub keeps_copies: bool,
 }
 
 impl Default for EngineConfig {
@@ -54,6 +57,7 @@ impl Default for EngineConfig {
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
             overlap: OverlapMode::Off,
+            keeps_copies: false,
         }
     }
 }
@@ -262,7 +266,7 @@ impl Engine {
 
     /// Completes what was read back from a snapshot; whether it is kept as `config` says and can go on.
     pub fn resume(&mut self, config: &EngineConfig) -> bool {
-        self.config.overlap = config.overlap;
+        (self.config.overlap, self.config.keeps_copies) = (config.overlap, config.keeps_copies);
         self.config == *config
             && self.stack.is_like(&Self::new(*config).stack)
             && (config.models_overlap() || !self.stack.follows_flights())
@@ -342,6 +346,7 @@ impl Engine {
             lookup_limit: footprint.lookup_limit,
             unshared_outputs: self.sample_count(footprint.unshared_outputs, self.sampled_outputs).0,
             extra_need: self.extra_need(self.previous_partial),
+            keeps_copies: self.config.keeps_copies,
         };
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
@@ -458,7 +463,11 @@ impl FollowingEngine {
     }
 
     fn lookup(&self, engine: &Engine) -> Lookup {
-        Lookup { limit: engine.last.lookup_limit, extra_need: engine.extra_need(self.previous_partial) }
+        Lookup {
+            limit: engine.last.lookup_limit,
+            extra_need: engine.extra_need(self.previous_partial),
+            keeps_copies: engine.config.keeps_copies,
+        }
     }
 
     /// An engine of the same requests that depends on no other.

@@ -413,6 +413,9 @@ impl Serialize for PoolConfig {
         record.serialize_entry("sample_rate", &cache.sample_rate)?;
         record.serialize_entry("chain_check", &cache.chain_check)?;
         record.serialize_entry("chain_policy", &cache.chain_policy)?;
+        if cache.second_copies {
+            record.serialize_entry("second_copies", &true)?;
+        }
         record.serialize_entry("tiers", &self.tiers)?;
         record.serialize_entry("trend", &self.trend)?;
         record.serialize_entry("further_costs", &self.further_costs)?;

@@ -106,6 +106,12 @@ impl Outcome {
         self.runs.iter().chain(&self.unlooked).map(|run| u64::from(run.pages)).sum()
     }
 
+    /// Known pages that are computed anew all the same, up to the tracked bound.
+    pub fn recomputed_pages(&self) -> u64 {
+        let known = self.unlooked.iter().filter(|run| run.need != BEYOND);
+        known.map(|run| u64::from(run.pages)).sum()
+    }
+
     /// `H`: leading pages that were seen before in the pool.
     pub fn reusable_prefix(&self) -> u64 {
         self.runs.iter().map(|run| u64::from(run.pages)).sum()

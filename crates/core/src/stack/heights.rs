@@ -111,9 +111,9 @@ impl Heights {
         }
     }
 
-    /// Adds so many pages above every slot newer than this one.
-    pub(super) fn add_to_newer(&mut self, slot: Slot, pages: u32) {
-        let addition = Height { now: i64::from(pages), most: i64::from(pages) };
+    /// Adds so many pages above every slot newer than this one, or takes them away.
+    pub(super) fn add_to_newer(&mut self, slot: Slot, pages: i64) {
+        let addition = Height { now: pages, most: pages.max(0) };
         let leaf = self.room() + slot.index();
         self.hand_down_to(leaf, |nodes, node| {
             if node & 1 == 0 {
@@ -160,14 +160,14 @@ mod tests {
     enum Step {
         Push(u64),
         All(i64),
-        Newer(prop::sample::Index, u32),
+        Newer(prop::sample::Index, i64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             (0u64..100).prop_map(Step::Push),
             (-20i64..20).prop_map(Step::All),
-            (any::<prop::sample::Index>(), 0u32..20).prop_map(|(slot, pages)| Step::Newer(slot, pages)),
+            (any::<prop::sample::Index>(), -20i64..20).prop_map(|(slot, pages)| Step::Newer(slot, pages)),
         ]
     }
 
@@ -196,7 +196,7 @@ mod tests {
                     Step::Newer(slot, pages) => {
                         let slot = slot.index(model.len());
                         heights.add_to_newer(Slot(slot as u32), pages);
-                        add(&mut model[slot + 1..], i64::from(pages));
+                        add(&mut model[slot + 1..], pages);
                     }
                 }
                 prop_assert_eq!(heights.iter().collect::<Vec<_>>(), model.clone());

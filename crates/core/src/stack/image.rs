@@ -124,6 +124,7 @@ impl TryFrom<StackImage> for Stack {
             flight,
             path,
             slot_runs,
+            copies: 0,
         })
     }
 }

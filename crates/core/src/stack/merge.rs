@@ -73,7 +73,7 @@ impl Stack {
         outcome.clear();
         let step = merging.next_step(outcome);
         self.resolve_first_touches(&mut merging, &step, extra_need, outcome);
-        merging.pages = step.above + u64::from(step.first_touches) + u64::from(step.unshared_outputs);
+        merging.pages = step.upto;
         self.requests += 1;
         if merging.steps < merging.range.steps.len() {
             self.merging = Some(merging);
@@ -97,8 +97,9 @@ impl Stack {
             scope: step.scope,
             pages: step.first_touches(&range.ids, ids),
             lookup_limit: step.lookup_limit as usize,
-            // The range's pages are all above.
-            extra_need: extra_need + step.above,
+            // The range's pages are all above, and so are copies that no slot has yet.
+            extra_need: extra_need + step.above + u64::from(self.copies),
+            keeps_copies: step.keeps_copies,
             ..Access::default()
         };
         let known = self.walk_below(branch, &access);
@@ -148,7 +149,8 @@ impl Stack {
             let RangeStep { end, scope, .. } = range.steps[*number as usize];
             let end = places.place(end);
             self.take_over_path(end);
-            self.slots.push(*pages, end.segment, first_request + u64::from(*number), scope);
+            let pages = *pages + std::mem::take(&mut self.copies);
+            self.slots.push(pages, end.segment, first_request + u64::from(*number), scope);
             if self.slots.begins_leaf() {
                 self.make_room();
             }

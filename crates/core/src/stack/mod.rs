@@ -111,6 +111,8 @@ pub struct Access<'a> {
     pub unshared_outputs: u32,
     /// Pages every need grows by: room that another request's unshareable page takes.
     pub extra_need: u64,
+    /// Known pages that cannot be hits are computed into other blocks, while those they were in grow old where they are.
+    pub keeps_copies: bool,
 }
 
 /// What of a request can be hits, and at which capacity.
@@ -120,11 +122,28 @@ pub struct Lookup {
     pub limit: usize,
     /// Pages every need grows by.
     pub extra_need: u64,
+    /// Known pages that cannot be hits leave a copy where they are.
+    pub keeps_copies: bool,
 }
 
 impl Access<'_> {
     fn lookup(&self) -> Lookup {
-        Lookup { limit: self.lookup_limit, extra_need: self.extra_need }
+        let Self { lookup_limit: limit, extra_need, keeps_copies, .. } = *self;
+        Lookup { limit, extra_need, keeps_copies }
+    }
+}
+
+impl Lookup {
+    /// How many pages of a run, with `above` pages of the path before it, leave a copy where they are.
+    #[inline]
+    fn copies_of(&self, run: SlotRun, above: usize) -> u32 {
+        if self.keeps_copies { run.pages - self.hits_of(run, above) } else { 0 }
+    }
+
+    /// How many pages of a run can be hits.
+    #[inline]
+    fn hits_of(&self, run: SlotRun, above: usize) -> u32 {
+        self.limit.saturating_sub(above).min(run.pages as usize) as u32
     }
 }
 
@@ -156,11 +175,13 @@ pub struct Stack {
     /// The last request's path, segment by segment (how far it went in each), and its walk slot by slot.
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
+    /// Copies that lie above all slots: the next one has them as its oldest pages.
+    copies: u32,
 }
 
 heap_bytes!(Stack {
     tree, slots, chain, ghosts, merging, flight, path, slot_runs;
-    config, requests, accumulated, disproved
+    config, requests, accumulated, disproved, copies
 });
 
 impl Stack {
@@ -180,6 +201,7 @@ impl Stack {
             flight: None,
             path: Vec::new(),
             slot_runs: Vec::new(),
+            copies: 0,
         }
     }
 
@@ -249,7 +271,7 @@ impl Stack {
     pub fn tracked_pages(&self) -> PageCount {
         let merging = self.merging.as_ref().map_or(0, |merging| merging.pages);
         let in_flight = self.flight.as_ref().map_or(0, |flight| flight.stored_pages());
-        PageCount(self.slots.total() + merging + in_flight)
+        PageCount(self.slots.total() + u64::from(self.copies) + merging + in_flight)
     }
 
     /// Distinct pages ever seen. Exact until the bound made the stack forget; an upper bound after.
@@ -316,6 +338,11 @@ impl Stack {
         // Slots only get older along a path, so the pages above were those of newer ones.
         let taken = Taken { newer: taken.newer + above as u64, ..taken };
         self.write_run(slot_run, taken, above, access.lookup(), outcome);
+        // The copies stay where the pages were: above what is left of their slot, below the next one's.
+        let copies = access.lookup().copies_of(slot_run, above);
+        if copies > 0 && !self.slots.add_above(slot_run.slot, copies) {
+            self.copies += copies;
+        }
     }
 
     /// Writes what a request finds of a run whose slot is `found`.
@@ -329,7 +356,7 @@ impl Stack {
         outcome: &mut Outcome,
     ) {
         let Taken { weight, newer, request } = found;
-        let can_hit = lookup.limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
+        let can_hit = lookup.hits_of(slot_run, above);
         let (need, step) = match self.config.order {
             Order::RootFirst => (newer + weight, 0),
             Order::LeafFirst => (newer + 1, 1),
@@ -403,7 +430,7 @@ impl Stack {
     fn push_slot(&mut self, tail: SegmentId, access: &Access<'_>) {
         let number = self.requests;
         self.requests += 1;
-        let weight = access.pages.len() as u32 + access.unshared_outputs;
+        let weight = access.pages.len() as u32 + access.unshared_outputs + std::mem::take(&mut self.copies);
         if weight == 0 {
             return;
         }

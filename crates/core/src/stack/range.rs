@@ -63,8 +63,9 @@ heap_bytes!(Range { steps, runs, ids, owners; config, segments, pages });
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeStep {
     pub(super) scope: Scope,
-    /// Distinct pages of the range that requests before this one touched.
+    /// Distinct pages of the range that requests before this one touched, and those with it: with the copies they left.
     pub(super) above: u64,
+    pub(super) upto: u64,
     /// What it found in the range: so many of [`Range::runs`], those that can be hits first.
     pub(super) runs: u32,
     pub(super) unlooked: u32,
@@ -75,6 +76,7 @@ pub(super) struct RangeStep {
     /// How many of these can be hits.
     pub(super) lookup_limit: u32,
     pub(super) unshared_outputs: u32,
+    pub(super) keeps_copies: bool,
 }
 
 flat!(RangeStep);
@@ -138,6 +140,7 @@ impl RangeStack {
         range.steps.push(RangeStep {
             scope: access.scope,
             above,
+            upto: stack.slots.total(),
             runs: outcome.runs.len() as u32,
             unlooked: outcome.unlooked.len() as u32,
             first_touches: (access.pages.len() - known) as u32,
@@ -145,6 +148,7 @@ impl RangeStack {
             end,
             lookup_limit: access.lookup_limit.saturating_sub(known).min(access.pages.len()) as u32,
             unshared_outputs: access.unshared_outputs,
+            keeps_copies: access.keeps_copies,
         });
         Ok(())
     }

@@ -200,6 +200,26 @@ impl Slots {
         Taken { weight: u64::from(weight), newer: u64::from(newer), request }
     }
 
+    /// Adds pages that nobody asks for just above what a slot has, as the oldest ones of the next newer slot; whether
+    /// there is one.
+    pub(super) fn add_above(&mut self, slot: Slot, pages: u32) -> bool {
+        let index = slot.index() + 1;
+        if index >= self.len {
+            return false;
+        }
+        let at = index / LEAF;
+        let weight = &mut self.leaves[at].weights[index % LEAF];
+        self.live += u32::from(*weight == 0 && pages > 0);
+        *weight += pages;
+        self.total += u64::from(pages);
+        if at == self.sums.leaves() {
+            self.open += pages;
+        } else {
+            self.sums.add(at, pages);
+        }
+        true
+    }
+
     /// Takes all its pages away from a slot.
     pub(super) fn clear(&mut self, slot: Slot) {
         self.take(slot, self.weight_at(slot.index()));
@@ -378,6 +398,8 @@ mod tests {
                 let newer: u32 = model[index + 1..].iter().sum();
                 prop_assert_eq!(slots.take(Slot(index as u32), pages).newer, u64::from(newer));
                 model[index] -= pages;
+                let above = model.get_mut(index + 1).map(|weight| *weight += pages);
+                prop_assert_eq!(slots.add_above(Slot(index as u32), pages), above.is_some());
             }
             for index in 0..model.len() {
                 let newer: u32 = model[index + 1..].iter().sum();

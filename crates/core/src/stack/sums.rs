@@ -78,6 +78,21 @@ impl Sums {
         self.levels.push(top);
     }
 
+    /// Adds pages to a leaf.
+    pub(super) fn add(&mut self, leaf: usize, pages: u32) {
+        let (mut at, mut full) = (leaf, self.leaves);
+        for level in &mut self.levels {
+            let line = at / FAN;
+            level.lines[line].0[at % FAN] += pages;
+            full /= FAN;
+            if line == full {
+                level.open += pages;
+                return;
+            }
+            at = line;
+        }
+    }
+
     /// Takes pages away from a leaf. Returns those of all newer full ones.
     pub(super) fn take(&mut self, leaf: usize, pages: u32) -> u32 {
         let (mut at, mut full, mut newer) = (leaf, self.leaves, 0);
@@ -153,6 +168,8 @@ mod tests {
                 let newer: u32 = model[index + 1..].iter().sum();
                 prop_assert_eq!(sums.take(index, pages), newer);
                 model[index] -= pages;
+                sums.add(index / 2, pages);
+                model[index / 2] += pages;
             }
         }
     }

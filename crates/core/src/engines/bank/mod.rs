@@ -183,7 +183,9 @@ impl CacheBank {
                 let caches: Vec<_> =
                     pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
                 let head = config.rules.draft_head();
-                match config.offload(page_size) {
+                // With one group the tier looks up by itself what lies behind the pool's pages.
+                let has_tier = config.rules.has_host(config.profile);
+                match config.offload(page_size).filter(|_| has_tier) {
                     Some((blocks, options)) => {
                         let over = |pool| OffloadedPool::new(pool, blocks, options);
                         let caches = caches.into_iter().map(over).collect::<Result<_, _>>()?;

@@ -160,6 +160,7 @@ mod tests {
                 profile,
                 outputs: if ignored { Outputs::Ignored } else { Outputs::Cached },
                 include_partial_page: partial,
+                keeps_copies: profile == Profile::Vllm,
                 sample_rate: if sampled { Ratio::per_mille(400) } else { Ratio::ONE },
                 ..EngineConfig::default()
             };

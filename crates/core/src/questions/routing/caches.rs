@@ -79,7 +79,8 @@ impl ReplicaCaches {
         for (engine, _) in self.engines.iter_mut().filter(|(_, disproved)| *disproved) {
             engine.disprove_chains();
         }
-        self.config.overlap = fresh.config.overlap;
+        let EngineConfig { overlap, keeps_copies, .. } = fresh.config;
+        self.config = EngineConfig { overlap, keeps_copies, ..self.config };
         self.config == fresh.config
             && self.engines.len() <= most
             && self.engines.iter_mut().all(|(engine, _)| engine.resume(&fresh.config))

@@ -194,7 +194,7 @@ proptest! {
         let config = config(profile);
         let quota: Quota = "tenant-1=0.5,tenant-2=0.2".parse().expect("a split");
         let mut run = QuotaRun::new(quota, &config.cache);
-        let mut models: Vec<StackModel> = (0..3).map(|_| StackModel::new(profile, 1 << 20)).collect();
+        let mut models: Vec<StackModel> = (0..3).map(|_| StackModel::new(profile, 1 << 20).with_copies()).collect();
         let mut hits = [0; 6];
         for request in &requests {
             let part = match request.tenant { Some(1) => 0, Some(2) => 1, _ => 2 };

@@ -319,15 +319,15 @@ impl Stack {
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.disproved |= outcome.chain_violations > 0;
         let (requests, pages) = (flight.len() as u64, flight.needed());
-        let mut above = 0;
+        let (mut above, mut copies) = (0, 0);
         for at in 0..self.slot_runs.len() {
             let slot_run = self.slot_runs[at];
             self.report_run(flight, slot_run, above, access, outcome);
-            self.hold_run(flight, slot_run);
+            copies += self.hold_run(flight, slot_run, access.lookup().copies_of(slot_run, above));
             above += slot_run.pages as usize;
         }
         let recalled = self.report_ghosts(access, known, outcome);
-        self.hold_path(flight, access, known, stay);
+        self.hold_path(flight, access, (known, copies), stay);
         flight.others = Overlap { requests, pages, room: Some(flight.take_most()) };
         let unseen = (access.pages.len() - known) as u64 - recalled;
         outcome.new_pages = unseen + u64::from(access.unshared_outputs);
@@ -398,17 +398,42 @@ impl Stack {
         }
     }
 
-    /// Takes a run of the path away from its slot.
-    fn hold_run(&mut self, flight: &mut Flight, SlotRun { slot, pages }: SlotRun) {
-        if slot != HELD {
-            self.slots.take(slot, pages);
-            flight.heights.add_to_newer(slot, pages);
-            flight.named += u64::from(pages);
+    /// Takes a run of the path away from its slot, where so many copies of its pages stay. Gives those of pages that are
+    /// held, which the request has for itself.
+    fn hold_run(&mut self, flight: &mut Flight, SlotRun { slot, pages }: SlotRun, copies: u32) -> u32 {
+        if slot == HELD {
+            return copies;
+        }
+        let taken = self.slots.take(slot, pages);
+        flight.heights.add_to_newer(slot, i64::from(pages));
+        flight.named += u64::from(pages);
+        if copies > 0 {
+            self.leave_copies(flight, (slot, taken.request), copies);
+        }
+        0
+    }
+
+    /// Leaves copies above a slot, at the place of pages that have just been taken from it.
+    fn leave_copies(&mut self, flight: &mut Flight, (slot, request): (Slot, u64), copies: u32) {
+        if self.slots.add_above(slot, copies) {
+            flight.heights.add_to_newer(Slot(slot.0 + 1), -i64::from(copies));
+            flight.heights.add_to_all(i64::from(copies));
+        } else {
+            let scope = self.slots.scope(slot);
+            flight.heights.add_to_all(i64::from(copies));
+            flight.heights.push(Height::new(flight.pages() + u64::from(copies)));
+            self.slots.push(copies, ROOT, request, scope);
         }
     }
 
     /// Hands the path to those in flight, hangs the new pages below it, and files the request.
-    fn hold_path(&mut self, flight: &mut Flight, access: &Access<'_>, known: usize, stay: Stay) {
+    fn hold_path(
+        &mut self,
+        flight: &mut Flight,
+        access: &Access<'_>,
+        (known, copies): (usize, u32),
+        stay: Stay,
+    ) {
         let number = self.requests;
         self.requests += 1;
         let prompt = access.prompt_pages.min(access.pages.len());
@@ -441,15 +466,17 @@ impl Stack {
             begun,
             unnamed: 0,
             new_outputs: new_outputs as u32,
-            unshared_outputs: access.unshared_outputs,
+            unshared_outputs: access.unshared_outputs + copies,
         });
         if flight.len() == 1 && flight.overrun_until.is_none() {
             flight.alone = Some(at);
         } else if stay.duration_ms == 0 {
-            flight.take_pages(at, u64::from(stay.begins_partial) + u64::from(growth.pages));
+            let own = u64::from(stay.begins_partial) + u64::from(growth.pages);
+            flight.take_pages(at, own + u64::from(copies));
             self.end(flight, at);
         } else {
             flight.overlap(at);
+            flight.take_pages(at, u64::from(copies));
         }
         flight.note_most();
     }

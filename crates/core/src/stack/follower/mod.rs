@@ -98,7 +98,7 @@ impl Follower {
     /// `outcome` receives the runs of the reusable prefix and `new_pages`; `page_accesses` is the caller's.
     pub fn access(&mut self, stack: &Stack, lookup: Lookup, outputs: u32, outcome: &mut Outcome) {
         let pages = self.take_over(stack.path());
-        let mut known = 0;
+        let (mut known, mut copies) = (0, 0);
         outcome.clear();
         for at in 0..self.slot_runs.len() {
             let slot_run = self.slot_runs[at];
@@ -106,11 +106,15 @@ impl Follower {
             // Slots only get older along a path, so the pages above were those of newer ones.
             let taken = Taken { newer: taken.newer + known as u64, ..taken };
             stack.write_run(slot_run, taken, known, lookup, outcome);
+            let left = lookup.copies_of(slot_run, known);
+            if left > 0 && !self.slots.add_above(slot_run.slot, left) {
+                copies += left;
+            }
             known += slot_run.pages as usize;
         }
         outcome.new_pages = (pages as usize - known) as u64 + u64::from(outputs);
         self.accumulated += outcome.new_pages;
-        self.push_slot(stack.path(), pages + outputs, self.requests);
+        self.push_slot(stack.path(), pages + outputs + copies, self.requests);
         self.requests += 1;
     }
 

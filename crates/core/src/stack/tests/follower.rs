@@ -74,6 +74,7 @@ proptest! {
                 lookup_limit: ids.len().saturating_sub(number % 2),
                 unshared_outputs: outputs,
                 extra_need: number as u64 % 3,
+                keeps_copies: order == Order::LeafFirst,
                 ..Access::default()
             };
             if number == written {
