@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Steps since some moment, in units of 2^-32.
+/// Steps of an engine since some moment, in units of 2^-32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub(crate) struct Steps(u128);
+pub(crate) struct EngineSteps(u128);
 
 /// The binary digits of a fraction of a step.
 const FRACTION: u32 = 32;
@@ -26,7 +26,7 @@ const FRACTION: u32 = 32;
 /// The binary digits of a fraction of a millisecond by which events are told apart.
 const TICKS: u32 = 10;
 
-impl Steps {
+impl EngineSteps {
     /// So many tokens of one request later.
     pub(crate) fn after(self, tokens: u64) -> Self {
         Self(self.0.saturating_add(u128::from(tokens) << FRACTION))
@@ -40,32 +40,32 @@ struct End<At> {
     number: u64,
     at: At,
     /// The step in which it has its last token.
-    steps: Steps,
+    steps: EngineSteps,
 }
 
 /// A page that a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Growing<At> {
-    steps: Steps,
+struct PageDue<At> {
+    steps: EngineSteps,
     number: u64,
     at: At,
 }
 
-flat!(Steps);
+flat!(EngineSteps);
 heap_bytes!(End<At> { at; time, number, steps });
-heap_bytes!(Growing<At> { at; steps, number });
+heap_bytes!(PageDue<At> { at; steps, number });
 
 /// All that is to come of requests in flight, each of which lies `At` a place of a list.
 #[derive(Debug)]
 pub(crate) struct Agenda<At> {
     /// The latest moment at which the steps were counted, and how many there were.
-    counted: (EventTime, Steps),
+    counted: (EventTime, EngineSteps),
     /// The ends of requests that have tokens, by which steps are counted.
     ends: BinaryHeap<Reverse<End<At>>>,
     /// Those of others.
     tokenless: BinaryHeap<Reverse<End<At>>>,
     /// At most one entry a request in flight, and some of requests that ended early.
-    growing: BinaryHeap<Reverse<Growing<At>>>,
+    growing: BinaryHeap<Reverse<PageDue<At>>>,
 }
 
 heap_bytes!(Agenda<At> { ends, tokenless, growing; counted });
@@ -73,7 +73,7 @@ heap_bytes!(Agenda<At> { ends, tokenless, growing; counted });
 impl<At: Copy + Ord> Agenda<At> {
     pub(crate) fn new() -> Self {
         Self {
-            counted: <(EventTime, Steps)>::default(),
+            counted: <(EventTime, EngineSteps)>::default(),
             ends: BinaryHeap::new(),
             tokenless: BinaryHeap::new(),
             growing: BinaryHeap::new(),
@@ -81,24 +81,24 @@ impl<At: Copy + Ord> Agenda<At> {
     }
 
     /// The latest moment at which steps were counted, and how many there were.
-    pub(crate) fn counted(&self) -> (EventTime, Steps) {
+    pub(crate) fn counted(&self) -> (EventTime, EngineSteps) {
         self.counted
     }
 
     /// Nothing to come, with steps counted so far.
-    pub(crate) fn since(counted: (EventTime, Steps)) -> Self {
+    pub(crate) fn since(counted: (EventTime, EngineSteps)) -> Self {
         Self { counted, ..Self::new() }
     }
 
     /// Adds a request that ends then, with so many tokens in all since the steps in which it began.
-    pub(crate) fn ends(&mut self, time: EventTime, number: u64, at: At, (begun, tokens): (Steps, u64)) {
+    pub(crate) fn ends(&mut self, time: EventTime, number: u64, at: At, (begun, tokens): (EngineSteps, u64)) {
         let end = Reverse(End { time, number, at, steps: begun.after(tokens) });
         if tokens > 0 { self.ends.push(end) } else { self.tokenless.push(end) }
     }
 
     /// Adds a page that a request takes in so many steps.
-    pub(crate) fn grows(&mut self, steps: Steps, number: u64, at: At) {
-        self.growing.push(Reverse(Growing { steps, number, at }));
+    pub(crate) fn grows(&mut self, steps: EngineSteps, number: u64, at: At) {
+        self.growing.push(Reverse(PageDue { steps, number, at }));
     }
 
     fn next_end(&self) -> Option<NextEvent<At>> {
@@ -113,13 +113,13 @@ impl<At: Copy + Ord> Agenda<At> {
 
     /// The next page to be taken before the next end that steps are counted by.
     fn next_growing(&self) -> Option<NextEvent<At>> {
-        let Reverse(Growing { steps, number, at }) = *self.growing.peek()?;
+        let Reverse(PageDue { steps, number, at }) = *self.growing.peek()?;
         let (time, phase) = self.moment(steps)?;
         Some(NextEvent { time, phase, number, at })
     }
 
     /// When so many steps are done; `None` where that is behind the next end that steps are counted by.
-    fn moment(&self, steps: Steps) -> Option<(EventTime, Phase)> {
+    fn moment(&self, steps: EngineSteps) -> Option<(EventTime, Phase)> {
         let (from, counted) = self.counted;
         let Some(ahead) = steps.0.checked_sub(counted.0).filter(|ahead| *ahead > 0) else {
             return Some((from, Phase::Grows));
@@ -170,7 +170,7 @@ impl<At: Copy + Ord> Agenda<At> {
     }
 
     /// Counts the steps up to this moment, before which nothing is left to happen; how many there are.
-    pub(crate) fn count_upto(&mut self, now: EventTime) -> Steps {
+    pub(crate) fn count_upto(&mut self, now: EventTime) -> EngineSteps {
         let (from, counted) = self.counted;
         let elapsed = u128::from(now.0.saturating_sub(from.0).max(0).unsigned_abs());
         let gone = match self.stretch() {
@@ -180,14 +180,14 @@ impl<At: Copy + Ord> Agenda<At> {
             }
             _ => 0,
         };
-        self.counted = (now.max(from), Steps(counted.0.saturating_add(gone)));
+        self.counted = (now.max(from), EngineSteps(counted.0.saturating_add(gone)));
         self.counted.1
     }
 
     /// Forgets all that is to come, where nobody is in flight.
     pub(crate) fn clear(&mut self) {
         self.growing.clear();
-        self.counted.1 = Steps::default();
+        self.counted.1 = EngineSteps::default();
     }
 }
 

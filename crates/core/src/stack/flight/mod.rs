@@ -22,7 +22,7 @@ mod holds;
 mod saved;
 mod stay;
 
-pub(crate) use agenda::{Agenda, Steps};
+pub(crate) use agenda::{Agenda, EngineSteps};
 pub use stay::{Growth, Stay};
 pub(crate) use stay::{NextEvent, Phase};
 
@@ -59,7 +59,7 @@ struct FlightRequest {
     tail: Place,
     stay: Stay,
     /// The steps that were done as it arrived.
-    begun: Steps,
+    begun: EngineSteps,
     /// Pages taken so far that are counted as having no id.
     unnamed: u64,
     /// Of its output pages with ids, those that were new with it: counted among the pages without ids.

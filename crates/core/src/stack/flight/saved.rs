@@ -1,7 +1,7 @@
 //! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
 //! and the stack's own arrays.
 
-use super::{Agenda, Flight, FlightRequest, Growth, MAX_IN_FLIGHT, Steps};
+use super::{Agenda, EngineSteps, Flight, FlightRequest, Growth, MAX_IN_FLIGHT};
 use crate::stack::heights::{Height, Heights};
 use crate::stack::ids::{ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
@@ -28,7 +28,7 @@ pub(in crate::stack) struct FlightImage {
     was_alone: bool,
     overrun_until: Option<EventTime>,
     /// When steps were counted last, and how many there were.
-    counted: (EventTime, Steps),
+    counted: (EventTime, EngineSteps),
     /// The most pages held at once since the last request arrived.
     most: u64,
     /// Number of the request that is alone.
