@@ -78,9 +78,11 @@ struct BodyKey<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Body<'a> {
+    #[serde(deserialize_with = "list_or_text")]
     pub messages: Option<Vec<ObjectFields>>,
     #[serde(borrow)]
     pub prompt: Option<CompletionPrompts<'a>>,
+    #[serde(deserialize_with = "list_or_text")]
     pub tools: Option<Vec<Value>>,
     /// The same as they are written.
     #[serde(skip)]
@@ -112,6 +114,19 @@ pub(super) struct Body<'a> {
     context: Option<Value>,
     template: Option<Value>,
     raw: Option<Value>,
+}
+
+/// A list, or the JSON text that a database made of one.
+fn list_or_text<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let raw: Option<&RawValue> = Option::deserialize(deserializer)?;
+    let Some(json) = raw.map(RawValue::get) else { return Ok(None) };
+    let read = match json.starts_with('"') {
+        true => serde_json::from_str::<String>(json).and_then(|text| serde_json::from_str(&text)),
+        false => serde_json::from_str(json),
+    };
+    read.map(Some).map_err(|_| D::Error::custom("a list is expected"))
 }
 
 /// What a body asks of the model's thoughts.
@@ -198,7 +213,8 @@ impl<'a> Body<'a> {
             return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
         }
         if self.prompt.is_some() && self.is_of_ollama() {
-            let detail = "`prompt` is of Ollama's API (`options`, `keep_alive`, `context`, `template`), which puts it into its \
+            let detail = "`prompt` is of Ollama's API (`options`, `keep_alive`, `context`, `template`), which puts \
+                it into its \
                 model's template: write it as the chat that it becomes";
             return refuse(TokenizeCode::UnsupportedField, detail);
         }
@@ -228,7 +244,8 @@ impl<'a> Body<'a> {
         continues || (is_known && !self.raw.as_ref().is_some_and(Value::is_true))
     }
 
-    /// Takes the messages of the chat that the engine makes of the body, whichever API it is of; nothing of a completion.
+    /// Takes the messages of the chat that the engine makes of the body, whichever API it is of; nothing of a
+    /// completion.
     ///
     /// # Errors
     /// What no chat can hold, by its name.

@@ -13,7 +13,8 @@
 //! Bodies come bare, or under `body` as in batch files. Templates are run as `transformers` runs them,
 //! with these differences: `strftime_now` tells the time of the request (in UTC, and where none is known
 //! it is undefined), integers beyond 64 bits are floats, floats from 1e16 on or below 1e-4 have no exponent
-//! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is refused.
+//! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is
+//! refused.
 //!
 //! Bodies of Anthropic's Messages API (`system`, blocks, `input_schema`) and of OpenAI's Responses API
 //! (`instructions`, `input`) become the chats that the engine which served them makes of them, by the rules in
@@ -38,6 +39,7 @@ mod developer;
 mod encoder;
 mod error;
 mod fields;
+mod marks;
 mod messages;
 mod model;
 mod partings;

@@ -11,6 +11,24 @@ use minijinja::value::ValueKind;
 /// The names of what a model thought, the standard one first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
+/// What a message says besides a text.
+const BESIDE_TEXTS: [&str; 12] = [
+    "role",
+    "id",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "type",
+    "created_at",
+    "timestamp",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "metadata",
+];
+/// The longest name of a field that is shown.
+const SHOWN_NAME: usize = 40;
+
 /// How the messages of a chat are made ready.
 #[derive(Clone, Copy)]
 pub(super) struct Preparation {
@@ -23,8 +41,8 @@ impl Preparation {
     /// Makes the message at `index` ready:
     /// - fields that are `null` are dropped, as `transformers` does; a content that is not there is an empty text;
     /// - the arguments of tool calls, JSON in a string, become an object, which templates expect;
-    /// - content of several text parts stays a list where the template takes one, else its texts are joined; other kinds
-    ///   of content are refused;
+    /// - content of several text parts stays a list where the template takes one, else its texts are joined; other
+    /// kinds   of content are refused;
     /// - reasoning is there under its standard name, and under `thinking`;
     /// - fields that are part of a prompt and that no template is given are refused by their names.
     pub fn message(
@@ -42,7 +60,11 @@ impl Preparation {
                 return Err(unrendered::refused(&format!("messages[{index}].{field}")));
             }
         }
-        let content = message.get("content").cloned().unwrap_or_else(|| Value::from(""));
+        let content = match message.get("content").cloned() {
+            Some(content) => content,
+            None if says_nothing(&role, &message) => Value::from(""),
+            None => return Err(without_content(&message, index)),
+        };
         message.set("content", self.content(&content, &role, index, remarks)?);
         match message.get("tool_calls").cloned() {
             Some(calls) if calls.is_true() => message.set("tool_calls", self.calls(&calls, index)?),
@@ -142,6 +164,35 @@ impl Preparation {
 
 fn refused(code: TokenizeCode, index: usize, what: &str) -> TokenizeError {
     TokenizeError::new(code, format!("message {index}: {what}"))
+}
+
+/// Whether a message needs no content: an assistant's may be its calls or its thoughts alone.
+fn says_nothing(role: &str, message: &ObjectFields) -> bool {
+    role == "assistant" && other_text(message).is_none()
+}
+
+/// The field that may hold the text of a message in place of its content.
+fn other_text(message: &ObjectFields) -> Option<&str> {
+    let is_text = |value: &Value| {
+        value.is_true() && matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
+    };
+    let mut others =
+        message.0.iter().filter(|(name, value)| !BESIDE_TEXTS.contains(&name.as_str()) && is_text(value));
+    others.next().map(|(name, _)| name.as_str()).filter(|name| name.len() <= SHOWN_NAME)
+}
+
+/// Why a message without a content has no text that an engine reads.
+fn without_content(message: &ObjectFields, index: usize) -> TokenizeError {
+    let what = match other_text(message) {
+        Some(name) => {
+            format!("it has no content but `{name}`, which no engine reads: write that as `content`")
+        }
+        None => {
+            "its content is null or missing: the log leaves texts out, and without them it has no prompts"
+                .to_owned()
+        }
+    };
+    refused(TokenizeCode::MissingField, index, &what)
 }
 
 /// A part of a content.

@@ -1,4 +1,5 @@
-//! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should know.
+//! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should
+//! know.
 
 use super::rules::{ChatRules, engine_version};
 use kvset_core::engines::chat_engine::ChatEngine;
@@ -25,6 +26,12 @@ pub struct ChatRemarks {
     /// Prompts with the system message, or else the first text, of an earlier one but for its numbers.
     pub renumbered_systems: u64,
     pub renumbered_texts: u64,
+    /// Texts of messages, and those that are masked, end as cut ones do, or are empty though a system or a user says
+    /// them.
+    pub texts: u64,
+    pub masked_texts: u64,
+    pub cut_texts: u64,
+    pub empty_texts: u64,
     /// The first character at which one of them parts from the earlier one.
     pub parted_at: Option<usize>,
 }
@@ -42,6 +49,10 @@ impl ChatRemarks {
         self.completions += other.completions;
         self.renumbered_systems += other.renumbered_systems;
         self.renumbered_texts += other.renumbered_texts;
+        self.texts += other.texts;
+        self.masked_texts += other.masked_texts;
+        self.cut_texts += other.cut_texts;
+        self.empty_texts += other.empty_texts;
         self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
     }
 
@@ -90,17 +101,38 @@ impl ChatRemarks {
         }
         if self.dated > 0 {
             sentences.push(format!(
-                "the chat template writes the time of the request into {} prompts: that is UTC here and the time zone of \
-                 its machine in an engine, so prompts change at another hour where the two differ",
+                "the chat template writes the time of the request into {} prompts: that is UTC here and the time \
+                 zone of its machine in an engine, so prompts change at another hour where the two differ",
                 self.dated
             ));
         }
         if self.reordered_tools > 0 {
             sentences.push(format!(
-                "{} of {} chats have the tools of an earlier chat in another order: their prompts part inside the tools, and \
-                 nothing behind is found again; send tools in one order",
+                "{} of {} chats have the tools of an earlier chat in another order: their prompts part inside the \
+                 tools, and nothing behind is found again; send tools in one order",
                 self.reordered_tools, self.chats
             ));
+        }
+        let texts = self.texts;
+        for (some, what) in [
+            (
+                self.masked_texts,
+                "are masked (redacted, or a digest in place of a text): which prompts share what is not in the log, \
+                 and neither hit rate nor capacity is the engine's; log the texts, or the engine's page ids",
+            ),
+            (
+                self.cut_texts,
+                "end as texts do that were cut off (truncated): what followed is neither in their length nor in what \
+                 prompts share; log them whole, or the engine's token ids",
+            ),
+            (
+                self.empty_texts,
+                "are empty, though a system or a user says them: the log may leave content out",
+            ),
+        ] {
+            if some > 0 {
+                sentences.push(format!("{some} of {texts} texts of messages {what}"));
+            }
         }
         let prompts = self.chats + self.completions;
         for (parted, what) in
@@ -110,8 +142,9 @@ impl ChatRemarks {
                 let place =
                     self.parted_at.map_or_else(String::new, |at| format!(", the first at character {at}"));
                 sentences.push(format!(
-                    "{parted} of {prompts} prompts have the {what} of an earlier one but for numbers or ids in it{place}: \
-                     they part inside the {what}, and nothing behind is found again; put what changes behind what does not"
+                    "{parted} of {prompts} prompts have the {what} of an earlier one but for numbers or ids in \
+                     it{place}: they part inside the {what}, and nothing behind is found again; put what changes \
+                     behind what does not"
                 ));
             }
         }

@@ -7,6 +7,7 @@ use super::chat::Setting;
 use super::encoder::EncoderReuse;
 use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
+use super::marks;
 use super::model::Model;
 use super::partings::{FirstText, HeadPartings};
 use super::remarks::ChatRemarks;
@@ -279,8 +280,14 @@ impl RequestTokenizer {
         remarks: ChatRemarks,
     ) -> Result<(), TokenizeError> {
         let framed = body.add_special_tokens.unwrap_or(false);
+        if !marks::says_something(&messages) {
+            let detail = "every `content` of its messages is empty: the log leaves texts out, and without them it \
+                has no prompts";
+            return Err(TokenizeError::new(TokenizeCode::MissingField, detail));
+        }
         let mut remarks = remarks;
         if let Some(partings) = &mut self.partings {
+            remarks.add(&marks::of(&messages));
             remarks.add(&partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
         }
         let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };

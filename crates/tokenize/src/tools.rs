@@ -100,7 +100,7 @@ fn description(tool: &Value, rules: &ChatRules) -> Value {
 }
 
 /// The fields of an object as they are written.
-fn written(object: &Value) -> Vec<(String, Value)> {
+pub(super) fn written(object: &Value) -> Vec<(String, Value)> {
     let keys = object.try_iter().into_iter().flatten();
     let fields = keys.filter_map(|key| Some((key.as_str()?.to_owned(), object.get_item(&key).ok()?)));
     fields.collect()

@@ -5,6 +5,7 @@ use super::{call, field, items, kind, message, text, unrendered};
 use crate::error::TokenizeError;
 use crate::fields::ObjectFields;
 use crate::rules::ChatRules;
+use crate::tools::written;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -35,10 +36,20 @@ pub(in super::super) fn chat(
     if input.kind() != ValueKind::Seq {
         return Err(unrendered("input"));
     }
+    if items(input).iter().any(is_of_chat) {
+        chat.extend(items(input).iter().map(|item| ObjectFields(written(item))));
+        return Ok(chat);
+    }
     for (index, item) in items(input).iter().enumerate() {
         add(item, &format!("input[{index}]"), rules, &mut chat)?;
     }
     Ok(if conversion.moves_late_system { with_one_head(chat, rules) } else { chat })
+}
+
+/// Whether an item is a message of a chat, whose calls stand in it: exports keep chats under `input`, too.
+fn is_of_chat(item: &Value) -> bool {
+    kind(item).is_empty()
+        && (field(item, "tool_calls").is_some() || text(item, "role").as_deref() == Some("tool"))
 }
 
 /// Adds an item. What an assistant thought, said and called is one message, however many items it is.
@@ -52,11 +63,15 @@ fn add(
     match kind(item).as_str() {
         "" | "message" => {
             let role = text(item, "role").ok_or_else(refused)?;
-            let content = field(item, "content").unwrap_or_else(|| Value::from(""));
-            match (role.as_str(), rules.developer_label) {
-                ("assistant", _) => say(chat, "content", content, rules.assistant_joiner),
-                ("developer", Some(label)) => chat.push(message("system", Some(labelled(&content, label)))),
-                _ => chat.push(message(&role, Some(content))),
+            let content = field(item, "content");
+            match (role.as_str(), rules.developer_label, content) {
+                ("assistant", _, content) => {
+                    say(chat, "content", content.unwrap_or_else(|| Value::from("")), rules.assistant_joiner);
+                }
+                ("developer", Some(label), Some(content)) => {
+                    chat.push(message("system", Some(labelled(&content, label))));
+                }
+                (_, _, content) => chat.push(message(&role, content)),
             }
         }
         "function_call" => {

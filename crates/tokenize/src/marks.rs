@@ -1,0 +1,168 @@
+//! Texts that are not what the engine was given: masked before they were logged, cut off, or left out.
+//!
+//! A mask is told by what it is, not by who wrote it: a word in brackets for the whole of a text, stars, a digest; a
+//! cut by how the text ends. Where masks are all alike, prompts share what the engine's did not; where texts are cut,
+//! what followed is neither in their length nor in what they share.
+
+use super::fields::ObjectFields;
+use super::remarks::ChatRemarks;
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+/// The longest mask, in bytes.
+const LONGEST_MASK: usize = 160;
+/// How much of a text's end says that it was cut, in bytes.
+const END_BYTES: usize = 64;
+/// Parts of words for what was masked, in small letters.
+const MASKS: [&str; 15] = [
+    "redact",
+    "mask",
+    "hidden",
+    "filtered",
+    "removed",
+    "omitted",
+    "scrubbed",
+    "anonymi",
+    "sanitiz",
+    "sensitive",
+    "private",
+    "stripped",
+    "suppressed",
+    "elided",
+    "not logged",
+];
+/// The same for what was cut.
+const CUTS: [&str; 9] =
+    ["truncat", "cut off", "[cut", "(cut", "<cut", "more char", "more bytes", "more tokens", "[...]"];
+
+/// What the texts of messages show of how they were logged.
+pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
+    let mut remarks = ChatRemarks::default();
+    for message in messages {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let Some(content) = message.get("content") else { continue };
+        each_text(content, &mut |text| {
+            remarks.texts += 1;
+            remarks.masked_texts += u64::from(is_masked(text));
+            remarks.cut_texts += u64::from(is_cut(text));
+            remarks.empty_texts +=
+                u64::from(text.is_empty() && ["system", "user", "developer"].contains(&role));
+        });
+    }
+    remarks
+}
+
+/// Whether any message says something: by a text, by calls, or by something else that is refused where it is read.
+pub(super) fn says_something(messages: &[ObjectFields]) -> bool {
+    messages.is_empty()
+        || messages.iter().any(|message| {
+            let others =
+                message.0.iter().filter(|(name, _)| !["role", "name", "id"].contains(&name.as_str()));
+            others.into_iter().any(|(_, value)| value.is_true())
+        })
+}
+
+fn each_text(content: &Value, look: &mut dyn FnMut(&str)) {
+    if let Some(text) = content.as_str() {
+        look(text);
+    } else if content.kind() == ValueKind::Seq {
+        for part in content.try_iter().into_iter().flatten() {
+            let text = part.get_attr("text").ok().filter(|text| text.as_str().is_some()).unwrap_or(part);
+            text.as_str().into_iter().for_each(&mut *look);
+        }
+    }
+}
+
+/// Whether something stands for the whole of a text.
+fn is_masked(text: &str) -> bool {
+    let text = text.trim();
+    if text.is_empty() || text.len() > LONGEST_MASK {
+        return false;
+    }
+    let is_bracketed = text.starts_with(['[', '<', '(', '{', '*', '_', '#'])
+        && text.ends_with([']', '>', ')', '}', '*', '_', '#']);
+    let is_word = text.split_whitespace().count() <= 3 && text.chars().all(|c| !c.is_lowercase());
+    let lower = text.to_lowercase();
+    let names_mask = (is_bracketed || is_word) && MASKS.iter().any(|mask| lower.contains(mask));
+    let is_filled = text.len() >= 3
+        && ["*", "x", "X", "█", "•", "#", "-"].iter().any(|fill| text.replace(fill, "").is_empty());
+    names_mask || is_filled || is_digest(&lower)
+}
+
+/// Whether a text is the digest of another: `sha256:` or so and hexadecimal digits.
+fn is_digest(text: &str) -> bool {
+    let digits = text.rsplit([':', '=']).next().unwrap_or_default();
+    let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    matches!(digits.len(), 32 | 40 | 64 | 96 | 128) && is_hex(digits)
+}
+
+/// Whether a text ends as one does that was cut off.
+fn is_cut(text: &str) -> bool {
+    let start = text.len().saturating_sub(END_BYTES);
+    let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let end = text[start..].trim_end().to_lowercase();
+    if CUTS.iter().any(|cut| end.contains(cut)) && end.ends_with([']', ')', '>', '.', '…', '}', '*', 's']) {
+        return true;
+    }
+    // A sentence that trails off ends in a word.
+    let trimmed = end.strip_suffix("...").or_else(|| end.strip_suffix('…'));
+    text.len() >= 200 && trimmed.is_some_and(|rest| rest.ends_with(char::is_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_told_by_what_they_are() {
+        for text in [
+            "[REDACTED]",
+            "<redacted>",
+            "***",
+            "REDACTED",
+            "[content removed by policy]",
+            "xxxxxxxx",
+            "[PII_MASKED]",
+            "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "████",
+        ] {
+            assert!(is_masked(text), "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            "ok",
+            "Remove the hidden file.",
+            "[1, 2]",
+            "(yes)",
+            "What is a mask?",
+            "redact this, please",
+            "--",
+        ] {
+            assert!(!is_masked(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn cuts_are_told_by_how_a_text_ends() {
+        let long = "a word ".repeat(40);
+        for text in [
+            format!("{long}mill...[truncated]"),
+            format!("{long}(1234 more characters)"),
+            format!("{long}mil..."),
+            format!("{long}mil…"),
+            "short… [truncated]".to_owned(),
+        ] {
+            assert!(is_cut(&text), "{text}");
+        }
+        for text in [
+            long.as_str(),
+            "Go on...",
+            "The path was cut off from the village in winter by the snow",
+            "a [...] b",
+            "",
+        ] {
+            assert!(!is_cut(text), "{text}");
+        }
+    }
+}
