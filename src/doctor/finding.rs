@@ -73,11 +73,13 @@ pub enum Subject {
     Scopes,
     /// What was generated.
     Outputs,
+    /// What else rows say, and nobody reads.
+    Fields,
 }
 
 impl Subject {
     /// Those that requests tell, in their order: all but the first two.
-    pub const OF_REQUESTS: [Self; 15] = [
+    pub const OF_REQUESTS: [Self; 16] = [
         Self::Models,
         Self::Ids,
         Self::PageSize,
@@ -93,6 +95,7 @@ impl Subject {
         Self::Tenants,
         Self::Scopes,
         Self::Outputs,
+        Self::Fields,
     ];
 
     /// The name for people and for scripts.
@@ -115,6 +118,7 @@ impl Subject {
             Self::Tenants => "tenants",
             Self::Scopes => "scopes",
             Self::Outputs => "outputs",
+            Self::Fields => "fields",
         }
     }
 }

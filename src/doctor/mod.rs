@@ -1,7 +1,7 @@
 //! `kvset doctor`: what a log can tell of the cache that it needs, and what it cannot.
 //!
-//! The log is replayed as `kvset replay` replays it. What the reader, the pools and the ledger of rows found on the way, and a
-//! [`Census`] of the rows, become one [`Finding`] on each [`Subject`].
+//! The log is replayed as `kvset replay` replays it. What the reader, the pools and the ledger of rows found on the
+//! way, and a [`Census`] of the rows, become one [`Finding`] on each [`Subject`].
 
 mod census;
 mod finding;
@@ -152,6 +152,7 @@ fn of_requests(evidence: &LogEvidence<'_>) -> [Finding; Subject::OF_REQUESTS.len
         names::tenants(evidence),
         names::scopes(evidence),
         pages::outputs(evidence),
+        rows::fields(evidence),
     ]
 }
 

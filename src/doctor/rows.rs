@@ -101,6 +101,25 @@ pub(super) fn format(evidence: &LogEvidence<'_>) -> Finding {
     }
 }
 
+/// What else rows say, and nobody reads.
+pub(super) fn fields(evidence: &LogEvidence<'_>) -> Finding {
+    let fields = &evidence.census.findings.fields;
+    let numbers = [("looked_at", fields.rows), ("unread", fields.unread.len() as u64)];
+    let sentences = fields.sentences();
+    if sentences.is_empty() {
+        let text = format!("{} looked at", counted(fields.rows, "row was", "rows were"));
+        let meaning = "no other field of theirs could matter by what it holds or is called";
+        return Finding::new(Subject::Fields, FindingVerdict::Yes, text, meaning).with(numbers);
+    }
+    let meaning = match fields.misses_prompts() {
+        true => "prompts may be longer than is known, and share more: no figure is of them",
+        false => "the answer may be of other requests, caches or counts than the engine's",
+    };
+    Finding::new(Subject::Fields, FindingVerdict::Partly, sentences.join("; "), meaning)
+        .cured_by("write the field by the name that is read, or name where it lies, as it says")
+        .with(numbers)
+}
+
 /// Whether requests are logged once.
 pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
     let (census, subject) = (evidence.census, Subject::Duplicates);
@@ -135,6 +154,11 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
         parts.push(format!(
             "{rows} with the time and prompt of an earlier one and a longer output, as of a stream"
         ));
+    }
+    let found = census.findings.repeats;
+    if found.are_told() && repeats.same_id == 0 && identical == 0 {
+        let rows = counted(found.whole, "request", "requests");
+        parts.push(format!("{rows} with the whole prompt of another within seconds"));
     }
     if parts.is_empty() {
         let by = if repeats.with_id > 0 { "id, time and prompt" } else { "time and prompt" };

@@ -3,7 +3,8 @@
 use super::Replay;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
-    Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, ReportInput, ShownDistribution, WindowRow,
+    Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, Replicas, ReportInput, ShownDistribution,
+    WindowRow,
 };
 use crate::present::questions::QuestionSections;
 use crate::present::{questions, words};
@@ -47,8 +48,8 @@ pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
     pool.counted_so_far(HISTORY_WINDOW, Offset(i64::try_from(rows).unwrap_or(i64::MAX)))
 }
 
-/// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had
-/// to assume follows it.
+/// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the
+/// order shown; what the reader had to assume follows it.
 pub fn report_input(
     replays: Vec<(&Replay, ReplayHistory)>,
     title: String,
@@ -70,6 +71,10 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
+    // Rows name them whether or not a question follows them.
+    let named = Some(replay.logged_replicas).filter(|count| *count > 1);
+    let named = named.map(|count| Replicas { count, logged: Vec::new() });
+    pool.replicas = pool.replicas.take().or(named);
     pool.engine_options = replay.config.cache.rules.options_of(replay.config.cache.profile);
     pool.counted.extend(replay.at_provisioned.clone());
     pool.provisioned.clone_from(&replay.provisioned);
@@ -84,6 +89,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         chain_checked_fully: replay.config.cache.chain_check == ChainCheck::Full,
         rejected_records: replay.rejected_rows,
         warm_up_requests: replay.warm_up_requests,
+        misses_prompts: replay.misses_prompts,
         ..pool.caveats
     };
     pool.with_answers = replay.with_answers.as_ref().map(|(returned_pages, estimate)| OtherEnd {

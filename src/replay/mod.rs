@@ -158,7 +158,8 @@ pub enum ReplayError {
     Config(#[from] PoolConfigError),
     /// Rows were passed over, and the caller did not allow that.
     #[error(
-        "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
+        "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with \
+         --skip-bad-rows{}",
         listed(.first)
     )]
     BadRows { count: u64, rows: u64, first: Vec<BadRow> },
@@ -201,7 +202,8 @@ pub enum ReplayError {
     Question { place: String, source: QuestionError },
     /// What is asked of one pool is asked of several.
     #[error(
-        "{asked} is of one pool, and the trace names several models, each with a cache of its own: {names}; choose one with \
+        "{asked} is of one pool, and the trace names several models, each with a cache of its own: {names}; choose \
+         one with \
          --pool, or merge them with --id-scope global"
     )]
     SeveralPools { asked: &'static str, names: String },
@@ -210,13 +212,15 @@ pub enum ReplayError {
     NoSuchPool { wanted: String, names: String },
     /// More pools than are kept apart.
     #[error(
-        "the trace names more than {most} models, each with a cache of its own: choose one with --pool, or merge them with \
+        "the trace names more than {most} models, each with a cache of its own: choose one with --pool, or merge \
+         them with \
          --id-scope global"
     )]
     TooManyPools { most: usize },
     /// A log is kept in memory to be replayed several times, and is too large for that.
     #[error(
-        "the prompts have more than {most} different ids, which are kept in memory to be replayed several times: take a \
+        "the prompts have more than {most} different ids, which are kept in memory to be replayed several times: \
+         take a \
          part of the trace, or one pool with --pool"
     )]
     TooManyIds { most: usize },
@@ -225,12 +229,14 @@ pub enum ReplayError {
     Restarts(#[from] TooManyRestarts),
     /// Restarts are counted by the hour.
     #[error(
-        "--restarts goes by the hour in which requests came, and {0}: log the time of each request, or leave --restarts out"
+        "--restarts goes by the hour in which requests came, and {0}: log the time of each request, or leave \
+         --restarts out"
     )]
     NoHours(&'static str),
     /// Not all hits at the provisioned size are known.
     #[error(
-        "--restarts at --provisioned needs {pages} pages, and {most} are tracked: name a smaller size, or raise --max-tracked-pages"
+        "--restarts at --provisioned needs {pages} pages, and {most} are tracked: name a smaller size, or raise \
+         --max-tracked-pages"
     )]
     RestartsBeyond { pages: u64, most: u64 },
     /// The per-request file cannot be written.
@@ -293,8 +299,8 @@ pub struct Replay {
     pub second_copies: Option<SecondCopies>,
     /// Requests too large to run at all, one per capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
-    /// The figures if prompts bring answers back, where they differ from those of the windows: pages that prompts brought
-    /// back, and the estimate over every request that counts.
+    /// The figures if prompts bring answers back, where they differ from those of the windows: pages that prompts
+    /// brought back, and the estimate over every request that counts.
     pub with_answers: Option<(u64, Estimate)>,
     /// What the log says was written to a provider's cache, where it counts that.
     pub cache_writes: Option<CacheWritesResult>,
@@ -310,6 +316,10 @@ pub struct Replay {
     pub times: TimeFacts,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
+    /// How many caches its rows name.
+    pub logged_replicas: u64,
+    /// Whether its rows have parts of prompts that were not read.
+    pub misses_prompts: bool,
 }
 
 /// What a trace came to, for one engine.

@@ -187,8 +187,8 @@ impl ReplayRun {
         self.sufficiency.take().unwrap_or_default()
     }
 
-    /// Merges what rows that are about to be observed come to in the pool. A range that is not merged is observed request
-    /// by request.
+    /// Merges what rows that are about to be observed come to in the pool. A range that is not merged is observed
+    /// request by request.
     pub(super) fn merge(&mut self, range: EngineRange, rows: &[TraceRow<'_>]) {
         let requests = range.requests() as u64;
         let merged = self.pools.merge(POOL, range, rows.iter().map(|row| row.event.event_time).collect());
@@ -397,6 +397,8 @@ impl ReplayRun {
             windows: self.closed,
             times: findings.times.clone(),
             notes,
+            logged_replicas: findings.replicas,
+            misses_prompts: findings.fields.misses_prompts(),
         };
         Ok((replay, history))
     }
@@ -407,8 +409,10 @@ fn offload_note(cache: &CacheConfig, whole: &Estimate) -> Option<String> {
     let is_over_tier = cache.profile == Profile::Vllm && cache.rules.has_host(cache.profile);
     let overlaps = whole.in_flight.as_ref().is_some_and(|found| found.max_requests > 0);
     (is_over_tier && overlaps).then(|| {
-        "requests that overlap are taken one after another over vLLM's tier: what both tiers find together is within 3 % of \
-         recorded runs under load, but in small pools most of it may come from the tier; the same without --below says what \
+        "requests that overlap are taken one after another over vLLM's tier: what both tiers find together is within \
+         3 % of \
+         recorded runs under load, but in small pools most of it may come from the tier; the same without --below \
+         says what \
          vLLM itself finds under load"
             .to_owned()
     })
@@ -428,7 +432,8 @@ pub fn draft_head_note(cache: &CacheConfig) -> Option<String> {
     let is_open =
         cache.rules.drafts_over_windows(cache.profile) && cache.rules.draft_layers == DraftLayers::All;
     is_open.then(|| {
-        "the draft head is taken to have layers in full groups and in windows, so both lose a page; --draft-layers full \
+        "the draft head is taken to have layers in full groups and in windows, so both lose a page; --draft-layers \
+         full \
          models one in full groups alone, of which small pools find up to 9 % more"
             .to_owned()
     })

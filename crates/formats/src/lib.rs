@@ -7,16 +7,19 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+pub mod almost_json;
+pub mod census;
 pub mod codec;
 pub mod identity;
 pub mod key;
 pub mod logs;
 pub mod output;
+mod packed;
 pub mod placeholders;
 pub mod position;
-pub mod python;
 pub mod record;
 pub mod retention_class;
+mod row_values;
 mod spelling;
 pub mod stated;
 pub mod time;

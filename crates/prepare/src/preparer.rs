@@ -8,6 +8,7 @@ use super::recipe::{RawFormat, Recipe, TemplateFields};
 use super::records::{PreparedRecord, RawRecord};
 use super::tokens::RecordPrompts;
 use kvset_core::units::EventTime;
+use kvset_formats::almost_json;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
     RawRequest, RequestDecoder, WriterSchemas,
@@ -16,7 +17,7 @@ use kvset_formats::logs::{FieldPath, LogReader, Preset, foreign};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::position::Partition;
-use kvset_formats::python;
+use kvset_formats::record::outcome::served_elsewhere;
 use kvset_formats::stated::PromptForm;
 use kvset_formats::time::{Time, ms_of};
 use kvset_formats::trace::{self, Format, LoggedAnswer};
@@ -88,9 +89,13 @@ impl Preparer {
             };
         }
         let value = self.json_within(record);
+        if let Some(why) = served_elsewhere(value) {
+            let partition = Partition(record.source.partition);
+            return PreparedRecord { partition, passed_over: Some(why), ..PreparedRecord::default() };
+        }
         let prepared = self.prepare_value(value, record);
         // What fails may hold words that only Python's JSON has.
-        match python::as_json(value).filter(|_| prepared.refused.is_some()) {
+        match almost_json::as_json(value).filter(|_| prepared.refused.is_some()) {
             Some(json) => self.prepare_value(&json, record),
             None => prepared,
         }

@@ -5,11 +5,15 @@ use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, print};
 use crate::commands::first_records::{self, OneTry, topic_of};
 use crate::present::words::{counted, elapsed, moment};
-use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, WriterSchemas};
+use kvset_core::request::labels::Label;
+use kvset_formats::almost_json;
+use kvset_formats::census::{self, FieldCensus, RowReading};
+use kvset_formats::codec::{
+    DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord, WriterSchemas,
+};
 use kvset_formats::logs::shape::{PromptKind, RecordShape};
 use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
-use kvset_formats::python;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::TimeForm;
 use kvset_formats::trace::{self, CacheWrites, Format};
@@ -21,6 +25,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Records that are kept to see which of their fields are read.
+const MOST_KEPT: usize = 64;
 
 /// What the records came to.
 #[derive(Default)]
@@ -52,6 +60,8 @@ struct DryRunFindings {
     forms: BTreeMap<Option<TimeForm>, u64>,
     /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
     backwards: (u64, i64),
+    /// The first records that gave requests, to see which of their fields are read.
+    kept: Vec<Vec<u8>>,
     /// What the chats held that a reader should know.
     remarks: Vec<String>,
 }
@@ -77,6 +87,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     findings.remarks.extend(findings.stated.sentence());
     findings.remarks.extend(findings.placeholders.sentence());
     findings.remarks.extend(preparer.remarks());
+    findings.remarks.extend(findings.unread_fields(&mut preparer).sentences());
     print(&findings.in_words(&settings, log))
 }
 
@@ -87,7 +98,7 @@ impl DryRunFindings {
         raw.source.timestamp_ms.get_or_insert(0);
         preparer.look_up(&raw)?;
         let record = preparer.json_within(&raw);
-        let json = python::as_json(record);
+        let json = almost_json::as_json(record);
         let json = json.as_deref().unwrap_or(record);
         let shape = RecordShape::of(json);
         let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
@@ -95,6 +106,9 @@ impl DryRunFindings {
             self.note(json, shape.as_ref());
         }
         let mut prepared = preparer.prepare(&raw);
+        if prepared.requests > 0 && self.kept.len() < MOST_KEPT {
+            self.kept.push(json.to_vec());
+        }
         if prepared.requests > 0 && prepared.cache_writes.is_none() {
             prepared.cache_writes = written;
         }
@@ -115,6 +129,39 @@ impl DryRunFindings {
         self.outcomes.entry(outcome).or_insert((0, number)).0 += 1;
         self.add(&prepared, has_stamp);
         Ok(())
+    }
+
+    /// Which fields of the first records could matter and are not read: those without which a record becomes the same
+    /// events.
+    fn unread_fields(&self, preparer: &mut Preparer) -> FieldCensus {
+        let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+        FieldCensus::take(self.kept.iter().map(Vec::as_slice), census::budget(None), &mut |json| {
+            let source = SourceRecord {
+                topic: "",
+                partition: 0,
+                offset: 0,
+                timestamp_ms: Some(0),
+                key: None,
+                value: Some(json),
+                schema_header: None,
+            };
+            let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
+            let mut reading = RowReading {
+                may_be_text: prepared.tokens > 0 && prepared.placeholders.requests == 0,
+                ..RowReading::default()
+            };
+            let mut digest = Xxh3::new();
+            for output in &prepared.outputs {
+                digest.update(output.key.as_deref().unwrap_or_default());
+                digest.update(output.value.as_deref().unwrap_or_default());
+                let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
+                if let Some(Ok(found)) = event {
+                    reading.has_cached |= found.event.cached_tokens.stated().is_some();
+                    reading.has_replica |= found.event.labels.get(Label::Replica).is_some();
+                }
+            }
+            (prepared.requests > 0).then(|| RowReading { digest: digest.digest(), ..reading })
+        })
     }
 
     /// Notes what a record seems to be.
@@ -203,7 +250,8 @@ impl DryRunFindings {
         rows.push((requests, format!("from {} to {}: {span}", moment(first), moment(last))));
         if let (count @ 1.., by) = self.backwards {
             let what = format!(
-                "records hold requests that came before those of a record ahead of them, by up to {}: the events keep the \
+                "records hold requests that came before those of a record ahead of them, by up to {}: the events \
+                 keep the \
                  order of the log; kvset replay takes requests in the order of arrival",
                 elapsed(by)
             );

@@ -91,6 +91,7 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     let answer = Answer::from(entry);
     let mut clauses = vec![lead(pool, entry, &answer)];
     clauses.extend(neighbours(pool, entry));
+    clauses.extend(missed_prompts(pool));
     let apart = pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
     further.push(hits(pool, &answer));
@@ -132,6 +133,12 @@ fn one_cache(pool: &PoolReport) -> String {
     pool.replicas.as_ref().map_or_else(String::new, Replicas::as_one_cache)
 }
 
+/// That the figures are of prompts of which parts were not read.
+fn missed_prompts(pool: &PoolReport) -> Option<String> {
+    let missed = "of what was read: rows have parts of prompts that were not (see the notes)";
+    pool.caveats.misses_prompts.then(|| missed.to_owned())
+}
+
 /// What is needed against what is provisioned.
 fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
     let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
@@ -146,6 +153,11 @@ fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
             format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
+        }
+        Some(_) if pool.caveats.misses_prompts => {
+            format!(
+                "Of {have}, it is not known whether it is enough: rows have parts of prompts that were not read."
+            )
         }
         Some(needed) if several.is_some() => {
             format!("Large enough as one cache: {} needed, {have}.", size(needed))
@@ -308,7 +320,8 @@ fn from_curve(pool: &PoolReport) -> Headline {
         ),
         (None, Some((point, rate))) => (
             format!(
-                "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, gives {}",
+                "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, \
+                 gives {}",
                 words::rate(limit),
                 words::capacity(point.pages, pool.page_bytes),
                 words::rate(rate)
@@ -320,7 +333,14 @@ fn from_curve(pool: &PoolReport) -> Headline {
         }
     };
     let size = point.map(|point| words::capacity(point.pages, pool.page_bytes));
-    Headline { verdict: None, lead: sentence(&lead), further: vec![unlimited(pool)], size, answer: None }
+    let lead: Vec<_> = std::iter::once(lead).chain(missed_prompts(pool)).collect();
+    Headline {
+        verdict: None,
+        lead: sentence(&lead.join("; ")),
+        further: vec![unlimited(pool)],
+        size,
+        answer: None,
+    }
 }
 
 /// Capital first, full stop last.

@@ -75,8 +75,8 @@ pub struct PoolReport {
     pub accumulated_pages: u64,
     /// Hits with unlimited capacity.
     pub theoretical: TheoreticalHits,
-    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on its
-    /// own.
+    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on
+    /// its own.
     pub recommended: Vec<Recommendation>,
     /// The requirement, one entry per target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
@@ -196,6 +196,8 @@ pub struct Caveats {
     pub warm_up: bool,
     /// The engine caches outputs, but the log holds no ids for them.
     pub output_reuse_unseen: bool,
+    /// Rows have parts of prompts that were not read.
+    pub misses_prompts: bool,
 }
 
 impl WindowRow {

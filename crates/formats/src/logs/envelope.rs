@@ -2,15 +2,13 @@
 //!
 //! A record may lie some levels lower: as an object, as JSON in a text or in base64, in a list, or behind other text on
 //! its line. No collector is known by name. Whatever lies around a record that is known is its envelope, and the way to
-//! it, its [`RecordPath`], is read from the record itself. The search goes level by level and is bounded, so the place is
-//! the outermost one, and the same for the same record.
+//! it, its [`RecordPath`], is read from the record itself. The search goes level by level and is bounded, so the
+//! place is the outermost one, and the same for the same record.
 
 use super::shape::PromptKind;
 use crate::codec::DecodeError;
-use crate::python;
+use crate::packed::json_in;
 use crate::record::members::{Members, members};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -292,8 +290,8 @@ fn name_of(item: &str) -> Option<String> {
     named.and_then(|(_, raw)| serde_json::from_str(raw.get()).ok())
 }
 
-/// The items of a list. One of records has something to open in front; another one, such as a pair of a time and a line, has
-/// a meaning for each of its items.
+/// The items of a list. One of records has something to open in front; another one, such as a pair of a time and a
+/// line, has a meaning for each of its items.
 fn items(list: &str) -> NestedValues<'_> {
     let items: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
     let texts: Vec<_> = items.iter().map(|raw| text_of(raw)).collect();
@@ -328,27 +326,6 @@ fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
         }
         _ => None,
     }
-}
-
-/// The JSON that a text is, also in base64 or as Python writes it; else the text as it is.
-fn json_in(text: Cow<'_, str>) -> Cow<'_, str> {
-    let start = text.trim_start();
-    if start.starts_with("eyJ") || start.starts_with("W3si") {
-        return from_base64(start.trim_end()).map_or(text, Cow::Owned);
-    }
-    if !start.starts_with(['{', '[']) {
-        return text;
-    }
-    match python::as_json(text.as_bytes()).and_then(|json| String::from_utf8(json).ok()) {
-        Some(json) => Cow::Owned(json),
-        None => text,
-    }
-}
-
-fn from_base64(text: &str) -> Option<String> {
-    let digits = text.trim_end_matches('=');
-    let bytes = STANDARD_NO_PAD.decode(digits).or_else(|_| URL_SAFE_NO_PAD.decode(digits)).ok()?;
-    String::from_utf8(bytes).ok()
 }
 
 pub(super) fn is_object(value: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Logs that hold no prompt which could be read, and what to log in their place.
 //!
-//! A table says how each looks; whatever is in none of its rows is described by what it lacks. Nothing here quotes a record.
+//! A table says how each looks; whatever is in none of its rows is described by what it lacks. Nothing here quotes a
+//! record.
 
 use super::envelope::{EnvelopeValue, Visit, is_object, walk};
 use super::shape::PromptKind;
@@ -139,8 +140,8 @@ const RECORDS: &[Foreign] = &[
             &[Has("properties/sequenceNumber")],
         ],
         what: "a log of Azure API Management, which spreads a message over several records",
-        instead: "join the RequestMessages of a correlationId in the order of SequenceNumber, and write \
-            {\"model\": ..., \"messages\": ...} a line",
+        instead: "join the RequestMessages of a correlationId in the order of SequenceNumber, and write {\"model\": \
+            ..., \"messages\": ...} a line",
     },
     Foreign {
         marks: &[
@@ -149,7 +150,8 @@ const RECORDS: &[Foreign] = &[
             &[Has("requests/0/prompt")],
         ],
         what: "a workload of AIBrix's generator, with a prompt before the client makes a chat of it",
-        instead: "log what the engine was sent, or write {\"timestamp\": ..., \"model\": ..., \"messages\": ...} a line",
+        instead: "log what the engine was sent, or write {\"timestamp\": ..., \"model\": ..., \"messages\": ...} a \
+            line",
     },
     Foreign {
         marks: &[&[Has("text_input")]],
@@ -201,6 +203,70 @@ const RECORDS: &[Foreign] = &[
         marks: &[&[Begins("schemaType", "ModelInvocationLog")]],
         what: "a record of Bedrock's invocation log without a chat or a completion that an open engine serves",
         instead: "where the body is not there, switch on text data delivery of Bedrock's model invocation logging",
+    },
+    Foreign {
+        marks: &[
+            &[Begins("type", "BlockStored")],
+            &[Begins("type", "BlockRemoved")],
+            &[Begins("type", "AllBlocksCleared")],
+            &[Has("events/0/block_hashes")],
+            &[Has("event/event/data")],
+            &[Has("event/data/stored")],
+            &[Has("event/data/removed")],
+            &[Has("data/stored/blocks")],
+            &[Has("data/removed/block_hashes")],
+            &[Has("block_hashes"), Has("parent_block_hash")],
+            &[Has("stored/blocks")],
+        ],
+        what: "a recording of cache events (KV events): which blocks were stored and removed, not which prompts came",
+        instead: "log the requests at the engine or the router; a block that was found leaves no event",
+    },
+    Foreign {
+        marks: &[
+            &[Begins("type", "session_meta"), Has("payload")],
+            &[Begins("type", "response_item"), Has("payload")],
+            &[Begins("type", "turn_context"), Has("payload")],
+            &[Begins("type", "event_msg"), Has("payload")],
+            &[Begins("type", "session"), Has("cwd")],
+            &[Has("parentUuid"), Has("sessionId")],
+            &[Has("checkpoint"), Has("history")],
+        ],
+        what: "a transcript of an agent's session (as Codex and Claude Code keep it), which has messages and not the \
+            requests made of them",
+        instead: "log the requests, at a gateway in front of the model or at the engine",
+    },
+    Foreign {
+        marks: &[&[Has("request_head_complete")], &[Has("response_head_complete")]],
+        what: "a record of Cloudflare's AI Gateway with the head of the body (`request_head`), which breaks off \
+            where it is long",
+        instead: "fetch the whole body of each log by its id (`.../logs/ID/request`) and write that a line",
+    },
+    Foreign {
+        marks: &[&[Has("peft_type")], &[Has("lora_alpha")]],
+        what: "the configuration of an adapter, no log",
+        instead: "log the requests that name it (`lora_name`)",
+    },
+    Foreign {
+        marks: &[&[Has("architectures"), Has("model_type")], &[Has("num_hidden_layers")]],
+        what: "a model's configuration, no log",
+        instead: "give it to `kvset model`, or to --model-config alongside a log",
+    },
+    Foreign {
+        marks: &[
+            &[Has("ce-type")],
+            &[Has("ce_type")],
+            &[Begins("type", "org.kubeflow.serving.inference.response")],
+        ],
+        what: "a cloud event of an answer without its request",
+        instead: "log the events of the requests (`org.kubeflow.serving.inference.request`)",
+    },
+    Foreign {
+        marks: &[
+            &[Has("spans/0/name"), Has("target"), Has("level")],
+            &[Has("span/name"), Has("target"), Has("level")],
+        ],
+        what: "the log of a server in Rust (TGI's `--json-output`), which has spans with parameters and no prompt",
+        instead: "log the requests' bodies at a gateway in front of it",
     },
     Foreign {
         marks: &[&[Has("sessionId"), Has("message/role")], &[Has("session_id"), Has("message/role")]],
@@ -266,20 +332,18 @@ const RECORDS: &[Foreign] = &[
         what: "an access log; it has no prompt",
         instead: "log the requests' bodies, too, at the gateway or the engine (docs/prepare.md lists how)",
     },
-    Foreign {
-        marks: &[
-            &[Begins("awslogs/data", "H4sI")],
-            &[Begins("data", "H4sI")],
-            &[Begins("message/data", "H4sI")],
-            &[Begins("payload", "H4sI")],
-        ],
-        what: "a record packed with gzip in base64",
-        instead: "unpack it first: base64 -d, then gunzip",
-    },
 ];
 
 /// Parts of the names of counts, as any log spells them.
 const COUNTS: [&str; 6] = ["token", "promptlen", "inputlen", "outputlen", "usage", "latency"];
+
+/// What a row is that has the fields of a format and is none of it: events of a cache list tokens, but not those of
+/// prompts.
+pub(crate) fn despite_its_fields(row: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(row).ok()?;
+    let value = EnvelopeValue { text, members: Some(members(text)?), is_list: false };
+    known(&value).filter(|known| known.what.contains("KV events")).map(|known| known.sentence(""))
+}
 
 /// What a file or a record is, and what helps; nothing where nobody can say. It is looked into as an envelope is.
 pub fn describe(record: &[u8]) -> Option<String> {

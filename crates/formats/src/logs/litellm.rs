@@ -1,5 +1,6 @@
 //! LiteLLM's standard logging payload: messages and parameters side by side.
 
+use super::envelope::is_object;
 use super::layout::missing;
 use super::path;
 use super::{LoggedPrompt, Places};
@@ -58,11 +59,12 @@ const OTHERS: [&str; 20] = [
 
 pub(super) fn passed_over(record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
     let is = |path: &str, values: &[&str]| -> Result<bool, DecodeError> {
-        Ok(path::at(record, path)?.is_some_and(|found| values.contains(&found.text.as_ref())))
+        Ok(path::at(record, path)?
+            .is_some_and(|found| values.iter().any(|value| found.text.eq_ignore_ascii_case(value))))
     };
     Ok(match () {
         () if is("status", &["failure"])? => Some("the request failed"),
-        () if is("cache_hit", &["true"])? => Some("the gateway answered from its own cache"),
+        () if is("cache_hit", &["true", "1"])? => Some("the gateway answered from its own cache"),
         () => path::at(record, "call_type")?
             .is_some_and(|call| generates_no_text(&call.text))
             .then_some("its endpoint generates no text"),
@@ -84,7 +86,18 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
             where they are served";
         return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));
     }
-    let messages = path::at(record, "messages")?.ok_or_else(|| missing("messages", SWITCH_ON))?.text;
+    let logged =
+        path::at(record, "messages")?.filter(|messages| !["{}", "[]", ""].contains(&messages.text.trim()));
+    if logged.is_none()
+        && let Some(body) = path::at(record, "proxy_server_request")?
+            .filter(|body| is_object(&body.text) && body.text.len() > 2)
+    {
+        // The table of spends keeps the body as the proxy was sent it.
+        let body = path::at(body.text.as_bytes(), "body")?
+            .map_or(body.text.clone(), |inner| Cow::Owned(inner.text.into_owned()));
+        return Ok(LoggedPrompt::Body(Cow::Owned(body.into_owned())));
+    }
+    let messages = logged.ok_or_else(|| missing("messages", SWITCH_ON))?.text;
     if messages.contains(MASK) || messages.contains("litellm_truncated") {
         let detail = format!("`messages` are masked or cut off: {SWITCH_ON}");
         return Err(DecodeError::new(ErrorCode::MissingField, detail));

@@ -1,6 +1,7 @@
 //! Where in a record something is: a path of names, through objects and through JSON in strings.
 
 use crate::codec::{DecodeError, ErrorCode};
+use crate::packed::json_in;
 use crate::record::members::members;
 use std::borrow::Cow;
 use std::fmt;
@@ -55,8 +56,8 @@ pub(super) struct PathValue<'r> {
     pub quoted: bool,
 }
 
-/// The value at a path that is written with dots, the record itself at the empty one; nothing where a name is not there,
-/// or is null.
+/// The value at a path that is written with dots, the record itself at the empty one; nothing where a name is not
+/// there, or is null.
 pub(super) fn at<'r>(record: &'r [u8], path: &str) -> Result<Option<PathValue<'r>>, DecodeError> {
     find(record, path.split('.').filter(|name| !name.is_empty())).map_err(|what| undecodable(what, path))
 }
@@ -92,7 +93,7 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'sta
         return Ok(Some(PathValue { text: Cow::Borrowed(value.get()), quoted: false }));
     }
     let text: String = serde_json::from_str(value.get()).map_err(|_| "no text")?;
-    Ok(Some(PathValue { text: Cow::Owned(text), quoted: true }))
+    Ok(Some(PathValue { text: json_in(Cow::Owned(text)), quoted: true }))
 }
 
 /// Says where, never what.

@@ -22,14 +22,16 @@ pub(crate) enum CountKind {
     OneHour,
 }
 
-/// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's, Bedrock's and
-/// llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
-pub(crate) const COUNTS: [(&str, CountKind); 34] = [
+/// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's,
+/// Bedrock's and llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
+pub(crate) const COUNTS: [(&str, CountKind); 36] = [
     ("prompt_tokens", CountKind::Prompt),
     ("prompt_token_count", CountKind::Prompt),
+    ("prompt_token", CountKind::Prompt),
     ("tokens_evaluated", CountKind::Prompt),
     ("input_tokens", CountKind::Input),
     ("completion_tokens", CountKind::Output),
+    ("completion_token", CountKind::Output),
     ("output_tokens", CountKind::Output),
     ("candidates_token_count", CountKind::Output),
     ("num_output_tokens", CountKind::Output),

@@ -1,16 +1,18 @@
-//! One record of a log or a trace as typed values: its fields, numbers and times, the answer that was logged with it, and the
-//! request that it becomes. Logs and traces read records alike, each in their own files.
+//! One record of a log or a trace as typed values: its fields, numbers and times, the answer that was logged with it,
+//! and the request that it becomes. Logs and traces read records alike, each in their own files.
 
 pub mod answer;
 mod answer_names;
 pub(crate) mod dynamo;
 pub mod fault;
+pub(crate) mod file_spans;
 pub mod generated;
 pub mod id_scope;
 pub mod json;
 pub(crate) mod members;
 pub mod numbers;
-pub(crate) mod outcome;
+pub mod outcome;
+pub(crate) mod repeats;
 pub mod row;
 pub(crate) mod stated_time;
 pub(crate) mod subagents;

@@ -1,9 +1,11 @@
-//! What a row says of whether a cache served its request: requests that failed, those that a gateway answered by itself, and
-//! those of endpoints that generate no text touched none.
+//! What a row says of whether a cache served its request: requests that failed, those that a gateway answered by
+//! itself, and those of endpoints that generate no text touched none.
 
 use super::members::members;
 use super::numbers::count;
+use crate::row_values::{RowValue, walk};
 use crate::spelling::Spellings;
+use memchr::memmem;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
@@ -31,6 +33,15 @@ const ENDPOINTS: [&str; 3] = ["endpoint", "request_path", "url_path"];
 const FIRST_FAILURE: u64 = 400;
 
 static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(LoggedOutcome::names()));
+
+/// Why a request that a gateway answered touched no cache of pages.
+const OF_GATEWAY: &str = "the gateway answered from its own cache";
+/// Any whole number, among the values of a mark.
+const NUMBER: &str = "<number>";
+/// The status of a request whose client went away: the engine computes its prompt all the same.
+const CLIENT_GONE: u64 = 499;
+/// Words that say so, in small letters.
+const GONE: [&str; 4] = ["disconnect", "cancel", "abort", "client closed"];
 
 /// What was said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,13 +89,24 @@ impl LoggedOutcome {
         match key {
             SUCCESS => self.failed |= is_one_of(&["false"]),
             _ if ERRORS.contains(&key) => {
-                self.failed |= !is_one_of(&["null", "", "-", "0", "false", "none", "[]", "{}"]);
+                let lower = text.to_ascii_lowercase();
+                let is_of_client = text.len() < 200 && GONE.iter().any(|word| lower.contains(word));
+                let is_none = [
+                    "null", "", "-", "0", "false", "none", "[]", "{}", "ok", "success", "no_error", "noerror",
+                ];
+                let is_good =
+                    count(text).is_ok_and(|status| status.is_some_and(|code| (200..300).contains(&code)));
+                self.failed |= !is_one_of(&is_none) && !is_good && !is_of_client && text != "499";
             }
             _ if ENDPOINTS.contains(&key) => self.generates_no_text |= answers_no_prompt(text),
-            "cache_status" => self.from_cache_of_answers |= is_one_of(&["hit", "semantic hit"]),
-            _ if ANSWER_CACHES.contains(&key) => self.from_cache_of_answers |= is_one_of(&["true"]),
+            _ if ANSWER_CACHES.contains(&key) => {
+                self.from_cache_of_answers |=
+                    is_one_of(&["true", "1", "yes", "y", "t", "hit", "semantic hit"]);
+            }
             _ => {
-                let is_failure = count(text).is_ok_and(|status| status >= Some(FIRST_FAILURE));
+                let status = count(text).ok().flatten();
+                let is_failure =
+                    status.is_some_and(|status| status >= FIRST_FAILURE && status != CLIENT_GONE);
                 self.failed |= is_failure || is_one_of(&["failed", "failure", "error"]);
             }
         }
@@ -99,17 +121,65 @@ impl LoggedOutcome {
         }
     }
 
-    /// Why no cache of pages served the request. `is_of_engine`: an engine says what it found, so `cache_hit` is its word.
+    /// Why no cache of pages served the request. `is_of_engine`: an engine says what it found, so `cache_hit` is its
+    /// word.
     pub fn passed_over(self, is_of_engine: bool) -> Option<&'static str> {
         match self {
             Self { failed: true, .. } => Some("the request failed"),
             Self { generates_no_text: true, .. } => Some("its endpoint generates no text"),
-            Self { from_cache_of_answers: true, .. } if !is_of_engine => {
-                Some("the gateway answered from its own cache")
-            }
+            Self { from_cache_of_answers: true, .. } if !is_of_engine => Some(OF_GATEWAY),
             _ => None,
         }
     }
+}
+
+/// Why a record is of no request whose prompt the engine of the log computed, where a mark deep in it says so: the
+/// decode worker's leg of a request, a chain around a model's run, an event of the answer alone.
+pub fn served_elsewhere(record: &[u8]) -> Option<&'static str> {
+    const EMBEDS: &str = "its endpoint generates no text";
+    const MARKS: [(&str, &[&str], &str); 7] = [
+        ("encoding_format", &["float", "base64"], EMBEDS),
+        ("dimensions", &[NUMBER], EMBEDS),
+        ("cache_status", &["hit", "semantic hit", "semantic_hit", "exact hit"], OF_GATEWAY),
+        ("do_remote_prefill", &["true"], "the decode worker's leg, whose prompt a prefill worker computed"),
+        (
+            "run_type",
+            &["chain", "tool", "retriever", "parser", "prompt"],
+            "a chain or a tool around a model's run",
+        ),
+        (
+            "span_attributes.type",
+            &["task", "function", "tool", "score", "eval"],
+            "a task or a tool around a model's run",
+        ),
+        (
+            "type",
+            &["org.kubeflow.serving.inference.response"],
+            "an event of an answer, whose request is another",
+        ),
+    ];
+    let is_there = |word: &str| memmem::find(record, word.as_bytes()).is_some();
+    let may_hold = |(name, values, _): &&(&str, &[&str], &str)| {
+        is_there(name.split('.').next().unwrap_or(name))
+            && (*name != "type" || values.iter().all(|value| is_there(value)))
+    };
+    let mut marks = MARKS.iter().filter(may_hold).peekable();
+    marks.peek()?;
+    let row = RowValue::of(record)?;
+    marks.find_map(|(name, values, why)| {
+        let mut is_so = false;
+        walk(&row.value, &mut |path, value| {
+            let around = path.strip_suffix(name).filter(|around| around.is_empty() || around.ends_with('.'));
+            let of_prompts = ["messages", "content", "tools", "arguments"];
+            if around.is_some_and(|around| !of_prompts.iter().any(|name| around.contains(name))) {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                is_so |= values
+                    .iter()
+                    .any(|word| text.eq_ignore_ascii_case(word) || (*word == NUMBER && value.is_u64()));
+            }
+        });
+        is_so.then_some(*why)
+    })
 }
 
 /// Whether requests of this path are answered without generating text.
@@ -150,6 +220,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn legs_and_chains_are_told_by_a_mark_in_the_record() {
+        for record in [
+            &br#"{"request": {"kv_transfer_params": {"do_remote_decode": false, "do_remote_prefill": true}}}"#[..],
+            br#"{"body": "{\"do_remote_prefill\": true}"}"#,
+            br#"{"run_type": "chain", "inputs": {}}"#,
+        ] {
+            assert!(served_elsewhere(record).is_some(), "{}", String::from_utf8_lossy(record));
+        }
+        for record in [
+            &br#"{"kv_transfer_params": {"do_remote_decode": true, "do_remote_prefill": false}}"#[..],
+            br#"{"run_type": "llm"}"#,
+            br#"{"prompt": "what is run_type chain?"}"#,
+            br#"{"messages": [{"role": "user", "content": "{\"run_type\": \"chain\"}"}]}"#,
+        ] {
+            assert_eq!(served_elsewhere(record), None, "{}", String::from_utf8_lossy(record));
+        }
+    }
+
     fn passed_over(key: &str, value: &str) -> Option<&'static str> {
         let mut outcome = LoggedOutcome::default();
         assert!(LoggedOutcome::takes(key), "{key}");
@@ -169,6 +258,9 @@ mod tests {
             ("success", "false"),
             ("cached", "true"),
             ("cache_status", "\"HIT\""),
+            ("cached", "1"),
+            ("cache_hit", "\"yes\""),
+            ("error_code", "\"E_TIMEOUT\""),
         ] {
             assert!(passed_over(key, value).is_some(), "{key}: {value}");
         }
@@ -184,6 +276,10 @@ mod tests {
             ("cached", "false"),
             ("cached", "128"),
             ("cache_status", "\"MISS\""),
+            ("error_code", "\"OK\""),
+            ("error_code", "200"),
+            ("error", "\"client disconnected\""),
+            ("status", "499"),
         ] {
             assert_eq!(passed_over(key, value), None, "{key}: {value}");
         }

@@ -44,7 +44,7 @@ impl TraceSource for Events {
         let Some(event) = event else { return Ok(Filled::End) };
         let filed =
             event.map_err(RowFault::from).and_then(|decoded| self.filer.file(&decoded, number, batch));
-        carried.timeline.place(batch);
+        carried.place(batch);
         Ok(match filed {
             Ok(()) => Filled::Requests,
             Err(fault) => Filled::Refused(RowError { file: Arc::clone(&self.file), line: number, fault }),

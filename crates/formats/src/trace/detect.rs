@@ -1,9 +1,9 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
 use super::options::Format;
+use crate::almost_json;
 use crate::logs::shape::{PromptKind, RecordShape};
 use crate::logs::{EnvelopeRecords, FieldPath, Places, Preset, foreign, open};
-use crate::python;
 use crate::record::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
 use crate::record::numbers::TokenId;
 use crate::record::stated_time::StatedTime;
@@ -46,6 +46,9 @@ impl Detected {
 ///
 /// The description names fields (never values), as far as they look like names.
 pub(super) fn detect(line: &[u8]) -> Result<Detected, String> {
+    if let Some(what) = foreign::despite_its_fields(line) {
+        return Err(what);
+    }
     if let Some(format) = format_of(line) {
         let unread_times = match format {
             Format::Openai | Format::TokenIds => unread_times(line),
@@ -53,7 +56,7 @@ pub(super) fn detect(line: &[u8]) -> Result<Detected, String> {
         };
         return Ok(Detected { unread_times, ..Detected::plain(format) });
     }
-    if let Some(json) = python::as_json(line) {
+    if let Some(json) = almost_json::as_json(line) {
         return detect(&json);
     }
     if let Some(inner) = in_envelope(line) {
@@ -267,7 +270,10 @@ impl<'de> Fields<'de> for FirstRowFields {
             "requests" => self.sessions |= is_session(value.get()),
             "messages" => self.openai |= begins == b'[' || begins == b'"',
             "prompt" => self.openai |= matches!(begins, b'[' | b'"' | b'{'),
-            "input" => self.input |= matches!(begins, b'[' | b'"'),
+            "input" => {
+                self.input |= matches!(begins, b'[' | b'"');
+                self.openai |= is_chat(value.get());
+            }
             "schema" => self.dynamo |= value.get().starts_with("\"dynamo.request.trace."),
             "body" if !self.within => self.look_into_body(value),
             "event" if !self.within => self.look_into_event(value),
@@ -278,6 +284,16 @@ impl<'de> Fields<'de> for FirstRowFields {
         }
         Ok(())
     }
+}
+
+/// Whether a list holds messages with roles: a chat, whatever asks for it.
+fn is_chat(list: &str) -> bool {
+    let items = serde_json::from_str::<Vec<&RawValue>>(list).unwrap_or_default();
+    items.first().is_some_and(|first| {
+        let members = crate::record::members::members(first.get()).unwrap_or_default();
+        let has = |wanted: &str| members.iter().any(|(name, _)| name == wanted);
+        has("role") && has("content")
+    })
 }
 
 /// Whether `requests` are those of a session, each with its time, its pages, or its own requests.

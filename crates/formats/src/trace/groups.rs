@@ -4,6 +4,8 @@ use super::error::{RowError, TraceError};
 use super::options::Format;
 use super::reader::{ReadProgress, ReaderStep, TraceItem, TraceReader};
 use super::timeline::TimeFacts;
+use crate::census::FieldCensus;
+use crate::record::repeats::RepeatFacts;
 use crate::record::row::RowBatch;
 use kvset_core::engines::one_pass::EngineRange;
 use std::collections::BTreeMap;
@@ -145,6 +147,12 @@ pub struct TraceFindings {
     pub formats: Vec<Format>,
     /// What had to be assumed about it.
     pub notes: Vec<String>,
+    /// How many caches its rows name.
+    pub replicas: u64,
+    /// Requests that may be written more than once.
+    pub repeats: RepeatFacts,
+    /// Fields that could matter and were not read.
+    pub fields: FieldCensus,
     /// What was passed over, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
     /// When its requests came.
@@ -170,7 +178,8 @@ impl GroupReader {
     /// The next group, in the memory of an earlier one; none at the end.
     ///
     /// # Errors
-    /// [`TraceError`] when a file cannot be read on, once all before that was handed out. The reader is then at its end.
+    /// [`TraceError`] when a file cannot be read on, once all before that was handed out. The reader is then at its
+    /// end.
     pub fn next(&mut self, mut group: RowGroup) -> Result<Option<RowGroup>, TraceError> {
         if let Some(ended) = &mut self.ended {
             return std::mem::replace(ended, Ok(())).map(|()| None);
@@ -192,6 +201,9 @@ impl GroupReader {
         TraceFindings {
             formats: reader.formats().to_vec(),
             notes: reader.notes(),
+            fields: reader.fields().clone(),
+            repeats: reader.repeats(),
+            replicas: reader.replicas(),
             passed_over: reader.passed_over().clone(),
             times: reader.times().clone(),
             is_in_order: reader.is_in_order(),

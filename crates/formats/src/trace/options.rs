@@ -130,8 +130,8 @@ pub struct ReadOptions {
     pub places: Places,
     /// What page ids are unique within.
     pub id_scope: IdScope,
-    /// Whether each model of a WEKA file is a pool of its own, as in every other format. Its publisher numbers the pages of
-    /// all models together, and published figures are of one cache.
+    /// Whether each model of a WEKA file is a pool of its own, as in every other format. Its publisher numbers the
+    /// pages of all models together, and published figures are of one cache.
     pub weka_models_apart: bool,
     /// Tokens per page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
@@ -149,6 +149,8 @@ pub struct ReadOptions {
     pub time_unit: Option<NumberUnit>,
     /// The order that requests are handed out in.
     pub order: RowOrder,
+    /// Whether fields that nobody reads are looked for.
+    pub looks_at_fields: bool,
     /// Memory for putting requests into the order of their arrival, in bytes.
     pub reorder_bytes: usize,
 }
@@ -188,6 +190,7 @@ impl Default for ReadOptions {
             time_unit: None,
             order: RowOrder::Written,
             chat_engine: ChatEngine::default(),
+            looks_at_fields: true,
             reorder_bytes: 256 << 20,
         }
     }

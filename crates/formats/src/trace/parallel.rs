@@ -12,7 +12,7 @@ use super::lines::LineReader;
 use super::records::{Carried, Filled, Records, TraceSource};
 use super::text::{LineWalk, Text, TextLine, Texts};
 use super::unpack::has_cores;
-use crate::python;
+use crate::almost_json;
 use crate::record::fault::RowFault;
 use crate::record::row::{RefusedRow, RowBatch};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -217,11 +217,13 @@ impl Parser {
                 TextLine::Whole(line) => {
                     let (line, number) = (&text[line], walk.number);
                     // What fails may hold words that only Python's JSON has.
-                    self.decoder.read(line, number, &mut batch).or_else(|fault| match python::as_json(line) {
-                        Some(json) => {
-                            self.decoder.read(&json, number, &mut batch).map_err(RowFault::without_words)
+                    self.decoder.read(line, number, &mut batch).or_else(|fault| {
+                        match almost_json::as_json(line) {
+                            Some(json) => {
+                                self.decoder.read(&json, number, &mut batch).map_err(RowFault::without_words)
+                            }
+                            None => Err(fault),
                         }
-                        None => Err(fault),
                     })
                 }
                 TextLine::TooLong => Err(RowFault::LineTooLong { limit: self.limit }),

@@ -7,6 +7,7 @@ use super::detect::{Detected, detect};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
 use super::events::EventLines;
+use super::fields::unread_fields;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
 use super::input::TraceInput;
@@ -22,7 +23,9 @@ use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
+use crate::census::{self, FieldCensus};
 use crate::logs::{LogReader, Places, Preset};
+use crate::record::repeats::RepeatFacts;
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
 use crate::record::subagents::SubagentEvidence;
 use kvset_core::engines::one_pass::EngineRange;
@@ -257,8 +260,8 @@ impl TraceReader {
         self.batch_file = Arc::clone(&file.name);
     }
 
-    /// Lets requests go that were held back, as many as have to be or, where nothing follows that compares with them, all
-    /// of them; false where there are none.
+    /// Lets requests go that were held back, as many as have to be or, where nothing follows that compares with them,
+    /// all of them; false where there are none.
     fn release(&mut self, is_end: bool) -> bool {
         let Some(file) = self.held.as_mut().and_then(|held| held.release(&mut self.batch, is_end)) else {
             return false;
@@ -294,6 +297,7 @@ impl TraceReader {
         let (detected, source) = self.source(&head, bytes, &name, is_packed)?;
         let format = detected.format;
         self.carried.timeline.begin_file(&name);
+        self.carried.files.begin(&name);
         self.carried.note_format(format);
         if self.options.places.request.is_none() {
             self.carried.note_places(&name, &detected.places);
@@ -309,7 +313,7 @@ impl TraceReader {
     /// The source that reads a file of these first bytes. Where it parses on the reader's thread, what is packed may be
     /// decompressed on another.
     fn source(
-        &self,
+        &mut self,
         head: &[u8],
         bytes: Box<dyn BufRead + Send>,
         name: &Arc<str>,
@@ -342,6 +346,14 @@ impl TraceReader {
         let reads_records = detected.format.has_rows() && !detected.is_enveloped;
         if self.parallel.threads <= 1 || !reads_records {
             lines.through(ahead)?;
+        }
+        if self.options.looks_at_fields {
+            self.carried.fields.merge(unread_fields(
+                &mut lines,
+                &detected,
+                &self.options,
+                census::budget(self.total_bytes),
+            ));
         }
         if reads_records {
             let mut decoder = Records::of_format(detected.format, &self.options);
@@ -469,6 +481,21 @@ impl TraceReader {
         &self.carried.passed_over
     }
 
+    /// How many caches its rows name, as far as the trace was read.
+    pub fn replicas(&self) -> u64 {
+        self.carried.files.replicas()
+    }
+
+    /// Requests that may be written more than once, as far as the trace was read.
+    pub fn repeats(&self) -> RepeatFacts {
+        self.carried.repeats.facts()
+    }
+
+    /// What of its fields could matter and was not read.
+    pub fn fields(&self) -> &FieldCensus {
+        &self.carried.fields
+    }
+
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
         let placed = self.times().placed_sessions;
@@ -482,6 +509,10 @@ impl TraceReader {
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
+        notes.extend(self.carried.fields.sentences());
+        notes.extend(self.repeats().sentence());
+        notes.extend(self.carried.files.sentence());
+        notes.extend(self.carried.set_aside_note());
         notes.extend(self.carried.stated.sentence());
         notes.extend(self.carried.placeholders.sentence());
         #[cfg(feature = "tokenize")]

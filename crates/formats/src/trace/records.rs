@@ -7,17 +7,22 @@ use super::options::{Format, ReadOptions, page_size};
 use super::rows::RowRecords;
 use super::text::{LineWalk, TextLine};
 use super::timeline::{TimeFacts, TraceTimeline};
+use crate::almost_json;
+use crate::census::FieldCensus;
 use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;
-use crate::python;
 use crate::record::fault::RowFault;
+use crate::record::file_spans::FileSpans;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Object, ParseTrouble, read_line};
+use crate::record::outcome::served_elsewhere;
+use crate::record::repeats::{Repeats, request_name};
 use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
 use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
 use crate::time::{NumberUnit, Numbers};
 use kvset_core::engines::one_pass::EngineRange;
+use kvset_core::request::event::CachedTokens;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::ChatRemarks;
@@ -59,6 +64,14 @@ pub(super) struct Carried {
     pub passed_over: BTreeMap<&'static str, u64>,
     /// Prompts whose tokens the log states.
     pub stated: StatedPrompts,
+    /// Requests whose counts of cached tokens cannot be.
+    impossible_counts: u64,
+    /// When the requests of each file came.
+    pub files: FileSpans,
+    /// Requests that may be written more than once.
+    pub repeats: Repeats,
+    /// Fields that could matter and were not read.
+    pub fields: FieldCensus,
     /// Requests of token ids, and those with placeholders of media among them.
     pub placeholders: Placeholders,
     /// What chats held that engines treat each in a way of its own.
@@ -78,7 +91,35 @@ impl Carried {
                 }
             }
         }
-        self.timeline.place(batch)
+        let all_kept = self.timeline.place(batch);
+        self.set_aside(batch);
+        self.files.add(batch);
+        self.repeats.add(batch);
+        all_kept
+    }
+
+    /// Sets counts aside that cannot be: more tokens found than a prompt has.
+    fn set_aside(&mut self, batch: &mut RowBatch) {
+        for draft in &mut batch.drafts {
+            let page = draft.page_size.map_or(0, |page| u64::from(page.get()));
+            let prompt = draft.input_tokens.unwrap_or(draft.ids.len() as u64 * page);
+            if draft.cached_tokens.stated().is_some_and(|cached| cached > prompt) {
+                draft.cached_tokens = CachedTokens::Unstated;
+                self.impossible_counts += 1;
+            }
+        }
+    }
+
+    /// That counts were set aside, where they were.
+    pub fn set_aside_note(&self) -> Option<String> {
+        (self.impossible_counts > 0).then(|| {
+            format!(
+                "{} requests state more cached tokens than their prompts have, and these counts are set aside: \
+                 SGLang before its pull request 11900 adds up what a request finds again after it was retracted \
+                 (preempted)",
+                self.impossible_counts
+            )
+        })
     }
 
     /// That several models share one pool, where they do.
@@ -86,8 +127,8 @@ impl Carried {
         let [_, _, ..] = self.models.as_slice() else { return None };
         let more = if self.models.len() == MOST_MODELS { " and more" } else { "" };
         Some(format!(
-            "requests of several models ({}{more}) share one pool, as WEKA's files number their pages; --id-scope field:model \
-             keeps the pages of each apart, --pool takes one model",
+            "requests of several models ({}{more}) share one pool, as WEKA's files number their pages; --id-scope \
+             field:model keeps the pages of each apart, --pool takes one model",
             self.models.join(", ")
         ))
     }
@@ -126,8 +167,8 @@ impl Carried {
         }
         let fields: Vec<_> = fields.iter().map(|field| format!("`{field}`")).collect();
         self.places.push(format!(
-            "the requests of {file} were taken in the order of the file: no field says when they came by a name that is \
-             known; {} may: write it as `timestamp`",
+            "the requests of {file} were taken in the order of the file: no field says when they came by a name that \
+             is known; {} may: write it as `timestamp`",
             fields.join(" or ")
         ));
     }
@@ -151,8 +192,8 @@ impl Carried {
         };
         self.lists_pages.then(|| {
             format!(
-                "{later} later requests of sessions never contain the first page of their session: if rows list only what \
-                 is new, read them with --format mooncake-delta"
+                "{later} later requests of sessions never contain the first page of their session: if rows list only \
+                 what is new, read them with --format mooncake-delta"
             )
         })
     }
@@ -189,18 +230,25 @@ pub(super) struct LineSource<D> {
 }
 
 impl<D: Decode> LineSource<D> {
-    /// Decodes the record at hand; where that fails, once more without the words that only Python's JSON has.
+    /// Decodes the record at hand; where that fails, once more as the JSON that it almost is.
     fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
-        let (record, number) = (self.rows.record(), self.rows.number());
-        let fault = match self.decoder.decode(record, number, batch, carried) {
-            Ok(()) => return Ok(()),
-            Err(fault) => fault,
-        };
-        batch.clear();
-        match python::as_json(record) {
-            Some(json) => self.decoder.decode(&json, number, batch, carried).map_err(RowFault::without_words),
-            None => Err(fault),
+        let Self { rows, decoder, .. } = self;
+        let (record, number) = (rows.record(), rows.number());
+        if let Some(why) = served_elsewhere(record) {
+            carried.pass_over(why);
+            return Ok(());
         }
+        if let Err(fault) = decoder.decode(record, number, batch, carried) {
+            batch.clear();
+            let json = almost_json::as_json(record).ok_or(fault)?;
+            decoder.decode(&json, number, batch, carried).map_err(RowFault::without_words)?;
+        }
+        if let [draft] = batch.drafts.as_mut_slice()
+            && draft.request_id.is_none()
+        {
+            draft.request_id = request_name(record);
+        }
+        Ok(())
     }
 }
 

@@ -9,9 +9,9 @@ use super::lines::{LineReader, LineStep};
 use super::options::Format;
 use super::text::is_utf16;
 use super::unpack::{has_cores, read_ahead};
+use crate::almost_json;
 use crate::codec::DecodeError;
 use crate::logs::{EnvelopeRecords, LogReader, RecordPath, open};
-use crate::python;
 use crate::record::fault::RowFault;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -162,7 +162,7 @@ impl RowRecords {
             Ok(opened) if opened.is_itself() => return Ok(true),
             Ok(opened) => opened,
             Err(fault) => {
-                json = python::as_json(row).ok_or(fault)?;
+                json = almost_json::as_json(row).ok_or(fault)?;
                 self.opener.open(&json)?
             }
         };

@@ -1,0 +1,397 @@
+//! What of a log nobody read: a field is read, or known to be of no consequence, or counted and named.
+//!
+//! No list says which fields a reader takes. A field that could matter ([`rules`]) is taken out of a row, and the row
+//! is read once more: what was read without it is what was read with it where nobody reads it. So this holds for
+//! every format, and for those to come. Only what could matter is tried, in a row or two, so that a log whose fields
+//! are known costs a look at its first rows.
+
+mod rules;
+
+pub use rules::UnreadKind;
+
+use crate::row_values::{RowValue, walk};
+use rules::{kind_of, share_of};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Rows that are looked at.
+const MAX_ROWS: usize = 256;
+/// Bytes of rows that are looked at, at least and at most; the first row is looked at whatever its length.
+const BYTES: (usize, usize) = (32 << 10, 256 << 10);
+/// Of a log one part in so many is looked at.
+const PART: u64 = 100;
+/// Different fields that are told apart.
+const MAX_FIELDS: usize = 512;
+/// Rows that a field is tried in.
+const TRIED_IN: usize = 3;
+/// Fields that are tried.
+const MAX_TRIED: usize = 96;
+/// Different values of a field that are told apart.
+const MAX_VALUES: usize = 64;
+/// Fields that are named one by one.
+const SHOWN: usize = 6;
+
+/// What reading a row gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowReading {
+    /// A digest of its requests with all that was read of them.
+    pub digest: u64,
+    /// Whether one of them states what a cache found.
+    pub has_cached: bool,
+    /// Whether one of them names the cache that served it.
+    pub has_replica: bool,
+    /// Whether prompts of its format may be texts.
+    pub may_be_text: bool,
+}
+
+/// A field that could matter and was not read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnreadField {
+    /// Where it lies in a row.
+    pub path: String,
+    pub kind: UnreadKind,
+    /// Rows that have it, of those that were looked at.
+    pub rows: u64,
+    /// How many different values it has there.
+    pub values: usize,
+    /// The share of the traffic that it says was kept.
+    pub share: Option<f64>,
+}
+
+/// The fields of a log that could matter and were not read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FieldCensus {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Those that touch most rows first.
+    pub unread: Vec<UnreadField>,
+}
+
+/// A field that could matter.
+struct Candidate {
+    kind: UnreadKind,
+    rows: u64,
+    /// The last row that was counted.
+    last: Option<usize>,
+    tried_in: Vec<usize>,
+    values: HashSet<u64>,
+    share: Option<f64>,
+    is_positive: bool,
+}
+
+/// Rows under census, and what reads one.
+struct Rows<'r, 'f> {
+    rows: Vec<RowValue<'r>>,
+    readings: HashMap<usize, Option<RowReading>>,
+    read: &'f mut dyn FnMut(&[u8]) -> Option<RowReading>,
+}
+
+/// How many bytes of a log of this size are looked at; of one whose size nobody knows as of a large one.
+pub fn budget(total_bytes: Option<u64>) -> usize {
+    let part = total_bytes.map_or(BYTES.1, |total| usize::try_from(total / PART).unwrap_or(usize::MAX));
+    part.clamp(BYTES.0, BYTES.1)
+}
+
+impl FieldCensus {
+    /// Looks at the first of these rows, of so many bytes. `read` reads a row by itself; nothing where it has no request.
+    pub fn take<'r>(
+        rows: impl Iterator<Item = &'r [u8]>,
+        budget: usize,
+        read: &mut dyn FnMut(&[u8]) -> Option<RowReading>,
+    ) -> Self {
+        let (mut candidates, mut values, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+        for row in rows.take(MAX_ROWS) {
+            if bytes > 0 && bytes + row.len() > budget {
+                break;
+            }
+            bytes += row.len();
+            let Some(row) = RowValue::of(row) else { continue };
+            note(&row, values.len(), &mut candidates);
+            values.push(row);
+        }
+        let count = values.len() as u64;
+        candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
+        let mut rows = Rows { rows: values, readings: HashMap::new(), read };
+        Self { rows: count, unread: rows.unread(candidates) }
+    }
+
+    /// Adds what another file has.
+    pub fn merge(&mut self, other: Self) {
+        self.rows += other.rows;
+        for field in other.unread {
+            let known =
+                self.unread.iter_mut().find(|known| (&known.path, known.kind) == (&field.path, field.kind));
+            match known {
+                Some(known) => {
+                    known.rows += field.rows;
+                    known.values = known.values.max(field.values);
+                }
+                None => self.unread.push(field),
+            }
+        }
+        self.unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
+    }
+
+    /// Whether something could change the answer by itself: the prompts are not those that the engine had.
+    pub fn misses_prompts(&self) -> bool {
+        self.unread.iter().any(|field| field.kind.is_of_prompts())
+    }
+
+    /// A sentence on each field, and how many more there are.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut said: Vec<_> =
+            self.unread.iter().take(SHOWN).map(|field| field.sentence(self.rows)).collect();
+        let more: Vec<_> = self.unread.iter().skip(SHOWN).map(|field| format!("`{}`", field.path)).collect();
+        if !more.is_empty() {
+            said.push(format!("not read either, and each could matter: {}", more.join(", ")));
+        }
+        said
+    }
+}
+
+/// Adds what a row has.
+fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Candidate>) {
+    walk(&row.value, &mut |path, value| {
+        let Some(kind) = kind_of(path, value) else { return };
+        if candidates.len() >= MAX_FIELDS && !candidates.contains_key(path) {
+            return;
+        }
+        let candidate = candidates.entry(path.to_owned()).or_insert_with(|| Candidate {
+            kind,
+            rows: 0,
+            last: None,
+            tried_in: Vec::new(),
+            values: HashSet::new(),
+            share: None,
+            is_positive: false,
+        });
+        if candidate.last != Some(number) {
+            candidate.last = Some(number);
+            candidate.rows += 1;
+            if candidate.tried_in.len() < TRIED_IN {
+                candidate.tried_in.push(number);
+            }
+        }
+        if candidate.values.len() <= MAX_VALUES && !value.is_array() && !value.is_object() {
+            candidate.values.insert(xxh3_64(value.to_string().as_bytes()));
+        }
+        candidate.share = share_of(path, value).or(candidate.share);
+        let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
+        candidate.is_positive |= text.parse::<f64>().is_ok_and(|number| number > 0.0);
+    });
+}
+
+impl Candidate {
+    /// Whether it could change an answer over so many rows: a name does where there are several, and few.
+    fn matters(&self, rows: u64) -> bool {
+        /// Rows of which a name may be another in each.
+        const FEW_ROWS: u64 = 8;
+        let values = self.values.len() as u64;
+        let is_few = values * 2 <= self.rows || self.rows < FEW_ROWS;
+        match self.kind {
+            UnreadKind::Cache | UnreadKind::Owner => values > 1 && values <= MAX_VALUES as u64 && is_few,
+            UnreadKind::Adapter => values + u64::from(self.rows < rows) > 1,
+            UnreadKind::CachedTokens => self.is_positive,
+            _ => true,
+        }
+    }
+}
+
+impl Rows<'_, '_> {
+    fn reading(&mut self, row: usize) -> Option<RowReading> {
+        if let Some(known) = self.readings.get(&row) {
+            return *known;
+        }
+        let reading = (self.read)(&self.rows[row].written(None));
+        self.readings.insert(row, reading);
+        reading
+    }
+
+    /// Whether a field is read in one of its rows; nothing where none of them has a request.
+    fn is_read(&mut self, path: &str, rows: &[usize]) -> Option<bool> {
+        let mut is_told = None;
+        for row in rows {
+            let Some(with) = self.reading(*row) else { continue };
+            let without = (self.read)(&self.rows[*row].written(Some(path)));
+            if without.is_none_or(|without| without.digest != with.digest) {
+                return Some(true);
+            }
+            is_told = Some(false);
+        }
+        is_told
+    }
+
+    fn unread(&mut self, candidates: BTreeMap<String, Candidate>) -> Vec<UnreadField> {
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        for (path, candidate) in candidates.into_iter().take(MAX_TRIED) {
+            match self.is_read(&path, &candidate.tried_in) {
+                Some(true) => read.push((path, candidate.kind)),
+                Some(false) => unread.push((path, candidate)),
+                None => {}
+            }
+        }
+        let is_of_tokens = read.iter().any(|(_, kind)| *kind == UnreadKind::Integers);
+        let may_be_text = self.readings.values().flatten().any(|reading| reading.may_be_text);
+        let is_of_text = may_be_text && !is_of_tokens;
+        let names_adapter = read.iter().any(|(_, kind)| *kind == UnreadKind::Adapter);
+        let is_of_pages = read.iter().any(|(path, kind)| {
+            let words = rules::words(path);
+            *kind == UnreadKind::Integers
+                && words
+                    .iter()
+                    .any(|word| ["hash", "page", "block", "chunk"].iter().any(|part| word.starts_with(part)))
+        });
+        unread.retain(|(path, candidate)| {
+            let has = |row: &usize, held: fn(&RowReading) -> bool| {
+                self.readings.get(row).is_some_and(|reading| reading.as_ref().is_some_and(held))
+            };
+            match candidate.kind {
+                UnreadKind::Text | UnreadKind::Functions if is_of_known_tools(path, &self.rows[..1]) => false,
+                UnreadKind::Text | UnreadKind::Functions => {
+                    is_of_text && !self.is_said_elsewhere(path, candidate, &read)
+                }
+                UnreadKind::Integers => !is_of_pages && !self.is_said_elsewhere(path, candidate, &read),
+                UnreadKind::CachedTokens | UnreadKind::AnswerCache => {
+                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_cached))
+                }
+                UnreadKind::Cache => {
+                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_replica))
+                }
+                UnreadKind::Adapter => !names_adapter,
+                _ => true,
+            }
+        });
+        let mut unread: Vec<_> = unread
+            .into_iter()
+            .map(|(path, candidate)| UnreadField {
+                path,
+                kind: candidate.kind,
+                rows: candidate.rows,
+                values: candidate.values.len(),
+                share: candidate.share,
+            })
+            .collect();
+        unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
+        unread
+    }
+
+    /// Whether what a field holds stands in what was read, or around all of that.
+    fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &[(String, UnreadKind)]) -> bool {
+        candidate.tried_in.iter().all(|row| {
+            let (mut own, mut others) = (Vec::new(), Vec::new());
+            walk(&self.rows[*row].value, &mut |here, value| {
+                let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+                if here == path {
+                    // The short ones beside it would not be named by themselves.
+                    own.extend((kind_of(here, value) == Some(candidate.kind)).then_some(text));
+                } else if read.iter().any(|(known, _)| known == here) {
+                    others.push(text);
+                }
+            });
+            let is_within = |own: &str| others.iter().any(|other| other.contains(own));
+            let held = |own: &str| {
+                others.iter().filter(|other| own.contains(other.as_str())).map(String::len).sum::<usize>()
+            };
+            let says = |own: &String| is_within(own) || held(own) * 2 >= own.len();
+            own.iter().all(says)
+        })
+    }
+}
+
+/// Whether a field is, or lies in, the tools of a request with messages: its API knows them, and its engine or its
+/// chat template shows none.
+fn is_of_known_tools(path: &str, rows: &[RowValue<'_>]) -> bool {
+    let Some((around, _)) =
+        path.split_once("tools").filter(|(around, _)| around.is_empty() || around.ends_with('.'))
+    else {
+        return false;
+    };
+    rows.iter().any(|row| {
+        let mut has_messages = false;
+        walk(&row.value, &mut |path, _| has_messages |= path.strip_prefix(around) == Some("messages"));
+        has_messages
+    })
+}
+
+impl UnreadKind {
+    /// Whether what is of this kind is a part of a prompt.
+    pub const fn is_of_prompts(self) -> bool {
+        matches!(self, Self::Text | Self::Functions | Self::Integers)
+    }
+}
+
+impl UnreadField {
+    fn sentence(&self, of: u64) -> String {
+        let Self { path, rows, values, .. } = self;
+        let has = format!("`{path}`, in {rows} of the {of} rows that were looked at,");
+        match self.kind {
+            UnreadKind::Text => format!(
+                "{has} is a text that no prompt contains and that was not read: where the engine had it, prompts are \
+                 longer and share more than is reported; write it as a message"
+            ),
+            UnreadKind::Functions => format!(
+                "{has} describes functions and was not read: where the engine had them, prompts are longer and share \
+                 more than is reported; write them as `tools` of the request"
+            ),
+            UnreadKind::Integers => format!(
+                "{has} lists whole numbers and was not read: where these are the prompt's tokens, write them as \
+                 `token_ids` in place of what was read"
+            ),
+            UnreadKind::CachedTokens => format!(
+                "{has} counts cached tokens by its name and was not read, so nothing says what the engine found: \
+                 write it as `cached_tokens`{}",
+                self.response_cure()
+            ),
+            UnreadKind::Cache => format!(
+                "{has} has {values} values, seems to name the cache that served, and was not read: all requests went \
+                 to one cache; write it as `replica` to have each by itself"
+            ),
+            UnreadKind::Adapter => format!(
+                "{has} seems to name an adapter and was not read: equal prompts of two adapters share pages here and \
+                 none in the engine; write it as `lora_name`{}",
+                self.scope_cure()
+            ),
+            UnreadKind::Owner => format!(
+                "{has} has {values} values, would part the log, and was not read: where each has caches of its own, \
+                 write it as `replica`; where its pages are its own{}",
+                self.scope_cure().replacen(", or", ",", 1)
+            ),
+            UnreadKind::SampleRate => {
+                let share = self.share.unwrap_or(1.0);
+                format!(
+                    "the log is a sample: `{path}` says that {:.3} % of the traffic was kept. Requests, hit rate and \
+                     capacity are those of that part; whole sessions have {:.1} times as many pages in all, and of \
+                     single requests that were sampled no hit rate can be told",
+                    share * 100.0,
+                    1.0 / share
+                )
+            }
+            UnreadKind::AnswerCache => format!(
+                "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
+                 not read: such prompts reached no engine and count here; write it as `cache_hit`"
+            ),
+            UnreadKind::NoLookup => format!(
+                "{has} makes an engine compute the whole prompt: it looks nothing up in its cache and fills it all \
+                 the same, so what these requests could have found is in the figures and was not lost in the engine; \
+                 leave them out where they are many"
+            ),
+        }
+    }
+
+    /// The option that reads a usage where it lies.
+    fn response_cure(&self) -> String {
+        let above =
+            self.path.split('.').next().filter(|first| *first != self.path && !first.contains(['[', ' ']));
+        above.map_or_else(String::new, |place| {
+            format!(", or name where the answer lies with --response {place}")
+        })
+    }
+
+    /// The option that keeps the pages of each value apart.
+    fn scope_cure(&self) -> String {
+        match self.path.contains(['.', '[']) {
+            true => String::new(),
+            false => format!(", or keep its pages apart with --id-scope field:{}", self.path),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Requests that a log writes more than once: when it starts and when it ends, once an attempt, on both legs of a
+//! prefill and a decode worker, at the gateway and at the engine, in a file and in its packed copy.
+//!
+//! A second copy of a prompt finds all of itself, so k copies make a hit rate of (k-1)/k. Whether a prompt that comes
+//! back whole is a copy no prompt says; that it does within seconds, or under the same name, is told with the number.
+
+use super::row::{Draft, RowBatch, StatedTimes};
+use crate::time::Moment;
+use memchr::memmem;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// How far apart copies are written, in milliseconds.
+const WITHIN_MS: u64 = 30_000;
+/// Prompts that are remembered, a power of two.
+const REMEMBERED: usize = 1 << 14;
+/// Fewest different prompts that come back before that is told where nothing names requests: one that many send is no
+/// copy.
+const TOLD_PROMPTS: u64 = 3;
+/// Names that logs give a request.
+const NAMES: [&str; 9] = [
+    "request_id",
+    "requestId",
+    "request-id",
+    "req_id",
+    "rid",
+    "RequestId",
+    "correlation_id",
+    "bootstrap_room",
+    "call_id",
+];
+
+/// How many prompts come back whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepeatFacts {
+    /// Requests whose prompts fill a page.
+    pub requests: u64,
+    /// Those with the whole prompt of an earlier one, within seconds of it or under its name.
+    pub whole: u64,
+    /// Different prompts, as far as they are remembered, and those of them that came back.
+    pub prompts: u64,
+    pub repeated_prompts: u64,
+    /// Of the requests that came back, those under the name of the earlier one.
+    pub same_name: u64,
+    /// How far they are from the earlier one at most, in milliseconds.
+    pub farthest_ms: u64,
+}
+
+/// Follows the prompts of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    facts: RepeatFacts,
+    seen: Vec<Option<SeenPrompt>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SeenPrompt {
+    digest: u64,
+    moment: Option<Moment>,
+    name: Option<u64>,
+    came_back: bool,
+}
+
+impl Repeats {
+    /// Adds requests whose moments are known.
+    pub fn add(&mut self, batch: &RowBatch) {
+        for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
+            self.facts.requests += 1;
+            let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment);
+            let prompt = SeenPrompt {
+                digest: digest_of(draft, batch),
+                moment,
+                name: draft.request_id,
+                came_back: false,
+            };
+            if self.seen.is_empty() {
+                self.seen = vec![None; REMEMBERED];
+            }
+            let place = &mut self.seen[prompt.digest as usize % REMEMBERED];
+            let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
+            self.facts.prompts += u64::from(earlier.is_none());
+            if let (Some(earlier), Some(kept)) = (earlier, place) {
+                kept.came_back = self.facts.compare(earlier, prompt);
+            }
+        }
+    }
+
+    pub fn facts(&self) -> RepeatFacts {
+        self.facts
+    }
+}
+
+impl RepeatFacts {
+    /// Counts a prompt that was seen before; whether it ever was a copy.
+    fn compare(&mut self, earlier: SeenPrompt, prompt: SeenPrompt) -> bool {
+        let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.ms().abs_diff(other.ms()));
+        let is_same_name = prompt.name.is_some() && prompt.name == earlier.name;
+        if !is_same_name && apart.is_none_or(|apart| apart > WITHIN_MS) {
+            return earlier.came_back;
+        }
+        self.whole += 1;
+        self.repeated_prompts += u64::from(!earlier.came_back);
+        self.same_name += u64::from(is_same_name);
+        self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
+        true
+    }
+
+    /// Whether so many different prompts come back that copies are likely.
+    pub fn are_told(&self) -> bool {
+        let are_most = self.repeated_prompts * 2 >= self.prompts;
+        self.same_name > 0 || (self.repeated_prompts >= TOLD_PROMPTS && are_most)
+    }
+
+    /// The same in a sentence, where they are told.
+    pub fn sentence(&self) -> Option<String> {
+        let Self { requests, whole, same_name, farthest_ms, .. } = *self;
+        let named = match same_name {
+            0 => String::new(),
+            _ if same_name == whole => " under the same request id".to_owned(),
+            some => format!(", {some} of them under the same request id"),
+        };
+        let apart = match farthest_ms {
+            0..100 => String::new(),
+            ms => format!(" at most {:.1} s before", ms as f64 / 1000.0),
+        };
+        self.are_told().then(|| {
+            format!(
+                "{whole} of {requests} requests repeat the whole prompt of another{apart}{named}: where the log \
+                 writes a request twice or more (its start and its end, its attempts, the prefill and the decode \
+                 worker, the gateway and the engine, a file and its copy), each copy finds all of itself, and the \
+                 hit rate is too high; log each request once"
+            )
+        })
+    }
+}
+
+/// A digest of a prompt: its length, some of its ids, and what keeps it apart.
+fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
+    let ids = &batch.ids[draft.ids.clone()];
+    let mut hasher = Xxh3::new();
+    let tokens = draft.input_tokens.unwrap_or(0);
+    let some =
+        [ids.len() as u64, tokens, ids[0], ids[ids.len() / 2], ids[ids.len() - 1], draft.scope.value()];
+    some.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+    draft.pool.iter().for_each(|pool| hasher.update(batch.text[pool.clone()].as_bytes()));
+    hasher.digest()
+}
+
+/// A digest of the name that a record gives its request, wherever in it that stands.
+pub(crate) fn request_name(record: &[u8]) -> Option<u64> {
+    NAMES.into_iter().find_map(|name| {
+        let at = memmem::find_iter(record, name).find(|at| is_key(record, *at, name.len()))?;
+        let value = value_behind(&record[at + name.len()..])?;
+        (!value.is_empty() && value != b"null").then(|| xxh3_64(value))
+    })
+}
+
+/// Whether what stands here is the whole of a member's name, also where the object is packed in a text.
+fn is_key(record: &[u8], at: usize, length: usize) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'"' | b'\\' | b'.' | b'-'));
+    ends(at.checked_sub(1).and_then(|before| record.get(before))) && ends(record.get(at + length))
+}
+
+/// The value behind a member's name, without its quotes; nothing of lists and objects.
+fn value_behind(rest: &[u8]) -> Option<&[u8]> {
+    let start = rest.iter().position(|byte| !matches!(byte, b'"' | b'\\' | b' ' | b':'))?;
+    let value = &rest[start..];
+    let end =
+        value.iter().position(|byte| matches!(byte, b'"' | b'\\' | b',' | b'}' | b']' | b'{' | b'['))?;
+    Some(value[..end].trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_named_wherever_its_name_stands() {
+        let same = [
+            &br#"{"request_id": "r1", "token_ids": [1]}"#[..],
+            br#"{"a": {"requestId":"r1"}}"#,
+            br#"{"log": "{\"request_id\": \"r1\"}"}"#,
+            br#"{"headers": {"x-request-id": "r1"}}"#,
+        ];
+        let names: Vec<_> = same.map(request_name).to_vec();
+        assert!(names[0].is_some() && names.iter().all(|name| *name == names[0]), "{names:?}");
+        for other in [&br#"{"prompt": "the request_id of it"}"#[..], br#"{"request_id": null}"#, b"{}"] {
+            assert_eq!(request_name(other), None, "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    fn batch(prompts: &[(i64, u64, Option<u64>)]) -> RowBatch {
+        use crate::time::{TimeBase, TimeForm};
+        let mut batch = RowBatch::default();
+        for (second, id, name) in prompts {
+            let start = batch.ids.len();
+            batch.ids.push(*id);
+            let mut draft = Draft { ids: start..start + 1, request_id: *name, ..Draft::default() };
+            draft.moment = Moment::default().after(std::time::Duration::from_secs(*second as u64));
+            draft.when = StatedTimes::At { clock: TimeBase::Epoch, form: TimeForm::Date };
+            batch.drafts.push(draft);
+        }
+        batch
+    }
+
+    #[test]
+    fn copies_within_seconds_are_told_and_prompts_that_return_later_are_not() {
+        let mut repeats = Repeats::default();
+        repeats.add(&batch(&[
+            (0, 1, None),
+            (4, 1, None),
+            (5, 2, None),
+            (9, 2, None),
+            (20, 3, None),
+            (21, 3, None),
+        ]));
+        let facts = repeats.facts();
+        assert_eq!((facts.whole, facts.requests, facts.farthest_ms), (3, 6, 4000));
+        assert!(facts.sentence().is_some_and(|said| said.contains("3 of 6 requests repeat")));
+        let mut hot = Repeats::default();
+        hot.add(&batch(&[(0, 1, None), (1, 1, None), (2, 1, None), (3, 1, None), (4, 1, None)]));
+        assert_eq!(hot.facts().sentence(), None, "one prompt that many send");
+        let mut later = Repeats::default();
+        later.add(&batch(&[(0, 1, None), (40, 1, None), (80, 1, None)]));
+        assert_eq!(later.facts().sentence(), None);
+        let mut named = Repeats::default();
+        named.add(&batch(&[(0, 1, Some(7)), (400, 1, Some(7)), (900, 1, Some(8))]));
+        assert_eq!((named.facts().whole, named.facts().same_name), (1, 1));
+    }
+}
