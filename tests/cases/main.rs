@@ -5,6 +5,7 @@
 #![cfg(feature = "tokenize")]
 
 mod expectation;
+mod members;
 mod table;
 
 use expectation::{Expectation, Seen};
@@ -157,6 +158,7 @@ fn the_page_of_all_cases_says_what_the_program_says() {
     let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(is, was)| is != was);
     assert!(
         page == written,
-        "docs/inputs.md is not what the program says; KVSET_WRITE_DOCS=1 cargo test --all-features --test cases writes it: {differs:?}"
+        "docs/inputs.md is not what the program says; KVSET_WRITE_DOCS=1 cargo test --all-features --test cases \
+         writes it: {differs:?}"
     );
 }

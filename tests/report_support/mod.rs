@@ -327,6 +327,7 @@ pub fn troubled_pool() -> PoolReport {
         warm_up_requests: 0,
         warm_up: true,
         output_reuse_unseen: true,
+        ..Caveats::default()
     };
     recommending(pool)
 }

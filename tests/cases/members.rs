@@ -1,0 +1,277 @@
+//! Fields that no list of the program has, under names that logs could give them: each is named, or is read.
+
+use assert_cmd::Command;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::Path;
+
+const PROSE: &str =
+    "You help people of a small town library find books about rivers, bridges, mills and old maps. ";
+
+/// Sets what lies at a path of names.
+fn set(row: &mut Value, path: &str, value: Value) {
+    let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut here = row;
+    for name in around.split('.').filter(|name| !name.is_empty()) {
+        here = here.as_object_mut().expect("an object").entry(name).or_insert_with(|| Map::new().into());
+    }
+    here[last] = value;
+}
+
+/// What a replay of these rows says, and its result.
+fn replay(rows: &[Value], options: &[&str]) -> (String, Value) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenize/chatml");
+    let mut command = Command::cargo_bin("kvset").expect("the program");
+    command
+        .args(["replay", "--json", "--page-size", "16", "--model"])
+        .arg(model)
+        .args(options)
+        .arg(file.path());
+    let done = command.output().expect("the program runs");
+    let said = String::from_utf8_lossy(&done.stderr).replace(&file.path().display().to_string(), "FILE");
+    (said, serde_json::from_slice(&done.stdout).unwrap_or_default())
+}
+
+fn chat(number: usize) -> Value {
+    let words = ["mill", "stone", "lamp", "boat", "road", "field", "tower"];
+    let asked: Vec<_> = (0..30).map(|at| words[(number * 7 + at * at) % words.len()]).collect();
+    json!({"timestamp": 1_763_640_000_000u64 + 60_000 * number as u64, "model": "m",
+        "messages": [{"role": "user", "content": asked.join(" ")}]})
+}
+
+fn tokens(number: usize, prompt: usize) -> Value {
+    let ids: Vec<_> = (0..48).map(|at| 1000 * (prompt + 3) + at).collect();
+    json!({"timestamp": 1_763_640_000_000u64 + 1000 * number as u64, "token_ids": ids})
+}
+
+/// Every one of these is named by its last name in what is said of rows that have it.
+fn all_are_named(members: &[(&str, Value)], rows: impl Fn(&str, &Value) -> Vec<Value>, options: &[&str]) {
+    let missed = members.iter().filter_map(|(path, value)| {
+        let (said, _) = replay(&rows(path, value), options);
+        let name = path.rsplit('.').next().unwrap_or(path);
+        (!said.contains(name)).then(|| format!("{path}: {said}"))
+    });
+    let missed: Vec<_> = missed.collect();
+    assert!(missed.is_empty(), "{} of {}:\n{}", missed.len(), members.len(), missed.join("\n"));
+}
+
+#[test]
+fn parts_of_prompts_under_any_name_are_named() {
+    let function = json!([{"type": "function", "function": {"name": "run", "description": PROSE}}]);
+    let schema = json!([{"name": "run", "inputSchema": {"type": "object"}}]);
+    let ids: Vec<u32> = (500..600).collect();
+    let texts = [
+        "systemPrompt",
+        "preamble",
+        "developer_message",
+        "persona",
+        "rag_context",
+        "metadata.system_instructions",
+        "prompt_prefix",
+        "knowledge.passage",
+        "extra.instructions",
+        "agent.instructions",
+        "memory",
+        "guidelines",
+        "header_prompt",
+        "profile.about_the_user",
+    ];
+    let members: Vec<_> = texts.iter().map(|path| (*path, json!(PROSE))).collect();
+    let others = [
+        ("request_meta.tools", function.clone()),
+        ("available_functions", function.clone()),
+        ("tool_definitions", json!(function.to_string())),
+        ("mcp.tools", schema),
+        ("nvext.token_data", json!(ids)),
+        ("prefix_token_ids", json!(ids)),
+        ("retrieved_documents", json!([PROSE, PROSE])),
+    ];
+    let rows = |path: &str, value: &Value| {
+        let with = |number| {
+            let mut row = chat(number);
+            set(&mut row, path, value.clone());
+            row
+        };
+        (0..3).map(with).collect()
+    };
+    all_are_named(&[members, others.to_vec()].concat(), rows, &[]);
+    let beside = |name: &str, value: &Value| {
+        let with = |number| {
+            let mut row = chat(number);
+            row["messages"][0].as_object_mut().expect("a message").remove("content");
+            row["messages"][0][name] = value.clone();
+            row
+        };
+        (0..3).map(with).collect()
+    };
+    let named =
+        ["parts", "text", "segments", "utterance", "contentParts", "body"].map(|name| (name, json!(PROSE)));
+    all_are_named(&named, beside, &[]);
+}
+
+#[test]
+fn cached_tokens_under_any_name_are_read_or_named() {
+    let members = [
+        "prompt_cache_read_tokens",
+        "metrics.cached_tokens",
+        "stats.prefix_cache_hit_tokens",
+        "usage.cache_hit_tokens",
+        "usage.details.cache_read_tokens",
+        "usage.cached",
+        "kv_cache.hit_tokens",
+        "num_cached_prompt_tokens",
+        "reused_tokens",
+        "cache_stats.tokens_reused",
+        "llm.cacheReadInputTokenCount",
+        "cachedTokenCount",
+        "reply.usage.cached_tokens",
+        "prefix_hit_tokens",
+        "matched_prefix_tokens",
+        "cachedPromptTokens",
+        "inference.cache_hit_toks",
+        "tokens.cached",
+        "cached_tokens_total",
+        "engine_stats.cached_tokens_count",
+    ];
+    for path in members {
+        let mut rows: Vec<_> = (0..3).map(chat).collect();
+        rows.iter_mut().for_each(|row| set(row, path, json!(16)));
+        let (said, result) = replay(&rows, &[]);
+        let name = path.rsplit('.').next().unwrap_or(path);
+        assert!(said.contains(name) || result["measured"]["requests"] == json!(3), "{path}: {said}");
+    }
+}
+
+#[test]
+fn what_would_part_a_log_is_named() {
+    let parts = [
+        "worker_id",
+        "dp_rank",
+        "data_parallel_rank",
+        "host",
+        "hostname",
+        "pod_name",
+        "kubernetes.pod_name",
+        "server.address",
+        "upstream_addr",
+        "backend_instance_id",
+        "engine_id",
+        "node",
+        "instance",
+        "k8s.pod.uid",
+        "container_id",
+        "nodeName",
+        "shard",
+        "upstream",
+        "serving_endpoint",
+        "routed_to",
+        "lora_task_id",
+        "peft_adapter",
+        "adapter.name",
+        "loraUid",
+        "tenant_name",
+        "deployment.environment",
+        "region",
+    ];
+    let rows = |path: &str, _: &Value| {
+        let with = |number| {
+            let mut row = tokens(number, number / 2);
+            set(&mut row, path, json!(format!("v{}", number % 2)));
+            row
+        };
+        (0..12).map(with).collect()
+    };
+    all_are_named(&parts.map(|path| (path, Value::Null)), rows, &[]);
+}
+
+#[test]
+fn requests_that_look_nothing_up_and_samples_are_named() {
+    let members = [
+        ("prompt_logprobs", json!(1)),
+        ("sampling_params.prompt_logprobs", json!(0)),
+        ("skip_reading_prefix_cache", json!(true)),
+        ("logprob_start_len", json!(0)),
+        ("extra_body.prompt_logprobs", json!(1)),
+        ("cache_prompt", json!(false)),
+        ("no_cache", json!(true)),
+        ("bypass_prefix_cache", json!(true)),
+        ("disable_prefix_caching", json!(true)),
+        ("skip_cache", json!("true")),
+        ("return_input_logprobs", json!(true)),
+        ("served_from_cache", json!(true)),
+        ("semantic_cache_hit", json!("yes")),
+    ];
+    let rows = |path: &str, value: &Value| {
+        let with = |number| {
+            let mut row = tokens(number, number);
+            set(&mut row, path, value.clone());
+            row
+        };
+        (0..4).map(with).collect::<Vec<_>>()
+    };
+    all_are_named(&members, rows, &[]);
+    for (path, value) in [
+        ("sample_rate", json!(0.1)),
+        ("sampling_fraction", json!("0.05")),
+        ("SampleRate", json!(20)),
+        ("sampling.rate", json!(0.25)),
+        ("trace_state", json!("ot=th:c")),
+        ("sampler_ratio", json!(0.5)),
+        ("log_sampling_percent", json!(10)),
+    ] {
+        let (said, _) = replay(&rows(path, &value), &[]);
+        assert!(said.contains("the log is a sample"), "{path}: {said}");
+    }
+}
+
+#[test]
+fn requests_that_are_written_twice_are_told_and_a_hot_prompt_is_not() {
+    let twice = |apart: usize, name: Option<&str>| {
+        let row = |number: usize| {
+            let mut row = tokens(60 * (number / 2) + apart * (number % 2), number / 2);
+            name.into_iter().for_each(|name| set(&mut row, name, json!(format!("r{}", number / 2))));
+            row
+        };
+        replay(&(0..12).map(row).collect::<Vec<_>>(), &[]).0
+    };
+    for (apart, name) in [
+        (4, None),
+        (0, None),
+        (25, None),
+        (50, Some("request_id")),
+        (50, Some("headers.x-request-id")),
+        (40, Some("rid")),
+        (45, Some("meta.requestId")),
+        (55, Some("bootstrap_room")),
+    ] {
+        let said = twice(apart, name);
+        assert!(said.contains("6 of 12 requests repeat the whole prompt"), "{apart} s, {name:?}: {said}");
+    }
+    assert!(!twice(50, None).contains("repeat the whole prompt"), "prompts that return after a while");
+    let hot: Vec<_> = (0..12).map(|number| tokens(number, 0)).collect();
+    assert!(!replay(&hot, &[]).0.contains("repeat the whole prompt"), "one prompt that many send");
+}
+
+#[test]
+fn a_complete_log_says_nothing() {
+    let answered = |number: usize| {
+        let mut row = chat(number);
+        for (path, value) in [
+            ("id", json!(format!("c{number}"))),
+            ("temperature", json!(0.7)),
+            ("user", json!("u")),
+            ("client_ip", json!(format!("10.0.0.{}", number % 2))),
+            ("user_agent", json!("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)")),
+            ("response.choices", json!([{"message": {"role": "assistant", "content": PROSE}}])),
+            ("response.usage", json!({"prompt_tokens": 40, "completion_tokens": 20, "cached_tokens": 0})),
+            ("latency_ms", json!(800 + number)),
+        ] {
+            set(&mut row, path, value);
+        }
+        row
+    };
+    let (said, _) = replay(&(0..6).map(answered).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("looked at") && !said.contains("repeat") && !said.contains("sample"), "{said}");
+}
