@@ -22,16 +22,6 @@ impl Seen {
         self.code == Some(0)
     }
 
-    /// The line that says most of why it was refused: a cause, a bad row, a refusal, an error; else the last one.
-    pub fn cause(&self) -> String {
-        let text = format!("{}\n{}", self.out, self.err);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let marked = |mark: &str| lines.iter().find(|line| is_found(mark, line)).copied();
-        let marks = [r"^caused by:", r"^\S+, line \d+:", r"(refused:|passed over)", r"^error:"];
-        let line = marks.into_iter().find_map(marked).or(lines.last().copied()).unwrap_or_default();
-        line.trim_start_matches("caused by: ").trim_start_matches("error: ").to_owned()
-    }
-
     /// What it said, in one line.
     fn words(&self) -> String {
         let text = if self.json.is_some() { self.err.clone() } else { format!("{}\n{}", self.out, self.err) };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What is looked at, in its order.
-const SUBJECTS: [&str; 17] = [
+const SUBJECTS: [&str; 18] = [
     "rows",
     "format",
     "models",
@@ -23,6 +23,7 @@ const SUBJECTS: [&str; 17] = [
     "tenants",
     "scopes",
     "outputs",
+    "fields",
 ];
 
 struct Examined {

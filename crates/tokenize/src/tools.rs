@@ -1,6 +1,6 @@
 //! Tools as engines show them to chat templates, whichever API declares them.
 
-use super::apis::{field, kind};
+use super::apis::{field, kind, written};
 use super::error::TokenizeError;
 use super::rules::ChatRules;
 use super::unrendered;
@@ -97,13 +97,6 @@ fn anthropic(tool: &Value, schema: Value, rules: &ChatRules) -> Vec<(String, Val
 fn description(tool: &Value, rules: &ChatRules) -> Value {
     let absent = || if rules.declares_strict { Value::from("") } else { Value::from(()) };
     field(tool, "description").unwrap_or_else(absent)
-}
-
-/// The fields of an object as they are written.
-pub(super) fn written(object: &Value) -> Vec<(String, Value)> {
-    let keys = object.try_iter().into_iter().flatten();
-    let fields = keys.filter_map(|key| Some((key.as_str()?.to_owned(), object.get_item(&key).ok()?)));
-    fields.collect()
 }
 
 /// What the template sees.

@@ -300,7 +300,7 @@ fn is_of_cached(own: &[&str]) -> bool {
     let speaks = |of: &[&str]| words.iter().any(|word| of.iter().any(|part| word.contains(part)));
     let is_found = any(&words, &FOUND) || speaks(&["cache"]);
     is_found
-        && speaks(&["token", "toks"])
+        && speaks(&["token", "toks", "usage"])
         && !any(&last, &NOT_FOUND)
         && any(
             &last,

@@ -47,7 +47,7 @@ pub struct RepeatFacts {
 
 /// Follows the prompts of a log.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats {
+pub(crate) struct PromptRepeats {
     facts: RepeatFacts,
     seen: Vec<Option<SeenPrompt>>,
 }
@@ -60,7 +60,7 @@ struct SeenPrompt {
     came_back: bool,
 }
 
-impl Repeats {
+impl PromptRepeats {
     /// Adds requests whose moments are known.
     pub fn add(&mut self, batch: &RowBatch) {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn copies_within_seconds_are_told_and_prompts_that_return_later_are_not() {
-        let mut repeats = Repeats::default();
+        let mut repeats = PromptRepeats::default();
         repeats.add(&batch(&[
             (0, 1, None),
             (4, 1, None),
@@ -216,13 +216,13 @@ mod tests {
         let facts = repeats.facts();
         assert_eq!((facts.whole, facts.requests, facts.farthest_ms), (3, 6, 4000));
         assert!(facts.sentence().is_some_and(|said| said.contains("3 of 6 requests repeat")));
-        let mut hot = Repeats::default();
+        let mut hot = PromptRepeats::default();
         hot.add(&batch(&[(0, 1, None), (1, 1, None), (2, 1, None), (3, 1, None), (4, 1, None)]));
         assert_eq!(hot.facts().sentence(), None, "one prompt that many send");
-        let mut later = Repeats::default();
+        let mut later = PromptRepeats::default();
         later.add(&batch(&[(0, 1, None), (40, 1, None), (80, 1, None)]));
         assert_eq!(later.facts().sentence(), None);
-        let mut named = Repeats::default();
+        let mut named = PromptRepeats::default();
         named.add(&batch(&[(0, 1, Some(7)), (400, 1, Some(7)), (900, 1, Some(8))]));
         assert_eq!((named.facts().whole, named.facts().same_name), (1, 1));
     }

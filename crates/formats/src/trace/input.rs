@@ -64,6 +64,20 @@ impl TraceInput {
     }
 }
 
+/// Size of a file on disk; none for standard input and other streams.
+pub(super) fn file_bytes(path: &Path) -> Result<Option<u64>, TraceError> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let failed = |source| TraceError::Open { file: Arc::from(path.display().to_string()), source };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        let advice = "it is a directory; name the files in it";
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, advice)));
+    }
+    Ok(metadata.is_file().then_some(metadata.len()))
+}
+
 /// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through. Says which it did.
 fn decompress(reader: impl Read + Send + 'static) -> io::Result<(Box<dyn BufRead + Send>, bool)> {
     let (head, stream) = peek(reader, ZSTD.len())?;

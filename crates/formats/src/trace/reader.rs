@@ -10,7 +10,7 @@ use super::events::EventLines;
 use super::fields::unread_fields;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
-use super::input::TraceInput;
+use super::input::{TraceInput, file_bytes};
 use super::lines::{LineReader, LineStep};
 use super::logged::LogDecoder;
 #[cfg(feature = "tokenize")]
@@ -30,8 +30,8 @@ use crate::record::row::{RefusedRow, RowBatch, TraceRow};
 use crate::record::subagents::SubagentEvidence;
 use kvset_core::engines::one_pass::EngineRange;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, BufRead, Read};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, Cursor, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,18 +110,15 @@ pub(super) fn open_with(
     Ok(reader)
 }
 
-/// Size of a file on disk; none for standard input and other streams.
-fn file_bytes(path: &Path) -> Result<Option<u64>, TraceError> {
-    if path.as_os_str() == "-" {
-        return Ok(None);
+/// Shows the requests of a row that is read by itself.
+fn read_row(row: &[u8], options: &ReadOptions, see: &mut dyn FnMut(&TraceRow<'_>)) -> Result<(), TraceError> {
+    let mut reader = TraceReader::from_reader("", Box::new(Cursor::new(row.to_vec())), options)?;
+    while let Some(item) = reader.next_item()? {
+        if let TraceItem::Request(row) = item {
+            see(&row);
+        }
     }
-    let failed = |source| TraceError::Open { file: Arc::from(path.display().to_string()), source };
-    let metadata = std::fs::metadata(path).map_err(failed)?;
-    if metadata.is_dir() {
-        let advice = "it is a directory; name the files in it";
-        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, advice)));
-    }
-    Ok(metadata.is_file().then_some(metadata.len()))
+    Ok(())
 }
 
 impl TraceReader {
@@ -348,12 +345,9 @@ impl TraceReader {
             lines.through(ahead)?;
         }
         if self.options.looks_at_fields {
-            self.carried.fields.merge(unread_fields(
-                &mut lines,
-                &detected,
-                &self.options,
-                census::budget(self.total_bytes),
-            ));
+            let budget = census::budget(self.total_bytes);
+            let found = unread_fields(&mut lines, &detected, &self.options, budget, read_row);
+            self.carried.fields.merge(found);
         }
         if reads_records {
             let mut decoder = Records::of_format(detected.format, &self.options);

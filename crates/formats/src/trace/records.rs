@@ -16,7 +16,7 @@ use crate::record::file_spans::FileSpans;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Object, ParseTrouble, read_line};
 use crate::record::outcome::served_elsewhere;
-use crate::record::repeats::{Repeats, request_name};
+use crate::record::repeats::{PromptRepeats, request_name};
 use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
 use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
@@ -69,7 +69,7 @@ pub(super) struct Carried {
     /// When the requests of each file came.
     pub files: FileSpans,
     /// Requests that may be written more than once.
-    pub repeats: Repeats,
+    pub repeats: PromptRepeats,
     /// Fields that could matter and were not read.
     pub fields: FieldCensus,
     /// Requests of token ids, and those with placeholders of media among them.

@@ -21,6 +21,13 @@ pub(super) fn field(object: &Value, name: &str) -> Option<Value> {
     object.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
+/// The fields of an object as they are written.
+pub(super) fn written(object: &Value) -> Vec<(String, Value)> {
+    let keys = object.try_iter().into_iter().flatten();
+    let fields = keys.filter_map(|key| Some((key.as_str()?.to_owned(), object.get_item(&key).ok()?)));
+    fields.collect()
+}
+
 /// A text of an object.
 fn text(object: &Value, name: &str) -> Option<String> {
     field(object, name)?.as_str().map(str::to_owned)

@@ -1,11 +1,10 @@
 //! OpenAI's Responses API: `instructions`, `input` as a text or as items, tools without a level of their own.
 
 use super::anthropic::Conversion;
-use super::{call, field, items, kind, message, text, unrendered};
+use super::{call, field, items, kind, message, text, unrendered, written};
 use crate::error::TokenizeError;
 use crate::fields::ObjectFields;
 use crate::rules::ChatRules;
-use crate::tools::written;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
