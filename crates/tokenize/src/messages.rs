@@ -42,7 +42,7 @@ impl Preparation {
     /// - fields that are `null` are dropped, as `transformers` does; a content that is not there is an empty text;
     /// - the arguments of tool calls, JSON in a string, become an object, which templates expect;
     /// - content of several text parts stays a list where the template takes one, else its texts are joined; other
-    /// kinds   of content are refused;
+    ///   kinds of content are refused;
     /// - reasoning is there under its standard name, and under `thinking`;
     /// - fields that are part of a prompt and that no template is given are refused by their names.
     pub fn message(

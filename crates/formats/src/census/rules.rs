@@ -226,7 +226,7 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
             (!of_answer && !any(&last, &NO_TOKENS)).then_some(UnreadKind::Integers)
         }
         Value::Array(items) => {
-            let has_functions = items.iter().any(|item| has_schema(item));
+            let has_functions = items.iter().any(has_schema);
             (has_functions && !of_answer).then_some(UnreadKind::Functions)
         }
         Value::Object(members) => {
