@@ -43,17 +43,22 @@ impl SecondCopies {
 }
 
 impl SecondCopies {
-    /// What a reader of the figures should know.
-    pub(super) fn note(&self) -> String {
+    /// What a reader of the figures should know; other words where requests are modelled as they overlap.
+    pub(super) fn note(&self, overlap: bool) -> String {
         let [requests, pages] = [self.recomputed.requests, self.recomputed.pages].map(words::integer);
-        let curve = format!(
-            "the curve counts the room of both, but not which of them a prompt finds that goes on behind one: a pool \
-             finds at least what the curve says of {pages} pages fewer, and at most what it says of {pages} more"
-        );
-        let known = match self.exact_pages.is_empty() {
-            true => curve,
-            false => {
-                format!("{curve}; the capacities named and recommended are modelled one by one and exact")
+        let curve =
+            "the curve counts the room of both, but not which of them a prompt finds that goes on behind one";
+        let known = match (overlap, self.exact_pages.is_empty()) {
+            (true, _) => format!("{curve}; up to {pages} pages are in doubt by that"),
+            (false, is_bound) => {
+                let point_by_point = match is_bound {
+                    true => "",
+                    false => "; the capacities named and recommended are modelled one by one and exact",
+                };
+                format!(
+                    "{curve}: a pool finds at least what the curve says of {pages} pages fewer, and at most what it \
+                     says of {pages} more{point_by_point}"
+                )
             }
         };
         format!(

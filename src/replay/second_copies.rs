@@ -9,10 +9,12 @@
 //! What one pass says stays a bound. A copy that lies elsewhere than it does in a pool moves a page by one
 //! place at most, so a pool finds no less than the curve says of a size smaller by all copies, and no more than
 //! it says of one larger by as many.
+//!
+//! Requests that overlap are left to one pass. It counts the steps of the engine that they share and takes their
+//! durations as logged, with the time in them that requests waited; a pool by itself would have them wait twice.
 
 use super::channels::Channels;
 use super::per_request::PerRequest;
-use super::recomputed::SecondCopies;
 use super::run::ReplayRun;
 use super::search::SatisfiedRequests;
 use super::{BelowHits, Extras, PoolReplay, Replay, ReplayError, ReplayOptions, TraceReading};
@@ -50,7 +52,8 @@ pub(super) fn confirm(
     let has_copies = |pool: &PoolReplay| pool.replay.second_copies.is_some();
     for (at, config) in engines.iter().enumerate() {
         let is_any = pools.iter().filter_map(|engines| engines.get(at)).any(has_copies);
-        if !is_any || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
+        let overlap = pools.iter().filter_map(|engines| engines.get(at)).any(overlaps);
+        if !is_any || overlap || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
             continue;
         }
         let mut readings = PointReadings { options, known, config, pool_name: options.pool_name.clone() };
@@ -76,9 +79,16 @@ pub(super) fn confirm(
         }
     }
     for pool in pools.iter_mut().flatten() {
-        pool.replay.notes.extend(pool.replay.second_copies.as_ref().map(SecondCopies::note));
+        let overlap = overlaps(pool);
+        pool.replay.notes.extend(pool.replay.second_copies.as_ref().map(|copies| copies.note(overlap)));
     }
     Ok(())
+}
+
+/// Whether the requests of a pool are modelled as they overlap.
+fn overlaps(pool: &PoolReplay) -> bool {
+    let in_flight = pool.replay.whole.as_ref().and_then(|whole| whole.in_flight.as_ref());
+    in_flight.is_some_and(|found| found.modelled)
 }
 
 /// The capacities of the curves, in pages.
