@@ -92,7 +92,7 @@ fn compare_all(prefix: &str, files: usize, is_meant: impl Fn(&Recorded) -> bool)
 
 #[test]
 fn requests_equal_vllm_second_copies_among_them() {
-    compare("vllm", 6);
+    compare("vllm", 12);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn requests_that_overlap_equal_sglang() {
 
 #[test]
 fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
-    compare("vllm-offload", 11);
+    compare("vllm-offload", 17);
 }
 
 /// The files of a tier that is smaller than the log: as many hits as vLLM counted.
@@ -251,7 +251,7 @@ fn every_request_equals_the_papers_order() {
 
 #[test]
 fn both_tiers_equal_vllm_with_lmcache_below_it() {
-    compare("vllm-lmcache", 4);
+    compare("vllm-lmcache", 7);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 248);
+    assert_eq!(recordings.len(), 263);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
