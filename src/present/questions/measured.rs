@@ -211,9 +211,9 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
             rate(share(ledger.unlimited, ledger.page_accesses))
         ),
         Verdict::Restarts => format!(
-            "{}; {lost}; it was emptied {} times",
+            "{}; {lost}; it was emptied {}",
             behaves_like(measured, page_bytes),
-            measured.restarts.len()
+            counted(measured.restarts.len() as u64, "time", "times")
         ),
         _ => format!("{}; {lost}", behaves_like(measured, page_bytes)),
     }

@@ -272,7 +272,8 @@ engine_options! {
             differs_by_pool: false,
         }
         /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
-        /// page; 1 for a flag without a number, none where it is left out. Capacities are then modelled one by one.
+        /// page, in SGLang where the hit ends exactly at a page's edge; 1 for a flag without a number, none where it is left out.
+        /// Capacities are then modelled one by one.
         #[serde(skip_serializing_if = "is_zero")]
         draft_tokens: u32 = 0 => {
             key: "draft_head",
