@@ -279,12 +279,14 @@ fn name_kind(own: &[&str], last: &[String]) -> Option<UnreadKind> {
     let is = |of: &[&str]| any(last, of) || (is_name(last) && any(&around, of));
     let is_measure =
         any(last, &["ms", "s", "seconds", "time", "count", "total", "size", "version", "type", "duration"]);
-    match () {
-        () if is_measure => None,
-        () if is(&ADAPTERS) => Some(UnreadKind::Adapter),
-        () if is(&CACHES) && !any(last, &CALLERS) && !any(&around, &CALLERS) => Some(UnreadKind::Cache),
-        () if is(&OWNERS) => Some(UnreadKind::Owner),
-        () => None,
+    if is_measure {
+        None
+    } else if is(&ADAPTERS) {
+        Some(UnreadKind::Adapter)
+    } else if is(&CACHES) && !any(last, &CALLERS) && !any(&around, &CALLERS) {
+        Some(UnreadKind::Cache)
+    } else {
+        is(&OWNERS).then_some(UnreadKind::Owner)
     }
 }
 

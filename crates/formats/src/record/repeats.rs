@@ -3,6 +3,8 @@
 //!
 //! A second copy of a prompt finds all of itself, so k copies make a hit rate of (k-1)/k. Whether a prompt that comes
 //! back whole is a copy no prompt says; that it does within seconds, or under the same name, is told with the number.
+//! A count of cached tokens does say: copies of one request have the same one. A request that found more or less than
+//! the one before it is its own, as in a benchmark that sends few prompts often.
 
 use super::row::{Draft, RowBatch, StatedTimes};
 use crate::time::Moment;
@@ -39,6 +41,8 @@ pub struct RepeatFacts {
     /// Different prompts, as far as they are remembered, and those of them that came back.
     pub prompts: u64,
     pub repeated_prompts: u64,
+    /// Of the prompts that came back, those which the engine looked up anew.
+    pub looked_up_prompts: u64,
     /// Of the requests that came back, those under the name of the earlier one.
     pub same_name: u64,
     /// How far they are from the earlier one at most, in milliseconds.
@@ -57,7 +61,11 @@ struct SeenPrompt {
     digest: u64,
     moment: Option<Moment>,
     name: Option<u64>,
+    /// Cached tokens, where they are stated and leave more than the last token to be computed. A decode worker that
+    /// gets a prompt from its prefill worker states all the others.
+    cached: Option<u64>,
     came_back: bool,
+    was_looked_up: bool,
 }
 
 impl PromptRepeats {
@@ -70,7 +78,9 @@ impl PromptRepeats {
                 digest: digest_of(draft, batch),
                 moment,
                 name: draft.request_id,
+                cached: cached_of(draft),
                 came_back: false,
+                was_looked_up: false,
             };
             if self.seen.is_empty() {
                 self.seen = vec![None; REMEMBERED];
@@ -79,7 +89,7 @@ impl PromptRepeats {
             let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
             self.facts.prompts += u64::from(earlier.is_none());
             if let (Some(earlier), Some(kept)) = (earlier, place) {
-                kept.came_back = self.facts.compare(earlier, prompt);
+                self.facts.compare(earlier, kept);
             }
         }
     }
@@ -90,24 +100,30 @@ impl PromptRepeats {
 }
 
 impl RepeatFacts {
-    /// Counts a prompt that was seen before; whether it ever was a copy.
-    fn compare(&mut self, earlier: SeenPrompt, prompt: SeenPrompt) -> bool {
+    /// Counts a prompt that was seen before, and notes on it what is known of both.
+    fn compare(&mut self, earlier: SeenPrompt, prompt: &mut SeenPrompt) {
+        (prompt.came_back, prompt.was_looked_up) = (earlier.came_back, earlier.was_looked_up);
         let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.ms().abs_diff(other.ms()));
         let is_same_name = prompt.name.is_some() && prompt.name == earlier.name;
         if !is_same_name && apart.is_none_or(|apart| apart > WITHIN_MS) {
-            return earlier.came_back;
+            return;
         }
+        let found = earlier.cached.zip(prompt.cached);
+        let is_looked_up = !is_same_name && found.is_some_and(|(before, now)| before != now);
         self.whole += 1;
         self.repeated_prompts += u64::from(!earlier.came_back);
+        self.looked_up_prompts += u64::from(is_looked_up && !earlier.was_looked_up);
         self.same_name += u64::from(is_same_name);
         self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
-        true
+        prompt.came_back = true;
+        prompt.was_looked_up |= is_looked_up;
     }
 
     /// Whether so many different prompts come back that copies are likely.
     pub fn are_told(&self) -> bool {
         let are_most = self.repeated_prompts * 2 >= self.prompts;
-        self.same_name > 0 || (self.repeated_prompts >= TOLD_PROMPTS && are_most)
+        let are_own = self.looked_up_prompts * 2 >= self.repeated_prompts;
+        self.same_name > 0 || (self.repeated_prompts >= TOLD_PROMPTS && are_most && !are_own)
     }
 
     /// The same in a sentence, where they are told.
@@ -131,6 +147,12 @@ impl RepeatFacts {
             )
         })
     }
+}
+
+/// Stated cached tokens that leave more than the last token of a prompt to be computed.
+fn cached_of(draft: &Draft) -> Option<u64> {
+    let of_prompt = |cached: &u64| draft.input_tokens.is_none_or(|tokens| cached + 1 < tokens);
+    draft.cached_tokens.count().filter(of_prompt)
 }
 
 /// A digest of a prompt: its length, some of its ids, and what keeps it apart.
@@ -172,6 +194,7 @@ fn value_behind(rest: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kvset_core::request::event::CachedTokens;
 
     #[test]
     fn a_request_is_named_wherever_its_name_stands() {
@@ -219,6 +242,25 @@ mod tests {
         let mut hot = PromptRepeats::default();
         hot.add(&batch(&[(0, 1, None), (1, 1, None), (2, 1, None), (3, 1, None), (4, 1, None)]));
         assert_eq!(hot.facts().sentence(), None, "one prompt that many send");
+        let mut benchmark = PromptRepeats::default();
+        let mut sent =
+            batch(&[(0, 1, None), (1, 2, None), (2, 3, None), (3, 1, None), (4, 2, None), (5, 3, None)]);
+        for (draft, cached) in sent.drafts.iter_mut().zip([0, 0, 0, 96, 96, 0]) {
+            (draft.input_tokens, draft.cached_tokens) = (Some(128), CachedTokens::Stated(cached));
+        }
+        benchmark.add(&sent);
+        assert_eq!((benchmark.facts().whole, benchmark.facts().looked_up_prompts), (3, 2));
+        assert_eq!(
+            benchmark.facts().sentence(),
+            None,
+            "requests of which the engine found more are their own"
+        );
+        let mut legs = PromptRepeats::default();
+        for (draft, cached) in sent.drafts.iter_mut().zip([0, 0, 0, 127, 127, 127]) {
+            draft.cached_tokens = CachedTokens::Stated(cached);
+        }
+        legs.add(&sent);
+        assert!(legs.facts().sentence().is_some(), "a decode worker has all of its prompt from the other");
         let mut later = PromptRepeats::default();
         later.add(&batch(&[(0, 1, None), (40, 1, None), (80, 1, None)]));
         assert_eq!(later.facts().sentence(), None);
