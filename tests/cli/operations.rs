@@ -170,7 +170,7 @@ fn config_check_connect_names_everything_that_is_missing_and_what_to_do() {
     ] {
         assert!(out.contains(line), "{line:?} is missing in:\n{out}");
     }
-    assert!(err.contains("5 of 12 checks failed"), "{err}");
+    assert!(err.contains("5 of 13 checks failed"), "{err}");
 }
 
 #[test]
