@@ -48,22 +48,20 @@ impl SecondCopies {
         let [requests, pages] = [self.recomputed.requests, self.recomputed.pages].map(words::integer);
         let curve =
             "the curve counts the room of both, but not which of them a prompt finds that goes on behind one";
-        let known = match (overlap, self.exact_pages.is_empty()) {
-            (true, _) => format!("{curve}; up to {pages} pages are in doubt by that"),
-            (false, is_bound) => {
-                let point_by_point = match is_bound {
-                    true => "",
-                    false => "; the capacities named and recommended are modelled one by one and exact",
-                };
-                format!(
-                    "{curve}: a pool finds at least what the curve says of {pages} pages fewer, and at most what it \
-                     says of {pages} more{point_by_point}"
-                )
-            }
+        let bound = match overlap {
+            true => format!("{curve}; up to {pages} pages are in doubt by that"),
+            false => format!(
+                "{curve}: a pool finds at least what the curve says of {pages} pages fewer, and at most what it says \
+                 of {pages} more"
+            ),
+        };
+        let point_by_point = match self.exact_pages.is_empty() {
+            true => "",
+            false => "; the capacities named and recommended are modelled one by one",
         };
         format!(
             "{requests} requests computed {pages} pages again that earlier ones had left, and vLLM keeps both copies: \
-             {known}"
+             {bound}{point_by_point}"
         )
     }
 }

@@ -10,7 +10,7 @@
 //! place at most, so a pool finds no less than the curve says of a size smaller by all copies, and no more than
 //! it says of one larger by as many.
 //!
-//! Requests that overlap are left to one pass. It counts the steps of the engine that they share and takes their
+//! Requests that overlap are left to one pass where no tier is below. It counts the steps of the engine that they share and takes their
 //! durations as logged, with the time in them that requests waited; a pool by itself would have them wait twice.
 
 use super::channels::Channels;
@@ -53,7 +53,8 @@ pub(super) fn confirm(
     for (at, config) in engines.iter().enumerate() {
         let is_any = pools.iter().filter_map(|engines| engines.get(at)).any(has_copies);
         let overlap = pools.iter().filter_map(|engines| engines.get(at)).any(overlaps);
-        if !is_any || overlap || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
+        let by_one_pass = overlap && options.extras.below.is_empty();
+        if !is_any || by_one_pass || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
             continue;
         }
         let mut readings = PointReadings { options, known, config, pool_name: options.pool_name.clone() };
