@@ -449,7 +449,7 @@ mod tests {
                 json!([{"type": "function", "function": {"name": "f"}}]),
                 Some(UnreadKind::Functions),
             ),
-            ("agent_tools", json!({"a": {"input_schema": {}}}), None),
+            ("agent_tools", json!({"a": {"input_schema": {}}}), Some(UnreadKind::Functions)),
             ("nvext.token_data", json!(ids), Some(UnreadKind::Integers)),
             ("output_ids", json!(ids), None),
             ("prompt_cache_read_tokens", json!(7), Some(UnreadKind::CachedTokens)),
