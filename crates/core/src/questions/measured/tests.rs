@@ -378,6 +378,7 @@ fn each_loss_has_its_verdict() {
     assert_eq!(verdict(ledger(900, 700, 690, 720)).unless_crowded(0.02), Verdict::InFlight);
     assert_eq!(verdict(ledger(900, 700, 690, 720)).unless_crowded(0.001), Verdict::MoreCaches);
     assert_eq!(Verdict::IdScope.unless_crowded(0.5), Verdict::IdScope);
+    assert_eq!(Verdict::Routing.unless_crowded(0.5), Verdict::Routing);
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 1.0, 0, 1), Verdict::Restarts);
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 890), 1.0, 10, 0), Verdict::IdScope);
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 0.4, 0, 0), Verdict::NoCapacity);

@@ -69,9 +69,10 @@ impl Verdict {
     }
 
     /// The same, unless so large a share of the requests arrived while more was in flight than is provisioned that it
-    /// explains what is lost, or found: with ids and a capacity that explain the rest.
+    /// explains what is lost, or found: with ids and a capacity that explain the rest, and where most is not lost to
+    /// routing.
     pub fn unless_crowded(self, share: f64) -> Self {
-        let explains = !matches!(self, Self::IdScope | Self::NoCapacity | Self::Restarts);
+        let explains = !matches!(self, Self::IdScope | Self::NoCapacity | Self::Restarts | Self::Routing);
         if explains && share >= SMALL_LOSS { Self::InFlight } else { self }
     }
 

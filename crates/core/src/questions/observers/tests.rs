@@ -294,12 +294,13 @@ impl Model {
         shares.into_iter().for_each(|share| tally.as_mut().add(share));
         let (start, end) = (estimate.start_ms, estimate.end_ms);
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
-        let room = Needs::default();
+        let provisioned = provisioned(self.config.observed(), None);
+        let room = room_of(estimate, provisioned);
         let measured = MeasuredFigures {
             config: &self.config.cache,
             page_size: PAGE,
             page_bytes: None,
-            provisioned: provisioned(self.config.observed(), None),
+            provisioned,
             room: &room,
             during: start..end,
         };
@@ -315,6 +316,18 @@ impl Model {
             (self.observers.measured(&figures, &tally), self.observers.routing(&figures, &tally));
         (measured, routing, self.observers.reuse(&figures, &tally))
     }
+}
+
+/// As many needs of room as the estimate names beyond what is provisioned, and none of the other requests.
+fn room_of(estimate: &Estimate, provisioned: Option<PageCount>) -> Needs {
+    let mut room = Needs::default();
+    let shortages = estimate.in_flight.iter().flat_map(|found| &found.without_room);
+    let beyond = shortages.filter(|found| Some(PageCount(found.pages)) == provisioned);
+    let beyond: u64 = beyond.map(|found| found.requests).sum();
+    let more = provisioned.map_or(0, |pages| pages.0 + 1);
+    room.insert_many(more, beyond as u32);
+    room.insert_many(0, (estimate.requests - beyond) as u32);
+    room
 }
 
 /// The curve without what is asked of its capacities.
