@@ -102,7 +102,7 @@ const REFUSED: [(&str, &str); 20] = [
     (r#"{"prompt": "hunter2", "messages": []}"#, "invalid_body"),
     (r#"{"messages": ["hunter2"]}"#, "invalid_body"),
     (r#"{"messages": [{"role": "user", "content": {"hunter2": 1}}]}"#, "invalid_body"),
-    (r#"{"messages": [{"role": "user", "tool_calls": "hunter2"}]}"#, "invalid_body"),
+    (r#"{"messages": [{"role": "user", "content": "x", "tool_calls": "hunter2"}]}"#, "invalid_body"),
     (r#"{"messages": []}"#, "missing_field"),
     (r#"{"inputs": "hunter2"}"#, "missing_field"),
     (r#"{"messages": [{"content": "hunter2"}]}"#, "missing_field"),

@@ -80,15 +80,17 @@ fn mongo_number(rest: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 fn without_edges(text: &[u8]) -> &[u8] {
-    let mut text = text;
+    let mut bare = text;
     loop {
-        let start = text.strip_prefix(BYTE_ORDER_MARK).or_else(|| text.strip_prefix(&[0])).unwrap_or(text);
-        let bare = start.strip_suffix(&[0]).unwrap_or(start);
-        if bare.len() == text.len() {
-            return text;
+        let start = bare.strip_prefix(BYTE_ORDER_MARK).or_else(|| bare.strip_prefix(&[0])).unwrap_or(bare);
+        let inner = start.strip_suffix(&[0]).unwrap_or(start);
+        if inner.len() == bare.len() {
+            break;
         }
-        text = bare;
+        bare = inner;
     }
+    // A schema's frame begins with NUL, too, and no JSON follows right behind.
+    if matches!(bare.trim_ascii_start().first(), Some(b'{' | b'[')) { bare } else { text }
 }
 
 /// How long an escape is, and what stands for it where it is the half of a character.
@@ -123,6 +125,7 @@ mod tests {
             r#"{"a":null,"b":["-Infinity", "Infinity"],"c":"NaN \" Infinity None","d":[true,false,null]}"#;
         assert_eq!(read(text).as_deref(), Some(json));
         assert_eq!(read("\u{feff}{}\0\0").as_deref(), Some("{}"), "a mark in front and NULs behind");
+        assert_eq!(read("\0\0\0\0\u{5}{}\0"), None, "a schema's frame");
         let mongo = r#"{"a":[{"$numberInt":"5"}, { "$numberLong" : "-7" }],"b":{"$numberInt":5}}"#;
         assert_eq!(read(mongo).as_deref(), Some(r#"{"a":[5, -7],"b":{"$numberInt":5}}"#));
         let halves = r#"{"a":"x\ud83d","b":"\ud83d\ude00 \uDE00 \\ud83d"}"#;
