@@ -67,6 +67,11 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
+    /// Whether every partition meets it: a registry that lets nobody in answers nobody.
+    pub(super) fn is_of_the_process(&self) -> bool {
+        matches!(self, Self::Task(TaskError::Schema(_)))
+    }
+
     /// Whether the same process can go on, with new clients, as after a restart.
     pub(super) fn wants_a_new_client(&self) -> bool {
         match self {

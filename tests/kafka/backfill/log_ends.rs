@@ -116,11 +116,8 @@ fn what_retention_deleted_is_refused_or_begun_after() {
 
 /// A topic of which only the newest record of each key is kept, and soon.
 fn create_compacted(broker: &Broker, topic: &str) {
-    use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-    use rdkafka::client::DefaultClientContext;
-    let mut config = rdkafka::ClientConfig::new();
-    config.set("bootstrap.servers", &broker.connection.brokers);
-    let admin: AdminClient<DefaultClientContext> = config.create().expect("a client");
+    use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
+    let admin = admin(broker);
     let plan = NewTopic::new(topic, 1, TopicReplication::Fixed(1))
         .set("cleanup.policy", "compact")
         .set("min.cleanable.dirty.ratio", "0.001")
@@ -129,6 +126,21 @@ fn create_compacted(broker: &Broker, topic: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let results = runtime.block_on(admin.create_topics(&[plan], &AdminOptions::new())).expect("an answer");
     results.into_iter().for_each(|result| drop(result.expect("created")));
+}
+
+/// Ends the compaction of a topic, as the service demands of its input.
+fn stop_compaction(broker: &Broker, topic: &str) {
+    use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
+    let plan = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("cleanup.policy", "delete");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let altered = runtime.block_on(admin(broker).alter_configs(&[plan], &AdminOptions::new()));
+    altered.expect("an answer").into_iter().for_each(|result| drop(result.expect("altered")));
+}
+
+fn admin(broker: &Broker) -> rdkafka::admin::AdminClient<rdkafka::client::DefaultClientContext> {
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", &broker.connection.brokers);
+    config.create().expect("a client")
 }
 
 #[test]
@@ -163,6 +175,7 @@ fn a_compacted_log_is_read_to_its_end() {
             .expect("delivered");
         std::thread::sleep(Duration::from_secs(2));
     };
+    stop_compaction(&bench.broker, &topic);
     let live = bench.live(kept.len() as u64);
     let backfill = bench.prepare("compacted", "earliest", "latest", BackfillWarmUp::None).expect("a range");
     let outcome = to_the_end(&backfill);

@@ -97,8 +97,8 @@ impl Stack {
             scope: step.scope,
             pages: step.first_touches(&range.ids, ids),
             lookup_limit: step.lookup_limit as usize,
-            // The range's pages are all above, and so are copies that no slot has yet.
-            extra_need: extra_need + step.above + u64::from(self.copies),
+            // The range's pages are all above, and so are copies that the request itself left among them.
+            extra_need: extra_need + step.above + step.own_copies(),
             keeps_copies: step.keeps_copies,
             ..Access::default()
         };

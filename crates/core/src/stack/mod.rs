@@ -335,8 +335,8 @@ impl Stack {
     #[inline]
     fn take(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
         let taken = self.slots.take(slot_run.slot, slot_run.pages);
-        // Slots only get older along a path, so the pages above were those of newer ones.
-        let taken = Taken { newer: taken.newer + above as u64, ..taken };
+        // Slots only get older along a path, so the pages above were those of newer ones, as are copies that no slot has.
+        let taken = Taken { newer: taken.newer + above as u64 + u64::from(self.copies), ..taken };
         self.write_run(slot_run, taken, above, access.lookup(), outcome);
         // The copies stay where the pages were: above what is left of their slot, below the next one's.
         let copies = access.lookup().copies_of(slot_run, above);

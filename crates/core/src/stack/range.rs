@@ -81,6 +81,13 @@ pub(super) struct RangeStep {
 
 flat!(RangeStep);
 
+impl RangeStep {
+    /// Copies that the request left among the range's pages.
+    pub(super) fn own_copies(&self) -> u64 {
+        self.upto - self.above - u64::from(self.first_touches) - u64::from(self.unshared_outputs)
+    }
+}
+
 impl Range {
     /// Requests.
     pub fn requests(&self) -> usize {

@@ -104,7 +104,7 @@ impl Follower {
             let slot_run = self.slot_runs[at];
             let taken = self.slots.take(slot_run.slot, slot_run.pages);
             // Slots only get older along a path, so the pages above were those of newer ones.
-            let taken = Taken { newer: taken.newer + known as u64, ..taken };
+            let taken = Taken { newer: taken.newer + known as u64 + u64::from(copies), ..taken };
             stack.write_run(slot_run, taken, known, lookup, outcome);
             let left = lookup.copies_of(slot_run, known);
             if left > 0 && !self.slots.add_above(slot_run.slot, left) {

@@ -376,7 +376,11 @@ where
         let records = self.stage.tell(partition, next, summary);
         self.summary.records += records;
         self.records_since_commit += records;
-        failure.map_or(Ok(()), |failure| self.hold(partition, failure.into()))
+        match failure.map(ServiceError::from) {
+            None => Ok(()),
+            Some(why) if why.is_of_the_process() => Err(why),
+            Some(why) => self.hold(partition, why),
+        }
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
