@@ -178,7 +178,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(repr(result), f"<kvset.Result of 40 requests, vllm: {result.answer.sentences[0]}>")
         shown = result._repr_html_()
         self.assertIn(f"<b>{html.escape(result.answer.sentences[0])}</b>", shown)
-        self.assertIn("<td>p99.9</td><td>0.00 GiB</td><td>4</td><td>", shown)
+        self.assertIn("<td>p99.9</td><td>0.00 GiB</td><td>5</td><td>", shown)
         rows = [{name: value for name, value in row.items() if name != "block_size"} | {"model": f"<m{number % 2}>"}
                 for number, row in enumerate(ROWS)]
         pools = kvset.replay(rows, page_size=16)
