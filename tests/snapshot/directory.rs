@@ -162,7 +162,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     ");
     insta::assert_json_snapshot!(newest.header, @r#"
     {
-      "version": 7,
+      "version": 8,
       "file_bytes": 60,
       "state_bytes": 3,
       "in_parts": false,
