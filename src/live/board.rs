@@ -468,7 +468,7 @@ impl BoardState {
 fn late_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
     let Late { records, by_ms, last } = shown.late;
     last.filter(|last| last.elapsed() < LATE_FOR)?;
-    let share = words::percent(records as f64 / shown.requests.max(1) as f64);
+    let share = words::rate(records as f64 / shown.requests.max(1) as f64);
     let message = format!(
         "{} of its requests ({share}) came after a window they belong to was closed, up to {} behind the pool's \
          latest event: raise estimate.max_lateness or estimate.idle_timeout, or mend the clock of whoever is ahead.",
@@ -482,7 +482,7 @@ fn late_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
 fn order_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
     let Late { records, by_ms, last } = shown.out_of_order;
     last.filter(|last| last.elapsed() < LATE_FOR)?;
-    let share = words::percent(records as f64 / shown.requests.max(1) as f64);
+    let share = words::rate(records as f64 / shown.requests.max(1) as f64);
     let cure = match shown.early {
         0 => "raise estimate.hold_back to the longest that requests take".to_owned(),
         early => format!(

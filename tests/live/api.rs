@@ -122,7 +122,7 @@ fn late_records_are_a_problem_of_their_pool_with_what_to_do() {
     let service = Service::start(10);
     service.take_up(0, 0);
     service.publish(&[closed("a b", "all", 5)]);
-    let late = PoolActivity { requests: 97, late: 5, late_by_ms: 660_000, ..PoolActivity::default() };
+    let late = PoolActivity { requests: 60, late: 5, late_by_ms: 660_000, ..PoolActivity::default() };
     let counts = TaskCounts { pools: vec![("a b".to_owned(), late)], ..TaskCounts::default() };
     let (partition, next, time) = (Partition(0), NextOffset(9), None);
     service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
@@ -131,7 +131,7 @@ fn late_records_are_a_problem_of_their_pool_with_what_to_do() {
     let problem = &overview["problems"][0];
     assert_eq!((&problem["code"], &problem["pool"]), (&json!("late_records"), &json!("a b")));
     let page = service.get("/").body;
-    for words in ["5 of its requests (5 %)", "11 min behind", "estimate.max_lateness"] {
+    for words in ["5 of its requests (7.94 %)", "11 min behind", "estimate.max_lateness"] {
         assert!(page.contains(words) && problem["message"].to_string().contains(words), "{words}: {problem}");
     }
 }

@@ -11,6 +11,7 @@ use kvset_core::questions::question::QuestionsError;
 use kvset_core::sizing::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
+use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::Encoding;
 use kvset_prepare::template::TemplatePart;
 use std::collections::BTreeSet;
@@ -42,6 +43,8 @@ impl Settings {
         self.check_engine(&mut notes);
         self.check_hold_back(&mut notes);
         self.check_lateness(&mut notes);
+        self.check_windows(&mut notes);
+        self.check_shared_store(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
         let refused = |key: &str| {
             problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
@@ -212,6 +215,41 @@ impl Settings {
             let reason = "is the most that a window waits for late records, and estimate.allowed_lateness the least: raise it, \
                           lower the other, or set \"0s\" to wait for no more than that";
             notes.add("estimate.max_lateness", most.toml(), reason);
+        }
+    }
+
+    /// A window that never holds enough requests never recommends anything. The window to act on is the engine's to
+    /// refuse.
+    fn check_windows(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        let act_on = self.pool_config("").window_to_act_on();
+        for window in &estimate.windows {
+            match window {
+                WindowKind::Last { requests }
+                    if u64::from(*requests) < estimate.min_requests && act_on != Some(*window) =>
+                {
+                    let reason = format!(
+                        "never holds estimate.min_requests = {} requests, so it never recommends anything: enlarge it, \
+                         leave it out, or lower estimate.min_requests",
+                        estimate.min_requests
+                    );
+                    notes.add("estimate.windows", window.toml(), reason);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A store needs a place of its own: snapshots at the root of a bucket lie among whatever else is there. The address
+    /// may hold a credential, so it is not shown.
+    fn check_shared_store(&self, notes: &mut Notes<'_>) {
+        let Some((_, place)) = self.state.shared.split_once("://") else { return };
+        let place = place.split(['?', '#']).next().unwrap_or_default();
+        let path = place.split_once('/').map_or("", |(_, path)| path);
+        if path.trim_matches('/').is_empty() {
+            let reason = "names no place in the store: write a prefix after the bucket, as in \"s3://bucket/kvset\", or a \
+                          directory, as in \"file:///mnt/shared\"";
+            notes.add("state.shared", None, reason);
         }
     }
 

@@ -31,6 +31,8 @@ use std::path::PathBuf;
 const MAX_PAGE_SIZE: u32 = 65_536;
 /// The smallest share of pages that may be followed.
 const MIN_SAMPLE_RATE: Ratio = Ratio::per_mille(1);
+/// Fewest pages that a pool may remember: with less a single long prompt is beyond the bound.
+const MIN_TRACKED_PAGES: u64 = 1024;
 
 sections! {
     /// Where the log is and how this program joins its readers.
@@ -223,7 +225,7 @@ sections! {
         /// Most pages a pool remembers, at about 9 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
-        max_tracked_pages: u64 = 1 << 26, in 1..=MAX_TRACKED_PAGES;
+        max_tracked_pages: u64 = 1 << 26, in MIN_TRACKED_PAGES..=MAX_TRACKED_PAGES;
         /// Most pools a partition may hold. With so many, a new pool takes the place of the one that was silent
         /// longest, or its records become dead letters.
         [results]
@@ -468,7 +470,7 @@ sections! {
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
         /// Most pages the pool remembers.
         [results]
-        max_tracked_pages: Option<u64> = None, in 1..=MAX_TRACKED_PAGES, like Some(1 << 20);
+        max_tracked_pages: Option<u64> = None, in MIN_TRACKED_PAGES..=MAX_TRACKED_PAGES, like Some(1 << 20);
         /// Names of the [[tiers]] to plan it on, from the fastest; an empty list for no plan.
         [results]
         tiers: Option<Vec<String>> = None, in 0..=8, like Some(vec!["hbm".to_owned()]);

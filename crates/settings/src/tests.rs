@@ -282,13 +282,13 @@ fn what_prepare_could_not_work_with_is_refused() {
 
 #[test]
 fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
-    let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7\n\
+    let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7000\n\
                 [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";
     let settings = load(text, &[]).expect("valid");
     let (a, b) = (settings.pool_config("a"), settings.pool_config("b"));
     assert_eq!([&a, &b].map(|pool| pool.cache.page_size.map(|size| size.get())), [Some(16), Some(64)]);
     assert_eq!([&a, &b].map(|pool| pool.cache.sample_rate), [500, 1000].map(Ratio::per_mille));
-    assert_eq!([&a, &b].map(|pool| pool.cache.max_tracked_pages.0), [7, 7]);
+    assert_eq!([&a, &b].map(|pool| pool.cache.max_tracked_pages.0), [7000, 7000]);
     assert_eq!([a.check(), b.check()], [Ok(()), Ok(())]);
     assert_eq!(Settings::default().pool_config("a"), kvset_core::estimate::config::PoolConfig::default());
 }
@@ -529,5 +529,36 @@ fn ports_and_times_that_cannot_be_are_refused() {
     assert!(said.len() == 1 && said[0].contains("estimate.max_lateness"), "{said:?}");
     for fine in [of("1m", "5m"), of("5m", "5m"), of("5m", "0s")] {
         assert!(load(&fine, &[]).is_ok(), "{fine}");
+    }
+}
+
+/// Ten tracked pages, a window that can never hold enough, and a bucket's root were accepted.
+#[test]
+fn settings_that_can_never_give_a_number_are_refused() {
+    let first = |text: &str| problems(text, &[]).join("\n");
+    for (text, key) in [
+        ("[estimate]\nmax_tracked_pages = 10", "estimate.max_tracked_pages"),
+        ("[[pools]]\nname = \"a\"\nmax_tracked_pages = 1023", "pools[0].max_tracked_pages"),
+        ("[estimate]\nwindows = [\"last:3000\", \"last:999\"]", "estimate.windows"),
+        ("[estimate]\nmin_requests = 5000\nwindows = [\"last:3000\", \"all\"]", "estimate.windows"),
+        ("[estimate]\nwindows = [\"last:500\"]", "estimate.min_requests"),
+        ("[state]\nshared = \"s3://bucket\"", "state.shared"),
+        ("[state]\nshared = \"gs://bucket//?key=SECRET\"", "state.shared"),
+        ("[state]\nshared = \"s3://\"", "state.shared"),
+        ("[state]\nshared = \"file:///\"", "state.shared"),
+    ] {
+        let said = first(text);
+        assert!(said.starts_with(key) && said.lines().count() == 1, "{text}: {said}");
+        assert!(!said.contains("SECRET"), "{said}");
+    }
+    for fine in [
+        "[estimate]\nmax_tracked_pages = 1024",
+        "[estimate]\nwindows = [\"last:3000\", \"last:1000\", \"tumbling:1s\"]",
+        "[estimate]\nmin_requests = 10\nwindows = [\"last:10\"]",
+        "[state]\nshared = \"s3://bucket/kvset\"",
+        "[state]\nshared = \"az://container/a/b?key=c\"",
+        "[state]\nshared = \"file:///mnt\"",
+    ] {
+        assert!(load(fine, &[]).is_ok(), "{fine}: {}", first(fine));
     }
 }

@@ -152,7 +152,7 @@ fn sampled(pool: &PoolReport) -> Option<Caveat> {
             true => format!(
                 "Capacities and counts are scaled up from it; the standard error of a required capacity is at most \
                  {}, as long as some ten pages of a request are followed.",
-                words::percent(pool.sample_error)
+                words::rate(pool.sample_error)
             ),
             false => "Capacities and counts are scaled up from it and carry a statistical error.".to_owned(),
         },

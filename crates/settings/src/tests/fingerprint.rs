@@ -65,7 +65,7 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[estimate]\noutputs = \"ignored\"",
         "[estimate]\ntarget_ratios = [1.0]",
         "[estimate]\nwindows = [\"all\"]",
-        "[estimate]\nmax_tracked_pages = 5",
+        "[estimate]\nmax_tracked_pages = 5000",
         "[input]\nmax_record_bytes = \"1MiB\"",
         "[input]\nmax_event_time_ahead = \"0s\"",
         "[plan]\nhold = 2",
