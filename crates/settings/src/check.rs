@@ -11,7 +11,6 @@ use kvset_core::questions::question::QuestionsError;
 use kvset_core::sizing::tiers::is_tier_name;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::units::keyed::HashKey;
-use kvset_core::units::window::WindowKind;
 use kvset_formats::codec::Encoding;
 use kvset_prepare::template::TemplatePart;
 use std::collections::BTreeSet;
@@ -43,7 +42,6 @@ impl Settings {
         self.check_engine(&mut notes);
         self.check_hold_back(&mut notes);
         self.check_lateness(&mut notes);
-        self.check_windows(&mut notes);
         self.check_shared_store(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
         let refused = |key: &str| {
@@ -215,28 +213,6 @@ impl Settings {
             let reason = "is the most that a window waits for late records, and estimate.allowed_lateness the least: raise it, \
                           lower the other, or set \"0s\" to wait for no more than that";
             notes.add("estimate.max_lateness", most.toml(), reason);
-        }
-    }
-
-    /// A window that never holds enough requests never recommends anything. The window to act on is the engine's to
-    /// refuse.
-    fn check_windows(&self, notes: &mut Notes<'_>) {
-        let estimate = &self.estimate;
-        let act_on = self.pool_config("").window_to_act_on();
-        for window in &estimate.windows {
-            match window {
-                WindowKind::Last { requests }
-                    if u64::from(*requests) < estimate.min_requests && act_on != Some(*window) =>
-                {
-                    let reason = format!(
-                        "never holds estimate.min_requests = {} requests, so it never recommends anything: enlarge it, \
-                         leave it out, or lower estimate.min_requests",
-                        estimate.min_requests
-                    );
-                    notes.add("estimate.windows", window.toml(), reason);
-                }
-                _ => {}
-            }
         }
     }
 
