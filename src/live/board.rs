@@ -2,6 +2,7 @@
 
 use super::condition::{Condition, refused_problem};
 use super::overview::{Overview, OverviewProblem, PartitionState, PoolState};
+use super::stillness::Stillness;
 use crate::present::pool::{EstimateHistory, PoolReport, WindowRow};
 use crate::present::words;
 use kvset_core::estimate::Estimate;
@@ -80,6 +81,7 @@ struct ShownBoard {
     /// Those that were held back and taken early.
     early: u64,
     time: Option<PoolTime>,
+    stillness: Stillness,
     engine_bytes: Option<u64>,
     series: BTreeMap<WindowKind, BoardSeries>,
 }
@@ -203,8 +205,7 @@ impl Board {
                 (self.needed_and_held(shown)?, shown.to_act_on()?.latest.page_bytes);
             let size = |pages| words::capacity(pages, page_bytes);
             let message = format!("{} needed, {} provisioned.", size(needed), size(held));
-            let problem = OverviewProblem::general("pool_too_small", message);
-            Some(OverviewProblem { pool: Some(pool.clone()), ..problem })
+            Some(OverviewProblem::of_pool("pool_too_small", pool, message))
         };
         short.into_iter().filter_map(problem).take(MAX_SHORT).collect()
     }
@@ -447,11 +448,12 @@ impl BoardState {
             problems.push(OverviewProblem::of_partition("snapshot_failed", partition.0, message));
         }
         for (pool, (first, second)) in &self.split {
-            let problem = OverviewProblem::general("split_pool", split_pool(*first, *second));
-            problems.push(OverviewProblem { pool: Some(pool.clone()), ..problem });
+            problems.push(OverviewProblem::of_pool("split_pool", pool, split_pool(*first, *second)));
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         problems.extend(self.pools.iter().filter_map(|(name, shown)| order_problem(name, shown)));
+        let now = Instant::now();
+        problems.extend(self.pools.iter().filter_map(|(name, shown)| shown.stillness.problem(name, now)));
         problems.extend(self.recently_refused().filter_map(|(pool, refused)| refused_problem(pool, refused)));
         for (code, Refused { records, .. }) in
             self.refused.iter().filter(|(_, refused)| refused.last.elapsed() < LATE_FOR)
@@ -475,7 +477,7 @@ fn late_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
         words::integer(records),
         words::lasting(by_ms)
     );
-    Some(OverviewProblem { pool: Some(pool.to_owned()), ..OverviewProblem::general("late_records", message) })
+    Some(OverviewProblem::of_pool("late_records", pool, message))
 }
 
 /// That requests of a pool took longer than records are held back for, with what to do.
@@ -496,10 +498,7 @@ fn order_problem(pool: &str, shown: &ShownBoard) -> Option<OverviewProblem> {
         words::integer(records),
         words::lasting(by_ms)
     );
-    Some(OverviewProblem {
-        pool: Some(pool.to_owned()),
-        ..OverviewProblem::general("out_of_order_records", message)
-    })
+    Some(OverviewProblem::of_pool("out_of_order_records", pool, message))
 }
 
 impl Late {
@@ -522,6 +521,7 @@ impl ShownBoard {
             out_of_order: Late::default(),
             early: 0,
             time: None,
+            stillness: Stillness::new(Instant::now()),
             engine_bytes: None,
             series: BTreeMap::new(),
         }
@@ -530,6 +530,8 @@ impl ShownBoard {
     fn add(&mut self, activity: &PoolActivity) {
         self.requests = self.requests.saturating_add(activity.requests);
         self.page_accesses = self.page_accesses.saturating_add(activity.pages);
+        let moved = activity.time.map(|time| time.watermark) > self.time.map(|time| time.watermark);
+        self.stillness.add(activity.requests, moved, Instant::now());
         self.time = activity.time.or(self.time);
         self.late.add(activity.late, activity.late_by_ms);
         self.out_of_order.add(activity.out_of_order, activity.out_of_order_by_ms);

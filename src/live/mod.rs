@@ -13,6 +13,7 @@ mod condition;
 mod overview;
 mod page;
 mod routes;
+mod stillness;
 mod waiting;
 
 pub use board::Board;

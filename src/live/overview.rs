@@ -87,6 +87,11 @@ pub struct OverviewProblem {
 }
 
 impl OverviewProblem {
+    /// One of a pool.
+    pub fn of_pool(code: &'static str, pool: &str, message: impl Into<String>) -> Self {
+        Self { pool: Some(pool.to_owned()), ..Self::general(code, message) }
+    }
+
     /// One of the whole instance.
     pub fn general(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), partition: None, pool: None }
