@@ -2,25 +2,14 @@
 //! where the topic is not in JSON.
 
 use crate::DEADLINE;
+use crate::event::{GAP_MS, LONGEST, request};
 use crate::traffic::Agentic;
-use kvset::codec::{RequestEncoding, RequestMessage, encode_request};
-use kvset::core::request::labels::{Label, Labels};
-use kvset::core::units::pages::PageIds;
+use kvset::codec::RequestEncoding;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{TopicPlan, Topics};
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Tokens per page.
-const PAGE_SIZE: i32 = 64;
-/// Pages of the longest prompt: 128,000 tokens.
-const LONGEST: usize = 2000;
-/// Pages that every session begins with.
-const SHARED: usize = 200;
-const REPLICAS: [&str; 4] = ["replica-0", "replica-1", "replica-2", "replica-3"];
-/// Event time between two requests of a pool, in milliseconds.
-const GAP_MS: i64 = 50;
 
 /// A topic full of requests.
 pub struct Filled {
@@ -68,25 +57,6 @@ pub fn fill(
     }
     producer.finish().expect("delivered");
     filled
-}
-
-/// One request event: it says which of four replicas served it, each session's own one, and that all its pages but the
-/// last 70 were cached there.
-pub fn request(event_time: i64, ids: &[u64], encoding: RequestEncoding) -> Vec<u8> {
-    let session = ids.get(SHARED).copied().unwrap_or_default();
-    let message = RequestMessage {
-        cached_tokens: Some(i64::from(PAGE_SIZE) * ids.len().saturating_sub(70) as i64),
-        labels: Labels::from_iter([(Label::Replica, REPLICAS[(session % 4) as usize])]),
-        event_time,
-        page_ids: PageIds::from_slice(ids),
-        ids_chained: true,
-        page_size: Some(PAGE_SIZE),
-        input_tokens: Some(i64::from(PAGE_SIZE) * ids.len() as i64),
-        ..RequestMessage::default()
-    };
-    let mut value = Vec::new();
-    encode_request(&message, encoding, &mut value).expect("serialises");
-    value
 }
 
 /// Milliseconds since the Unix epoch.

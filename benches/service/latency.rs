@@ -4,7 +4,8 @@
 //! records on the output topic notes when each estimate reaches it, and subtracts the window's end: so the
 //! wait for the next request, which closes the window, is in it, and the transaction, and both fetches.
 
-use crate::input::{create, now_ms, request};
+use crate::event::request;
+use crate::input::{create, now_ms};
 use crate::traffic::Agentic;
 use crate::{DEADLINE, served};
 use kvset::codec::RequestEncoding;

@@ -14,6 +14,7 @@
 
 mod bare;
 mod drained;
+mod event;
 mod fleet;
 mod input;
 mod json;
