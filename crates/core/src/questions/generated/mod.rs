@@ -32,6 +32,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kept::SavedGenerated;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Follows the requests of a pool.
 #[derive(Debug, Deserialize)]
@@ -103,7 +104,7 @@ struct Request {
     /// The prompt's listed pages by their names, where any has one.
     ids: Vec<u64>,
     is_renamed: bool,
-    /// The digest of each number of its full pages, from none on.
+    /// The digest of each number of its full pages, from none on, where pages get names and any could be met.
     prefixes: Vec<u64>,
     /// The answer's pages.
     outputs: Vec<u64>,
@@ -150,13 +151,23 @@ impl GeneratedPages {
     ) {
         // The request was accepted, so its ids fit its tokens.
         let full = full_pages(event, page_size, false).unwrap_or(event.page_ids).len();
-        self.read(event, full);
+        let answer = stored_pages(event, page_size, full);
+        self.request.clear();
         if self.naming {
+            // A log that tells of no answers costs no look at its pages.
+            let meets_names = answer > 0 || !(self.ends.is_empty() && self.returns.is_empty());
+            if meets_names {
+                self.read(event, full);
+            }
             let known = known(&RequestEvent { output_page_ids: PageIds::EMPTY, ..self.named(event) });
             self.request.known = Some(known);
-            self.bring_back(event, page_size, self.depths(event, known, sample_rate));
+            if meets_names {
+                self.bring_back(event, page_size, self.depths(event, full, known, sample_rate));
+            }
         }
-        self.keep_answer(event, page_size);
+        if answer > 0 {
+            self.keep_answer(event, full, answer);
+        }
         self.requests += 1;
         if self.weight() > self.limit {
             self.forget();
@@ -181,12 +192,26 @@ impl GeneratedPages {
 
     /// Leading followed pages of the request at hand that a cache may have found, of which `reusable` were touched in it
     /// before: these, and those after them that the answers to prompts among them explain.
-    pub fn explained(&self, event: &RequestEvent<'_>, reusable: u64, sample_rate: Ratio) -> u64 {
-        let (_, deepest) = self.depths(event, reusable, sample_rate);
-        let ends = self.request.prefixes[..=deepest].iter().rev();
-        let reach = ends.filter_map(|prefix| self.ends.get(prefix)).map(|end| end.reach as usize).max();
+    pub fn explained(
+        &self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        reusable: u64,
+        sample_rate: Ratio,
+    ) -> u64 {
+        if self.ends.is_empty() {
+            return reusable;
+        }
+        let full = full_pages(event, page_size, false).unwrap_or(event.page_ids).len();
+        let (_, deepest) = self.depths(event, full, reusable, sample_rate);
+        let kept = &self.request.prefixes;
+        let prefixes = match self.naming {
+            true => Cow::Borrowed(&kept[..=deepest]),
+            false => prefix_digests(event.scope, event.page_ids.first(deepest)).collect(),
+        };
+        let reach =
+            prefixes.iter().filter_map(|prefix| self.ends.get(prefix)).map(|end| end.reach as usize).max();
         let Some(reach) = reach.filter(|reach| *reach > deepest) else { return reusable };
-        let full = self.request.prefixes.len() - 1;
         let pages = self.named(event).page_ids.first(reach.min(full));
         reusable.max(followed(event.scope, pages, sample_rate))
     }
@@ -200,7 +225,6 @@ impl GeneratedPages {
     /// Takes in the prompt: digests its full pages, and names those that earlier prompts brought back.
     fn read(&mut self, event: &RequestEvent<'_>, full: usize) {
         let Self { returns, returned_ids, request, requests, .. } = self;
-        request.clear();
         let pages = event.page_ids.first(full);
         let (mut prefix, mut at) = (digest_of(event.scope), 0);
         request.prefixes.push(prefix);
@@ -226,8 +250,13 @@ impl GeneratedPages {
 
     /// Between which numbers of full pages, both among them, the first page lies that was not among so many leading
     /// followed pages.
-    fn depths(&self, event: &RequestEvent<'_>, leading: u64, sample_rate: Ratio) -> (usize, usize) {
-        let full = self.request.prefixes.len() - 1;
+    fn depths(
+        &self,
+        event: &RequestEvent<'_>,
+        full: usize,
+        leading: u64,
+        sample_rate: Ratio,
+    ) -> (usize, usize) {
         let leading = usize::try_from(leading).unwrap_or(usize::MAX);
         if sample_rate == Ratio::ONE {
             return (leading.min(full), leading.min(full));
@@ -287,23 +316,18 @@ impl GeneratedPages {
         answer.write_names(&mut self.request.ids[from..to]);
     }
 
-    /// Notes where the prompt at hand ends and how far its answer reaches, and names those of the answer's pages that
-    /// have no ids.
-    fn keep_answer(&mut self, event: &RequestEvent<'_>, page_size: PageSize) {
-        let size = u64::from(page_size.get());
-        let full = self.request.prefixes.len() - 1;
-        let tokens = event.input_tokens.unwrap_or(full as u64 * size);
-        // The last token generated is never stored.
-        let stored = tokens.saturating_add(event.output_tokens.unwrap_or(0).saturating_sub(1));
-        let pages = u32::try_from(stored / size - tokens / size).unwrap_or(u32::MAX);
-        if pages == 0 {
-            return;
-        }
+    /// Notes where the prompt at hand, of `full` pages, ends and how far its answer of so many `pages` reaches, and names
+    /// those of the answer's pages that have no ids.
+    fn keep_answer(&mut self, event: &RequestEvent<'_>, full: usize, pages: u32) {
         // Without names it is a matter of reach alone, from where the prompt ends: the cache may keep no output pages.
         let ids = if self.naming { event.output_page_ids.first(pages as usize) } else { PageIds::EMPTY };
         let places = (full..).zip(ids.iter());
         let behind = places.map(|(place, id)| part(place, id)).fold(0, u64::wrapping_add);
-        let prefix = self.request.prefixes[full].wrapping_add(behind);
+        let prompt = match self.naming {
+            true => self.request.prefixes[full],
+            false => prefix_digests(event.scope, event.page_ids.first(full)).last().unwrap_or_default(),
+        };
+        let prefix = prompt.wrapping_add(behind);
         let (request, naming) = (self.requests, self.naming);
         let end = self.end_at(prefix, (full as u32).saturating_add(pages));
         if !naming {
@@ -424,6 +448,24 @@ fn part(place: usize, id: u64) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = u128::from(id ^ NAMES) * u128::from((place as u64).wrapping_mul(SPREAD) | 1);
     (product as u64) ^ (product >> 64) as u64
+}
+
+/// The digests of the first none, one, ... of these pages, up to all of them.
+fn prefix_digests(scope: Scope, pages: PageIds<'_>) -> impl Iterator<Item = u64> {
+    let further = pages.iter().enumerate().scan(digest_of(scope), |sum, (place, id)| {
+        *sum = sum.wrapping_add(part(place, id));
+        Some(*sum)
+    });
+    std::iter::once(digest_of(scope)).chain(further)
+}
+
+/// Pages that the answer to a prompt of `full` pages fills.
+fn stored_pages(event: &RequestEvent<'_>, page_size: PageSize, full: usize) -> u32 {
+    let size = u64::from(page_size.get());
+    let tokens = event.input_tokens.unwrap_or(full as u64 * size);
+    // The last token generated is never stored.
+    let stored = tokens.saturating_add(event.output_tokens.unwrap_or(0).saturating_sub(1));
+    u32::try_from(stored / size - tokens / size).unwrap_or(u32::MAX)
 }
 
 /// How many of these pages are followed.

@@ -249,7 +249,7 @@ proptest! {
             });
             let reach = reaches.map(|before| before.ids.len() + before.answer_pages() as usize).max();
             let expected = reach.map_or(0, |reach| count(reach.min(request.ids.len()))).max(count(reusable));
-            let explained = pages.explained(&event, count(reusable) as u64, rate);
+            let explained = pages.explained(&event, page_size(), count(reusable) as u64, rate);
             prop_assert_eq!(explained, expected as u64, "{:?}", request);
         }
     }

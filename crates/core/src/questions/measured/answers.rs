@@ -153,7 +153,7 @@ pub(super) fn explained(
     let by_prompts = generated.known().map_or(reusable, |known| known.min(reusable));
     // Seldom is there more to explain, and looking for it takes a look at every page.
     let by_answers = match cached.followed > reusable {
-        true => generated.explained(request.event, reusable, config.sample_rate),
+        true => generated.explained(request.event, request.page_size, reusable, config.sample_rate),
         false => reusable,
     };
     Explanation { by_prompts, by_answers }
