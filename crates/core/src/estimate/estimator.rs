@@ -307,9 +307,8 @@ impl PoolFigures<'_> {
     }
 
     fn plan(&self, tally: &Tally, asked: &Requirements, standing: &Standing) -> Option<TierEstimates> {
-        let found = tally.found.as_ref()?.consolidated();
         let curve = FoundCurve {
-            found: &found,
+            found: tally.found.as_ref()?,
             page_accesses: tally.page_accesses,
             prompts: self.prompts(tally),
             sample_rate: self.config.cache.sample_rate,

@@ -13,6 +13,9 @@ use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+/// Capacities for which what is pending is looked through; for more it is merged first.
+const FEW: usize = 16;
+
 /// Pages of a request whose needs are one number, or climb by the same step from page to page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundRun {
@@ -64,9 +67,22 @@ impl FoundPages {
     /// Puts many runs in, in one pass, and has nothing pending.
     pub fn extend(&mut self, runs: &[FoundRun]) {
         for run in runs {
-            run.spread(|needs, need, count| needs.of(self).defer(need, count));
+            self.defer(run, 1);
         }
         self.consolidate();
+    }
+
+    /// Puts a run in so many times, or takes it out, and leaves it to the caller how much may be [`FoundPages::pending`].
+    pub fn defer(&mut self, run: &FoundRun, times: i32) {
+        run.spread(|needs, need, count| {
+            let by = i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(times);
+            needs.of(self).defer(need, by);
+        });
+    }
+
+    /// Changes that no pass has merged.
+    pub fn pending(&self) -> usize {
+        [&self.flat, &self.begins, &self.ends].into_iter().map(Needs::pending).sum()
     }
 
     /// Takes a run out that was put in before.
@@ -83,7 +99,7 @@ impl FoundPages {
 
     /// Pages by the smallest of these thresholds that finds them, which ascend; those that none finds are left out.
     pub fn hits_by_threshold(&self, thresholds: &[u64]) -> Vec<u64> {
-        let found = self.consolidated();
+        let found = if thresholds.len() > FEW { self.consolidated() } else { Cow::Borrowed(self) };
         let mut below = 0;
         let added = thresholds.iter().map(|threshold| {
             let hits = found.hits_at(*threshold);

@@ -22,6 +22,10 @@ const MAX_BLOCK: usize = 128;
 /// Distinct needs below which a block joins its neighbour, where that has room.
 const MIN_BLOCK: usize = 16;
 
+/// Distinct needs a block holds for each of its changes where these are few: each moves half of the block then, which is
+/// less than to write all of it anew.
+const FEW_CHANGES: usize = 8;
+
 /// A multiset of needs from which single needs can be taken out again.
 ///
 /// Sorted blocks of distinct values with their counts, each with its totals, and the latest changes unsorted
@@ -40,27 +44,6 @@ heap_bytes!(Needs { blocks, pending });
 
 /// A need that came into the multiset (`1`) or left it (`-1`).
 type NeedChange = (u32, i32);
-
-/// Distinct needs and their counts, while they are put together.
-#[derive(Debug, Default)]
-struct Pairs {
-    values: Vec<u32>,
-    counts: Vec<u64>,
-}
-
-impl Pairs {
-    fn clear_for(&mut self, room: usize) {
-        self.values.clear();
-        self.counts.clear();
-        self.values.reserve(room);
-        self.counts.reserve(room);
-    }
-
-    fn push(&mut self, (value, count): (u32, u64)) {
-        self.values.push(value);
-        self.counts.push(count);
-    }
-}
 
 /// Neighbouring needs, never none of them once all is consolidated.
 #[derive(Debug, Clone, Default)]
@@ -87,30 +70,63 @@ impl Block {
         }
     }
 
-    /// Takes in changes that ascend by need, in one pass over the block and them; `merged` is room for what comes
-    /// of it.
-    fn merge_changes(&mut self, changes: &[NeedChange], merged: &mut Pairs) {
-        merged.clear_for(self.values.len() + changes.len());
-        let mut held = self.values.iter().copied().zip(self.counts.iter().copied()).peekable();
-        for same in changes.chunk_by(|a, b| a.0 == b.0) {
-            let need = same[0].0;
-            while let Some(pair) = held.next_if(|(value, _)| *value < need) {
-                merged.push(pair);
+    /// Takes in changes that ascend by need; `merged` is room for what comes of it. Few are made in place, many in one pass
+    /// over the block and them.
+    fn merge_changes(&mut self, changes: &[NeedChange], merged: &mut Vec<(u32, u64)>) {
+        let by = |same: &[NeedChange]| (same[0].0, same.iter().map(|(_, by)| i64::from(*by)).sum());
+        let by_need = changes.chunk_by(|a, b| a.0 == b.0).map(by);
+        if changes.len() * FEW_CHANGES < self.values.len() {
+            return by_need.for_each(|change| self.change(change));
+        }
+        merged.clear();
+        merged.reserve(self.values.len() + changes.len());
+        let mut held = 0;
+        for (need, by) in by_need {
+            while let Some(value) = self.values.get(held).filter(|value| **value < need) {
+                merged.push((*value, self.counts[held]));
+                held += 1;
             }
-            let before = held.next_if(|(value, _)| *value == need).map_or(0, |(_, count)| count);
-            let by: i64 = same.iter().map(|(_, by)| i64::from(*by)).sum();
-            debug_assert!(by >= 0 || before >= by.unsigned_abs(), "removed more often than put in");
-            let after = before.saturating_add_signed(by);
+            let before = if self.values.get(held) == Some(&need) { self.counts[held] } else { 0 };
+            held += usize::from(before > 0);
+            let after = self.recount((need, before), by);
             if after > 0 {
                 merged.push((need, after));
             }
-            self.total = self.total.saturating_sub(before).saturating_add(after);
-            let sum_of = |count: u64| u128::from(need) * u128::from(count);
-            self.sum = self.sum - sum_of(before) + sum_of(after);
         }
-        held.for_each(|pair| merged.push(pair));
-        self.values.clone_from(&merged.values);
-        self.counts.clone_from(&merged.counts);
+        merged.extend(self.values[held..].iter().copied().zip(self.counts[held..].iter().copied()));
+        self.values.clear();
+        self.counts.clear();
+        self.values.extend(merged.iter().map(|(value, _)| *value));
+        self.counts.extend(merged.iter().map(|(_, count)| *count));
+    }
+
+    /// Takes in all changes of one need, in place.
+    fn change(&mut self, (need, by): (u32, i64)) {
+        let at = self.values.binary_search(&need);
+        let before = at.map_or(0, |at| self.counts[at]);
+        let after = self.recount((need, before), by);
+        match at {
+            Ok(at) if after > 0 => self.counts[at] = after,
+            Ok(at) => {
+                self.values.remove(at);
+                self.counts.remove(at);
+            }
+            Err(at) if after > 0 => {
+                self.values.insert(at, need);
+                self.counts.insert(at, after);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// How often a need occurs that occurred so often `before`; the totals follow.
+    fn recount(&mut self, (need, before): (u32, u64), by: i64) -> u64 {
+        debug_assert!(by >= 0 || before >= by.unsigned_abs(), "removed more often than put in");
+        let after = before.saturating_add_signed(by);
+        self.total = self.total.saturating_sub(before).saturating_add(after);
+        let sum_of = |count: u64| u128::from(need) * u128::from(count);
+        self.sum = self.sum - sum_of(before) + sum_of(after);
+        after
     }
 
     fn is_misshapen(&self) -> bool {
@@ -177,17 +193,18 @@ impl Needs {
 
     /// How many needs are at most `need`, which lies below [`BEYOND`].
     pub fn count_upto(&self, need: Need) -> u64 {
-        self.consolidated().upto(need).0
+        self.upto(need).0
     }
 
     /// The sum of `need - n + 1` over all needs `n` up to `need`: how far counts that begin at each
     /// need and rise by one have come.
     pub fn climbed_upto(&self, need: Need) -> u128 {
-        let (count, sum) = self.consolidated().upto(need);
+        let (count, sum) = self.upto(need);
         u128::from(need + 1) * u128::from(count) - sum
     }
 
-    /// How many needs are at most `need`, and their sum; nothing must be pending.
+    /// How many needs are at most `need`, and their sum. What is pending is looked through: that costs less than to merge
+    /// it, if few ask before more is pending.
     fn upto(&self, need: Need) -> (u64, u128) {
         let whole =
             self.blocks.partition_point(|block| block.values.last().is_none_or(|last| widen(*last) <= need));
@@ -195,16 +212,27 @@ impl Needs {
             .iter()
             .fold((0, 0), |(count, sum), block| (count + block.total, sum + block.sum));
         let parts = self.blocks.get(whole).into_iter().flat_map(Block::pairs);
-        parts
+        let (count, sum) = parts
             .take_while(|(value, _)| widen(*value) <= need)
             .fold((count, sum), |(count, sum), (value, times)| {
                 (count + times, sum + u128::from(value) * u128::from(times))
-            })
+            });
+        let pending = self.pending.iter().filter(|(value, _)| widen(*value) <= need);
+        let (changed, by) = pending.fold((0_i64, 0_i128), |(changed, sum), (value, by)| {
+            (changed + i64::from(*by), sum + i128::from(*value) * i128::from(*by))
+        });
+        (count.saturating_add_signed(changed), sum.saturating_add_signed(by))
     }
 
-    /// Puts many in at once, each so many times, for one pass over the blocks; [`Needs::consolidate`] makes it.
-    pub fn defer(&mut self, need: Need, times: u32) {
-        self.pending.push((narrow(need), i32::try_from(times).unwrap_or(i32::MAX)));
+    /// Puts a need in so many times, or takes it out, and leaves the pass over the blocks to the caller, who says when with
+    /// [`Needs::consolidate`].
+    pub fn defer(&mut self, need: Need, by: i32) {
+        self.pending.push((narrow(need), by));
+    }
+
+    /// Changes that no pass has merged.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     fn change(&mut self, need: u32, by: i32) {
@@ -225,7 +253,7 @@ impl Needs {
             self.blocks.reserve_exact(1);
             self.blocks.push(Block::default());
         }
-        let (mut at, mut rest, mut merged) = (0, &pending[..], Pairs::default());
+        let (mut at, mut rest, mut merged) = (0, &pending[..], Vec::new());
         while let Some((need, _)) = rest.first() {
             at += leading(&self.blocks[at + 1..], *need);
             let next = self.blocks.get(at + 1).and_then(|next| next.values.first());

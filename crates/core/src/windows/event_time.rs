@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+/// Changes of a pane's found pages that gather before they are merged. They are looked through once, as the pane's
+/// windows close.
+const MOST_PENDING: usize = 1 << 14;
+
 /// The windows of one size and advance: each request is counted in one pane, and a window is the sum
 /// of its panes, made when it closes. A window is named by its end, in panes since the epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,7 +89,13 @@ impl EventWindows {
                 _ => unseen += touch.pages,
             }
         }
-        pane.tally.add(summary, unseen);
+        pane.tally.add_but_found(summary, unseen);
+        if let Some(found) = &mut pane.tally.found {
+            summary.found.iter().for_each(|run| found.defer(run, 1));
+            if found.pending() > MOST_PENDING {
+                found.consolidate();
+            }
+        }
         is_late
     }
 

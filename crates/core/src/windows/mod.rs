@@ -287,8 +287,8 @@ impl KindWindows {
     fn consolidate(&mut self) {
         match self {
             Self::EventTime(_) => {}
-            Self::Last(last) => last.tally.consolidate(),
-            Self::All(all) => all.tally.consolidate(),
+            Self::Last(last) => last.tally.consolidate_distributions(),
+            Self::All(all) => all.tally.consolidate_distributions(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::reserve_few;
 use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
-use crate::sizing::exact_curve::FoundRun;
+use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::Overlap;
 use crate::units::heap::{flat, heap_bytes};
 use crate::units::{EventTime, Offset};
@@ -109,6 +109,10 @@ fn when_shown(shape: TallyShape) -> Option<Box<ObservationShape>> {
     shape.is_something().then(|| Box::new(shape))
 }
 
+/// Changes of found pages that may gather: so many, and so many for each run held, of which counting it makes two.
+const FEW_FOUND: usize = 256;
+const CHANGES_A_RUN: usize = 3;
+
 impl LastRequests {
     pub(super) fn new(requests: u32, shape: TallyShape) -> Self {
         Self {
@@ -136,8 +140,20 @@ impl LastRequests {
                 unseen -= touch.pages;
             }
         }
-        self.tally.add(summary, unseen);
+        self.tally.add_but_found(summary, unseen);
         self.hold(summary, touched);
+        self.find(summary);
+    }
+
+    /// Counts the found pages. They are looked through when the window is shown, seldom more than the requests held, so
+    /// they are neither sorted nor merged: once too many changes have gathered, the requests held are counted anew.
+    fn find(&mut self, summary: &RequestSummary) {
+        let Some(found) = &mut self.tally.found else { return };
+        summary.found.iter().for_each(|run| found.defer(run, 1));
+        if found.pending() > FEW_FOUND + CHANGES_A_RUN * self.found.len() {
+            **found = FoundPages::default();
+            self.found.iter().for_each(|run| found.defer(run, 1));
+        }
     }
 
     /// Position of the last held request whose number is at most `arrival`.
@@ -194,7 +210,7 @@ impl LastRequests {
             need.into_iter().for_each(|need| needs.remove(need));
         }
         for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
-            tally.found.iter_mut().for_each(|found| found.remove(&run));
+            tally.found.iter_mut().for_each(|found| found.defer(&run, -1));
         }
         if let Some((observation, share)) =
             tally.observation.as_deref_mut().zip(self.observations.pop_front())

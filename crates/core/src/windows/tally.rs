@@ -258,6 +258,14 @@ impl Tally {
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
     pub fn add(&mut self, summary: &RequestSummary, distinct_pages: u64) {
+        self.add_but_found(summary, distinct_pages);
+        if let Some(found) = &mut self.found {
+            summary.found.iter().for_each(|run| found.add(run));
+        }
+    }
+
+    /// The same, but that its found pages are left to the caller.
+    pub fn add_but_found(&mut self, summary: &RequestSummary, distinct_pages: u64) {
         self.requests += 1;
         self.page_accesses += summary.page_accesses;
         self.rest_tokens += u64::from(summary.rest_tokens);
@@ -272,9 +280,6 @@ impl Tally {
             for (needs, need) in self.needs.iter_mut().zip(&summary.needs) {
                 needs.insert(*need);
             }
-        }
-        if let Some(found) = &mut self.found {
-            summary.found.iter().for_each(|run| found.add(run));
         }
         if let Some((observation, share)) =
             self.observation.as_deref_mut().zip(summary.observation.as_deref())
@@ -310,11 +315,16 @@ impl Tally {
         }
     }
 
-    /// Merges what is pending, so that reading the distributions copies nothing.
+    /// Merges what is pending.
     pub fn consolidate(&mut self) {
+        self.consolidate_distributions();
+        self.found.iter_mut().for_each(|found| found.consolidate());
+    }
+
+    /// Merges what is pending, so that reading the distributions copies nothing. Found pages are read as they are.
+    pub fn consolidate_distributions(&mut self) {
         self.needs.iter_mut().for_each(Needs::consolidate);
         self.overlaps.consolidate();
-        self.found.iter_mut().for_each(|found| found.consolidate());
         self.consolidate_observation();
     }
 
