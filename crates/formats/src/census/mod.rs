@@ -301,11 +301,10 @@ impl Rows<'_, '_> {
 /// Whether a field is, or lies in, the tools of a request with messages: its API knows them, and its engine or its
 /// chat template shows none.
 fn is_of_known_tools(path: &str, rows: &[RowValue<'_>]) -> bool {
-    let Some((around, _)) =
-        path.split_once("tools").filter(|(around, _)| around.is_empty() || around.ends_with('.'))
-    else {
-        return false;
+    let is_whole_name = |(around, behind): &(&str, &str)| {
+        (around.is_empty() || around.ends_with('.')) && (behind.is_empty() || behind.starts_with(['.', '[']))
     };
+    let Some((around, _)) = path.split_once("tools").filter(is_whole_name) else { return false };
     rows.iter().any(|row| {
         let mut has_messages = false;
         walk(&row.value, &mut |path, _| has_messages |= path.strip_prefix(around) == Some("messages"));
@@ -369,6 +368,11 @@ impl UnreadField {
             UnreadKind::AnswerCache => format!(
                 "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
                  not read: such prompts reached no engine and count here; write it as `cache_hit`"
+            ),
+            UnreadKind::NotComputed => format!(
+                "{has} seems to say that no engine computed the prompt (refused, failed, only tried, or no call for \
+                 an answer), and was not read: such prompts count here; leave these rows out, or write the HTTP \
+                 status of each as `status`"
             ),
             UnreadKind::NoLookup => format!(
                 "{has} makes an engine compute the whole prompt: it looks nothing up in its cache and fills it all \

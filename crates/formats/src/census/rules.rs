@@ -24,8 +24,10 @@ pub enum UnreadKind {
     SampleRate,
     /// A parameter with which an engine looks nothing up in its cache.
     NoLookup,
-    /// A flag that a cache in front of the engine gave the answer.
+    /// A word that a cache in front of the engine gave the answer.
     AnswerCache,
+    /// A word that no engine computed the prompt: refused before, failed, only tried, or another call than for an answer.
+    NotComputed,
 }
 
 /// The shortest text that is one, in characters, and the fewest words of it.
@@ -88,7 +90,7 @@ const NO_TOKENS: [&str; 14] = [
     "bounds",
     "counts",
 ];
-const CACHES: [&str; 30] = [
+const CACHES: [&str; 33] = [
     "host",
     "hostname",
     "node",
@@ -119,6 +121,9 @@ const CACHES: [&str; 30] = [
     "target",
     "routed",
     "destination",
+    "dp",
+    "dispatched",
+    "deployment",
 ];
 /// Names of those who ask, which are no caches.
 const CALLERS: [&str; 16] = [
@@ -235,6 +240,7 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         }
         _ if looks_nothing_up(&last, value) => Some(UnreadKind::NoLookup),
         _ if is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
+        _ if says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
         _ if share_of(path, value).is_some() => Some(UnreadKind::SampleRate),
         _ if is_count(value) && is_of_cached(&own) && !any(&words(path), &["output", "completion"]) => {
             Some(UnreadKind::CachedTokens)
@@ -257,20 +263,115 @@ fn is_of_answer(path: &str) -> bool {
         || last == ["user", "agent"]
 }
 
-/// Whether a flag says that a cache of answers gave the answer. What an engine says of its pages is none of that.
+/// The words of a short value: a label, not a text.
+fn words_of_value(value: &Value) -> Vec<String> {
+    const MAX_LABEL: usize = 48;
+    value.as_str().filter(|text| text.len() <= MAX_LABEL).map(words).unwrap_or_default()
+}
+
+/// Whether a flag is set, as a truth or in words.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Bool(flag) => *flag,
+        Value::String(text) => ["true", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)),
+        _ => false,
+    }
+}
+
+/// Whether a field says that a cache of answers gave the answer: a flag, a hit, or a cache's name where the name of who
+/// answered is asked for. What an engine says of its pages is none of that.
 fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
-    const SAYS: [&str; 8] = ["hit", "from", "served", "status", "answered", "semantic", "exact", "result"];
+    const SAYS: [&str; 10] =
+        ["hit", "from", "served", "status", "answered", "semantic", "exact", "result", "is", "was"];
     const OF_PAGES: [&str; 11] =
         ["prefix", "kv", "page", "block", "radix", "token", "tokens", "count", "rate", "lookup", "engine"];
-    let words: Vec<String> = own.iter().flat_map(|name| words(name)).collect();
-    let is_on = match value {
-        Value::Bool(flag) => *flag,
-        Value::String(text) => ["true", "hit", "yes", "semantic_hit", "semantic hit"]
-            .iter()
-            .any(|word| text.eq_ignore_ascii_case(word)),
-        _ => false,
+    const WHO: [&str; 6] = ["answered", "served", "source", "responder", "by", "from"];
+    let names: Vec<String> = own.iter().flat_map(|name| words(name)).collect();
+    let said = words_of_value(value);
+    if any(&names, &OF_PAGES) || any(&said, &OF_PAGES) {
+        return false;
+    }
+    let is_of_cache = any(&names, &["cache", "cached", "caching"]);
+    let flag = is_set(value) || (value.as_u64() == Some(1) && any(&names, &["is", "was"]));
+    let is_alone = words_of_last(own) == ["cached"];
+    (is_of_cache && flag && (is_alone || any(&names, &SAYS)))
+        || (is_of_cache && any(&said, &["hit"]) && !any(&said, &["miss", "no", "not"]))
+        || (any(&names, &WHO) && any(&said, &["cache", "cached"]))
+}
+
+/// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status that
+/// is an error, or a call that asks for no answer.
+fn says_not_computed(own: &[&str], value: &Value) -> bool {
+    const FLAGS: [&str; 10] = [
+        "blocked",
+        "refused",
+        "rejected",
+        "denied",
+        "skipped",
+        "failed",
+        "mocked",
+        "simulated",
+        "throttled",
+        "dry",
+    ];
+    const OUTCOMES: [&str; 13] = [
+        "outcome",
+        "status",
+        "state",
+        "disposition",
+        "decision",
+        "verdict",
+        "action",
+        "result",
+        "reason",
+        "resolution",
+        "phase",
+        "mode",
+        "event",
+    ];
+    const CALLS: [&str; 12] = [
+        "operation",
+        "object",
+        "path",
+        "endpoint",
+        "route",
+        "uri",
+        "method",
+        "call",
+        "task",
+        "api",
+        "type",
+        "kind",
+    ];
+    const OTHER_CALLS: [&str; 11] = [
+        "embedding",
+        "embeddings",
+        "moderation",
+        "moderations",
+        "tokenize",
+        "detokenize",
+        "rerank",
+        "count",
+        "health",
+        "healthz",
+        "metrics",
+    ];
+    const CLIENT_GONE: u64 = 499;
+    let last = words_of_last(own);
+    let said = words_of_value(value);
+    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http"]);
+    let code = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    // The sixth hundred and beyond are no codes of HTTP.
+    let is_error = |code: u64| match own.iter().any(|name| any(&words(name), &["grpc"])) {
+        // Cancelled is of a client that has gone, as 499 is.
+        true => (2..=16).contains(&code),
+        false => (400..600).contains(&code) && code != CLIENT_GONE,
     };
-    is_on && any(&words, &["cache", "cached", "caching"]) && any(&words, &SAYS) && !any(&words, &OF_PAGES)
+    (is_set(value) && any(&last, &FLAGS))
+        || (any(&last, &OUTCOMES)
+            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "block", "deny"])))
+        || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
+        || (is_code && code.is_some_and(is_error))
 }
 
 /// What a short value names by its field's name.
@@ -474,6 +575,27 @@ mod tests {
             ("served_from_cache", json!(true), Some(UnreadKind::AnswerCache)),
             ("gateway.cache_hit", json!("Yes"), Some(UnreadKind::AnswerCache)),
             ("prefix_cache_hit", json!(true), None),
+            ("headers.x-edge-cache", json!("Hit from edge"), Some(UnreadKind::AnswerCache)),
+            ("headers.x-edge-cache", json!("Miss from edge"), None),
+            ("was_cached", json!(1), Some(UnreadKind::AnswerCache)),
+            ("handled_by", json!("semantic-cache"), Some(UnreadKind::AnswerCache)),
+            ("handled_by", json!("engine"), None),
+            ("kv_source", json!("prefix_cache"), None),
+            ("guardrail.denied", json!(true), Some(UnreadKind::NotComputed)),
+            ("guardrail.denied", json!(false), None),
+            ("final_state", json!("rejected"), Some(UnreadKind::NotComputed)),
+            ("finish_reason", json!("stop"), None),
+            ("http.status_code", json!(503), Some(UnreadKind::NotComputed)),
+            ("http.status_code", json!("200"), None),
+            ("http.status_code", json!(499), None),
+            ("request.uri", json!("/v1/messages/count_tokens"), Some(UnreadKind::NotComputed)),
+            ("request.uri", json!("/v1/models/a:generateContent"), None),
+            ("dryRun", json!("true"), Some(UnreadKind::NotComputed)),
+            ("rpc.grpc.status_code", json!(14), Some(UnreadKind::NotComputed)),
+            ("rpc.grpc.status_code", json!(0), None),
+            ("llm.request_type", json!("rerank"), Some(UnreadKind::NotComputed)),
+            ("llm.request_type", json!("chat"), None),
+            ("policy_result", json!("BLOCK"), Some(UnreadKind::NotComputed)),
             ("use_cache", json!(true), None),
             ("disable_prefix_caching", json!(true), Some(UnreadKind::NoLookup)),
             ("prompt_logprobs", json!(0), Some(UnreadKind::NoLookup)),
