@@ -1,8 +1,10 @@
-//! The other end of SGLang's figures with a draft head, where a log has page ids.
+//! The other model of SGLang with a draft head, where a log has page ids.
 //!
 //! SGLang's tree is then one of pairs of tokens: a page that is found loses nothing where the token behind it is the same,
 //! too. Page ids do not say that token. The engine's own model takes two different pages to begin with different tokens,
-//! which is the lower end; here they always begin alike. A page of pairs has one token more than a page, so a sequence has
+//! which is the lower end; here they always begin alike. Without limit SGLang lies between the two. At a capacity they are
+//! two models: leaves are evicted whole, and a tree that shares more has others. At pages of one token a page and the one
+//! behind it are the pair, so the engine's own model is exact, and there is no other. A page of pairs has one token more than a page, so a sequence has
 //! as many pages as a plain one that is a token shorter.
 
 use kvset_core::engines::profile::Profile;
@@ -45,6 +47,7 @@ impl DraftUpperEnd {
     /// Follows a request that the engine's own pool has taken.
     pub(super) fn observe(&mut self, event: &RequestEvent<'_>, page_size: PageSize, counted: bool) {
         let Self { pool, is_whole, behind } = self;
+        *is_whole &= page_size.get() > 1;
         let arrival = Arrival { offset: Offset(0), counted, watermark: None };
         *is_whole &= pool.observe(&a_token_shorter(event, page_size, behind), arrival).is_ok();
     }
