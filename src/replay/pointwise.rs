@@ -54,8 +54,8 @@ impl Units {
     fn draft_head(&self, found: Ceiling) -> Option<Section> {
         let (without, [_, lost]) = (found.without_draft_head?, found.draft_head()?);
         let sentence = format!(
-            "No capacity brings back the last page of each hit, which a head that drafts in the same cache loses: {} of page \
-             accesses. With unlimited capacity {} hit, and {} without the head.",
+            "No capacity brings back the pages that hits lose to a head that drafts in the same cache: {} of page accesses. \
+             With unlimited capacity {} hit, and {} without the head.",
             self.rate(lost),
             self.rate(found.these_rules),
             self.rate(without)

@@ -106,6 +106,28 @@ fn what_sglang_finds_with_a_draft_head_lies_between_both_ends_that_page_ids_leav
     assert!(!said.contains("the last page of each hit"), "that is vLLM's rule: {said}");
 }
 
+/// A page and the one behind it are the pair there, so there is one figure; its sentence spoke of vLLM's rule.
+#[test]
+fn a_head_over_pages_of_one_token_has_one_figure_in_sglang() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("tokens.jsonl");
+    let row = |turn: u64| {
+        let tokens: Vec<u64> = (0..40 + turn).chain([1000 + turn]).collect();
+        serde_json::json!({"timestamp": 1_700_000_000_000 + turn * 1000, "prompt_token_ids": tokens, "output_tokens": 1}).to_string()
+    };
+    std::fs::write(&trace, (0..20).map(row).collect::<Vec<_>>().join("\n")).expect("a folder of our own");
+    let args = ["--engine", "sglang", "--draft-head", "--page-size", "1", "--capacities", "2000p"];
+    let result = json(&trace, &args);
+    let point = &result["capacities"][0];
+    assert!(
+        point["prefix_hits"].as_u64().is_some_and(|hits| hits > 0) && point["at_most"].is_null(),
+        "{point}"
+    );
+    assert!(result["draft_head"]["points"].is_number(), "{}", result["draft_head"]);
+    let said = printed(&trace, &args);
+    assert!(said.contains("lose to a head") && !said.contains("the last page of each hit"), "{said}");
+}
+
 /// A config of windows that lists its prediction layers behind the others, or by themselves, or does not.
 #[test]
 fn a_config_that_lists_the_heads_layers_says_which_groups_they_lie_in() {
