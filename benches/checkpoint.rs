@@ -20,9 +20,9 @@ use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::resume::Resume;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
-use kvset::position::{NextOffset, Partition};
+use kvset::position::Partition;
 use kvset::snapshot::capture::{CaptureMemory, capture_body};
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
@@ -77,16 +77,7 @@ impl Stream {
             version: "bench".to_owned(),
             fingerprint: "bench".to_owned(),
         };
-        let resume = Resume {
-            origin: Origin::Fresh,
-            replay_from: NextOffset(0),
-            publish_from: NextOffset(0),
-            count_from: NextOffset(0),
-            warm_up: false,
-            set_aside: Vec::new(),
-            explanation: String::new(),
-        };
-        let task = PartitionTask::new(Arc::new(config), Partition(0), &resume);
+        let task = PartitionTask::new(Arc::new(config), Partition(0), &Resume::from_start());
         Self { traffic: Agentic::new(2500), task, offset: 0 }
     }
 

@@ -20,9 +20,9 @@ use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::ratio::Ratio;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::resume::Resume;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
-use kvset::position::{NextOffset, Partition};
+use kvset::position::Partition;
 use kvset_core::engines::config::CacheConfig;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,16 +63,7 @@ fn task(hold_back_ms: u64) -> PartitionTask {
         version: "bench".to_owned(),
         fingerprint: "bench".to_owned(),
     };
-    let resume = Resume {
-        origin: Origin::Fresh,
-        replay_from: NextOffset(0),
-        publish_from: NextOffset(0),
-        count_from: NextOffset(0),
-        warm_up: false,
-        set_aside: Vec::new(),
-        explanation: String::new(),
-    };
-    PartitionTask::new(Arc::new(config), Partition(0), &resume)
+    PartitionTask::new(Arc::new(config), Partition(0), &Resume::from_start())
 }
 
 /// The log, in the order of finishes.

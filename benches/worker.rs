@@ -10,9 +10,9 @@ mod event;
 mod traffic;
 
 use kvset::codec::{RequestEncoding, SourceRecord};
-use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::resume::Resume;
 use kvset::pipeline::task::PartitionTask;
-use kvset::position::{NextOffset, Partition};
+use kvset::position::Partition;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use std::sync::Arc;
@@ -36,16 +36,11 @@ fn task(settings: &str) -> PartitionTask {
     std::fs::write(&path, format!("[kafka]\nbrokers = \"localhost:9092\"\n{settings}"))
         .expect("a folder of our own");
     let settings = Settings::load(Some(&path)).expect("usable settings");
-    let resume = Resume {
-        origin: Origin::Fresh,
-        replay_from: NextOffset(0),
-        publish_from: NextOffset(0),
-        count_from: NextOffset(0),
-        warm_up: false,
-        set_aside: Vec::new(),
-        explanation: String::new(),
-    };
-    PartitionTask::new(Arc::new(task_config(&settings).expect("usable settings")), Partition(0), &resume)
+    PartitionTask::new(
+        Arc::new(task_config(&settings).expect("usable settings")),
+        Partition(0),
+        &Resume::from_start(),
+    )
 }
 
 fn thread_time(begin: Instant) -> Duration {

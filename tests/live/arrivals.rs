@@ -12,7 +12,7 @@ use kvset::core::units::PageSize;
 use kvset::core::units::capacity::CapacitySpec;
 use kvset::core::units::pages::mix;
 use kvset::core::units::window::WindowKind;
-use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::resume::Resume;
 use kvset::pipeline::task::PartitionTask;
 use kvset::position::{NextOffset, Partition};
 use kvset::replay::{ReplayOptions, WarmUp, replay};
@@ -106,17 +106,9 @@ fn settings(profile: Profile) -> Settings {
 
 /// The whole log, as the service's task answers at its end, and how many records it took out of order.
 fn served(log: &[Logged], settings: &Settings) -> (Estimate, u64) {
-    let start = Resume {
-        origin: Origin::Fresh,
-        replay_from: NextOffset(0),
-        publish_from: NextOffset(0),
-        count_from: NextOffset(0),
-        warm_up: false,
-        set_aside: Vec::new(),
-        explanation: String::new(),
-    };
     let config = Arc::new(task_config(settings).expect("usable"));
-    let (mut task, mut outputs) = (PartitionTask::new(config, Partition(0), &start), Vec::new());
+    let (mut task, mut outputs) =
+        (PartitionTask::new(config, Partition(0), &Resume::from_start()), Vec::new());
     for (offset, request) in (0..).zip(log) {
         let value = row(request, ["event_time", "page_ids", "input_tokens", "output_tokens"]).to_string();
         let record = SourceRecord {

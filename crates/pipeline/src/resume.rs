@@ -95,6 +95,27 @@ pub struct Resume {
     pub explanation: String,
 }
 
+impl Resume {
+    /// To process and publish everything from this offset on, with nothing missing.
+    fn at(origin: Origin, at: NextOffset, explanation: String) -> Self {
+        let set_aside = Vec::new();
+        Self {
+            origin,
+            replay_from: at,
+            publish_from: at,
+            count_from: ALL,
+            warm_up: false,
+            set_aside,
+            explanation,
+        }
+    }
+
+    /// To begin at the first record of a log that nobody has read.
+    pub fn from_start() -> Self {
+        Self::at(Origin::Fresh, NextOffset(0), "starting at offset 0".to_owned())
+    }
+}
+
 /// Why the partition is not taken up, with the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResumeRefusal {
@@ -189,16 +210,7 @@ pub fn decide_stateless(facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal
         true => format!("records {committed} to {at} are gone: going on from there"),
         false => format!("going on at the committed offset {at}"),
     };
-    let (origin, set_aside) = (Origin::Fresh, Vec::new());
-    Ok(Resume {
-        origin,
-        replay_from: at,
-        publish_from: at,
-        count_from: ALL,
-        warm_up: false,
-        set_aside,
-        explanation,
-    })
+    Ok(Resume::at(Origin::Fresh, at, explanation))
 }
 
 /// Refuses a log that cannot be the one the group consumed.
@@ -246,15 +258,8 @@ fn fresh(facts: &ResumeFacts<'_>) -> Result<Resume, ResumeRefusal> {
         StartFrom::Earliest => (facts.log.start, "earliest"),
         StartFrom::Latest => (facts.log.end, "latest"),
     };
-    Ok(Resume {
-        origin: Origin::Fresh,
-        replay_from: at,
-        publish_from: at,
-        count_from: ALL,
-        warm_up: at.0 > 0,
-        set_aside: Vec::new(),
-        explanation: format!("new group: starting at offset {at} ({name}){}", cold(at)),
-    })
+    let explanation = format!("new group: starting at offset {at} ({name}){}", cold(at));
+    Ok(Resume { warm_up: at.0 > 0, ..Resume::at(Origin::Fresh, at, explanation) })
 }
 
 /// Whether nobody worked on the partition since it was given up: only then is the state in memory worth
@@ -264,16 +269,9 @@ fn is_parked_at(facts: &ResumeFacts<'_>, committed: NextOffset) -> bool {
 }
 
 fn unpark(at: NextOffset) -> Resume {
-    Resume {
-        origin: Origin::Parked,
-        replay_from: at,
-        publish_from: at,
-        // The state itself knows what counts.
-        count_from: ALL,
-        warm_up: false,
-        set_aside: Vec::new(),
-        explanation: format!("state kept in memory is at the committed offset {at}: nothing to restore"),
-    }
+    let explanation = format!("state kept in memory is at the committed offset {at}: nothing to restore");
+    // The state itself knows what counts.
+    Resume::at(Origin::Parked, at, explanation)
 }
 
 fn restore(facts: &ResumeFacts<'_>, index: usize, committed: NextOffset) -> Result<Resume, ResumeRefusal> {
