@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use crate::cli::args::ConfigFile;
 use crate::cli::interrupt::{force_after, service_shutdown_by_signals};
 use crate::live::{Board, LiveFacts, router};
-use crate::telemetry::{Health, HealthBounds, Server, logging, recorder, set_fingerprint};
+use crate::telemetry::{Health, HealthBounds, Server, logging, recorder, set_configured};
 use axum::Router;
 use kvset_service::plan::PlanError;
 use kvset_service::plan::schemas::RegistryError;
@@ -21,14 +21,18 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Reads the settings, begins to log, to listen for signals and to show metrics.
+    /// Reads the settings, begins to log, to listen for signals and to show metrics: of `kvset prepare`, whose group is its
+    /// own.
     pub(super) fn start(config: &ConfigFile) -> Result<Self, Failure> {
-        Self::over(Settings::load(config.file())?, None)
+        let settings = Settings::load(config.file())?;
+        set_configured(settings.prepare.group.clone(), settings.fingerprint_hex());
+        Self::over(settings, None)
     }
 
-    /// The same with the page and the API, which show what the board is reported.
+    /// The same of `kvset run`, with the page and the API, which show what the board is reported.
     pub(super) fn with_page(config: &ConfigFile) -> Result<(Self, Arc<Board>), Failure> {
         let settings = Settings::load(config.file())?;
+        set_configured(settings.kafka.group.clone(), settings.fingerprint_hex());
         let board = Arc::new(Board::new(settings.http.max_pool_labels, settings.provisioned()));
         Ok((Self::over(settings, Some(&board))?, board))
     }
@@ -40,7 +44,6 @@ impl Serving {
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
         let health = Arc::new(Health::new());
         let server = serve_http(&settings.http, &health, board)?;
-        set_fingerprint(settings.fingerprint_hex());
         Ok(Self { settings, shutdown, health, server })
     }
 

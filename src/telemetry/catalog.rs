@@ -30,8 +30,8 @@ macro_rules! metrics {
 }
 
 metrics! {
-    BUILD_INFO = "kvset_build_info", MetricKind::Gauge, Info, ["version", "fingerprint"],
-        "Always 1; the program's version and the configuration's fingerprint.";
+    BUILD_INFO = "kvset_build_info", MetricKind::Gauge, Info, ["version", "group", "fingerprint"],
+        "Always 1; the program's version, its consumer group and the configuration's fingerprint.";
 
     READY = "kvset_ready", MetricKind::Gauge, Things, [],
         "1 while the instance is ready, as `/readyz` says, else 0.";

@@ -21,6 +21,6 @@ mod shown;
 pub use health::{Health, HealthBounds};
 pub use labels::PoolLabels;
 pub use metric::{Metric, MetricKind, MetricUnit};
-pub use process::set_fingerprint;
+pub use process::set_configured;
 pub use recorder::recorder;
 pub use server::Server;

@@ -4,18 +4,19 @@ use super::catalog as metric;
 use metrics_process::collector;
 use std::sync::OnceLock;
 
-static FINGERPRINT: OnceLock<String> = OnceLock::new();
+/// The group that the process works in, and its configuration's fingerprint.
+static CONFIGURED: OnceLock<(String, String)> = OnceLock::new();
 
-/// Says once which configuration the process runs under.
-pub fn set_fingerprint(fingerprint: String) {
-    FINGERPRINT.get_or_init(|| fingerprint);
+/// Says once which group the process works in, under which configuration.
+pub fn set_configured(group: String, fingerprint: String) {
+    CONFIGURED.get_or_init(|| (group, fingerprint));
 }
 
-/// Shows it, at every scrape: a gauge that is set once would be forgotten after an hour. What a system does
+/// Shows it, at every scrape: a gauge that is set once would be forgotten. What a system does
 /// not tell is left out.
 pub(super) fn show() {
-    if let Some(fingerprint) = FINGERPRINT.get() {
-        metric::BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), fingerprint]).set(1.0);
+    if let Some((group, fingerprint)) = CONFIGURED.get() {
+        metric::BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), group, fingerprint]).set(1.0);
     }
     let found = collector::collect();
     if let Some(seconds) = found.cpu_seconds_total {

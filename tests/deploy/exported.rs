@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// What is exported only by services that serve HTTP, write snapshots, plan tiers, read events with durations, or
 /// wait at the end of the log for the next record; the test of a whole program below makes these.
-const CONDITIONAL: [&str; 8] = [
+const CONDITIONAL: [&str; 9] = [
+    "kvset_build_info",
     "kvset_schema_registry_up",
     "kvset_ready",
     "kvset_snapshot_",

@@ -12,7 +12,7 @@ use crate::present::terminal::live::LiveEstimates;
 use crate::present::terminal::{Terminal, answer_in_words};
 use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
-use crate::telemetry::{Health, logging, set_fingerprint};
+use crate::telemetry::{Health, logging, set_configured};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::window::WindowKind;
 use kvset_service::events::Observer;
@@ -53,7 +53,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let metrics =
         ServiceMetrics::new(health, settings.http.max_pool_labels, provisioned.clone()).without_snapshots();
     metrics.begin_service(&settings.estimate.windows);
-    set_fingerprint(settings.fingerprint_hex());
+    set_configured(settings.kafka.group.clone(), settings.fingerprint_hex());
     let mut live = LiveEstimates::new(args.json, heading, provisioned.clone());
     let mut newest = BTreeMap::new();
     let options = DemoOptions {
