@@ -23,6 +23,8 @@ const MAX_POINTS: usize = 256;
 const MAX_WINDOWS: usize = 24;
 /// For how long records that are late, out of order or refused are a problem after the last of them.
 const LATE_FOR: Duration = Duration::from_secs(3600);
+/// How long after its last request a pool has died: what it needed then is no problem of today.
+const DEAD_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// How long a commit may take before somebody should know.
 const COMMITS_WITHIN: Duration = Duration::from_secs(10);
 /// Most pools named as being in several partitions.
@@ -62,7 +64,8 @@ struct BoardState {
     refused_pools: BTreeMap<String, (Partition, PoolRefusals, Instant)>,
     /// Partitions that cannot go on, and why.
     held: BTreeMap<Partition, String>,
-    split: BTreeMap<String, (Partition, Partition)>,
+    /// Pools that were found in several partitions, and when each of these had the last record of theirs.
+    split: BTreeMap<String, BTreeMap<Partition, Instant>>,
     condition: Condition,
     commits_fail: bool,
     /// When the first commit began after the last that went through.
@@ -82,6 +85,8 @@ struct ShownBoard {
     early: u64,
     time: Option<PoolTime>,
     stillness: Stillness,
+    /// When its last request was taken, or its state taken up.
+    heard: Instant,
     engine_bytes: Option<u64>,
     series: BTreeMap<WindowKind, BoardSeries>,
 }
@@ -198,7 +203,9 @@ impl Board {
 
     /// Pools that need more than they hold, the worst first.
     fn shortages(&self, inner: &BoardState) -> Vec<OverviewProblem> {
-        let mut short: Vec<_> = inner.pools.iter().filter(|(_, shown)| self.strain(shown) > 1.0).collect();
+        let lives = |shown: &ShownBoard| shown.heard.elapsed() < DEAD_AFTER;
+        let is_short = |shown: &ShownBoard| lives(shown) && self.strain(shown) > 1.0;
+        let mut short: Vec<_> = inner.pools.iter().filter(|(_, shown)| is_short(shown)).collect();
         short.sort_by(|(_, one), (_, other)| self.strain(other).total_cmp(&self.strain(one)));
         let problem = |(pool, shown): (&String, &ShownBoard)| {
             let ((needed, held), page_bytes) =
@@ -273,9 +280,7 @@ impl Observer for Board {
                 inner.pool(pool, *partition);
             }
             ServiceEvent::SplitPool { pool, first, second } => {
-                if inner.split.len() < MAX_SPLIT {
-                    inner.split.insert((*pool).to_owned(), (*first, *second));
-                }
+                inner.split_off(pool, [*first, *second], Instant::now());
             }
             ServiceEvent::Held { partition, why } => {
                 inner.held.insert(*partition, (*why).to_owned());
@@ -341,8 +346,14 @@ impl BoardState {
         for name in &counts.forgotten {
             self.pools.remove(name);
             self.refused_pools.remove(name);
+            if let Some(heard) = self.split.get_mut(name) {
+                heard.remove(&partition);
+            }
         }
         for (name, activity) in &counts.pools {
+            if let Some(heard) = self.split.get_mut(name) {
+                heard.insert(partition, Instant::now());
+            }
             if !counts.forgotten.contains(name)
                 && let Some(shown) = self.pool(name, partition)
             {
@@ -394,7 +405,7 @@ impl BoardState {
         self.held.remove(&partition);
         self.refused_pools.retain(|_, (of, _, _)| *of != partition);
         self.pools.retain(|_, shown| shown.partition != partition);
-        self.split.retain(|_, (first, second)| *first != partition && *second != partition);
+        self.split.values_mut().for_each(|heard| heard.retain(|of, _| *of != partition));
     }
 
     fn pool_state(&self, name: &str, shown: &ShownBoard) -> PoolState {
@@ -416,6 +427,17 @@ impl BoardState {
             tracked_pages: latest.map(|estimate| estimate.tracked_pages),
             accumulated_pages: latest.map(|estimate| estimate.accumulated_pages),
             windows: shown.series.keys().copied().collect(),
+        }
+    }
+
+    /// A pool was found in these partitions.
+    fn split_off(&mut self, pool: &str, partitions: [Partition; 2], now: Instant) {
+        if self.split.len() >= MAX_SPLIT {
+            self.split.retain(|_, heard| still_split(heard, now).is_some());
+        }
+        if self.split.len() < MAX_SPLIT || self.split.contains_key(pool) {
+            let heard = self.split.entry(pool.to_owned()).or_default();
+            heard.extend(partitions.map(|partition| (partition, now)));
         }
     }
 
@@ -447,12 +469,14 @@ impl BoardState {
                            until one succeeds. The log says why.";
             problems.push(OverviewProblem::of_partition("snapshot_failed", partition.0, message));
         }
-        for (pool, (first, second)) in &self.split {
-            problems.push(OverviewProblem::of_pool("split_pool", pool, split_pool(*first, *second)));
+        let now = Instant::now();
+        for (pool, heard) in &self.split {
+            if let Some((first, second)) = still_split(heard, now) {
+                problems.push(OverviewProblem::of_pool("split_pool", pool, split_pool(first, second)));
+            }
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         problems.extend(self.pools.iter().filter_map(|(name, shown)| order_problem(name, shown)));
-        let now = Instant::now();
         problems.extend(self.pools.iter().filter_map(|(name, shown)| shown.stillness.problem(name, now)));
         problems.extend(self.recently_refused().filter_map(|(pool, refused)| refused_problem(pool, refused)));
         for (code, Refused { records, .. }) in
@@ -464,6 +488,14 @@ impl BoardState {
         }
         problems
     }
+}
+
+/// The two partitions that had records of a pool last; `None` where it has been in one alone for an hour: it has moved.
+fn still_split(heard: &BTreeMap<Partition, Instant>, now: Instant) -> Option<(Partition, Partition)> {
+    let mut recent: Vec<_> = heard.iter().filter(|(_, at)| now.duration_since(**at) < LATE_FOR).collect();
+    recent.sort_by_key(|(_, at)| std::cmp::Reverse(**at));
+    let (first, second) = (*recent.first()?.0, *recent.get(1)?.0);
+    Some((first.min(second), first.max(second)))
 }
 
 /// That records of a pool come too late, with what to do.
@@ -522,6 +554,7 @@ impl ShownBoard {
             early: 0,
             time: None,
             stillness: Stillness::new(Instant::now()),
+            heard: Instant::now(),
             engine_bytes: None,
             series: BTreeMap::new(),
         }
@@ -530,6 +563,7 @@ impl ShownBoard {
     fn add(&mut self, activity: &PoolActivity) {
         self.requests = self.requests.saturating_add(activity.requests);
         self.page_accesses = self.page_accesses.saturating_add(activity.pages);
+        self.heard = Instant::now();
         let moved = activity.time.map(|time| time.watermark) > self.time.map(|time| time.watermark);
         self.stillness.add(activity.requests, moved, Instant::now());
         self.time = activity.time.or(self.time);
@@ -592,5 +626,24 @@ impl BoardPlace {
             snapshot_next_offset: self.snapshot.map(|(_, next, _)| next.0),
             snapshot_bytes: self.snapshot.map(|(_, _, bytes)| bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool that had moved to another partition was a problem until the process ended.
+    #[test]
+    fn a_pool_is_split_until_it_has_been_in_one_partition_for_an_hour() {
+        let begin = Instant::now();
+        let at = |secs| begin + Duration::from_secs(secs);
+        let [old, new] = [Partition(0), Partition(3)];
+        let mut heard = BTreeMap::from([(old, at(0)), (new, at(0))]);
+        assert_eq!(still_split(&heard, at(3000)), Some((old, new)));
+        heard.insert(new, at(3500));
+        assert_eq!(still_split(&heard, at(3700)), None, "it has moved");
+        heard.insert(old, at(3800));
+        assert_eq!(still_split(&heard, at(3900)), Some((old, new)), "it has not");
     }
 }

@@ -6,8 +6,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder
 use metrics_util::MetricKindMask;
 use std::time::Duration;
 
-/// Gauges that nobody set for this long are dropped: those of partitions and pools that went elsewhere.
-const FORGET_GAUGES_AFTER: Duration = Duration::from_secs(3600);
+/// Gauges that nobody set for this long are dropped: those of partitions and pools that went elsewhere, and those that
+/// the newest estimate has no figure for. Whatever holds for longer is set again every minute. As long as Prometheus
+/// itself looks back.
+const FORGET_GAUGES_AFTER: Duration = Duration::from_secs(300);
 
 /// A recorder with the help of every metric and the buckets of every histogram. Keep its handle for the
 /// [`Server`](super::Server) and give it to [`metrics::set_global_recorder`].

@@ -2,6 +2,7 @@
 
 use crate::telemetry::catalog as metric;
 use crate::telemetry::estimate_metrics::{show_estimate, show_provisioned};
+use crate::telemetry::metric::Metric;
 use crate::telemetry::question_metrics::{TenantLabels, show_questions};
 use crate::telemetry::shown::GaugeSet;
 use crate::telemetry::{Health, PoolLabels, from_start};
@@ -11,7 +12,7 @@ use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::statistics::{self, ClientRole};
 use kvset_pipeline::publish::FailureKind;
-use kvset_pipeline::task::{PoolTime, TaskCounts};
+use kvset_pipeline::task::{PoolRefusals, PoolTime, TaskCounts};
 use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,9 @@ const AGAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// How long after its last request what is shown of a pool is set no more.
 const DEAD_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// How long after the last refused record a pool counts as refused: as long as the page says so.
+const REFUSED_FOR: Duration = Duration::from_secs(3600);
 
 /// Counts and shows what happens.
 #[derive(Debug)]
@@ -48,8 +52,10 @@ struct MetricsState {
     shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), GaugeSet>>,
     /// When a request of each pool was accepted last, or its state taken up.
     active: BTreeMap<String, Instant>,
-    /// Of each pool that was refused anything, its partition, how many records were, and whether they are too many.
-    refused: BTreeMap<String, (Partition, u64, bool)>,
+    /// Pools that were refused anything.
+    refused: BTreeMap<String, RefusedPool>,
+    /// Of each partition, the figures of its own that hold until they are reported otherwise.
+    standing: BTreeMap<Partition, GaugeSet>,
     /// Partitions that cannot go on.
     held: BTreeSet<Partition>,
     /// Of each pool with a label, its partition and how far event time is, in seconds.
@@ -58,6 +64,24 @@ struct MetricsState {
     assigned: usize,
     /// When gauges were set again.
     again: Instant,
+}
+
+/// What was refused of a pool.
+#[derive(Debug)]
+struct RefusedPool {
+    partition: Partition,
+    records: u64,
+    /// Whether they were too many when the last was.
+    is_over: bool,
+    last: Instant,
+}
+
+impl RefusedPool {
+    /// What its gauge says. A pool that has fallen silent is refused nothing.
+    fn gauge(&self, now: Instant) -> f64 {
+        let is_recent = now.saturating_duration_since(self.last) < REFUSED_FOR;
+        if self.is_over && is_recent { 1.0 } else { 0.0 }
+    }
 }
 
 /// What a partition's last good snapshot lacks. One that holds everything does not age, however long no record comes.
@@ -102,6 +126,7 @@ impl ServiceMetrics {
             shown: BTreeMap::new(),
             active: BTreeMap::new(),
             refused: BTreeMap::new(),
+            standing: BTreeMap::new(),
             held: BTreeSet::new(),
             times: BTreeMap::new(),
             assigned: 0,
@@ -163,15 +188,16 @@ impl Observer for ServiceMetrics {
                     inner.restored();
                 }
                 show_clients();
-                inner.show_again();
+                inner.show_again(Instant::now());
             }
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
                 from_start::partition(&partition.to_string());
+                inner.standing.insert(*partition, GaugeSet::default());
                 if self.keeps_state {
                     inner.restoring.insert(*partition, Instant::now());
                     inner.snapshots.insert(*partition, SnapshotLag::default());
-                    metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(0.0);
+                    inner.hold(*partition, metric::SNAPSHOT_SIZE, 0.0);
                 }
             }
             ServiceEvent::Rebalanced { partitions } => {
@@ -194,22 +220,21 @@ impl Observer for ServiceMetrics {
                 }
                 if let Some(time) = time {
                     let seconds = time.watermark.0 as f64 / 1000.0;
-                    metric::WATERMARK.gauge(&[&label]).set(seconds);
+                    inner.hold(*partition, metric::WATERMARK, seconds);
                     metric::CONSUMER_LAG_SECONDS.gauge(&[&label]).set((now() - seconds).max(0.0));
                 }
-                metric::POOLS.gauge(&[&label]).set(*pools as f64);
+                inner.hold(*partition, metric::POOLS, *pools as f64);
                 inner.progress(*partition, counts);
             }
             ServiceEvent::Restored { partition, time, times, pools, latest, .. } => {
-                let label = partition.to_string();
                 if let Some(time) = time {
-                    metric::WATERMARK.gauge(&[&label]).set(time.watermark.0 as f64 / 1000.0);
+                    inner.hold(*partition, metric::WATERMARK, time.watermark.0 as f64 / 1000.0);
                 }
                 for (pool, time) in *times {
                     inner.active.insert(pool.clone(), Instant::now());
                     inner.show_time(*partition, pool, *time);
                 }
-                metric::POOLS.gauge(&[&label]).set(*pools as f64);
+                inner.hold(*partition, metric::POOLS, *pools as f64);
                 latest.iter().for_each(|estimate| inner.show(*partition, estimate));
             }
             ServiceEvent::Prepared { partition, counts, .. } => {
@@ -217,9 +242,9 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::NewPool { partition, pool } => {
                 from_start::pool(inner.labels.counted(pool), &partition.to_string());
-                let is_over = inner.refused.get(*pool).is_some_and(|(_, _, is_over)| *is_over);
+                let refused = inner.refused.get(*pool).map_or(0.0, |refused| refused.gauge(Instant::now()));
                 if let Some(label) = inner.labels.own(pool) {
-                    metric::POOL_REFUSED.gauge(&[label]).set(if is_over { 1.0 } else { 0.0 });
+                    metric::POOL_REFUSED.gauge(&[label]).set(refused);
                 }
             }
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
@@ -242,7 +267,7 @@ impl Observer for ServiceMetrics {
                 metric::SNAPSHOT_PAUSE.histogram(&[]).record(pause.as_secs_f64());
             }
             ServiceEvent::SnapshotSaved { partition, bytes, took, next } => {
-                metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(*bytes as f64);
+                inner.hold(*partition, metric::SNAPSHOT_SIZE, *bytes as f64);
                 metric::SNAPSHOT_DURATION.histogram(&[]).record(took.as_secs_f64());
                 if let Some(saved) = inner.snapshots.get_mut(partition) {
                     saved.save(*next);
@@ -262,36 +287,60 @@ impl Observer for ServiceMetrics {
 }
 
 impl MetricsState {
-    /// Another member counts from here on.
+    /// Another member counts from here on. What is waited for here is over at once; other gauges end as the recorder
+    /// forgets them.
     fn given_up(&mut self, partition: Partition) {
+        let label = partition.to_string();
+        metric::CONSUMER_LAG_RECORDS.gauge(&[&label]).set(0.0);
+        metric::WAITING_RECORDS.gauge(&[&label]).set(0.0);
+        if self.snapshots.remove(&partition).is_some() {
+            metric::SNAPSHOT_AGE.gauge(&[&label]).set(0.0);
+        }
         self.restoring.remove(&partition);
-        self.snapshots.remove(&partition);
+        self.standing.remove(&partition);
         self.shown.remove(&partition);
         self.held.remove(&partition);
-        self.refused.retain(|_, (of, _, _)| *of != partition);
+        for (pool, _) in self.refused.iter().filter(|(_, refused)| refused.partition == partition) {
+            if let Some(label) = self.labels.own(pool) {
+                metric::POOL_REFUSED.gauge(&[label]).set(0.0);
+            }
+        }
+        self.refused.retain(|_, refused| refused.partition != partition);
         for (pool, _) in self.times.iter().filter(|(_, (of, _))| *of == partition) {
             self.active.remove(pool);
         }
         self.times.retain(|_, (of, _)| *of != partition);
     }
 
+    /// Shows a figure of a partition, for as long as this member has the partition.
+    fn hold(&mut self, partition: Partition, metric: Metric, value: f64) {
+        let label = partition.to_string();
+        match self.standing.get_mut(&partition) {
+            Some(standing) => standing.replace(metric, &[&label], value),
+            None => metric.gauge(&[&label]).set(value),
+        }
+    }
+
     /// Sets the gauges again that hold for longer than the recorder keeps them.
-    fn show_again(&mut self) {
-        if self.again.elapsed() < AGAIN_EVERY {
+    fn show_again(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.again) < AGAIN_EVERY {
             return;
         }
-        self.again = Instant::now();
+        self.again = now;
+        self.standing.values().for_each(GaugeSet::again);
         metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
         // What is known of a pool that has died is no state of anything: its gauges end as the recorder forgets them.
-        let is_alive = |pool: &str| self.active.get(pool).is_some_and(|last| last.elapsed() < DEAD_AFTER);
+        let is_alive = |pool: &str| {
+            self.active.get(pool).is_some_and(|last| now.saturating_duration_since(*last) < DEAD_AFTER)
+        };
         let shown = self.shown.values().flatten().filter(|((pool, _), _)| is_alive(pool));
         shown.for_each(|(_, figures)| figures.again());
         for (pool, (_, seconds)) in self.times.iter().filter(|(pool, _)| is_alive(pool)) {
             metric::POOL_WATERMARK.gauge(&[pool]).set(*seconds);
         }
-        for (pool, (_, _, is_over)) in &self.refused {
+        for (pool, refused) in &self.refused {
             if let Some(label) = self.labels.own(pool) {
-                metric::POOL_REFUSED.gauge(&[label]).set(if *is_over { 1.0 } else { 0.0 });
+                metric::POOL_REFUSED.gauge(&[label]).set(refused.gauge(now));
             }
         }
     }
@@ -310,16 +359,8 @@ impl MetricsState {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
         metric::TOMBSTONES.counter(&[&number]).increment(counts.tombstones);
-        metric::WAITING_RECORDS.gauge(&[&number]).set(counts.waiting as f64);
-        for (pool, refused) in &counts.refused_pools {
-            let before = self.refused.get(pool).map_or(0, |(_, records, _)| *records);
-            let label = self.labels.counted(pool);
-            metric::REFUSED_REQUESTS.counter(&[label]).increment(refused.records.saturating_sub(before));
-            if let Some(label) = self.labels.own(pool) {
-                metric::POOL_REFUSED.gauge(&[label]).set(if refused.is_over_limit { 1.0 } else { 0.0 });
-            }
-            self.refused.insert(pool.clone(), (partition, refused.records, refused.is_over_limit));
-        }
+        self.hold(partition, metric::WAITING_RECORDS, counts.waiting as f64);
+        counts.refused_pools.iter().for_each(|(pool, refused)| self.refuse(partition, pool, refused));
         for (pool, activity) in &counts.pools {
             self.active.insert(pool.clone(), Instant::now());
             let label = self.labels.counted(pool);
@@ -344,11 +385,26 @@ impl MetricsState {
         counts.forgotten.iter().for_each(|pool| self.forget(partition, pool));
     }
 
+    /// Counts and shows what was refused of a pool.
+    fn refuse(&mut self, partition: Partition, pool: &str, refused: &PoolRefusals) {
+        let (records, is_over, last) = (refused.records, refused.is_over_limit, Instant::now());
+        let before = self.refused.get(pool).map_or(0, |known| known.records);
+        let label = self.labels.counted(pool);
+        metric::REFUSED_REQUESTS.counter(&[label]).increment(records.saturating_sub(before));
+        let refused = RefusedPool { partition, records, is_over, last };
+        if let Some(label) = self.labels.own(pool) {
+            metric::POOL_REFUSED.gauge(&[label]).set(refused.gauge(last));
+        }
+        self.refused.insert(pool.to_owned(), refused);
+    }
+
     /// Shows no more of a pool that is no more: its gauges end as the recorder forgets them.
     fn forget(&mut self, partition: Partition, pool: &str) {
+        if let (Some(_), Some(label)) = (self.refused.remove(pool), self.labels.own(pool)) {
+            metric::POOL_REFUSED.gauge(&[label]).set(0.0);
+        }
         self.labels.release(pool);
         self.violations.remove(pool);
-        self.refused.remove(pool);
         self.active.remove(pool);
         self.times.remove(pool);
         if let Some(shown) = self.shown.get_mut(&partition) {
@@ -446,7 +502,8 @@ fn now() -> f64 {
 mod tests {
     use super::*;
     use crate::telemetry::recorder;
-    use std::time::Duration;
+    use kvset_formats::codec::ErrorCode;
+    use kvset_pipeline::resume::Resume;
 
     fn output(destination: Destination, window: Option<&str>) -> OutputRecord {
         OutputRecord {
@@ -513,6 +570,77 @@ mod tests {
         assert_eq!(saved.age(), Duration::ZERO);
         saved.progress(NextOffset(9));
         assert_eq!(saved.age(), Duration::ZERO, "nothing new");
+    }
+
+    /// What a recorder says after these events.
+    fn told(tell: impl FnOnce(&ServiceMetrics)) -> String {
+        let recorder = recorder().expect("a recorder");
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 2, Provisioned::default());
+        metrics::with_local_recorder(&recorder, || tell(&metrics));
+        recorder.handle().render()
+    }
+
+    fn assert_told(text: &str, line: &str) {
+        assert!(text.lines().any(|found| found == line), "no {line} in:\n{text}");
+    }
+
+    fn refuse_too_many(metrics: &ServiceMetrics) {
+        let code = ErrorCode::UnknownPageSize;
+        let refused = PoolRefusals { records: 1001, code, offset: 7, is_over_limit: true };
+        let counts = TaskCounts { refused_pools: vec![("new".to_owned(), refused)], ..TaskCounts::default() };
+        let (partition, next) = (Partition(0), NextOffset(8));
+        metrics.on(&ServiceEvent::Progress { partition, next, counts: &counts, time: None, pools: 1 });
+    }
+
+    /// A producer that was stopped after its records were refused alerted for ever.
+    #[test]
+    fn a_refused_pool_that_falls_silent_is_refused_no_more_after_an_hour() {
+        let refused = |later: Duration| {
+            told(|metrics| {
+                refuse_too_many(metrics);
+                let mut inner = metrics.inner.lock().unwrap_or_else(PoisonError::into_inner);
+                inner.show_again(Instant::now() + later);
+            })
+        };
+        assert_told(&refused(REFUSED_FOR / 2), "kvset_pool_refused{pool=\"new\"} 1");
+        assert_told(&refused(REFUSED_FOR), "kvset_pool_refused{pool=\"new\"} 0");
+    }
+
+    /// The lag of a partition, the age of its snapshot and its refused pools alerted for an hour after it had moved.
+    #[test]
+    fn nothing_is_waited_for_in_a_partition_that_was_given_up() {
+        let partition = Partition(0);
+        let text = told(|metrics| {
+            let resume = Resume::from_start();
+            metrics.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: NextOffset(9) });
+            refuse_too_many(metrics);
+            let (lag, away_for) = (&[(partition, 200_000)][..], Duration::ZERO);
+            metrics.on(&ServiceEvent::Polled { restoring: 0, lag, stalled: &[], unowned: &[], away_for });
+            metrics.on(&ServiceEvent::Revoked(partition));
+        });
+        for gauge in ["consumer_lag_records", "snapshot_age_seconds", "waiting_records"] {
+            assert_told(&text, &format!("kvset_{gauge}{{partition=\"0\"}} 0"));
+        }
+        assert_told(&text, "kvset_pool_refused{pool=\"new\"} 0");
+    }
+
+    /// What is reported with records only is to outlast a quiet hour, as long as the partition is this member's.
+    #[test]
+    fn what_holds_of_a_partition_is_shown_again_until_it_is_given_up() {
+        let partition = Partition(0);
+        let standing = |metrics: &ServiceMetrics| {
+            let inner = metrics.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.standing.get(&partition).map_or(0, GaugeSet::len)
+        };
+        told(|metrics| {
+            let resume = Resume::from_start();
+            metrics.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: NextOffset(9) });
+            (0..2).for_each(|_| refuse_too_many(metrics));
+            assert_eq!(standing(metrics), 3, "snapshot, pools and what waits");
+            metrics.on(&ServiceEvent::Lost(partition));
+            refuse_too_many(metrics);
+            assert_eq!(standing(metrics), 0);
+        });
     }
 
     #[test]

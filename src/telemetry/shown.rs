@@ -1,6 +1,6 @@
 //! Gauges that hold until they are reported otherwise, kept from being forgotten.
 //!
-//! The recorder drops gauges that nobody set for an hour, so that those of partitions and pools which went
+//! The recorder drops gauges that nobody set for minutes, so that those of partitions and pools which went
 //! elsewhere go. The figures of a window of a day hold for a day: whoever shows them sets them again.
 
 use super::metric::Metric;
@@ -8,19 +8,31 @@ use metrics::Gauge;
 
 /// Gauges set together, which end together.
 #[derive(Debug, Default)]
-pub(super) struct GaugeSet(Vec<(Gauge, f64)>);
+pub(super) struct GaugeSet(Vec<(&'static str, Gauge, f64)>);
 
 impl GaugeSet {
     /// Sets a gauge, and keeps it.
     pub(super) fn set(&mut self, metric: Metric, labels: &[&str], value: f64) {
         let gauge = metric.gauge(labels);
         gauge.set(value);
-        self.0.push((gauge, value));
+        self.0.push((metric.name, gauge, value));
+    }
+
+    /// Sets a gauge, and keeps it in place of what was kept of this metric.
+    pub(super) fn replace(&mut self, metric: Metric, labels: &[&str], value: f64) {
+        self.0.retain(|(name, _, _)| *name != metric.name);
+        self.set(metric, labels, value);
     }
 
     /// Sets all of them again, so that they are not forgotten.
     pub(super) fn again(&self) {
-        self.0.iter().for_each(|(gauge, value)| gauge.set(*value));
+        self.0.iter().for_each(|(_, gauge, value)| gauge.set(*value));
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
