@@ -124,6 +124,29 @@ pub(crate) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
     }
 }
 
+/// The ends of an interval: `26.1 to 33.0 GiB`.
+pub(crate) fn between(low: u64, high: u64, page_bytes: Option<u64>) -> String {
+    let (low, high) = (capacity(low, page_bytes), capacity(high, page_bytes));
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// A size with its interval: `29.2 GiB (26.1 to 33.0)`.
+pub(crate) fn capacity_between(pages: u64, ends: Option<(u64, u64)>, page_bytes: Option<u64>) -> String {
+    let size = capacity(pages, page_bytes);
+    let Some((low, high)) = ends else { return size };
+    let ends = between(low, high, page_bytes);
+    let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match ends.rsplit_once(' ') {
+        Some((numbers, own)) if unit(&size).as_deref() == Some(own) && numbers.split(' ').count() == 3 => {
+            format!("{size} ({numbers})")
+        }
+        _ => format!("{size} ({ends})"),
+    }
+}
+
 /// The same to the page and the byte: `7,956 pages, 31,296,282,624 bytes`.
 pub(crate) fn exact(pages: u64, page_bytes: Option<u64>) -> String {
     let pages_text = counted(pages, "page", "pages");

@@ -1,6 +1,6 @@
 //! From a replay to its report.
 
-use super::Replay;
+use super::{GrownTraffic, Replay};
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
     Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, Replicas, ReportInput, ShownDistribution,
@@ -97,6 +97,8 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         theoretical: estimate.theoretical,
         recommendation: estimate.recommendation().cloned(),
     });
+    pool.certainty.clone_from(&replay.certainty);
+    pool.traffic = replay.traffic.iter().map(GrownTraffic::shown).collect();
     let whole = replay.whole.as_ref();
     if let Some(whole) = whole {
         let cost = |routed: &RouterEstimate, total_pages: u64| {
@@ -192,6 +194,8 @@ fn uncounted(replay: &Replay) -> PoolReport {
         bound_pages: None,
         caveats: Caveats::default(),
         with_answers: None,
+        certainty: None,
+        traffic: Vec::new(),
         questions: QuestionSections::default(),
     }
 }

@@ -10,6 +10,7 @@ mod ceiling;
 mod channels;
 mod draft_range;
 mod files_below;
+mod growth;
 mod history;
 mod ledger;
 mod log;
@@ -33,6 +34,7 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::{PoolConfig, PoolConfigError};
 use kvset_core::estimate::{CapacityPoint, Estimate};
+use kvset_core::families::certainty::Certainty;
 use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::restarts::TooManyRestarts;
@@ -56,6 +58,7 @@ pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;
 pub use files_below::{FilesAt, FilesResult};
+pub use growth::{FamilyLog, GrownTraffic, TrafficBy, TrafficStatus, certainty};
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use kvset_formats::trace::TraceFindings;
 pub use ledger::EngineLedger;
@@ -125,7 +128,7 @@ impl ReplayOptions {
     }
 
     /// Whether a trace can be read but once: standard input, or a pipe.
-    fn has_stream(&self) -> bool {
+    pub fn has_stream(&self) -> bool {
         let is_stream = |path: &PathBuf| {
             path.as_os_str() == "-" || std::fs::metadata(path).is_ok_and(|found| !found.is_file())
         };
@@ -312,6 +315,10 @@ pub struct Replay {
     pub worth: Option<WorthResult>,
     /// The same of replicas behind routers, in the order of these.
     pub routed_worth: Vec<RoutedWorth>,
+    /// How certain its figures are, where that was found.
+    pub certainty: Option<Certainty>,
+    /// What other traffic would need, where that was asked.
+    pub traffic: Vec<GrownTraffic>,
     /// When the requests of the trace came.
     pub times: TimeFacts,
     /// What the reader had to assume about the trace.

@@ -395,6 +395,8 @@ impl ReplayRun {
             at_provisioned,
             at_further_costs,
             windows: self.closed,
+            certainty: None,
+            traffic: Vec::new(),
             times: findings.times.clone(),
             notes,
             logged_replicas: findings.replicas,

@@ -8,6 +8,7 @@ mod by_page;
 mod copies;
 mod far_labels;
 mod golden_fast;
+mod growth;
 mod hicache;
 mod hybrid;
 mod hybrid_load;

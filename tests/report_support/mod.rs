@@ -264,6 +264,8 @@ pub fn week_pool() -> PoolReport {
         windows: windows(),
         bound_pages: None,
         with_answers: None,
+        certainty: None,
+        traffic: Vec::new(),
         caveats: Caveats::default(),
         questions: Default::default(),
     })

@@ -7,6 +7,7 @@
 //! - [`stack`]: LRU stack distances of every capacity, in one pass.
 //! - [`engines`]: caches as serving engines keep them, with their rules and the tiers below; how a cache is configured.
 //! - [`sizing`]: from counts to sizes: curve, coverage, requirement, recommendation, plan, trend.
+//! - [`families`]: what of a log is independent of the rest: how certain a figure is, what more traffic would need.
 //! - [`questions`]: what is asked of a pool alongside its curve.
 //! - [`windows`]: event time, and what is counted by window.
 //! - [`estimate`]: the published result of a window, and everything that shapes it.
@@ -25,6 +26,7 @@ compile_error!("kvset reads packed little-endian page ids in place and needs a l
 
 pub mod engines;
 pub mod estimate;
+pub mod families;
 pub mod pool;
 pub mod questions;
 pub mod request;

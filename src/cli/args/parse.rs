@@ -88,6 +88,16 @@ pub fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a number above 0, up to 1000000".to_owned())
 }
 
+/// Reads how many times the traffic.
+pub fn traffic_factor(text: &str) -> Result<f64, String> {
+    let factor = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|factor: &f64| (0.05..=0.95).contains(factor) || (1.0..=64.0).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0.05 to 0.95 or from 1 to 64".to_owned())
+}
+
 /// Reads the leading requests that do not count: a number of them, or a share of all.
 pub fn warm_up(text: &str) -> Result<WarmUp, String> {
     let read = match text.strip_suffix('%') {

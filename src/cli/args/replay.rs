@@ -1,6 +1,7 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
 use super::engine::EngineArgs;
+use super::growth::GrowthArgs;
 use super::parse::{
     ModelArgument, bytes, choice, model, page_size, pool_cost, price, share, token_cost, warm_up,
 };
@@ -146,6 +147,7 @@ Examples:
   kvset replay --engine vllm --page-size 16 --measured --capacities 40000p trace.jsonl
   kvset replay --router round-robin:4 --router hash:4 --router prefix:4 --capacities 8192p trace.jsonl
   kvset replay --ttl 5m,1h --optimal --capacities 30GiB --kv-bytes-per-token 61464 trace.jsonl
+  kvset replay --traffic 0.5,2,4 --kv-bytes-per-token 61464 --provisioned 64GiB trace.jsonl
   kvset replay --tenants 5 --quota acme=0.5 --capacities 8192p trace.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
@@ -284,6 +286,9 @@ pub struct ReplayArgs {
     /// named shares what is left.
     #[arg(long = "quota", value_name = "SPLIT")]
     pub quotas: Vec<Quota>,
+    /// How certain the figures are, and what other traffic would need.
+    #[command(flatten)]
+    pub growth: GrowthArgs,
     /// Threads that read the traces and run the engine, where it has one curve by ranges of the requests that are merged
     /// in order; the result is the same with any number [default: the cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -57,7 +57,9 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
 /// Refuses what only one engine can have.
 fn check(args: &ReplayArgs) -> Result<(), Failure> {
     let repeated = |(index, engine): (usize, &Profile)| args.engines[..index].contains(engine);
-    let reason = if args.engines.iter().enumerate().any(repeated) {
+    let reason = if args.growth.given().is_some() {
+        "--certainty and --traffic are of one engine: name one with --engine"
+    } else if args.engines.iter().enumerate().any(repeated) {
         "--engine names an engine twice: leave one out"
     } else if args.per_request.is_some() {
         "--per-request writes the rows of one engine: name one with --engine"

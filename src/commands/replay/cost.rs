@@ -41,7 +41,7 @@ impl CostResult {
             page_bytes: estimate.page_bytes,
             distinct_bytes: estimate.accumulated_bytes,
             capacities: capacities_of(estimate),
-            required: required_of(estimate),
+            required: required_of(estimate, None),
             in_flight: estimate.in_flight.clone(),
             plan: estimate.plan.clone(),
             recommended: by_target(&estimate.recommended).map(<[_]>::to_vec).collect(),

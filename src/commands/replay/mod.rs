@@ -4,6 +4,8 @@ pub mod arrivals;
 pub mod ceiling;
 pub mod comparison;
 pub mod cost;
+mod factors;
+mod growth;
 mod lifetimes;
 pub mod measured;
 mod model;
@@ -80,6 +82,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let Some(PoolReplay { replay: mut done, history, .. }) = pools.pop() else {
         return Err(anyhow::anyhow!("the replay gave no result").into());
     };
+    growth::add(args, &options, &mut done, &mut |line| bar.note(line))?;
     done.searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
     if let Some(path) = &args.report {
         write_report(path, vec![(&done, history)], &[], &options)?;
@@ -117,6 +120,7 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
+    growth::check(args, &options)?;
     check_provisioned(args, options.pool.cache.kv_bytes_per_token)?;
     check_search(args, &options)?;
     check_worth(args)?;
@@ -179,6 +183,7 @@ impl ReplayArgs {
         let asked = match () {
             () if self.provisioned.is_some() => "--provisioned",
             () if self.search => "--search",
+            () if self.growth.given().is_some() => "--certainty and --traffic",
             () if self.plot.is_some() => "--plot",
             () if self.worth_plot.is_some() => "--worth-plot",
             () => return Ok(()),
@@ -358,6 +363,7 @@ impl ReplayResult {
         result.notes.clone_from(&done.notes);
         result.searched = done.searched.clone();
         result.second_copies.clone_from(&done.second_copies);
+        growth::add_to(&mut result, done);
         lifetimes::add(&mut result, done);
         result.draft_head =
             done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));

@@ -6,14 +6,16 @@ use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::quota::QuotaOutput;
 use crate::commands::replay::required::{
-    CapacityResult, CoverageResult, RequiredResult, capacities_of, is_false, required_of,
+    CapacityResult, CoverageResult, RecommendedResult, RequiredResult, capacities_of, is_false,
+    recommended_of, required_of,
 };
-use crate::commands::replay::traffic::TrafficOutput;
+use crate::commands::replay::traffic::{TrafficOutput, TrafficSlot};
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::pool::{Headline, PoolReport, headline};
 use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, SecondCopies, WorthResult};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlightFigures, RoomShortage, TheoreticalHits};
+use kvset_core::families::certainty::Certainty;
 use kvset_core::questions::observers::QuestionAnswers;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::retention::{RetentionEstimate, TtlCoverage};
@@ -60,7 +62,7 @@ pub struct ReplayResult {
     /// The recommended capacities, as an estimate of the service has them; none where each capacity was modelled on its
     /// own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub recommended: Vec<Recommendation>,
+    pub recommended: Vec<RecommendedResult>,
     /// One entry per target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
@@ -75,9 +77,16 @@ pub struct ReplayResult {
     /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
-    /// What passes between the planned tiers, where there are several.
+    /// How certain the required capacities are, where that was found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<TrafficOutput>,
+    pub certainty: Option<Certainty>,
+    /// What other traffic would need, where that was asked; else what passes between the planned tiers, where there are
+    /// several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficSlot>,
+    /// What passes between the planned tiers, where `traffic` is of other traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier_traffic: Option<TrafficOutput>,
     /// The sizes once more at each further cost per token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<CostResult>,
@@ -245,15 +254,17 @@ impl ReplayResult {
             searched: None,
             second_copies: None,
             capacities: whole.map(capacities_of).unwrap_or_default(),
-            recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
-            required: whole.map(required_of).unwrap_or_default(),
+            recommended: whole.map(|all| recommended_of(all, None)).unwrap_or_default(),
+            required: whole.map(|all| required_of(all, None)).unwrap_or_default(),
             without_room: whole
                 .and_then(|all| all.in_flight.as_ref())
                 .map_or_else(Vec::new, |found| found.without_room.clone()),
             in_flight: whole.and_then(|all| all.in_flight.clone()),
             trend_windows: whole.map_or(0, |all| all.trend_windows),
             plan: whole.and_then(|all| all.plan.clone()),
-            traffic: whole.and_then(TrafficOutput::of),
+            certainty: None,
+            traffic: whole.and_then(TrafficOutput::of).map(TrafficSlot::Tiers),
+            tier_traffic: None,
             costs: Vec::new(),
             worth: None,
             routed_worth: Vec::new(),
@@ -303,7 +314,7 @@ impl ReplayResult {
 
 impl From<&Estimate> for WindowResult {
     fn from(estimate: &Estimate) -> Self {
-        let required = required_of(estimate);
+        let required = required_of(estimate, None);
         Self {
             kind: estimate.window,
             start_ms: estimate.start_ms,

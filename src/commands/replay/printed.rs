@@ -31,12 +31,13 @@ impl ReplayResult {
     /// The sections, in the order shown.
     fn sections(&self, named: bool, terminal: &Terminal) -> Vec<String> {
         let section = |found: Section| terminal::section(&found, terminal);
-        let lower = (self.theoretical, &self.recommended[..]);
+        let lower = (self.theoretical, &self.facts.recommended[..]);
         let with_answers = self.with_answers.iter().map(|upper| upper.section(lower, self.trace.page_bytes));
         let mut all: Vec<String> = Vec::new();
         all.extend(pool::windows(&self.facts).filter(|_| self.windows.len() > 1).map(section));
         all.extend((!self.capacities.is_empty()).then(|| self.curve(named, terminal)));
         all.extend(pool::required(&self.facts).map(section));
+        all.extend(pool::traffic(&self.facts).map(section));
         all.extend(self.costs.iter().map(|cost| section(cost.section())));
         all.extend(with_answers.map(section));
         all.extend(pool::plan(&self.facts).map(section));

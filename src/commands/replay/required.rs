@@ -2,7 +2,9 @@
 
 use crate::replay::BelowHits;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
+use kvset_core::families::certainty::Interval;
 use kvset_core::sizing::figures::EvictionAge;
+use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
@@ -76,6 +78,23 @@ pub struct CoverageResult {
     /// Standard error of the capacity, as a share of it, where it was found in a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_error: Option<f64>,
+    /// How certain it is, where that was found.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
+}
+
+/// A recommended capacity: the estimate's, and how certain it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RecommendedResult {
+    /// The capacity.
+    #[serde(flatten)]
+    pub found: Recommendation,
+    /// The lower end of its interval, in pages, where that was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<u64>,
+    /// The upper end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<u64>,
 }
 
 impl From<&CapacityPoint> for CapacityResult {
@@ -105,23 +124,52 @@ pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult> {
     estimate.capacities.iter().map(|point| CapacityResult { in_flight, ..point.into() }).collect()
 }
 
+/// IntervalsByTarget by target ratio and coverage, where they were found.
+pub(crate) type IntervalsByTarget<'a> = Option<&'a [Vec<Interval>]>;
+
 /// The requirements of an estimate.
-pub(crate) fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
-    let convert = |required: &RequiredCapacity| RequiredResult {
-        target_ratio: required.target_ratio,
-        requests: estimate.requests,
-        requests_with_reuse: estimate.requests_with_reuse,
-        mean_pages: required.mean_pages,
-        max_pages: required.max_pages,
-        coverage: required.coverage.iter().map(|found| CoverageResult::of(estimate, found)).collect(),
+pub(crate) fn required_of(estimate: &Estimate, intervals: IntervalsByTarget<'_>) -> Vec<RequiredResult> {
+    let interval = |target: usize, at: usize| intervals?.get(target)?.get(at).copied();
+    let convert = |(target, required): (usize, &RequiredCapacity)| {
+        let coverage = required.coverage.iter().enumerate().map(|(at, found)| CoverageResult {
+            interval: interval(target, at),
+            ..CoverageResult::of(estimate, found)
+        });
+        RequiredResult {
+            target_ratio: required.target_ratio,
+            requests: estimate.requests,
+            requests_with_reuse: estimate.requests_with_reuse,
+            mean_pages: required.mean_pages,
+            max_pages: required.max_pages,
+            coverage: coverage.collect(),
+        }
     };
-    estimate.required.iter().map(convert).collect()
+    estimate.required.iter().enumerate().map(convert).collect()
+}
+
+/// The recommendations of an estimate.
+pub(crate) fn recommended_of(
+    estimate: &Estimate,
+    intervals: IntervalsByTarget<'_>,
+) -> Vec<RecommendedResult> {
+    let mut intervals = intervals.unwrap_or_default().iter().flatten();
+    let convert = |found: &Recommendation| {
+        let interval = intervals.next();
+        let end = |end: &dyn Fn(&Interval) -> Option<u64>| interval.and_then(end);
+        RecommendedResult {
+            found: found.clone(),
+            low: end(&|interval| interval.low),
+            high: end(&|interval| interval.high),
+        }
+    };
+    estimate.recommended.iter().map(convert).collect()
 }
 
 impl CoverageResult {
     fn of(estimate: &Estimate, found: &CoverageCapacity) -> Self {
         let sampled = found.pages.filter(|_| estimate.sample_rate < 1.0);
-        Self { sample_error: sampled.map(|pages| estimate.error_of(pages)), found: found.clone() }
+        let sample_error = sampled.map(|pages| estimate.error_of(pages));
+        Self { sample_error, found: found.clone(), interval: None }
     }
 }
 

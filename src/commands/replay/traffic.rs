@@ -1,5 +1,6 @@
 //! What passes between tiers, as scripts read it.
 
+use super::factors::FactorResult;
 use crate::present::questions::traffic_sentences;
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::traffic::TrafficEstimate;
@@ -13,6 +14,16 @@ pub struct TrafficOutput {
     pub found: TrafficEstimate,
     /// The same in words.
     pub in_words: Vec<String>,
+}
+
+/// What `traffic` of a result is of.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum TrafficSlot {
+    /// Other traffic than that of the log, by factor.
+    Factors(Vec<FactorResult>),
+    /// Between tiers.
+    Tiers(TrafficOutput),
 }
 
 impl TrafficOutput {

@@ -30,7 +30,7 @@ impl WithAnswersResult {
             theoretical: estimate.theoretical,
             capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
             recommended: estimate.recommended.clone(),
-            required: required_of(estimate),
+            required: required_of(estimate, None),
         }
     }
 

@@ -55,6 +55,7 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         () if args.plot.is_some() => "--plot is of a replay: leave it out",
         () if args.per_request.is_some() => "--per-request is of a replay: leave it out",
         () if args.restarts => "--restarts is of a replay: leave it out",
+        () if args.growth.given().is_some() => "--certainty and --traffic are of a replay: leave them out",
         () if args.search => "--search is of a replay: leave it out",
         () if args.windows != [WindowKind::All] => "--window is of a replay: leave it out",
         () if !args.tiers.is_empty() => "--tier is of a replay: name tiers that are there with --below",

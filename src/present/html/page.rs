@@ -9,7 +9,7 @@ use crate::present::plots::{
     worth_against_price,
 };
 use crate::present::pool::{
-    Headline, PoolReport, ReportInput, caveats, exact, headline, plan, required, windows,
+    Headline, PoolReport, ReportInput, caveats, exact, headline, plan, required, traffic, windows,
 };
 use crate::present::theme::stylesheet;
 use crate::present::words;
@@ -91,7 +91,7 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
         out.markup(&section_markup(&found)).raw("<details><summary>Exact figures</summary>\n");
         out.markup(&table(&exact(pool))).raw("</details>\n");
     }
-    plan(pool).iter().for_each(|found| {
+    traffic(pool).iter().chain(&plan(pool)).for_each(|found| {
         out.markup(&section_markup(found));
     });
     out.markup(&caveat_list(pool));

@@ -4,10 +4,11 @@ use super::axis::Axis;
 use super::draw::{Marker, Panel, Series, SeriesShape, WIDE, draw};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
-use crate::present::pool::PoolReport;
+use crate::present::pool::{PoolReport, ends};
 use crate::present::theme::Ink;
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
+use kvset_core::sizing::recommendation::Recommendation;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
 pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
@@ -23,6 +24,8 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     // The axis reaches every marker, also where the curve was not requested that far.
     let band = pool.questions.measured.filter(|(from, ..)| *from > 0);
     let ends = band.into_iter().flat_map(|(from, to, _)| [Some(from), to]).flatten();
+    let certain = certain_ends(pool);
+    let ends = ends.chain(certain.iter().flat_map(|(_, (from, to))| [*from, *to]));
     let reached: Vec<_> =
         markers.iter().map(|marker| marker.x).chain(ends.map(|pages| pages as f64)).collect();
     let low = reached.iter().copied().fold(first.pages as f64, f64::min);
@@ -127,6 +130,7 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         series.push(foresight(pool, drawn));
     }
     series.extend(pool.questions.measured.filter(|(from, ..)| *from > 0).map(|band| measured(band, high)));
+    series.extend(certain(pool, drawn));
     if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
@@ -151,6 +155,29 @@ fn measured((from, to, hit_rate): (u64, Option<u64>, f64), high: f64) -> Series 
         on_right: false,
         points: vec![from, None, from, to, None, to],
     }
+}
+
+/// Where recommended capacities lie with other conversations: a bar around each.
+fn certain(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Option<Series> {
+    let bar = |(pages, (from, to)): &(u64, (u64, u64))| {
+        let rate = interpolate(drawn, *pages as f64)?;
+        Some([Some((*from as f64, rate)), Some((*to as f64, rate)), None])
+    };
+    let points: Vec<_> = certain_ends(pool).iter().filter_map(bar).flatten().collect();
+    (!points.is_empty()).then(|| Series {
+        label: "with other conversations (90 %)".to_owned(),
+        ink: Ink::Sixth,
+        shape: SeriesShape::Line,
+        on_right: false,
+        points,
+    })
+}
+
+/// Recommended capacities of the first target ratio that have an interval, with its ends.
+fn certain_ends(pool: &PoolReport) -> Vec<(u64, (u64, u64))> {
+    let entries = pool.recommended_at(0).iter().filter(|entry| entry.pages > Some(0));
+    let ends = |entry: &Recommendation| Some((entry.pages?, ends(pool, entry)?));
+    entries.filter_map(ends).filter(|(_, (from, _))| *from > 0).collect()
 }
 
 /// What perfect foresight would find at the drawn capacities.

@@ -1,5 +1,6 @@
 //! The recommendation in words.
 
+use super::{certainty, traffic};
 use crate::present::pool::{PoolReport, Replicas};
 use crate::present::words;
 use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
@@ -81,10 +82,10 @@ fn nothing_to_reuse(requests: u64) -> String {
 }
 
 /// A size as the subject of a sentence, with its verb.
-fn size_does(pool: &PoolReport, pages: u64, one: &str, many: &str) -> String {
+fn size_does(pool: &PoolReport, (pages, ends): (u64, Option<(u64, u64)>), one: &str, many: &str) -> String {
     let about = if pool.sampled() { "about " } else { "" };
     let verb = if pool.page_bytes.is_none() && pages != 1 { many } else { one };
-    format!("{about}{} {verb}", words::capacity(pages, pool.page_bytes))
+    format!("{about}{} {verb}", words::capacity_between(pages, ends, pool.page_bytes))
 }
 
 fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
@@ -95,6 +96,8 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     let apart = pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
     further.push(hits(pool, &answer));
+    further.extend(certainty::sentences(pool));
+    further.extend(traffic::sentences(pool));
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
         further.extend(in_flight(pool, &answer));
         further.extend(without_room(pool));
@@ -115,7 +118,8 @@ fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let one = one_cache(pool);
-    let keeps = |pages| format!("{} {aim}{room}{one}", size_does(pool, pages, "keeps", "keep"));
+    let ends = certainty::ends(pool, entry);
+    let keeps = |pages| format!("{} {aim}{room}{one}", size_does(pool, (pages, ends), "keeps", "keep"));
     let why = || entry.why.as_deref().unwrap_or_default();
     match (entry.status, entry.so_far()) {
         (RecommendationStatus::TooFew, Some(pages)) => {
@@ -218,9 +222,11 @@ fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
             (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
             (same, _) if same == own => Some(format!("the same covers {share}")),
             (Some(pages), Ordering::Less) => {
-                Some(format!("{} enough for {share}", size_does(pool, pages, "is", "are")))
+                Some(format!("{} enough for {share}", size_does(pool, (pages, None), "is", "are")))
             }
-            (Some(pages), _) => Some(format!("{} needed for {share}", size_does(pool, pages, "is", "are"))),
+            (Some(pages), _) => {
+                Some(format!("{} needed for {share}", size_does(pool, (pages, None), "is", "are")))
+            }
         }
     };
     below.into_iter().chain(above).filter_map(clause).collect()
@@ -337,7 +343,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
     Headline {
         verdict: None,
         lead: sentence(&lead.join("; ")),
-        further: vec![unlimited(pool)],
+        further: std::iter::once(unlimited(pool)).chain(traffic::sentences(pool)).collect(),
         size,
         answer: None,
     }

@@ -1,15 +1,18 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 mod caveats;
+mod certainty;
 mod comparison;
 mod headline;
 mod plan;
 mod recorder;
 mod replicas;
 mod required;
+mod traffic;
 mod windows;
 
 pub use caveats::{Caveat, caveats};
+pub(crate) use certainty::ends;
 pub use comparison::comparison;
 pub use headline::{Headline, headline};
 pub(crate) use plan::moving;
@@ -18,6 +21,7 @@ pub use recorder::{EstimateHistory, HistoryRecorder};
 pub use replicas::Replicas;
 pub(crate) use required::exact;
 pub use required::required;
+pub use traffic::{ShownTraffic, traffic};
 pub use windows::windows;
 
 use crate::present::questions::QuestionSections;
@@ -25,6 +29,7 @@ use kvset_core::engines::profile::{Outputs, Profile};
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity, Status, TheoreticalHits,
 };
+use kvset_core::families::certainty::Certainty;
 use kvset_core::sizing::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::units::capacity::CapacitySpec;
@@ -105,6 +110,10 @@ pub struct PoolReport {
     pub caveats: Caveats,
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
+    /// How certain the figures are, where that was found.
+    pub certainty: Option<Certainty>,
+    /// What other traffic would need, where that was asked.
+    pub traffic: Vec<ShownTraffic>,
     /// What was requested alongside the estimates.
     pub questions: QuestionSections,
 }
@@ -300,6 +309,8 @@ impl PoolReport {
                 ..Caveats::default()
             },
             with_answers: None,
+            certainty: None,
+            traffic: Vec::new(),
             questions: QuestionSections::of(estimate, |_, _| None),
         }
     }

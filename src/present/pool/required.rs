@@ -1,6 +1,6 @@
 //! What to provision, by the share of requests that it is enough for.
 
-use super::PoolReport;
+use super::{PoolReport, certainty};
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
 use kvset_core::request::sample::sampling_error;
@@ -39,6 +39,7 @@ fn table(pool: &PoolReport) -> Option<Table> {
         hits: pool.recommended.iter().any(|entry| entry.hit_rate.is_some()),
         room: has_room(pool),
         error: pool.sampled(),
+        certain: pool.certainty.as_ref().is_some_and(|found| found.status.is_usable()),
     };
     let mut table = Table::new(caption, shown.columns());
     table.spare = vec!["trend", "std. error", "without that room", words::BY_TOKENS, "pages", "hit rate"];
@@ -57,6 +58,7 @@ struct RequiredColumns {
     hits: bool,
     room: bool,
     error: bool,
+    certain: bool,
 }
 
 impl RequiredColumns {
@@ -65,6 +67,7 @@ impl RequiredColumns {
             (true, "requests covered"),
             (self.target, "target"),
             (true, "capacity"),
+            (self.certain, certainty::COLUMN),
             (self.pages, "pages"),
             (self.hits, "hit rate"),
             (self.hits, words::BY_TOKENS),
@@ -84,6 +87,7 @@ impl RequiredColumns {
             (true, Cell::Text(words::share(entry.coverage))),
             (self.target, Cell::Share(target)),
             (true, Cell::recommended(entry, pool.page_bytes)),
+            (self.certain, Cell::Figure(certainty::cell(pool, entry))),
             (self.pages, Cell::known(entry.so_far(), Cell::Count)),
             (self.hits, Cell::known(entry.hit_rate, Cell::Rate)),
             (self.hits, Cell::known(entry.hit_rate_tokens, Cell::Rate)),

@@ -4,28 +4,29 @@
 //! its page ids would. Tokens, where the trace has them or text, are kept themselves: pages are made of them at each
 //! replay, of any size.
 
+mod feed;
 mod paging;
-mod prompts;
 
+pub(super) use feed::LogFeed;
+pub use kvset_core::request::prompts::{PromptPath, PromptTree};
 pub use paging::check_page_size;
-pub use prompts::{PromptPath, PromptTree};
 
 use super::ledger::EngineLedger;
 use super::reading::{MAX_POOLS, UNNAMED, listed};
-use super::run::{ReplayRun, RunContext};
 use super::{Replay, ReplayError, ReplayOptions, TraceFindings, WarmUp};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::request::event::{CachedTokens, RequestEvent};
-use kvset_core::request::labels::Labels;
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use kvset_formats::trace::{
-    self, CacheWrites, ItemGroup, ReadProgress, RowOrder, TraceError, TraceItem, TraceRow,
+    self, CacheWrites, ItemGroup, ReadProgress, RowOrder, TimeFacts, TraceError, TraceItem, TraceRow,
 };
 use paging::Pager;
 use std::collections::HashMap;
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Most ids that are kept: 2 GiB of them.
 const MOST_IDS: usize = 1 << 28;
@@ -235,6 +236,43 @@ impl RequestLog {
         self.names.get(request.file)
     }
 
+    /// A hash of the name of a request's session, where it has one.
+    pub(super) fn session_hash(&self, request: &LogEntry) -> Option<u64> {
+        request.session.map(|name| name_hash(self.names.get(name)))
+    }
+
+    /// A label of a request.
+    pub(super) fn label(&self, request: &LogEntry, label: Label) -> Option<&str> {
+        request.labels.get(label).map(|name| self.names.get(*name))
+    }
+
+    /// When a request came.
+    pub(super) fn time_of(&self, request: &LogEntry) -> EventTime {
+        request.event_time
+    }
+
+    /// The ids of a request's answer.
+    pub(super) fn outputs_of(&self, request: &LogEntry) -> &[u64] {
+        &self.outputs[request.outputs.clone()]
+    }
+
+    /// What was found of the trace.
+    pub(super) fn findings(&self) -> &TraceFindings {
+        &self.findings
+    }
+
+    /// When the requests came.
+    pub(super) fn times(&self) -> &TimeFacts {
+        &self.findings.times
+    }
+
+    /// The row of a request of a log of pages, but for the ids of its prompt.
+    pub(super) fn row_of(&self, request: &LogEntry) -> TraceRow<'_> {
+        let (page_size, ids_chained) = (request.page_size, request.ids_chained);
+        let outputs = self.outputs_of(request);
+        self.row(request, paging::Pages { page_size, ids: &[], outputs, ids_chained })
+    }
+
     /// Rows that were passed over.
     pub fn rejected_rows(&self) -> u64 {
         self.ledger.rejected
@@ -286,12 +324,8 @@ impl RequestLog {
             },
             ..options.pool.clone()
         };
-        let mut run = ReplayRun::new(options, &pool, None)?;
-        let mut ledger = EngineLedger::default();
-        let warm_up = match options.warm_up {
-            WarmUp::Requests(count) => count,
-            WarmUp::Share(share) => share.share_of(self.requests.len() as u64),
-        };
+        let mut feed = LogFeed::new(options, &pool)?;
+        let warm_up = self.warm_up(options);
         let mut pager = Pager::new(page_size.or_else(|| self.page_size(options)));
         let mut ids = Vec::new();
         for (at, request) in self.requests.iter().enumerate() {
@@ -303,13 +337,50 @@ impl RequestLog {
             if request.are_tokens {
                 row.event.input_tokens = Some(tokens);
             }
-            let with = RunContext { ledger: &mut ledger, per_request: None, warm_up };
-            run.observe_rows(&[row], with)?;
+            let counts = feed.accepted() >= warm_up;
+            feed.take(row, counts)?;
         }
-        ledger.check(options.skip_bad_rows)?;
-        let (mut done, _) = run.finish(&self.findings)?;
+        let mut done = feed.finish(options, &self.findings)?;
         done.rejected_rows += self.ledger.rejected;
         Ok(done)
+    }
+
+    /// Leading requests that only warm the cache.
+    pub(super) fn warm_up(&self, options: &ReplayOptions) -> u64 {
+        match options.warm_up {
+            WarmUp::Requests(count) => count,
+            WarmUp::Share(share) => share.share_of(self.requests.len() as u64),
+        }
+    }
+
+    /// The log with pages in place of tokens.
+    pub(super) fn in_pages(self, options: &ReplayOptions) -> Self {
+        if !self.has_tokens {
+            return self;
+        }
+        let mut pager = Pager::new(self.page_size(options));
+        let mut pages = Self { findings: self.findings, ledger: self.ledger, ..Self::default() };
+        let mut ids = Vec::new();
+        for request in self.requests {
+            self.prompts.read(request.path, &mut ids);
+            let paged = pager.page(&request, &ids, &self.outputs[request.outputs.clone()]);
+            let (path, known) = pages.prompts.add(request.scope, paged.ids);
+            let from = pages.outputs.len();
+            pages.outputs.extend(paged.outputs);
+            let (page_size, ids_chained) = (paged.page_size, paged.ids_chained);
+            pages.requests.push(LogEntry {
+                path,
+                known,
+                page_size,
+                ids_chained,
+                outputs: from..pages.outputs.len(),
+                input_tokens: if request.are_tokens { Some(ids.len() as u64) } else { request.input_tokens },
+                are_tokens: false,
+                ..request
+            });
+        }
+        pages.names = self.names;
+        pages
     }
 
     fn row<'a>(&'a self, request: &LogEntry, paged: paging::Pages<'a>) -> TraceRow<'a> {
@@ -337,6 +408,11 @@ impl RequestLog {
             are_tokens: false,
         }
     }
+}
+
+/// A hash of a name.
+pub(super) fn name_hash(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
 }
 
 /// What a log says besides its prompts.

@@ -1,7 +1,9 @@
-//! One request as it arrives: what its event says, its labels, whether a sample has it, and what it found.
+//! One request as it arrives: what its event says, its labels, whether a sample has it, and what it found;
+//! prompts in memory.
 
 pub mod event;
 pub mod id_scheme;
 pub mod labels;
 pub mod outcome;
+pub mod prompts;
 pub mod sample;

@@ -1,7 +1,8 @@
 //! Prompts in memory: what several begin with is kept once.
 
-use kvset_core::units::pages::Scope;
+use crate::units::pages::Scope;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Prompts as paths of a tree, whose segments are runs of ids. Two prompts are on one path as far as they are equal
 /// within one scope.
@@ -18,6 +19,15 @@ pub struct PromptTree {
 enum Above {
     Scope(u64),
     Segment(u32),
+}
+
+impl Above {
+    fn segment(self) -> Option<usize> {
+        match self {
+            Self::Segment(above) => Some(above as usize),
+            Self::Scope(_) => None,
+        }
+    }
 }
 
 /// A run of ids that nothing branches off within.
@@ -55,6 +65,18 @@ impl PromptTree {
     /// Segments that there are.
     pub fn segments(&self) -> usize {
         self.segments.len()
+    }
+
+    /// A segment: the one above it, where it does not begin a scope, and the ids of a path before it and up to its end.
+    pub fn segment(&self, number: usize) -> (Option<usize>, Range<usize>) {
+        let found = self.segments[number];
+        let depth = found.depth as usize;
+        (found.above.segment(), depth..depth + found.length as usize)
+    }
+
+    /// The first id of a segment.
+    pub fn first_id(&self, number: usize) -> u64 {
+        self.ids[self.segments[number].start]
     }
 
     /// Adds a prompt of fewer than 2^32 ids; gives where it is, and how many of its leading ids an earlier one had.
@@ -140,11 +162,7 @@ impl PromptTree {
     /// scope, and the ids of the path up to its end.
     pub fn passed(&self, path: PromptPath) -> impl Iterator<Item = (usize, Option<usize>, usize)> + '_ {
         self.segments_of(path).map(|(number, segment)| {
-            let above = match segment.above {
-                Above::Segment(above) => Some(above as usize),
-                Above::Scope(_) => None,
-            };
-            (number as usize, above, (segment.depth + segment.length) as usize)
+            (number as usize, segment.above.segment(), (segment.depth + segment.length) as usize)
         })
     }
 

@@ -1,0 +1,109 @@
+//! How certain a replay is, and what other traffic would need: asked of the log once more.
+
+use super::factors::FactorResult;
+use super::output::ReplayResult;
+use super::required::{recommended_of, required_of};
+use super::traffic::TrafficSlot;
+use crate::cli::Failure;
+use crate::cli::args::{ReplayArgs, Switch};
+use crate::replay::{FamilyLog, Replay, ReplayOptions, certainty};
+use anyhow::Context as _;
+use kvset_core::families::overlay::TrafficGrowth;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+/// Page accesses up to which certainty is asked without being named: ten replays of them take seconds.
+const LITTLE: u64 = 20_000_000;
+
+/// Refuses what cannot be asked.
+pub(super) fn check(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
+    let growth = &args.growth;
+    let reason = match growth.given() {
+        _ if growth.traffic_log.is_some() && growth.traffic.len() != 1 => {
+            "--traffic-log writes one log: name one factor with --traffic"
+        }
+        Some(_) if options.has_stream() => {
+            "--certainty and --traffic read the trace again, which standard input cannot: give a file"
+        }
+        Some("--certainty on") if options.pool.cache.is_pointwise() => {
+            "--certainty is of required capacities, which engines modelled a capacity at a time have none of: leave it out"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
+}
+
+/// Whether certainty is asked: where it is named, and where it costs little.
+fn asks_certainty(args: &ReplayArgs, options: &ReplayOptions, done: &Replay) -> bool {
+    let has_one_curve = !options.pool.cache.is_pointwise();
+    let accesses = done.whole.as_ref().map_or(0, |whole| whole.page_accesses);
+    match args.growth.certainty {
+        Some(switch) => switch == Switch::On,
+        None => has_one_curve && !options.has_stream() && (1..=LITTLE).contains(&accesses),
+    }
+}
+
+/// Finds what is asked of certainty and of other traffic, and puts it into a replay that was done.
+pub(super) fn add(
+    args: &ReplayArgs,
+    options: &ReplayOptions,
+    done: &mut Replay,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let is_asked = asks_certainty(args, options, done);
+    let growths = args.growth.growths();
+    if !is_asked && growths.is_empty() {
+        return Ok(());
+    }
+    let log = match FamilyLog::read(options, &args.growth.traffic_by, &mut |_| {}) {
+        Ok(log) => log,
+        // What nobody named is done without.
+        Err(error) if args.growth.given().is_none() => {
+            note(&format!("note: how certain the figures are was not found: {error}"));
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if is_asked {
+        done.certainty = Some(certainty(&log, options)?);
+    }
+    done.traffic = log.traffic(options, &growths, done, done.certainty.as_ref())?;
+    if let (Some(path), Some(growth)) = (&args.growth.traffic_log, growths.first()) {
+        if let Some(refused) = done.traffic.first().filter(|found| !found.status.is_answered()) {
+            let reason = refused.notes.join("; ");
+            return Err(Failure::Runtime(anyhow::anyhow!("--traffic-log: {reason}")));
+        }
+        write_log(&log, *growth, options, path)
+            .with_context(|| format!("cannot write the log `{}`", path.display()))?;
+        note(&format!("note: the grown log is in {}", path.display()));
+    }
+    Ok(())
+}
+
+fn write_log(
+    log: &FamilyLog,
+    growth: TrafficGrowth,
+    options: &ReplayOptions,
+    path: &Path,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    log.write(growth, options, &mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Puts what was found into a result.
+pub(super) fn add_to(result: &mut ReplayResult, done: &Replay) {
+    if let (Some(certainty), Some(whole)) = (&done.certainty, &done.whole) {
+        result.required = required_of(whole, Some(&certainty.required));
+        result.recommended = recommended_of(whole, Some(&certainty.recommended));
+        result.certainty = Some(certainty.clone());
+    }
+    if done.traffic.is_empty() {
+        return;
+    }
+    let factors = done.traffic.iter().map(FactorResult::of).collect();
+    if let Some(TrafficSlot::Tiers(tiers)) = result.traffic.replace(TrafficSlot::Factors(factors)) {
+        result.tier_traffic = Some(tiers);
+    }
+}

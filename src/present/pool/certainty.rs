@@ -1,0 +1,90 @@
+//! How certain a pool's figures are, in words.
+
+use super::PoolReport;
+use crate::present::words;
+use kvset_core::families::certainty::{CertaintyStatus, FEWEST, FigureStanding, Interval, LEVEL};
+use kvset_core::sizing::recommendation::Recommendation;
+use kvset_core::sizing::tiers::Settled;
+
+/// The column of a table that holds intervals.
+pub(super) const COLUMN: &str = "90 % interval";
+
+/// How certain a recommendation is.
+fn interval<'p>(pool: &'p PoolReport, entry: &Recommendation) -> Option<&'p Interval> {
+    let all = pool.certainty.as_ref()?.recommended.iter().flatten();
+    let same = |(own, _): &(&Recommendation, &Interval)| {
+        (own.target_ratio, own.coverage) == (entry.target_ratio, entry.coverage)
+    };
+    pool.recommended.iter().zip(all).find(same).map(|(_, interval)| interval)
+}
+
+/// The ends of a recommendation that is stated.
+pub(crate) fn ends(pool: &PoolReport, entry: &Recommendation) -> Option<(u64, u64)> {
+    let found = interval(pool, entry).filter(|found| found.standing == FigureStanding::Stated)?;
+    found.low.zip(found.high).filter(|(_, high)| *high > 0)
+}
+
+/// The interval of a recommendation in a table.
+pub(super) fn cell(pool: &PoolReport, entry: &Recommendation) -> String {
+    let Some(found) = interval(pool, entry) else { return "-".to_owned() };
+    match (found.standing, found.low.zip(found.high)) {
+        (FigureStanding::Stated, Some((low, high))) => words::between(low, high, pool.page_bytes),
+        (FigureStanding::Rough, _) => format!("at least ({} above)", found.conversations_above),
+        _ => "not stated".to_owned(),
+    }
+}
+
+/// What is said of certainty, where it was found: of the recommendation, and of larger coverages that it falls short of.
+pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
+    let (Some(certainty), Some(entry)) = (&pool.certainty, pool.recommendation()) else { return Vec::new() };
+    let count = words::counted(certainty.conversations, "conversation", "conversations");
+    match certainty.status {
+        CertaintyStatus::TooFewConversations => {
+            let verb = if certainty.conversations == 1 { "is" } else { "are" };
+            return vec![format!(
+                "{count} {verb} too few to say how certain this is, or what more traffic needs: {FEWEST} at least."
+            )];
+        }
+        CertaintyStatus::OneConversation => {
+            return vec![format!(
+                "One group of conversations makes {} of the requests, so nothing says how certain this is.",
+                words::rate(certainty.largest_share)
+            )];
+        }
+        CertaintyStatus::Ready | CertaintyStatus::FewConversations => {}
+    }
+    let own = ends(pool, entry).map(|(low, high)| {
+        let but = match entry.convergence {
+            Settled::NotConverged if entry.growth_per_window < Some(0.0) => {
+                "; that the requirement was still falling is not in it"
+            }
+            Settled::NotConverged => "; that the requirement was still growing is not in it",
+            _ => "",
+        };
+        format!(
+            "With other conversations at the same hours it would be {} ({:.0} %){but}.",
+            words::between(low, high, pool.page_bytes),
+            LEVEL * 100.0
+        )
+    });
+    let larger = pool.recommended_at(0).iter().filter(|other| other.coverage >= entry.coverage);
+    let short = larger.filter_map(|other| {
+        let (found, share) = (interval(pool, other)?, words::share(other.coverage));
+        let size = words::capacity(other.so_far()?, pool.page_bytes);
+        match (found.standing, found.conversations_above) {
+            (FigureStanding::Stated, _) => None,
+            (FigureStanding::Rough, 1) => {
+                Some(format!("{share}: at least {size}; 1 conversation lies above it"))
+            }
+            (FigureStanding::Rough, above) => {
+                Some(format!("{share}: at least {size}; {above} conversations lie above it"))
+            }
+            (FigureStanding::NotStated, _) => {
+                Some(format!("{share}: this log is too short to say (no conversation lies above {size})"))
+            }
+        }
+    });
+    let short: Vec<String> = short.collect();
+    let short = (!short.is_empty()).then(|| format!("({}.)", short.join(". ")));
+    own.into_iter().chain(short).collect()
+}

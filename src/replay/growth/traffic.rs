@@ -1,0 +1,94 @@
+//! What a factor of traffic comes to.
+
+use super::FamilyLog;
+use super::check::{Check, to_act_on};
+use crate::present::pool::ShownTraffic;
+use crate::replay::Replay;
+use kvset_core::families::certainty::{CertaintyStatus, Interval};
+use kvset_core::families::overlay::TrafficGrowth;
+use serde::Serialize;
+
+/// Up to which factor the straight line is an answer by itself.
+pub(super) const LINE_REACHES: f64 = 2.0;
+
+/// Whether a factor is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrafficStatus {
+    /// It is.
+    Ready,
+    /// It is, from few families.
+    FewConversations,
+    /// Nothing says which conversations came together.
+    NoClock,
+    /// There are too few families.
+    TooFewConversations,
+    /// One family has most of the requests.
+    OneConversation,
+}
+
+impl TrafficStatus {
+    pub(super) fn of(log: &FamilyLog) -> Self {
+        match CertaintyStatus::of(log.families()) {
+            _ if !log.has_clock() => Self::NoClock,
+            CertaintyStatus::Ready => Self::Ready,
+            CertaintyStatus::FewConversations => Self::FewConversations,
+            CertaintyStatus::TooFewConversations => Self::TooFewConversations,
+            CertaintyStatus::OneConversation => Self::OneConversation,
+        }
+    }
+
+    /// Whether the log can be grown.
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Self::Ready | Self::FewConversations)
+    }
+}
+
+/// What a factor comes to.
+#[derive(Debug, Clone)]
+pub struct GrownTraffic {
+    /// The factor, and the first seed.
+    pub growth: TrafficGrowth,
+    /// Seeds whose mean the requirement is, on logarithms.
+    pub seeds: u64,
+    /// How far apart the copies of a family are on average; none where there are none.
+    pub copies_apart_ms: Option<u64>,
+    /// Whether it is answered.
+    pub status: TrafficStatus,
+    /// The replay of the grown log, of the first seed but for what is required; of a factor below 1 what its parts come to
+    /// together. None where it is refused.
+    pub replay: Option<Replay>,
+    /// How certain its requirements and recommendations are, by target ratio and coverage; empty where that is not asked.
+    pub required: Vec<Vec<Interval>>,
+    /// See `required`.
+    pub recommended: Vec<Vec<Interval>>,
+    /// Second opinions; none where nothing is required of any capacity.
+    pub check: Option<Check>,
+    /// What a reader must know, in the order of what it costs; why it is refused.
+    pub notes: Vec<String>,
+}
+
+impl GrownTraffic {
+    /// The facts that tables and words are made from.
+    pub(in crate::replay) fn shown(&self) -> ShownTraffic {
+        let whole = self.replay.as_ref().and_then(|replay| replay.whole.as_ref());
+        let recommended = whole.map(|whole| whole.recommendations().to_vec()).unwrap_or_default();
+        let factor = self.growth.factor;
+        let is_line = self.status == TrafficStatus::NoClock && factor <= LINE_REACHES;
+        ShownTraffic {
+            factor,
+            recommended,
+            intervals: self.recommended.first().cloned().unwrap_or_default(),
+            unlimited: whole.map(|whole| whole.theoretical.prefix_hit_rate),
+            capacities: whole.map(|whole| whole.capacities.clone()).unwrap_or_default(),
+            at_provisioned: self.replay.as_ref().and_then(|replay| replay.at_provisioned.clone()),
+            straight_line: self.check.filter(|_| is_line).map(|check| check.straight_line(factor)),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// What the requirement to act on is.
+    pub(super) fn required_pages(&self) -> Option<u64> {
+        to_act_on(self.replay.as_ref()?)
+    }
+}
