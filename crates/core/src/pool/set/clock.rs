@@ -9,6 +9,10 @@
 //! says at once is believed up to [`ClockRules::believed`] only: an event time that is hours ahead counts for no
 //! more, and so does a night without records, after which the pools go on telling how time passes.
 //!
+//! The fastest pool may be a stranger that drains a day's backlog: a hundred times as much passes then by its account as
+//! by that of the pools beside it. So a pool has a *pace*: how many times as much passed by the log's clock as by its own
+//! event times while its records came. Its silence counts for so much less.
+//!
 //! Everything here is a function of event times in the order of the log.
 
 use crate::units::{EventTime, is_countable};
@@ -67,6 +71,46 @@ impl ClockRules {
     }
 }
 
+/// Records that a pace is measured over at least: what passed between two alone may be a silence.
+const PACED_RECORDS: u32 = 2;
+
+/// The slowest pace. A pool that is slower tells no time.
+const MAX_PACE: i64 = 1 << 20;
+
+/// How many times as much passes by the log's clock as by a pool's own event times while its records come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct PoolPace {
+    /// At least 1: a pool that is faster than the log moves the log's clock.
+    times: i64,
+    /// Since when it is measured anew: what the log's clock read, and the pool's largest event time.
+    since: (LogTime, EventTime),
+    /// Records since then.
+    records: u32,
+}
+
+impl PoolPace {
+    fn new(now: LogTime, latest: EventTime) -> Self {
+        Self { times: 1, since: (now, latest), records: 0 }
+    }
+
+    /// Takes in another record, up to which so much has passed by both accounts. A pool that is slower than it was is so at
+    /// once, and one that is faster by and by, since a backlog comes in bursts.
+    fn observe(&mut self, now: LogTime, latest: EventTime, rules: &ClockRules) {
+        self.records = self.records.saturating_add(1);
+        let passed = now.since(self.since.0);
+        if passed < rules.tolerance() || self.records < PACED_RECORDS {
+            return;
+        }
+        let own = latest.0.saturating_sub(self.since.1.0).max(1);
+        let measured = (passed / own).clamp(1, MAX_PACE);
+        *self = Self { times: measured.max(self.times / 4), ..Self::new(now, latest) };
+    }
+
+    fn is_sound(&self, now: LogTime) -> bool {
+        (1..=MAX_PACE).contains(&self.times) && self.since.0 <= now
+    }
+}
+
 /// What the event times of one pool have said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolClock {
@@ -85,13 +129,24 @@ pub struct PoolClock {
     /// How much time of the log the pool may be silent for before it is idle, as its silences so far have shown: the
     /// rules say the least.
     patience_ms: i64,
+    pace: PoolPace,
 }
 
 impl PoolClock {
     /// The clock of a pool whose first event is of this time.
     pub(super) fn new(first: EventTime, rules: &ClockRules, now: LogTime) -> Self {
         let watermark = EventTime(first.0.saturating_sub(rules.lateness(0)));
-        Self { latest: first, watermark, disorder_ms: 0, reading: now, seen: now, step_ms: 0, patience_ms: 0 }
+        let pace = PoolPace::new(now, first);
+        Self {
+            latest: first,
+            watermark,
+            disorder_ms: 0,
+            reading: now,
+            seen: now,
+            step_ms: 0,
+            patience_ms: 0,
+            pace,
+        }
     }
 
     /// Takes in the time of another event and gives what the log's clock, which read `now`, reads then.
@@ -106,6 +161,7 @@ impl PoolClock {
         self.reading = if now.since(reading) > rules.tolerance() { now } else { reading.min(furthest) };
         self.step_ms = step;
         self.seen = now.max(self.reading);
+        self.pace.observe(self.seen, self.latest, rules);
         self.seen
     }
 
@@ -119,7 +175,8 @@ impl PoolClock {
     /// A pool that comes back after a silence in which its own time moved less than the log's was not idle: it is
     /// waited for twice as long from then on.
     fn note_silence(&mut self, step: i64, rules: &ClockRules, now: LogTime) {
-        let unexplained = now.since(self.seen).saturating_sub(step);
+        let by_its_own_pace = now.since(self.seen) / self.pace.times;
+        let unexplained = by_its_own_pace.saturating_sub(step);
         if unexplained > rules.tolerance() {
             self.patience_ms = self.patience_ms.max(unexplained.saturating_mul(2));
         }
@@ -148,9 +205,9 @@ impl PoolClock {
     /// The log's time at which the pool, silent until then, counts as having reached this event time; `None` where no
     /// silence says so.
     pub(super) fn reaches(&self, event_time: EventTime, rules: &ClockRules) -> Option<LogTime> {
-        let least = milliseconds(rules.idle_timeout_ms?).max(self.patience_ms);
         let missing = event_time.0.saturating_sub(self.own_watermark(rules).0);
-        Some(self.seen.plus(missing.max(least)))
+        let of_its_own = missing.max(milliseconds(rules.idle_timeout_ms?));
+        Some(self.seen.plus(of_its_own.saturating_mul(self.pace.times).max(self.patience_ms)))
     }
 
     /// Moves the watermark of an idle pool to what closes next: never beyond, so that a pool that was silent in error
@@ -165,6 +222,7 @@ impl PoolClock {
             && self.reading <= self.seen
             && self.step_ms >= 0
             && self.patience_ms >= 0
+            && self.pace.is_sound(self.seen)
             && is_countable(self.disorder_ms)
     }
 }
@@ -291,6 +349,25 @@ mod tests {
         log.observe(1, 600);
         log.observe(0, 120);
         assert_eq!(log.now, LogTime(600), "it was compared anew, and tells the same time as the other");
+    }
+
+    /// It closed the windows of a live pool after two of its seconds.
+    #[test]
+    fn beside_a_stranger_that_drains_a_backlog_a_live_pools_silence_is_measured_by_its_own_pace() {
+        let mut log = Log::of(2);
+        for second in 0..5 {
+            log.observe(0, 1000 + second);
+            (0..120).for_each(|event| log.observe(1, 120 * second + event));
+        }
+        let reaches =
+            |log: &Log| log.clock(0).reaches(EventTime(0), &RULES).expect("idle pools close").since(log.now);
+        assert!(reaches(&log) > 110 * 120, "{}", reaches(&log));
+        // The backlog is drained.
+        for time in 0..3_000 {
+            log.observe(0, 1006 + time);
+            log.observe(1, 600 + time);
+        }
+        assert!((119..=120).contains(&reaches(&log)), "{}", reaches(&log));
     }
 
     proptest! {

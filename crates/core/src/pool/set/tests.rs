@@ -265,6 +265,40 @@ fn the_windows_of_an_idle_pool_close_as_others_tell_that_time_passes() {
     assert_eq!(set.timelines()[0].clock().map(PoolClock::watermark), set.timelines()[0].watermark());
 }
 
+/// A stranger that drained a day's backlog closed every window of a live pool early: 95 of 300 requests were missing.
+#[test]
+fn a_backlog_that_is_drained_beside_a_live_pool_takes_nothing_from_its_windows() {
+    const SECOND: i64 = 1000;
+    let windows = vec![WindowKind::Tumbling { size_ms: 300_000 }];
+    let live = PoolConfig { windows, allowed_lateness_ms: 5_000, max_lateness_ms: 600_000, ..config() };
+    let pools = PoolConfigs::new(live, []).expect("usable").into();
+    let config = PoolSetConfig { pools, idle_timeout_ms: Some(120_000), ..patient() };
+    let (mut set, mut closed, mut offset, mut late) = (set_of(config), Vec::new(), 0, 0);
+    let mut observe_at = |set: &mut PoolSet, closed: &mut Vec<Estimate>, pool: usize, time: i64| {
+        let behind = observe(set, offset, &(pool, time, 2, true), closed).late_by_ms;
+        late += usize::from(pool == 0 && behind.is_some());
+        offset += 1;
+    };
+    for second in 0..1_500 {
+        observe_at(&mut set, &mut closed, 0, second * SECOND);
+        // From the second window on, at 120 times real time; now and then the live pool is silent for seconds.
+        if (300..1_020).contains(&second) {
+            let gap = if second % 50 == 49 { 8 } else { 1 };
+            for event in 0..120 * gap {
+                observe_at(&mut set, &mut closed, 1, ((second - 720) * 120 + event - 864_000) * SECOND);
+            }
+        }
+    }
+    let own = tumbling(&closed, "b");
+    assert_eq!(own, [(300_000, 300), (600_000, 300), (900_000, 300), (1_200_000, 300)]);
+    // Alone again, and then silent: its last window closes as the other goes on.
+    for second in 0..1_000 {
+        observe_at(&mut set, &mut closed, 1, second * SECOND);
+    }
+    assert_eq!(tumbling(&closed, "b").last(), Some(&(1_500_000, 300)));
+    assert_eq!(late, 0);
+}
+
 #[test]
 fn a_pool_that_was_silent_in_error_loses_what_was_open_and_no_more() {
     let mut draws: Vec<Draw> = (0..7).map(|time| (0, time, 2, true)).collect();
