@@ -8,10 +8,15 @@
 //! indexes and the pool's name. Estimates are written as JSON, as the service does; what Avro would have taken is
 //! told alongside it. What a pool holds is told a second time for a set that puts idle pools aside, an hour of event time
 //! later. Curves are thinned as the service thins them.
+//!
+//! A second table is of a partition's task by the service's default settings: what it holds of a pool, newest estimates
+//! included, for pools of so many requests.
 
 #![allow(unsafe_code, reason = "an allocator that counts what is held")]
 
-use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::codec::{
+    EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_estimate, encode_request,
+};
 use kvset::core::engines::config::CacheConfig;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
@@ -20,6 +25,11 @@ use kvset::core::request::event::RequestEvent;
 use kvset::core::units::heap::HeapBytes;
 use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::{EventTime, Offset, PageSize};
+use kvset::pipeline::resume::Resume;
+use kvset::pipeline::task::PartitionTask;
+use kvset::position::Partition;
+use kvset::service::plan::task_config;
+use kvset::settings::Settings;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -185,6 +195,57 @@ fn run(pools: usize, requests: u64) {
     );
 }
 
+/// What a request of a pool is in the log, as it is in the service's.
+fn logged(pool: u64, turn: u64, requests: u64, ids: &mut Vec<u64>, value: &mut Vec<u8>) {
+    ids.clear();
+    ids.extend((0..(turn + 1) * PAGES / requests).map(|page| mix(pool << 32 | page)));
+    let message = RequestMessage {
+        event_time: turn as i64 * MINUTE_MS + pool as i64 % MINUTE_MS,
+        page_ids: PageIds::from_slice(ids),
+        page_size: Some(16),
+        input_tokens: Some(16 * ids.len() as i64),
+        ..RequestMessage::default()
+    };
+    value.clear();
+    encode_request(&message, RequestEncoding::Avro, value).expect("serialises");
+}
+
+/// Bytes that a partition's task holds of each of these pools, and bytes of its own.
+fn in_service(names: &[String], requests: u64) -> f64 {
+    let config = task_config(&Settings::default()).expect("usable settings");
+    let before = HELD.load(Relaxed);
+    let mut task = PartitionTask::new(Arc::new(config), Partition(0), &Resume::from_start());
+    let (mut ids, mut value, mut outputs, mut offset) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for turn in 0..requests {
+        for (pool, name) in names.iter().enumerate() {
+            logged(pool as u64, turn, requests, &mut ids, &mut value);
+            let record = SourceRecord {
+                schema_header: None,
+                topic: "requests",
+                partition: 0,
+                offset,
+                timestamp_ms: None,
+                key: Some(name.as_bytes()),
+                value: Some(&value),
+            };
+            offset += 1;
+            task.process_records([record], &mut outputs).expect("accepted");
+            outputs.clear();
+            drop(task.take_counts());
+        }
+    }
+    drop((ids, value, outputs, task.take_new_pools()));
+    let held = HELD.load(Relaxed) - before;
+    drop(task);
+    held as f64 / names.len() as f64
+}
+
+fn serve(pools: usize) {
+    let names: Vec<String> = (0..pools).map(|pool| format!("tenant-{pool}")).collect();
+    let [few, some, many] = [1, 5, 20].map(|requests| in_service(&names, requests));
+    println!("{pools:>8} {few:>16.0} {some:>16.0} {many:>16.0}");
+}
+
 fn main() {
     let counts: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let counts = if counts.is_empty() { vec![10, 1_000, 100_000] } else { counts };
@@ -204,4 +265,6 @@ fn main() {
     );
     counts.iter().for_each(|pools| run(*pools, 5));
     counts.iter().filter(|pools| **pools <= 1_000).for_each(|pools| run(*pools, 20));
+    println!("\nof the service\n{:>8} {:>16} {:>16} {:>16}", "pools", "one request", "five", "twenty");
+    counts.iter().filter(|pools| (1_000..=10_000).contains(*pools)).for_each(|pools| serve(*pools));
 }

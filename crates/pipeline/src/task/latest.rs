@@ -31,6 +31,8 @@ impl LatestEstimates {
         let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |PackedBytes(old)| old);
         record.clear();
         encode_estimate(estimate, EstimateEncoding::Avro, &mut record)?;
+        // Of many small pools these are the largest part, and room to grow would be half of it.
+        record.shrink_to_fit();
         self.0.insert(estimate.window, PackedBytes(record));
         Ok(())
     }

@@ -139,6 +139,23 @@ fn refused_records_become_dead_letters_and_change_nothing_else() {
     assert_eq!(task.take_counts(), TaskCounts::default(), "counted once");
 }
 
+/// Of a small pool it was the largest part, and half of it was empty.
+#[test]
+fn what_is_kept_of_the_newest_estimates_has_no_room_to_grow() {
+    let log: Vec<_> = (0..40).map(|step| request("a", 200 * step, &[1, 2])).collect();
+    let mut task = task(0);
+    process(&mut task, &log).expect("within limits");
+    let kept: usize = task.latest.values().map(HeapBytes::heap_bytes).sum();
+    let newest = task.latest().expect("readable");
+    let written = |estimate: &Estimate| {
+        let mut record = Vec::new();
+        encode_estimate(estimate, EstimateEncoding::Avro, &mut record).expect("representable");
+        record.len()
+    };
+    let written: usize = newest.iter().map(written).sum();
+    assert!(newest.len() == 3 && kept <= written + 64 * newest.len(), "{kept} for {written} bytes");
+}
+
 #[test]
 fn pools_are_bounded_and_those_there_are_go_on() {
     let log: Vec<_> = ["a", "b", "c", "d", "a"].iter().map(|pool| request(pool, 100, &[1])).collect();
