@@ -46,7 +46,7 @@ impl Condition {
         }
         if !self.stalled.is_empty() {
             let message = format!(
-                "Records wait in partitions {}, and none was processed for two minutes: a producer's transaction that \
+                "Records wait in {}, and none was processed for two minutes: a producer's transaction that \
                  stays open holds them back, a schema registry is away, or one record takes this long.",
                 partition_list(&self.stalled)
             );
@@ -54,7 +54,7 @@ impl Condition {
         }
         if !self.unowned.is_empty() {
             let message = format!(
-                "No instance of the group has partitions {}: nobody reads them. See that every instance is up and \
+                "No instance of the group has {}: nobody reads from there. See that every instance is up and \
                  subscribes to this topic alone, and how the group stands (kafka-consumer-groups.sh --describe --members).",
                 partition_list(&self.unowned)
             );

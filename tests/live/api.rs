@@ -257,7 +257,7 @@ fn problems_are_said_and_go_away_when_they_are_over() {
     polled(&[partition], &[Partition(5), Partition(6)]);
     assert_eq!(codes(), ["stalled", "unowned_partitions"]);
     let page = service.get("/").body;
-    assert!(page.contains("wait in partitions 3,") && page.contains("has partitions 5, 6:"), "{page}");
+    assert!(page.contains("wait in partition 3,") && page.contains("has partitions 5, 6:"), "{page}");
     polled(&[], &[]);
     assert!(codes().is_empty());
     let place = service.get("/api/v1/pools").json()["partitions"][0].clone();

@@ -24,12 +24,13 @@ pub fn split_pool(first: Partition, second: Partition) -> String {
 /// Most partitions that [`partition_list`] names.
 const NAMED: usize = 5;
 
-/// The first of these partitions by their numbers, and how many more there are.
+/// "partitions" with the first of these by their numbers, and how many more there are.
 pub fn partition_list(partitions: &[Partition]) -> String {
     let named: Vec<_> = partitions.iter().take(NAMED).map(Partition::to_string).collect();
+    let noun = if partitions.len() == 1 { "partition" } else { "partitions" };
     match partitions.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        0 => format!("{noun} {}", named.join(", ")),
+        more => format!("{noun} {} and {more} more", named.join(", ")),
     }
 }
 
@@ -263,7 +264,8 @@ mod tests {
     #[test]
     fn the_first_partitions_are_named() {
         let partitions: Vec<_> = (0..7).map(Partition).collect();
-        assert_eq!(partition_list(&partitions[..1]), "0");
-        assert_eq!(partition_list(&partitions), "0, 1, 2, 3, 4 and 2 more");
+        assert_eq!(partition_list(&partitions[..1]), "partition 0");
+        assert_eq!(partition_list(&partitions[..2]), "partitions 0, 1");
+        assert_eq!(partition_list(&partitions), "partitions 0, 1, 2, 3, 4 and 2 more");
     }
 }

@@ -53,9 +53,7 @@ impl<'c> Conditions<'c> {
         let stalled: Vec<_> = stalled.map(|(partition, _)| *partition).collect();
         if !stalled.is_empty() && stalled != self.stalled {
             let (named, minutes) = (partition_list(&stalled), STALLED_AFTER.as_secs() / 60);
-            tracing::warn!(
-                "records wait in partitions {named}, and none was processed for {minutes} minutes"
-            );
+            tracing::warn!("records wait in {named}, and none was processed for {minutes} minutes");
         }
         self.stalled = stalled;
     }
@@ -74,7 +72,7 @@ impl<'c> Conditions<'c> {
         let unowned: Vec<_> = suspects.iter().copied().filter(lasting).collect();
         if !unowned.is_empty() && unowned != self.unowned {
             tracing::warn!(
-                "no member of the group has partitions {}: nobody reads them",
+                "no member of the group has {}: nobody reads from there",
                 partition_list(&unowned)
             );
         }
@@ -82,7 +80,7 @@ impl<'c> Conditions<'c> {
         let is_due = self.shared_out.is_none_or(|before| self.clock.since(before) >= SHARE_OUT);
         let shares_out = is_mine && is_due && !self.unowned.is_empty();
         if shares_out {
-            tracing::info!("having the group share out partitions {} again", partition_list(&self.unowned));
+            tracing::info!("having the group share out {} again", partition_list(&self.unowned));
             self.shared_out = Some(self.clock.now());
         }
         shares_out
