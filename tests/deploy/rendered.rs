@@ -192,6 +192,49 @@ fn what_a_cluster_adds_reaches_the_objects_and_changes_no_selector() {
     assert!(named("/spec/volumes") && named("/spec/containers/0/volumeMounts"), "{pod}");
 }
 
+/// A namespace held one release: the second one was refused for the names of the first.
+#[test]
+fn two_releases_of_one_namespace_share_no_object_and_select_none_of_each_others() {
+    let staging = ["--set", "name=kvset-staging", "--set", "monitoring.enabled=true"];
+    let (Some(one), Some(other)) = (helm(&staging[2..]), helm(&staging)) else { return };
+    let (one, other) = (objects(&one), objects(&other.replace("kvset-staging-config-", "kvset-config-")));
+    let is_config = |kind: &str| kind == "ConfigMap";
+    for (kind, name) in one.keys().filter(|(kind, _)| !is_config(kind)) {
+        assert!(!other.contains_key(&(kind.clone(), name.clone())), "{kind} {name} is in both");
+        let renamed = name.replacen("kvset", "kvset-staging", 1);
+        assert!(other.contains_key(&(kind.clone(), renamed)), "{kind} {name} is in one alone");
+    }
+    let label = serde_json::json!({"app.kubernetes.io/name": "kvset-staging"});
+    let object = |kind: &str, name: &str| &other[&(kind.to_owned(), name.to_owned())];
+    let set = object("StatefulSet", "kvset-staging");
+    assert_eq!(set["spec"]["selector"]["matchLabels"], label);
+    assert_eq!(set["spec"]["template"]["metadata"]["labels"], label);
+    assert_eq!(set["spec"]["serviceName"], "kvset-staging-pods");
+    assert_eq!(set["spec"]["template"]["spec"]["serviceAccountName"], "kvset-staging");
+    assert_eq!(object("Service", "kvset-staging-pods")["spec"]["selector"], label);
+    assert_eq!(object("NetworkPolicy", "kvset-staging")["spec"]["podSelector"]["matchLabels"], label);
+    let rules = object("PrometheusRule", "kvset-staging").to_string();
+    assert!(rules.contains(r#"job=\"kvset-staging\""#) && !rules.contains(r#"job=\"kvset\""#), "{rules}");
+}
+
+#[test]
+fn pods_connect_to_anything_unless_their_egress_is_named() {
+    let policy = |values: &[&str]| {
+        let rendered = helm(values)?;
+        Some(objects(&rendered)[&("NetworkPolicy".to_owned(), "kvset".to_owned())].clone())
+    };
+    let brokers = ["--set", "egress[0].ports[0].port=9092", "--set", "egress[0].ports[0].protocol=TCP"];
+    let (Some(open), Some(named)) = (policy(&[]), policy(&brokers)) else { return };
+    assert_eq!(
+        (&open["spec"]["policyTypes"], &open["spec"]["egress"]),
+        (&serde_json::json!(["Ingress"]), &Value::Null)
+    );
+    assert_eq!(named["spec"]["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
+    let ports: Vec<_> =
+        list_at(&named, "/spec/egress").iter().flat_map(|rule| list_at(rule, "/ports")).collect();
+    assert_eq!(ports.iter().map(|port| &port["port"]).collect::<Vec<_>>(), [53, 53, 9092]);
+}
+
 /// A misspelled value was taken in silence, and what it was meant to change stayed as it was.
 #[test]
 fn a_value_that_the_chart_does_not_have_is_refused_by_its_name() {
@@ -204,6 +247,8 @@ fn a_value_that_the_chart_does_not_have_is_refused_by_its_name() {
         ("image.digest=latest", "/image/digest"),
         ("image.repository=kvset:7", "/image/repository"),
         ("monitoring.enabled=maybe", "/monitoring/enabled"),
+        ("name=Staging", "/name"),
+        ("egress[0].from=anywhere", "'from' not allowed"),
         ("commonLabels.number=1", "/commonLabels/number"),
     ] {
         let arguments = ["template", "kvset", CHART, "--kube-version", "1.33.0", "--set", value];

@@ -1,6 +1,6 @@
-{{- /* What selects the pods. Objects carry it too. */ -}}
+{{- /* What selects the pods. Objects carry it too: a further release of a namespace selects none of another's. */ -}}
 {{- define "kvset.labels" -}}
-app.kubernetes.io/name: kvset
+app.kubernetes.io/name: {{ .Values.name }}
 {{- end -}}
 
 {{- /* Namespace, labels and annotations of an object: `list $ LABELS ANNOTATIONS`, its own and those of all objects. */ -}}
@@ -34,5 +34,5 @@ annotations:
 
 {{- /* The name carries a hash of the content, so that a changed setting rolls the pods. */ -}}
 {{- define "kvset.configName" -}}
-kvset-config-{{ include "kvset.config" . | sha256sum | trunc 10 }}
+{{ .Values.name }}-config-{{ include "kvset.config" . | sha256sum | trunc 10 }}
 {{- end -}}
