@@ -90,6 +90,12 @@ fn equals_the_independent_figures(name: &str) {
     let options = options(path);
     let log = FamilyLog::read(&options, &TrafficBy::Conversation, &mut |_| {}).expect("a log");
     assert_eq!(Some(log.families().count()), golden.log.families, "{name}");
+    let status = match log.families().count() {
+        ..30 => TrafficStatus::TooFewConversations,
+        30..100 => TrafficStatus::FewConversations,
+        _ => TrafficStatus::Ready,
+    };
+    assert_eq!(log.traffic_status(), status, "{name}");
     let found = certainty(&log, &options).expect("replays");
     let errors = golden.log.se.expect("errors");
     for (interval, error) in found.required.iter().flatten().skip(1).zip(errors) {
