@@ -62,7 +62,7 @@ impl Ceilings {
         let full = outcome.reusable_prefix();
         if config.cache.profile == Profile::Sglang {
             // Without a head its tree finds, without limit, what the stack does.
-            let headless = (config.cache.rules.draft_tokens > 0).then_some(full);
+            let headless = config.cache.rules.keys_pairs(config.cache.profile).then_some(full);
             return self.count(counted, [full, these_rules], None, headless);
         }
         if self.dense.is_none() {
@@ -116,8 +116,7 @@ impl Ceilings {
 
 /// Whether a pool has a ceiling of its own rules that full attention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
-    let has_head = config.cache.profile == Profile::Sglang && config.cache.rules.draft_tokens > 0;
-    has_head
+    config.cache.rules.keys_pairs(config.cache.profile)
         || config.cache.rules.has_other_pool(config.cache.profile)
         || config.cache.rules.is_pool_of_blocks(config.cache.profile)
 }

@@ -8,7 +8,6 @@ mod below;
 mod cache_writes;
 mod ceiling;
 mod channels;
-mod draft_range;
 mod files_below;
 mod growth;
 mod history;
@@ -66,7 +65,7 @@ pub use log::{LogEntry, LogFacts, PromptPath, PromptTree, RequestLog, check_page
 pub use memory_split::{Demand, MemorySplit};
 pub use per_request::RowSink;
 pub use recomputed::{RecomputedPages, SecondCopies};
-pub use run::draft_head_note;
+pub use run::draft_layers_note;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use worth::{RoutedWorth, WorthResult};
 
@@ -124,7 +123,9 @@ impl ReplayOptions {
     /// How to read in this order. A model that is requested is a pool of its own.
     fn read_in(&self, order: RowOrder) -> ReadOptions {
         let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
-        ReadOptions { order, weka_models_apart, ..self.read.clone() }
+        // A model with a draft head may be SGLang's, by whatever engines the log is replayed.
+        let keeps_tokens_behind = self.pool.cache.rules.draft_tokens > 0;
+        ReadOptions { order, weka_models_apart, keeps_tokens_behind, ..self.read.clone() }
     }
 
     /// Whether a trace can be read but once: standard input, or a pipe.
@@ -294,8 +295,6 @@ pub struct Replay {
     pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
-    /// The upper end of what a draft head leaves, where page ids leave it open: the other figures are the lower one.
-    pub at_most: Option<Estimate>,
     /// What was searched, where the caller did ([`search`]).
     pub searched: Option<SearchResult>,
     /// What vLLM's pool holds twice, where the log computes pages again.

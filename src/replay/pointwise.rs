@@ -12,10 +12,9 @@ pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
     let units = Units { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
     let engine = replay.config.cache.profile.name();
-    let draft_head = replay.ceiling.and_then(|found| match &replay.at_most {
-        Some(upper) => units.draft_range(found, &whole.capacities, &upper.capacities),
-        None => units.draft_head(found),
-    });
+    // A range is a section of the estimate.
+    let draft_head = replay.ceiling.filter(|_| whole.draft_range.is_none());
+    let draft_head = draft_head.and_then(|found| units.draft_head(found));
     let of_groups = replay.ceiling.filter(|_| !replay.config.cache.rules.attention.is_full());
     let ceiling = of_groups.map(|found| units.ceiling(found));
     let below = units.below(engine, &whole.capacities, &replay.below);
@@ -64,40 +63,6 @@ impl Units {
             title: "What the draft head costs in hits".to_owned(),
             sentences: vec![sentence],
             tables: Vec::new(),
-        })
-    }
-
-    /// Both ends of what SGLang finds with a draft head.
-    fn draft_range(
-        &self,
-        found: Ceiling,
-        lower: &[CapacityPoint],
-        upper: &[CapacityPoint],
-    ) -> Option<Section> {
-        let (without, [least, most]) = (found.without_draft_head?, found.draft_head()?);
-        let sentence = format!(
-            "SGLang keys a page with the token behind it, too: a hit loses its last page where it ends exactly at a page's \
-             edge. Page ids do not say that token. No capacity brings back between {} and {} of page accesses; {} hit with \
-             unlimited capacity without the head.",
-            self.rate(least),
-            self.rate(most),
-            self.rate(without)
-        );
-        let mut table = Table::new("Hit rates with the draft head", ["capacity", "at least", "at most"]);
-        for (lower, upper) in lower.iter().zip(upper) {
-            let rate =
-                |point: &CapacityPoint| Cell::within_bound(point.prefix_hits, |hits| self.rate_cell(hits));
-            table.row([self.named(lower), rate(lower), rate(upper)]);
-        }
-        table.row([
-            "unlimited".into(),
-            self.rate_cell(found.these_rules),
-            self.rate_cell(found.these_rules_at_most?),
-        ]);
-        Some(Section {
-            title: "What the draft head costs in hits".to_owned(),
-            sentences: vec![sentence],
-            tables: vec![table],
         })
     }
 

@@ -25,6 +25,7 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
         measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
         traffic,
+        draft_range: pool.cache.rules.keys_pairs(pool.cache.profile),
         prefill_rate: rate.filter(|_| traffic),
         horizon: Horizon::Finite,
         costs_of_log: prefill_rate.clone().map(|prefill_rate| PrefillCosts { prefill_rate, prices: *prices }),

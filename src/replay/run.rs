@@ -4,7 +4,6 @@ use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
 use super::below::{Tiers, over_offload};
 use super::ceiling::{Ceiling, Ceilings, has_ceiling};
-use super::draft_range::DraftUpperEnd;
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
@@ -71,8 +70,6 @@ pub(super) struct ReplayRun {
     /// The same of the replicas behind each router.
     routed: Vec<RoutedTally>,
     ceilings: Option<Ceilings>,
-    /// The other end where page ids leave open what a draft head loses.
-    draft_upper: Option<DraftUpperEnd>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
     /// How many requests each capacity is enough for, while capacities are searched.
@@ -126,7 +123,6 @@ impl ReplayRun {
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
-        let draft_upper = DraftUpperEnd::new(&config);
         let keeps_answers = config.cache.caches_outputs() && !config.cache.is_pointwise();
         let has_copies = config.cache.has_copies_in_one_pass();
         Ok(Self {
@@ -157,7 +153,6 @@ impl ReplayRun {
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
             ceilings,
-            draft_upper,
             below,
             sufficiency: None,
             provisioned: options.provisioned.clone(),
@@ -174,7 +169,7 @@ impl ReplayRun {
 
     /// Counts from here on how many requests each capacity is enough for, and nothing of what the rules lose.
     pub(super) fn count_sufficient(&mut self) {
-        (self.sufficiency, self.ceilings, self.draft_upper) = (Some(Sufficiency::default()), None, None);
+        (self.sufficiency, self.ceilings) = (Some(Sufficiency::default()), None);
     }
 
     /// Rows that were passed over.
@@ -267,9 +262,6 @@ impl ReplayRun {
         if let Some(ceilings) = &mut self.ceilings {
             ceilings.observe(event, outcome, pool, page_size, counted);
         }
-        if let Some(upper) = &mut self.draft_upper {
-            upper.observe(event, page_size, counted);
-        }
         if let Some(below) = &mut self.below {
             let observed = below.observe(pool, event, counted);
             observed.map_err(|source| ReplayError::Page { place: place(), source })?;
@@ -297,7 +289,7 @@ impl ReplayRun {
             per_request.set_below(below.last_hits());
         }
         per_request.set_draft_head(self.ceilings.as_ref().and_then(Ceilings::last_draft_head));
-        per_request.set_at_most(self.draft_upper.as_ref().and_then(DraftUpperEnd::last_hits));
+        per_request.set_at_most(pool.last_draft_range());
         match pool.caches() {
             Some(caches) if !self.config.cache.second_copies => {
                 per_request.write_pointwise(name, outcome, caches, curve)
@@ -338,8 +330,8 @@ impl ReplayRun {
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let with_answers = self.upper.as_ref().zip(self.pool());
         let with_answers = with_answers.and_then(|(upper, pool)| upper.result(pool, end));
-        let at_most = self.draft_upper.as_ref().and_then(|upper| upper.result(end));
-        let these_rules_at_most = at_most.as_ref().map(|upper| upper.theoretical.prefix_hits);
+        let of_pairs = whole.as_ref().and_then(|whole| whole.draft_range.as_ref());
+        let these_rules_at_most = of_pairs.map(|range| range.page_hits);
         let ceiling = self.ceilings.as_ref().and_then(Ceilings::found);
         let ceiling = ceiling.map(|found| Ceiling { these_rules_at_most, ..found });
         let provisioned = self.provisioned.as_ref().zip(self.pool());
@@ -354,7 +346,8 @@ impl ReplayRun {
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);
         let of_tiers = self.below.as_ref().and_then(|below| below.note(&self.config.cache));
-        let of_heads = draft_head_note(&self.config.cache);
+        let of_heads = of_pairs.map(|_| crate::present::questions::draft_range::NOTE.to_owned());
+        let of_heads = of_heads.or_else(|| draft_layers_note(&self.config.cache));
         let of_load = whole.as_ref().and_then(|whole| offload_note(&self.config.cache, whole));
         let said = [never_stated, of_tiers, of_heads, of_load].into_iter().flatten();
         let notes = findings.notes.iter().cloned().chain(said).collect();
@@ -371,7 +364,6 @@ impl ReplayRun {
             page_bytes,
             below: self.below.as_ref().map(Tiers::result).unwrap_or_default(),
             ceiling,
-            at_most,
             searched: None,
             second_copies: self.recomputed.and_then(SecondCopies::of),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
@@ -420,19 +412,8 @@ fn offload_note(cache: &CacheConfig, whole: &Estimate) -> Option<String> {
     })
 }
 
-/// What a reader should know of a draft head: over vLLM's windows where nothing says which groups its layers lie in, and in
-/// SGLang.
-pub fn draft_head_note(cache: &CacheConfig) -> Option<String> {
-    let is_of_pairs = cache.profile == Profile::Sglang && cache.rules.draft_tokens > 0;
-    if is_of_pairs && cache.page_size.is_none_or(|size| size.get() > 1) {
-        return Some(
-            "with a draft head SGLang's tree is of pairs of tokens: a hit loses its last page only where it ends exactly at a \
-             page's edge. Page ids do not say which token follows a page, so hits are a range, of which figures that stand \
-             alone are the lower end. Without limit both ends are bounds; at a capacity they are two models, of which \
-             SGLang was outside in 1 of 1,000 recorded answers"
-                .to_owned(),
-        );
-    }
+/// What a reader should know of a draft head over vLLM's windows, where nothing says which groups its layers lie in.
+pub fn draft_layers_note(cache: &CacheConfig) -> Option<String> {
     let is_open =
         cache.rules.drafts_over_windows(cache.profile) && cache.rules.draft_layers == DraftLayers::All;
     is_open.then(|| {

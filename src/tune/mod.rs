@@ -70,6 +70,9 @@ pub struct Base {
     pub prompt_tokens: u64,
     /// Pages that hit.
     pub hit_pages: u64,
+    /// At most, where page ids leave open what SGLang's draft head loses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_pages_at_most: Option<u64>,
     /// Their tokens.
     pub hit_tokens: u64,
     /// Their share of all tokens of the prompts.
@@ -106,6 +109,9 @@ pub struct ChangeResult {
     pub change: String,
     /// Pages that hit, of the changed size where that is changed; absent where it is impossible.
     pub hit_pages: Option<u64>,
+    /// At most, where page ids leave open what SGLang's draft head loses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_pages_at_most: Option<u64>,
     /// Their tokens.
     pub hit_tokens: Option<u64>,
     /// Hit rate by tokens gained, in points of a hundred.
@@ -257,6 +263,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
         Ok((exactness, hits)) => ChangeResult {
             change,
             hit_pages: Some(hits.pages),
+            hit_pages_at_most: hits.at_most,
             hit_tokens: Some(hits.tokens),
             points: Some(
                 (hits.tokens as f64 - found.tokens as f64) / found.prompt_tokens.max(1) as f64 * 100.0,
@@ -269,6 +276,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
         Err(why) => ChangeResult {
             change,
             hit_pages: None,
+            hit_pages_at_most: None,
             hit_tokens: None,
             points: None,
             exactness: base.exactness(),

@@ -27,6 +27,8 @@ pub struct Setup {
 pub struct Hits {
     /// Pages, in all tiers.
     pub pages: u64,
+    /// What SGLang with a draft head finds at most, where page ids leave that open.
+    pub at_most: Option<u64>,
     /// Their tokens.
     pub tokens: u64,
     /// Pages of all prompts.
@@ -124,6 +126,7 @@ impl Setup {
         let whole = done.whole.as_ref();
         Ok(Hits {
             pages,
+            at_most: whole.and_then(|whole| Some(whole.draft_range.as_ref()?.capacities.first()?.page_hits)),
             tokens: pages * u64::from(self.page_size.get()),
             page_accesses: whole.map_or(0, |whole| whole.page_accesses),
             prompt_tokens: whole.map_or(0, |whole| whole.prompts().all),
@@ -189,6 +192,7 @@ impl Setup {
             page_accesses: hits.page_accesses,
             prompt_tokens: hits.prompt_tokens,
             hit_pages: hits.pages,
+            hit_pages_at_most: hits.at_most,
             hit_tokens: hits.tokens,
             hit_rate_tokens: kvset_core::sizing::curve::share(hits.tokens, hits.prompt_tokens),
             exactness: self.exactness(),

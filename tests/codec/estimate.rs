@@ -16,6 +16,7 @@ use kvset::core::estimate::{
 };
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::costs::Prices;
+use kvset::core::questions::draft_range::{DraftRangeEstimate, DraftRangePoint};
 use kvset::core::questions::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
 };
@@ -141,6 +142,16 @@ prop_compose! {
         let [requests, page_accesses, page_hits] = counts;
         let sizes = sizes.into_iter().map(at).collect();
         RetentionClassEstimate { class, classes, requests, page_accesses, page_hits, sizes }
+    }
+}
+
+prop_compose! {
+    fn draft_range()(
+        counts in prop::array::uniform3(count()), capacities in prop::collection::vec((count(), count()), 0..3),
+    ) -> DraftRangeEstimate {
+        let [requests, page_hits, page_hits_without_head] = counts;
+        let capacities = capacities.into_iter().map(|(pages, page_hits)| DraftRangePoint { pages, page_hits });
+        DraftRangeEstimate { requests, page_hits, page_hits_without_head, capacities: capacities.collect() }
     }
 }
 
@@ -401,7 +412,7 @@ prop_compose! {
         pool in "\\PC{0,20}".boxed(), window in window().boxed(), times in (any::<i64>(), any::<i64>()).boxed(),
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()).boxed(),
         fingerprint in "[0-9a-f]{16}".boxed(), place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()).boxed(),
-        page in (1u32..65_536, maybe(count())).boxed(), counts in prop::collection::vec(count(), 11).boxed(),
+        page in (1u32..65_536, maybe(count())).boxed(), counts in prop::collection::vec(count(), 12).boxed(),
         sums in (maybe(count()), maybe(count())).boxed(), rates in (rate(), rate(), maybe(rate())).boxed(),
         required in prop::collection::vec(required().boxed(), 0..4).boxed(), capacities in prop::collection::vec(capacity().boxed(), 0..4).boxed(),
         in_flight in maybe(in_flight().boxed()).boxed(), trend_windows in 0u32..101, plan in maybe(plan().boxed()).boxed(),
@@ -411,6 +422,7 @@ prop_compose! {
             prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
             maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3), maybe(worth().boxed()),
             maybe(restarts().boxed()), maybe(prop::collection::vec(retention_class().boxed(), 0..3)),
+            maybe(draft_range().boxed()),
         ).boxed(),
     ) -> Estimate {
         Estimate {
@@ -430,7 +442,7 @@ prop_compose! {
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
             measured: beside.0, routing: beside.1,
             retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3, worth: lived.4, restarts: lived.5,
-            retention_classes: lived.6,
+            retention_classes: lived.6, draft_range: lived.7, recomputed_pages: counts[11],
         }
     }
 }

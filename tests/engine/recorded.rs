@@ -122,7 +122,7 @@ fn requests_that_overlap_equal_vllm_with_lmcache_below_it() {
 
 #[test]
 fn requests_that_overlap_equal_sglang() {
-    compare_all("sglang_load_", 7, |recorded| recorded.settings.step_ms.is_some());
+    compare_all("sglang_load_", 9, |recorded| recorded.settings.step_ms.is_some());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn requests_equal_lmcache_as_a_process_of_its_own() {
 
 #[test]
 fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
-    compare("sglang", 17);
+    compare("sglang", 19);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 263);
+    assert_eq!(recordings.len(), 267);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(

@@ -385,5 +385,7 @@ pub fn estimate(requests: u64) -> Estimate {
         worth: None,
         restarts: None,
         retention_classes: None,
+        draft_range: None,
+        recomputed_pages: 0,
     })
 }

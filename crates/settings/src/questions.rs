@@ -142,6 +142,7 @@ impl Settings {
             worth,
             restarts,
             retention_classes,
+            draft_range: self.estimate.rules(own).keys_pairs(self.estimate.engine),
             ..Questions::default()
         }
     }

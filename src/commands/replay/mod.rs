@@ -369,10 +369,6 @@ impl ReplayResult {
             done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));
         let of_groups = done.ceiling.filter(|_| !done.config.cache.rules.attention.is_full());
         result.ceiling = of_groups.map(|found| CeilingResult::of(found, result.trace.page_accesses));
-        let upper = done.at_most.iter().flat_map(|upper| upper.capacities.iter().cloned());
-        for (point, upper) in result.capacities.iter_mut().zip(upper) {
-            point.at_most = Some(upper);
-        }
         for (point, below) in result.capacities.iter_mut().zip(&done.below) {
             point.below.clone_from(below);
         }

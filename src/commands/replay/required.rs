@@ -3,6 +3,7 @@
 use crate::replay::BelowHits;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
 use kvset_core::families::certainty::Interval;
+use kvset_core::sizing::curve::share;
 use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::units::ratio::Ratio;
@@ -19,7 +20,7 @@ pub struct CapacityResult {
     pub turned_away_requests: Option<u64>,
     /// What it finds at most, where page ids leave open what a draft head loses: the rest is the lower end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_most: Option<CapacityPoint>,
+    pub at_most: Option<AtMostResult>,
     /// What tiers below found, from the fastest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<BelowHits>,
@@ -32,6 +33,17 @@ pub struct CapacityResult {
     /// What requests in flight hold of it, where durations are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<PagesInFlight>,
+}
+
+/// What a capacity finds at most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AtMostResult {
+    /// Page hits.
+    pub page_hits: u64,
+    /// The same: what is behind a page that is not there is not found.
+    pub prefix_hits: u64,
+    /// Their share of the page accesses.
+    pub page_hit_rate: f64,
 }
 
 /// Pages that requests in flight hold as another one arrives: as many at every capacity.
@@ -121,7 +133,14 @@ impl From<&CapacityPoint> for CapacityResult {
 /// The capacities that an estimate was counted at.
 pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult> {
     let in_flight = estimate.in_flight.as_ref().and_then(PagesInFlight::of);
-    estimate.capacities.iter().map(|point| CapacityResult { in_flight, ..point.into() }).collect()
+    let at_most = |point: &CapacityPoint| {
+        let page_hits = estimate.draft_range.as_ref()?.at_most(point.pages)?;
+        let page_hit_rate = share(page_hits, estimate.page_accesses);
+        Some(AtMostResult { page_hits, prefix_hits: page_hits, page_hit_rate })
+    };
+    let result =
+        |point: &CapacityPoint| CapacityResult { in_flight, at_most: at_most(point), ..point.into() };
+    estimate.capacities.iter().map(result).collect()
 }
 
 /// IntervalsByTarget by target ratio and coverage, where they were found.

@@ -6,7 +6,7 @@ use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::prepared;
 use crate::present::terminal::{Terminal, TerminalProgress};
-use crate::replay::{RequestLog, draft_head_note};
+use crate::replay::{RequestLog, draft_layers_note};
 use crate::tune::{TuneError, tune};
 use kvset_core::units::window::WindowKind;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     model.notes.iter().for_each(|line| bar.note(line));
     let log = RequestLog::read(&options, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
     model.check_page(log.page_size(&options))?.iter().for_each(|line| bar.note(line));
-    let of_heads = draft_head_note(&options.pool.cache);
+    let of_heads = draft_layers_note(&options.pool.cache);
     log.notes().iter().chain(&of_heads).for_each(|line| bar.note(&format!("note: {line}")));
     bar.finish("read");
     let bar = Mutex::new(TerminalProgress::replays());

@@ -2,6 +2,7 @@
 
 use crate::commands::replicas::{COSTS, cost_cells, replicas_table};
 use crate::present::document::{Cell, Table};
+use crate::present::questions::draft_range::NOTE;
 use crate::present::terminal::{self, Terminal};
 use crate::present::words::{capacity, integer, rate};
 use crate::tune::{Base, ChangeResult, TuneResult};
@@ -98,5 +99,9 @@ fn sentences(result: &TuneResult) -> Vec<String> {
             points(paid)
         ),
     };
-    vec![now, best]
+    let range = result.base.hit_pages_at_most.map(|most| {
+        let Base { hit_pages, .. } = result.base;
+        format!("These are {} to {} pages: {NOTE}.", integer(hit_pages), integer(most))
+    });
+    [now, best].into_iter().chain(range).collect()
 }

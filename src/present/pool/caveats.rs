@@ -26,6 +26,7 @@ pub fn caveats(pool: &PoolReport) -> Vec<Caveat> {
         growing,
         not_converged,
         outputs_unseen,
+        second_copies,
         in_flight,
         engine,
         windows_open,
@@ -241,6 +242,18 @@ fn answers_unseen(pool: &PoolReport, upper: &OtherEnd) -> Option<Caveat> {
             sizes.unwrap_or_default()
         ),
     )
+}
+
+/// vLLM has pages twice that it computes again, and one pass does not tell which of both is found.
+fn second_copies(pool: &PoolReport) -> Option<Caveat> {
+    let pages = pool.caveats.recomputed_pages;
+    (pages > 0).then(|| Caveat {
+        title: format!("vLLM computed {} again that its cache had", words::counted(pages, "page", "pages")),
+        meaning: "It keeps both copies. The curve counts the room of both, and not which of them a prompt finds that goes on \
+                  behind one: a requirement is in doubt by at most as many pages. `kvset replay` of the log models the \
+                  recommended capacity by itself."
+            .to_owned(),
+    })
 }
 
 /// What one request after another does not show of requests that overlap.

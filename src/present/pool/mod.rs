@@ -205,6 +205,8 @@ pub struct Caveats {
     pub warm_up: bool,
     /// The engine caches outputs, but the log holds no ids for them.
     pub output_reuse_unseen: bool,
+    /// Pages that vLLM computed again although its cache had them, and has twice.
+    pub recomputed_pages: u64,
     /// Rows have parts of prompts that were not read.
     pub misses_prompts: bool,
 }
@@ -306,6 +308,7 @@ impl PoolReport {
                 rejected_records: estimate.rejected_records,
                 warm_up: estimate.warm_up,
                 output_reuse_unseen: estimate.output_reuse_unseen,
+                recomputed_pages: estimate.recomputed_pages,
                 ..Caveats::default()
             },
             with_answers: None,

@@ -1,6 +1,7 @@
 //! What an estimate says alongside its curve: a section a question, each in a file of its own and listed in
 //! [`QuestionSections::of`].
 
+pub mod draft_range;
 pub mod measured;
 mod optimum;
 mod restarts;
@@ -56,6 +57,7 @@ impl QuestionSections {
             measured.map(|measured| measured::section(measured, estimate)),
             routing::routing(estimate, cost),
             estimate.restarts.as_ref().and_then(restarts::section),
+            estimate.draft_range.as_ref().map(|range| draft_range::section(range, estimate)),
         ];
         let mut shown = Self {
             foresight: estimate.capacities.iter().filter_map(rate).collect(),

@@ -270,7 +270,7 @@ impl RequestLog {
     pub(super) fn row_of(&self, request: &LogEntry) -> TraceRow<'_> {
         let (page_size, ids_chained) = (request.page_size, request.ids_chained);
         let outputs = self.outputs_of(request);
-        self.row(request, paging::Pages { page_size, ids: &[], outputs, ids_chained })
+        self.row(request, paging::Pages { page_size, ids: &[], outputs, tokens_behind: &[], ids_chained })
     }
 
     /// Rows that were passed over.
@@ -391,6 +391,7 @@ impl RequestLog {
             page_ids: PageIds::from_slice(paged.ids),
             ids_chained: paged.ids_chained,
             output_page_ids: PageIds::from_slice(paged.outputs),
+            tokens_behind: PageIds::from_slice(paged.tokens_behind),
             input_tokens: request.input_tokens,
             output_tokens: request.output_tokens,
             duration_ms: request.duration_ms,

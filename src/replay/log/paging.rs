@@ -2,7 +2,7 @@
 
 use super::LogEntry;
 use kvset_core::units::PageSize;
-use kvset_core::units::hashing::PageHasher;
+use kvset_core::units::hashing::{PageHasher, tokens_behind};
 use kvset_core::units::pages::{PageIds, Scope};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,6 +30,8 @@ pub(super) struct Pager {
     answer: Vec<u32>,
     ids: Vec<u64>,
     outputs: Vec<u64>,
+    /// Tokens behind pages.
+    behind: Vec<u64>,
 }
 
 /// The pages of a request.
@@ -37,6 +39,8 @@ pub(super) struct Pages<'a> {
     pub page_size: Option<PageSize>,
     pub ids: &'a [u64],
     pub outputs: &'a [u64],
+    /// The token behind each of these; empty where the log has no tokens.
+    pub tokens_behind: &'a [u64],
     pub ids_chained: bool,
 }
 
@@ -50,6 +54,7 @@ impl Pager {
             answer: Vec::new(),
             ids: Vec::new(),
             outputs: Vec::new(),
+            behind: Vec::new(),
         }
     }
 
@@ -63,22 +68,27 @@ impl Pager {
             {
                 self.merge((wanted, logged), request, ids, outputs)
             }
-            _ => Pages { page_size: request.page_size, ids, outputs, ids_chained: request.ids_chained },
+            _ => {
+                let ids_chained = request.ids_chained;
+                Pages { page_size: request.page_size, ids, outputs, tokens_behind: &[], ids_chained }
+            }
         }
     }
 
     fn hash(&mut self, wanted: PageSize, request: &LogEntry, ids: &[u64], outputs: &[u64]) -> Pages<'_> {
         self.ids.clear();
         self.outputs.clear();
+        self.behind.clear();
         let token = |id: &u64| *id as u32;
         self.tokens.clear();
         self.tokens.extend(ids.iter().map(token));
+        // The last token of an answer is never stored: it is left out of the log's, and of the pages.
+        self.answer.clear();
+        self.answer.extend(outputs.iter().map(token).chain([0]));
+        tokens_behind(wanted, &self.tokens, &self.answer, &mut self.behind);
         if let Some(hasher) = &mut self.hasher {
             hasher.hash(Scope::GLOBAL, &self.tokens, true, &mut self.ids);
             if !outputs.is_empty() {
-                // The last token of an answer is never stored: it is left out of the log's, and of the pages.
-                self.answer.clear();
-                self.answer.extend(outputs.iter().map(token).chain([0]));
                 let prompt = (self.tokens.as_slice(), self.ids.as_slice());
                 hasher.hash_answer(Scope::GLOBAL, prompt, &self.answer, &mut self.outputs);
             }
@@ -87,6 +97,7 @@ impl Pager {
             page_size: Some(wanted),
             ids: &self.ids,
             outputs: &self.outputs,
+            tokens_behind: &self.behind,
             ids_chained: request.ids_chained,
         }
     }
@@ -120,6 +131,7 @@ impl Pager {
             page_size: Some(wanted),
             ids: &self.ids,
             outputs: &self.outputs,
+            tokens_behind: &[],
             ids_chained: request.ids_chained,
         }
     }

@@ -120,7 +120,7 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let QuestionAnswers { worth, restarts, retention_classes } =
+        let QuestionAnswers { worth, restarts, retention_classes, draft_range } =
             self.listed_answers(tally, &recommended, &capacities);
         Estimate {
             schema_version: SCHEMA_VERSION,
@@ -159,6 +159,10 @@ impl PoolFigures<'_> {
             chain_violations: self.chain_violations,
             rejected_records: self.rejected_records,
             output_reuse_unseen: self.output_reuse_unseen,
+            recomputed_pages: match self.config.cache.has_copies_in_one_pass() {
+                true => self.whole(tally.recomputed_pages),
+                false => 0,
+            },
             trend_windows: standing.covering.first().map_or(0, |verdict| verdict.steps),
             plan,
             measured,
@@ -170,6 +174,7 @@ impl PoolFigures<'_> {
             worth,
             restarts,
             retention_classes,
+            draft_range,
         }
     }
 

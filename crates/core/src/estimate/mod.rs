@@ -5,6 +5,7 @@ pub mod config;
 pub mod estimator;
 
 use crate::engines::profile::{Outputs, Profile};
+use crate::questions::draft_range::DraftRangeEstimate;
 use crate::questions::measured::MeasuredEstimate;
 use crate::questions::observers::QuestionAnswers;
 use crate::questions::restarts::RestartsEstimate;
@@ -17,7 +18,7 @@ use crate::questions::with_questions;
 use crate::questions::worth::WorthEstimate;
 use crate::request::sample::sampling_error;
 use crate::sizing::curve::PromptTokens;
-use crate::sizing::figures::thin;
+use crate::sizing::figures::{is_zero, thin};
 use crate::sizing::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
 use crate::sizing::tiers::TierEstimates;
 use crate::units::window::WindowKind;
@@ -120,6 +121,10 @@ pub struct Estimate {
     pub rejected_records: u64,
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
+    /// Pages that requests computed again although the cache had them, in vLLM: it keeps both copies. The curve counts the
+    /// room of both, and not which of them a prompt finds: a requirement is in doubt by so many pages.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recomputed_pages: u64,
     /// What requests met in flight; absent where the log states no durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlightFigures>,
@@ -157,10 +162,13 @@ pub struct Estimate {
     /// What each retention class holds and finds; absent where that is not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_classes: Option<Vec<RetentionClassEstimate>>,
+    /// What SGLang with a draft head finds at most, where page ids leave that open: all other figures are the lower end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_range: Option<DraftRangeEstimate>,
 }
 
 /// The version of the record that this program writes.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;

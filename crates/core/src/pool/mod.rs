@@ -535,6 +535,11 @@ impl Pool {
         observers.map(|observers| observers.last_routed()).unwrap_or_default()
     }
 
+    /// What the latest request finds at most without limit and at each capacity, where a draft head leaves that open.
+    pub fn last_draft_range(&self) -> Option<(u64, &[u64])> {
+        self.live.as_ref()?.cache.observers.as_ref()?.last_draft_range()
+    }
+
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.
     pub fn caches(&self) -> Option<&CacheBank> {
         self.live.as_ref().map(|live| &live.cache.caches).filter(|caches| !caches.is_none())

@@ -220,7 +220,7 @@ macro_rules! counted {
             type Shape = ObservationShape;
 
             fn is_sound(&self, shape: ObservationShape) -> bool {
-                $(self.$question.is_sound(shape.$question))&&+
+                $(Share::is_sound(&self.$question, shape.$question))&&+
             }
         }
 
@@ -252,7 +252,7 @@ macro_rules! counted {
             }
 
             fn is_sound(&self, shape: ObservationShape) -> bool {
-                $(self.$question.is_sound(shape.$question))&&+
+                $(Counter::is_sound(&self.$question, shape.$question))&&+
             }
         }
     };

@@ -16,6 +16,8 @@ macro_rules! with_questions {
             4 restarts: $crate::questions::restarts::RestartsObserver;
             /// What each retention class holds and finds.
             5 retention_classes: $crate::questions::retention_classes::RetentionClassesObserver;
+            /// What SGLang with a draft head finds at most, of a log of page ids.
+            6 draft_range: $crate::questions::draft_range::DraftRangeObserver;
         }
     };
 }
@@ -26,6 +28,7 @@ pub mod accounts;
 pub mod answer_reuse;
 pub mod costs;
 pub mod counters;
+pub mod draft_range;
 pub mod enabled;
 pub mod generated;
 pub mod lifetimes;

@@ -64,6 +64,9 @@ pub struct RequestEvent<'a> {
     pub ids_chained: bool,
     /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
     pub output_page_ids: PageIds<'a>,
+    /// The token behind each of these pages, those of the prompt first, as far as it is known: SGLang with a draft head keys
+    /// a page with it. Empty where pages come as ids.
+    pub tokens_behind: PageIds<'a>,
     /// Tokens of the prompt.
     pub input_tokens: Option<u64>,
     /// Tokens generated.

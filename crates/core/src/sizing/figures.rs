@@ -4,7 +4,12 @@ use crate::sizing::tiers::Settled;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
-/// Whether a flag says what its default says: then JSON leaves it out.
+/// Whether a count says what its default says: then JSON leaves it out.
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Whether a flag says what its default says.
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }

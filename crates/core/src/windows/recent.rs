@@ -87,6 +87,7 @@ struct TallyShare {
     /// A request's pages are counted in 32 bits everywhere.
     page_accesses: u32,
     rest_tokens: u32,
+    recomputed: u32,
     reusable: u32,
     /// Pages it touched: all of them are distinct once it is the window's first request.
     touched: u32,
@@ -181,6 +182,7 @@ impl LastRequests {
             event_time: summary.position.event_time,
             page_accesses: summary.page_accesses as u32,
             rest_tokens: summary.rest_tokens,
+            recomputed: summary.recomputed_pages,
             reusable: summary.reusable as u32,
             touched: touched as u32,
             retouched: 0,
@@ -196,6 +198,7 @@ impl LastRequests {
         tally.requests -= 1;
         tally.page_accesses -= u64::from(held.page_accesses);
         tally.rest_tokens -= u64::from(held.rest_tokens);
+        tally.recomputed_pages -= u64::from(held.recomputed);
         tally.reusable -= u64::from(held.reusable);
         tally.requests_with_reuse -= u64::from(held.reusable > 0);
         tally.distinct_pages = tally.distinct_pages - u64::from(held.touched) + held.retouched;
@@ -290,6 +293,7 @@ impl LastRequests {
             let summary = RequestSummary {
                 page_accesses: u64::from(held.page_accesses),
                 rest_tokens: held.rest_tokens,
+                recomputed_pages: held.recomputed,
                 reusable: u64::from(held.reusable),
                 needs: needs.by_ref().take(shape.targets).collect(),
                 hits: hits.by_ref().take(held.steps as usize).collect(),

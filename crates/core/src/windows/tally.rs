@@ -71,6 +71,8 @@ pub struct RequestSummary {
     pub reusable: u64,
     /// Pages never seen before.
     pub new_pages: u64,
+    /// Known pages that it computed again.
+    pub recomputed_pages: u32,
     /// Required capacity, one per target ratio; meaningless when nothing is reusable.
     pub needs: Vec<Need>,
     /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
@@ -95,6 +97,8 @@ impl RequestSummary {
         (self.page_accesses, self.rest_tokens) = (outcome.page_accesses, outcome.rest_tokens);
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
+        // A request's pages are counted in 32 bits everywhere.
+        self.recomputed_pages = outcome.recomputed_pages() as u32;
         let required = |ratio: &Ratio| outcome.need_of_prefix(ratio.ceil_of(self.reusable));
         self.needs.clear();
         self.needs.extend(rules.target_ratios.iter().map(required));
@@ -210,6 +214,8 @@ pub struct Tally {
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
     pub distinct_pages: u64,
+    /// Known pages that requests computed again.
+    pub recomputed_pages: u64,
     /// Hits by the smallest threshold that suffices, or at each on its own.
     pub hits: StepCounts,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
@@ -225,7 +231,7 @@ pub struct Tally {
 
 heap_bytes!(Tally {
     hits, needs, found, overlaps, observation;
-    requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages
+    requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages, recomputed_pages
 });
 
 impl Tally {
@@ -242,10 +248,10 @@ impl Tally {
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
     pub fn is_sound(&self, shape: TallyShape) -> bool {
-        let Self {
-            requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages, ..
-        } = *self;
-        let counts = [requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages];
+        let Self { requests, requests_with_reuse, page_accesses, rest_tokens, reusable, .. } = *self;
+        let Self { distinct_pages, recomputed_pages, .. } = *self;
+        let counts = [requests, requests_with_reuse, page_accesses, rest_tokens, reusable];
+        let counts = [&counts[..], &[distinct_pages, recomputed_pages]].concat();
         (self.needs.len(), self.found.is_some()) == (shape.targets, shape.whole_curve)
             && self.hits.steps() == shape.thresholds
             && counts.iter().chain(self.hits.as_slice()).all(|count| is_countable(*count))
@@ -271,6 +277,7 @@ impl Tally {
         self.rest_tokens += u64::from(summary.rest_tokens);
         self.reusable += summary.reusable;
         self.distinct_pages += distinct_pages;
+        self.recomputed_pages += u64::from(summary.recomputed_pages);
         summary.hits.iter().for_each(|hits| self.hits.add(hits));
         if let Some(overlap) = summary.overlap {
             self.overlaps.insert(overlap);
@@ -295,6 +302,7 @@ impl Tally {
         self.rest_tokens -= u64::from(summary.rest_tokens);
         self.reusable -= summary.reusable;
         self.distinct_pages -= distinct_pages;
+        self.recomputed_pages -= u64::from(summary.recomputed_pages);
         summary.hits.iter().for_each(|hits| self.hits.remove(hits));
         if let Some(overlap) = summary.overlap {
             self.overlaps.remove(overlap);
@@ -358,6 +366,7 @@ impl Tally {
             sum.rest_tokens += part.rest_tokens;
             sum.reusable += part.reusable;
             sum.distinct_pages += part.distinct_pages;
+            sum.recomputed_pages += part.recomputed_pages;
             sum.hits.merge(&part.hits);
         }
         let needs_of = |target| Needs::merged(parts.clone().map(move |part: &Tally| &part.needs[target]));

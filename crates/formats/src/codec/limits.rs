@@ -4,7 +4,7 @@ use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
 use kvset_core::request::event::{CachedTokens, RequestEvent, check_cached_tokens, check_numbers};
 use kvset_core::request::labels::Labels;
-use kvset_core::units::pages::Scope;
+use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
 
@@ -120,6 +120,7 @@ impl DecodeLimits {
             page_ids: message.page_ids,
             ids_chained: message.ids_chained,
             output_page_ids: message.output_page_ids,
+            tokens_behind: PageIds::EMPTY,
             input_tokens: count("input_tokens", message.input_tokens)?,
             output_tokens: count("output_tokens", message.output_tokens)?,
             duration_ms: count("duration_ms", message.duration_ms)?,

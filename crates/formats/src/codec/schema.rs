@@ -199,9 +199,14 @@ pub(super) fn raw_request() -> &'static Schema {
 
 /// Every version of the capacity estimate, the newest first: the fingerprint, CRC-64-AVRO, little-endian as it travels, and
 /// the schema. All are read, the newest is written.
-pub const CAPACITY_ESTIMATES: [([u8; 8], &str); 8] = [
+pub const CAPACITY_ESTIMATES: [([u8; 8], &str); 9] = [
+    // 9 adds what vLLM has twice, and what SGLang with a draft head finds at most.
+    ([0x69, 0x92, 0xd2, 0x84, 0xef, 0x6b, 0xee, 0x31], CAPACITY_ESTIMATE),
     // 8 adds retention classes.
-    ([0x14, 0x9d, 0x92, 0x76, 0xb4, 0x0c, 0xfb, 0x0e], CAPACITY_ESTIMATE),
+    (
+        [0x14, 0x9d, 0x92, 0x76, 0xb4, 0x0c, 0xfb, 0x0e],
+        include_str!("../../schemas/history/capacity_estimate.v8.avsc"),
+    ),
     // 7 adds what restarts cost.
     (
         [0x57, 0xaf, 0xbc, 0x2d, 0x1e, 0x26, 0x48, 0xe8],

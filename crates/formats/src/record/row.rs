@@ -60,6 +60,8 @@ pub(crate) struct Draft {
     pub ids_chained: bool,
     /// Pages that the output filled; empty where unknown.
     pub output_ids: Range<usize>,
+    /// Tokens behind these pages; empty where unknown, or not kept.
+    pub tokens_behind: Range<usize>,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<u64>,
@@ -257,6 +259,7 @@ impl RowBatch {
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
                 ids_chained: draft.ids_chained,
                 output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
+                tokens_behind: PageIds::from_slice(&self.ids[draft.tokens_behind.clone()]),
                 input_tokens: draft.input_tokens,
                 output_tokens: draft.output_tokens,
                 duration_ms: draft.duration_ms,

@@ -126,9 +126,10 @@ impl WaitingRequest {
             ids.extend_from_slice(&batch.ids[range.clone()]);
             start..ids.len()
         };
-        let (prompt, output) = (copied(&draft.ids), copied(&draft.output_ids));
+        let [ids_of, output_ids, tokens_behind] =
+            [&draft.ids, &draft.output_ids, &draft.tokens_behind].map(&mut copied);
         let mut text = String::new();
-        let draft = Draft { ids: prompt, output_ids: output, ..draft.clone() };
+        let draft = Draft { ids: ids_of, output_ids, tokens_behind, ..draft.clone() };
         let draft = draft.with_names(|name| {
             let start = text.len();
             text.push_str(&batch.text[name]);
@@ -146,6 +147,7 @@ impl WaitingRequest {
         let draft = Draft {
             ids: moved(self.draft.ids.clone(), ids_start),
             output_ids: moved(self.draft.output_ids.clone(), ids_start),
+            tokens_behind: moved(self.draft.tokens_behind.clone(), ids_start),
             ..self.draft
         };
         batch.drafts.push(draft.with_names(|name| moved(name, text_start)));

@@ -89,6 +89,7 @@ impl Decode for Requests {
                 ids: filed.ids,
                 are_tokens: filed.are_tokens,
                 output_ids: filed.output_ids,
+                tokens_behind: filed.tokens_behind,
                 ids_chained: filed.ids_chained,
                 input_tokens: filed.input_tokens,
                 output_tokens: answer.output_tokens(prompts.len()),

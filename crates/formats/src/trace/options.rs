@@ -137,6 +137,8 @@ pub struct ReadOptions {
     pub page_size: Option<PageSize>,
     /// Whether prompts of tokens come as pages of one token, whose ids are the tokens; such pages are not chained.
     pub keeps_tokens: bool,
+    /// Whether the token behind each page is kept, where prompts are tokens that pages are made of.
+    pub keeps_tokens_behind: bool,
     /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
     /// memory, so this bounds what a session takes too.
     pub max_line_bytes: usize,
@@ -184,6 +186,7 @@ impl Default for ReadOptions {
             weka_models_apart: false,
             page_size: None,
             keeps_tokens: false,
+            keeps_tokens_behind: false,
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]
             model: None,

@@ -5,13 +5,14 @@ use crate::record::row::{Draft, RowBatch};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
-use kvset_core::units::hashing::PageHasher;
+use kvset_core::units::hashing::{PageHasher, tokens_behind};
 use kvset_core::units::pages::Scope;
+use std::ops::Range;
 
 /// What pages are made of the tokens of a prompt.
 pub(super) enum Paging {
-    /// Chained hashes of so many tokens each.
-    Hashed(PageHasher),
+    /// Chained hashes of so many tokens each; and whether the token behind each page is kept.
+    Hashed(PageHasher, bool),
     /// The tokens, each a page of its own whose id is the token's; page ids alongside them are of pages of this size.
     Tokens(PageSize),
 }
@@ -22,14 +23,14 @@ impl Paging {
         let page_size = options.page_size.unwrap_or(page_size);
         match options.keeps_tokens {
             true => Self::Tokens(page_size),
-            false => Self::Hashed(PageHasher::new(page_size)),
+            false => Self::Hashed(PageHasher::new(page_size), options.keeps_tokens_behind),
         }
     }
 
     /// Tokens per page of what comes as page ids.
     pub fn page_size(&self) -> PageSize {
         match self {
-            Self::Hashed(hasher) => hasher.page_size(),
+            Self::Hashed(hasher, _) => hasher.page_size(),
             Self::Tokens(page_size) => *page_size,
         }
     }
@@ -40,21 +41,24 @@ impl RowBatch {
     pub(super) fn file_prompt(&mut self, paging: &mut Paging, tokens: &[u32]) {
         let start = self.ids.len();
         match paging {
-            Paging::Hashed(hasher) => hasher.hash(Scope::GLOBAL, tokens, true, &mut self.ids),
+            Paging::Hashed(hasher, _) => hasher.hash(Scope::GLOBAL, tokens, true, &mut self.ids),
             Paging::Tokens(_) => self.ids.extend(tokens.iter().map(|token| u64::from(*token))),
         }
         let are_tokens = matches!(paging, Paging::Tokens(_));
         let mut labels = Labels::default();
-        if let Paging::Hashed(hasher) = paging {
+        let ids = start..self.ids.len();
+        if let Paging::Hashed(hasher, _) = paging {
             let from = self.text.len();
             self.text.push_str(&IdScheme::of_hasher(hasher.page_size(), false));
             labels.set(Label::IdScheme, Some(from..self.text.len()));
         }
+        let tokens_behind = self.file_tokens_behind(paging, tokens, &[]);
         self.drafts.push(Draft {
             labels,
             page_size: Some(if are_tokens { PageSize::ONE } else { paging.page_size() }),
             are_tokens,
-            ids: start..self.ids.len(),
+            ids,
+            tokens_behind,
             ids_chained: true,
             input_tokens: Some(tokens.len() as u64),
             ..Draft::default()
@@ -66,7 +70,7 @@ impl RowBatch {
         let Some(draft) = self.drafts.last_mut() else { return };
         let start = self.ids.len();
         match paging {
-            Paging::Hashed(hasher) => {
+            Paging::Hashed(hasher, _) => {
                 let mut ids = Vec::new();
                 let prompt = (tokens, &self.ids[draft.ids.clone()]);
                 hasher.hash_answer(Scope::GLOBAL, prompt, answer, &mut ids);
@@ -79,5 +83,18 @@ impl RowBatch {
             }
         }
         draft.output_ids = start..self.ids.len();
+        let behind = self.file_tokens_behind(paging, tokens, answer);
+        if let Some(draft) = self.drafts.last_mut() {
+            draft.tokens_behind = behind;
+        }
+    }
+
+    /// Files the tokens behind pages, where they are kept.
+    fn file_tokens_behind(&mut self, paging: &Paging, prompt: &[u32], answer: &[u32]) -> Range<usize> {
+        let start = self.ids.len();
+        if let Paging::Hashed(hasher, true) = paging {
+            tokens_behind(hasher.page_size(), prompt, answer, &mut self.ids);
+        }
+        start..self.ids.len()
     }
 }

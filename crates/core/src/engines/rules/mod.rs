@@ -393,6 +393,11 @@ impl EngineRules {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
     }
 
+    /// Whether pages are keyed with the tokens behind them, as SGLang does where a head drafts in the same tree.
+    pub fn keys_pairs(&self, engine: Profile) -> bool {
+        engine == Profile::Sglang && self.draft_tokens > 0
+    }
+
     /// The head that drafts in the same cache.
     pub fn draft_head(&self) -> DraftHead {
         DraftHead { tokens: self.draft_tokens, layers: self.draft_layers }

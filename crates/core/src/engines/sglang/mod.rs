@@ -148,8 +148,8 @@ impl SglangCache {
     /// The request's ids, prompt then known outputs.
     fn take_ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest, ids: &mut Vec<u64>) {
         match self.drafts {
-            // Every request that is served advances the clock.
-            true => shape.take_keyed_ids(event, self.page_size, self.tree.clock(), ids),
+            // Every request that is served advances the clock, and neither ids that count from 0 nor tokens are that large.
+            true => shape.take_keyed_ids(event, self.page_size, !self.tree.clock(), ids),
             false => shape.take_ids(event, ids),
         }
     }

@@ -86,8 +86,8 @@ impl PagedRequest {
         }
     }
 
-    /// The same with a draft head, each page keyed with the one behind it, which has the token that counts. Where that is not
-    /// known, `unshared` stands for it, which no other request has.
+    /// The same with a draft head, each page keyed with the token behind it; where the event has no tokens, with the page
+    /// behind it in place of that. Where that is not known either, `unshared` stands for it, which no other request has.
     pub(in crate::engines) fn take_keyed_ids(
         &self,
         event: &RequestEvent<'_>,
@@ -106,8 +106,10 @@ impl PagedRequest {
         }
         ids.truncate(self.prompt_pages + self.known_outputs + 1);
         ids.push(unshared);
+        let tokens = event.tokens_behind;
         for at in 0..ids.len() - 1 {
-            ids[at] = xxh3_64_with_seed(&ids[at].to_le_bytes(), ids[at + 1]);
+            let page = if tokens.is_empty() { ids[at + 1] } else { unshared };
+            ids[at] = xxh3_64_with_seed(&ids[at].to_le_bytes(), tokens.get(at).unwrap_or(page));
         }
         ids.truncate(self.prompt_pages + self.known_outputs);
     }

@@ -162,6 +162,12 @@ impl Observers {
         self.latest.as_ref().map(|latest| latest.routers.as_slice()).unwrap_or_default()
     }
 
+    /// What the latest request finds at most without limit and at each capacity, where a draft head leaves that open.
+    pub fn last_draft_range(&self) -> Option<(u64, &[u64])> {
+        let share = self.latest.as_ref()?.draft_range.as_deref()?;
+        (share.open > 0).then_some((share.unlimited, share.hits.as_slice()))
+    }
+
     /// What the measured requests of a window say; `None` where that is not enabled, or only where requests state
     /// something and none does.
     pub fn measured(
