@@ -255,6 +255,50 @@ fn requests_that_are_written_twice_are_told_and_a_hot_prompt_is_not() {
 }
 
 #[test]
+fn fields_that_come_late_or_seldom_are_named() {
+    const ROWS: usize = 1500;
+    let half = |number: usize| number >= ROWS / 2;
+    let last = |number: usize| number >= ROWS - ROWS / 10;
+    let seldom = |number: usize| number % 100 == 57;
+    let function = json!([{"type": "function", "function": {"name": "run"}}]);
+    let ids: Vec<u32> = (500..600).collect();
+    // What a field holds before and from then on.
+    type Member = (&'static str, Value, Value, fn(usize) -> bool);
+    let of_chats: [Member; 4] = [
+        ("system_prompt", Value::Null, json!(PROSE), half),
+        ("context.rag_passage", Value::Null, json!(PROSE), seldom),
+        ("available_functions", Value::Null, function, last),
+        ("prefix_token_ids", Value::Null, json!(ids), half),
+    ];
+    let of_tokens: [Member; 6] = [
+        ("stats.cached_tokens_read", json!(0), json!(32), half),
+        ("served_by_host", json!("h0"), json!("h1"), last),
+        ("lora_adapter", Value::Null, json!("a"), half),
+        ("sampling_rate", json!(1), json!(0.1), half),
+        ("answered_from_cache", json!(false), json!(true), seldom),
+        ("upstream.http_status_code", json!(200), json!(503), seldom),
+    ];
+    let named = |members: &[Member], base: &dyn Fn(usize) -> Value| {
+        let with = |number| {
+            let mut row = base(number);
+            for (path, early, late, comes) in members {
+                let value = if comes(number) { late } else { early };
+                if !value.is_null() {
+                    set(&mut row, path, value.clone());
+                }
+            }
+            row
+        };
+        let (said, _) = replay(&(0..ROWS).map(with).collect::<Vec<_>>(), &[]);
+        for (path, ..) in members {
+            assert!(said.contains(path), "{path}: {said}");
+        }
+    };
+    named(&of_chats, &chat);
+    named(&of_tokens, &|number| tokens(number, number));
+}
+
+#[test]
 fn a_complete_log_says_nothing() {
     let answered = |number: usize| {
         let mut row = chat(number);

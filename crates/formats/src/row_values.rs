@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// Levels that are looked into.
 const MAX_DEPTH: usize = 24;
-/// Items of a list that are looked at.
+/// Items of a list that are looked at: the first ones, and of those behind some over its whole length.
 const MAX_ITEMS: usize = 64;
 
 /// A row: JSON, behind other text where a log writes some in front of it.
@@ -95,7 +95,10 @@ fn walk_from(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str
         }
         Value::Array(items) => {
             visit(path, value);
-            for item in items.iter().take(MAX_ITEMS) {
+            let (first, behind) = items.split_at(items.len().min(MAX_ITEMS / 2));
+            // No even step, for lists whose items alternate.
+            let step = behind.len().div_ceil(MAX_ITEMS / 2) | 1;
+            for item in first.iter().chain(behind.iter().step_by(step)) {
                 match pair_name(item) {
                     Some(name) => {
                         let inner = item.get("value").or_else(|| item.get("Value")).unwrap_or(&Value::Null);

@@ -7,7 +7,7 @@ use crate::commands::first_records::{self, OneTry, topic_of};
 use crate::present::words::{counted, elapsed, moment};
 use kvset_core::request::labels::Label;
 use kvset_formats::almost_json;
-use kvset_formats::census::{self, FieldCensus, RowReading};
+use kvset_formats::census::{FieldCensus, RowReading, RowSample};
 use kvset_formats::codec::{
     DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord, WriterSchemas,
 };
@@ -26,9 +26,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
-
-/// Records that are kept to see which of their fields are read.
-const MOST_KEPT: usize = 64;
 
 /// What the records came to.
 #[derive(Default)]
@@ -60,8 +57,8 @@ struct DryRunFindings {
     forms: BTreeMap<Option<TimeForm>, u64>,
     /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
     backwards: (u64, i64),
-    /// The first records that gave requests, to see which of their fields are read.
-    kept: Vec<Vec<u8>>,
+    /// Records that gave requests, to see which of their fields are read.
+    kept: RowSample,
     /// What the chats held that a reader should know.
     remarks: Vec<String>,
 }
@@ -75,7 +72,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     let schemas = registry.map(|registry| Arc::new(OneTry(registry)) as Arc<dyn WriterSchemas>);
     let preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
     let mut preparer = preparer.with_schemas(schemas);
-    let mut findings = DryRunFindings::default();
+    let mut findings = DryRunFindings { kept: RowSample::of_log(None), ..DryRunFindings::default() };
     let mut read = |record: RawRecord<'_>| findings.read(record, &mut preparer).map_err(Failure::from);
     match topic_of(log) {
         Some(topic) => first_records::of_topic(&settings, topic, args.records, &mut read)?,
@@ -106,8 +103,8 @@ impl DryRunFindings {
             self.note(json, shape.as_ref());
         }
         let mut prepared = preparer.prepare(&raw);
-        if prepared.requests > 0 && self.kept.len() < MOST_KEPT {
-            self.kept.push(json.to_vec());
+        if prepared.requests > 0 {
+            self.kept.add(json);
         }
         if prepared.requests > 0 && prepared.cache_writes.is_none() {
             prepared.cache_writes = written;
@@ -135,7 +132,7 @@ impl DryRunFindings {
     /// events.
     fn unread_fields(&self, preparer: &mut Preparer) -> FieldCensus {
         let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
-        FieldCensus::take(self.kept.iter().map(Vec::as_slice), census::budget(None), &mut |json| {
+        FieldCensus::take(&self.kept, &mut |json| {
             let source = SourceRecord {
                 topic: "",
                 partition: 0,

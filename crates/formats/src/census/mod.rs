@@ -2,24 +2,21 @@
 //!
 //! No list says which fields a reader takes. A field that could matter ([`rules`]) is taken out of a row, and the row
 //! is read once more: what was read without it is what was read with it where nobody reads it. So this holds for
-//! every format, and for those to come. Only what could matter is tried, in a row or two, so that a log whose fields
-//! are known costs a look at its first rows.
+//! every format, and for those to come. Only what could matter is tried, in a row or two of a [`RowSample`], so that a log
+//! whose fields are known costs little.
 
 mod rules;
+mod sample;
+mod scan;
 
 pub use rules::UnreadKind;
+pub use sample::RowSample;
 
 use crate::row_values::{RowValue, walk};
 use rules::{kind_of, share_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Rows that are looked at.
-const MAX_ROWS: usize = 256;
-/// Bytes of rows that are looked at, at least and at most; the first row is looked at whatever its length.
-const BYTES: (usize, usize) = (32 << 10, 256 << 10);
-/// Of a log one part in so many is looked at.
-const PART: u64 = 100;
 /// Different fields that are told apart.
 const MAX_FIELDS: usize = 512;
 /// Rows that a field is tried in.
@@ -86,25 +83,11 @@ struct Rows<'r, 'f> {
     read: &'f mut dyn FnMut(&[u8]) -> Option<RowReading>,
 }
 
-/// How many bytes of a log of this size are looked at; of one whose size nobody knows as of a large one.
-pub fn budget(total_bytes: Option<u64>) -> usize {
-    let part = total_bytes.map_or(BYTES.1, |total| usize::try_from(total / PART).unwrap_or(usize::MAX));
-    part.clamp(BYTES.0, BYTES.1)
-}
-
 impl FieldCensus {
-    /// Looks at the first of these rows, of so many bytes. `read` reads a row by itself; nothing where it has no request.
-    pub fn take<'r>(
-        rows: impl Iterator<Item = &'r [u8]>,
-        budget: usize,
-        read: &mut dyn FnMut(&[u8]) -> Option<RowReading>,
-    ) -> Self {
-        let (mut candidates, mut values, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
-        for row in rows.take(MAX_ROWS) {
-            if bytes > 0 && bytes + row.len() > budget {
-                break;
-            }
-            bytes += row.len();
+    /// Looks at these rows. `read` reads a row by itself; nothing where it has no request.
+    pub fn take(sample: &RowSample, read: &mut dyn FnMut(&[u8]) -> Option<RowReading>) -> Self {
+        let (mut candidates, mut values) = (BTreeMap::new(), Vec::new());
+        for row in sample.rows() {
             let Some(row) = RowValue::of(row) else { continue };
             note(&row, values.len(), &mut candidates);
             values.push(row);
@@ -134,7 +117,9 @@ impl FieldCensus {
 
     /// Whether something could change the answer by itself: the prompts are not those that the engine had.
     pub fn misses_prompts(&self) -> bool {
-        self.unread.iter().any(|field| field.kind.is_of_prompts())
+        // Of a hundred and more rows one alone changes little.
+        let is_much = |field: &UnreadField| field.rows * 100 >= self.rows;
+        self.unread.iter().any(|field| field.kind.is_of_prompts() && is_much(field))
     }
 
     /// A sentence on each field, and how many more there are.

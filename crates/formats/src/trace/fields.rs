@@ -1,57 +1,51 @@
-//! Which fields of a file's first rows could matter and are not read.
+//! Which fields of a file's rows could matter and are not read.
 
 use super::detect::Detected;
 use super::error::TraceError;
-use super::lines::LineReader;
 use super::options::{Format, ReadOptions, RowOrder};
-use super::text::{LineWalk, TextLine};
-use crate::census::{FieldCensus, RowReading};
+use crate::census::{FieldCensus, RowReading, RowSample};
 use crate::record::row::TraceRow;
 use kvset_core::request::event::CachedTokens;
 use kvset_core::request::labels::Label;
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Shows the requests of a row that is read by itself.
 pub(super) type ReadRow = fn(&[u8], &ReadOptions, &mut dyn FnMut(&TraceRow<'_>)) -> Result<(), TraceError>;
 
-/// Looks at the first rows of a file that is read so; they are still to come then.
-pub(super) fn unread_fields(
-    lines: &mut LineReader,
-    detected: &Detected,
-    options: &ReadOptions,
-    budget: usize,
-    read: ReadRow,
-) -> FieldCensus {
-    // Requests at a place that nobody named are looked for there in each row.
-    let format = if detected.places.request.is_some() { Format::Auto } else { detected.format };
-    let options = ReadOptions {
-        format: if options.places.request.is_some() { options.format } else { format },
-        order: RowOrder::Written,
-        looks_at_fields: false,
-        ..options.clone()
-    };
-    let (mut head, limit) = (Vec::new(), lines.limit());
-    lines.look_ahead(budget, |text| {
-        head.extend_from_slice(text);
-        ControlFlow::Continue(())
-    });
-    let (mut walk, text) = (LineWalk::default(), head.as_slice());
-    let rows = std::iter::from_fn(|| {
-        loop {
-            match walk.step(text, limit)? {
-                TextLine::Whole(line) => return Some(&text[line]),
-                TextLine::TooLong => {}
-            }
-        }
-    });
-    let mut may_be_text = None;
-    FieldCensus::take(rows, budget, &mut |row| {
-        let reading = reading(row, &options, read)?;
-        let may_be_text = *may_be_text.get_or_insert_with(|| needs_model(row, &options, read));
-        Some(RowReading { may_be_text, ..reading })
-    })
+/// A file whose fields are looked at while its lines are read, maybe on other threads.
+pub(super) struct FieldWatch {
+    pub sample: Arc<Mutex<RowSample>>,
+    detected: Detected,
+}
+
+impl FieldWatch {
+    /// Of a file that is read so, whose lines are still to come.
+    pub fn new(detected: &Detected, total_bytes: Option<u64>) -> Self {
+        let sample = Arc::new(Mutex::new(RowSample::of_log(total_bytes)));
+        Self { sample, detected: detected.clone() }
+    }
+
+    /// What of the lines that were read could matter and is not read.
+    pub fn unread(&self, options: &ReadOptions, read: ReadRow) -> FieldCensus {
+        let detected = &self.detected;
+        // Requests at a place that nobody named are looked for there in each row.
+        let format = if detected.places.request.is_some() { Format::Auto } else { detected.format };
+        let options = ReadOptions {
+            format: if options.places.request.is_some() { options.format } else { format },
+            order: RowOrder::Written,
+            looks_at_fields: false,
+            ..options.clone()
+        };
+        let mut may_be_text = None;
+        let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        FieldCensus::take(&sample, &mut |row| {
+            let reading = reading(row, &options, read)?;
+            let may_be_text = *may_be_text.get_or_insert_with(|| needs_model(row, &options, read));
+            Some(RowReading { may_be_text, ..reading })
+        })
+    }
 }
 
 /// Whether a row that can be read cannot without a model: its prompt is a text.

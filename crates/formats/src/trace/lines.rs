@@ -1,8 +1,10 @@
 //! Lines of bounded length, without their ends, one by one.
 
 use super::text::{LineWalk, Text, TextLine, Texts};
+use crate::census::RowSample;
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
+use std::sync::{Arc, Mutex};
 
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +74,21 @@ impl LineReader {
 
     /// Shows `look` the lines to come, until it breaks or has seen so many bytes or some more; they are still to come then.
     pub fn look_ahead(&mut self, bytes: usize, look: impl FnMut(&[u8]) -> ControlFlow<()>) {
+        self.texts_to_come().look_ahead(bytes, look);
+    }
+
+    /// Has all lines to come looked at as they are read.
+    pub fn watch(&mut self, sample: &Arc<Mutex<RowSample>>) {
+        self.texts_to_come().watch(Arc::clone(sample));
+    }
+
+    /// The texts with all lines to come; nothing of them was read then.
+    fn texts_to_come(&mut self) -> &mut Texts {
         let limit = self.limit();
         let lines = std::mem::replace(self, Self::new(Box::new(io::empty()), limit));
-        let (mut texts, before) = lines.into_texts();
-        texts.look_ahead(bytes, look);
+        let (texts, before) = lines.into_texts();
         *self = Self { before, ..Self::of(texts) };
+        &mut self.texts
     }
 
     /// Goes to the next line that is not blank.

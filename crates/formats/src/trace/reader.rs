@@ -7,7 +7,7 @@ use super::detect::{Detected, detect};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
 use super::events::EventLines;
-use super::fields::unread_fields;
+use super::fields::FieldWatch;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
 use super::input::{TraceInput, file_bytes};
@@ -23,7 +23,7 @@ use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
-use crate::census::{self, FieldCensus};
+use crate::census::FieldCensus;
 use crate::logs::{LogReader, Places, Preset};
 use crate::record::repeats::RepeatFacts;
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
@@ -82,6 +82,8 @@ struct OpenFile {
     read_bytes: Arc<AtomicU64>,
     /// Fields of its first row that seem to be times and are not read.
     unread_times: Vec<String>,
+    /// What looks at its fields, where something does.
+    fields: Option<FieldWatch>,
 }
 
 /// Opens trace files; `-` is standard input. Only the first is opened now, but all must be there.
@@ -238,6 +240,9 @@ impl TraceReader {
                     if !self.carried.timeline.is_stated() {
                         self.carried.note_unread_times(&file.name, &file.unread_times);
                     }
+                    if let Some(watch) = &file.fields {
+                        self.carried.fields.merge(watch.unread(&self.options, read_row));
+                    }
                     self.current = None;
                     // The next file's requests are of no range that ends here.
                     return Ok(Some(ReaderStep::Ranges(Vec::new())));
@@ -291,7 +296,7 @@ impl TraceReader {
     fn start(&mut self, input: TraceInput) -> Result<(), TraceError> {
         let TraceInput { name, bytes, is_packed, read_bytes } = input;
         let (head, bytes) = frames::head(bytes).map_err(|source| unreadable(&name, source))?;
-        let (detected, source) = self.source(&head, bytes, &name, is_packed)?;
+        let OpenSource { detected, source, fields } = self.source(&head, bytes, &name, is_packed)?;
         let format = detected.format;
         self.carried.timeline.begin_file(&name);
         self.carried.files.begin(&name);
@@ -303,7 +308,7 @@ impl TraceReader {
         self.carried.lists_pages |= format == Format::Mooncake;
         self.carried.note_subagents(&name, detected.subagents);
         let unread_times = detected.unread_times;
-        self.current = Some(OpenFile { name, format, source, read_bytes, unread_times });
+        self.current = Some(OpenFile { name, format, source, read_bytes, unread_times, fields });
         Ok(())
     }
 
@@ -315,7 +320,7 @@ impl TraceReader {
         bytes: Box<dyn BufRead + Send>,
         name: &Arc<str>,
         is_packed: bool,
-    ) -> Result<(Detected, Box<dyn TraceSource>), TraceError> {
+    ) -> Result<OpenSource, TraceError> {
         let asked = self.options.format;
         let ahead = |bytes| match is_packed && self.parallel.unpacks {
             true => read_ahead(bytes).map_err(|source| unreadable(name, source)),
@@ -323,7 +328,7 @@ impl TraceReader {
         };
         if asked == Format::Avro || (asked == Format::Auto && head.starts_with(avro::MAGIC)) {
             let events = Events::open(ahead(bytes)?, name, page_size::DEFAULT, &self.options)?;
-            return Ok((Detected::plain(Format::Avro), Box::new(events)));
+            return Ok(OpenSource::unwatched(Format::Avro, Box::new(events)));
         }
         if matches!(asked, Format::Auto | Format::Log(Preset::Otlp | Preset::EnvoyAiGateway))
             && frames::is_framed(head)
@@ -331,7 +336,7 @@ impl TraceReader {
             let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
             let rows = RowReader::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
             let source = self.log_source(Some(preset), Places::default(), rows, name);
-            return Ok((Detected::plain(Format::Log(preset)), source));
+            return Ok(OpenSource::unwatched(Format::Log(preset), source));
         }
         if is_utf16(head) {
             return Err(TraceError::Utf16 { file: Arc::clone(name) });
@@ -344,10 +349,9 @@ impl TraceReader {
         if self.parallel.threads <= 1 || !reads_records {
             lines.through(ahead)?;
         }
-        if self.options.looks_at_fields {
-            let budget = census::budget(self.total_bytes);
-            let found = unread_fields(&mut lines, &detected, &self.options, budget, read_row);
-            self.carried.fields.merge(found);
+        let fields = self.options.looks_at_fields.then(|| FieldWatch::new(&detected, self.total_bytes));
+        if let Some(watch) = &fields {
+            lines.watch(&watch.sample);
         }
         if reads_records {
             let mut decoder = Records::of_format(detected.format, &self.options);
@@ -360,10 +364,10 @@ impl TraceReader {
                 detected.subagents = evidence;
             }
             let source = records(lines, Arc::clone(name), decoder, &self.parallel)?;
-            return Ok((detected, source));
+            return Ok(OpenSource { detected, source, fields });
         }
         let source = self.line_source(detected.clone(), lines, name)?;
-        Ok((detected, source))
+        Ok(OpenSource { detected, source, fields })
     }
 
     /// How the rows of a file are read: as it was requested, or as the first row shows.
@@ -512,6 +516,20 @@ impl TraceReader {
         #[cfg(feature = "tokenize")]
         notes.extend(self.carried.chats.sentences(self.options.chat_engine, "--chat-engine"));
         notes
+    }
+}
+
+/// How a file is read.
+struct OpenSource {
+    detected: Detected,
+    source: Box<dyn TraceSource>,
+    fields: Option<FieldWatch>,
+}
+
+impl OpenSource {
+    /// Of records that are no lines of JSON.
+    fn unwatched(format: Format, source: Box<dyn TraceSource>) -> Self {
+        Self { detected: Detected::plain(format), source, fields: None }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Text of whole lines, read many at a time.
 
+use crate::census::RowSample;
 use memchr::{memchr, memrchr};
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The byte-order mark that some editors put in front of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -70,13 +72,15 @@ pub(super) struct Texts {
     begun: bool,
     /// Why the stream cannot be read on, or that it is at its end.
     ended: Option<io::Result<()>>,
+    /// What looks at the rows that are read.
+    sample: Option<Arc<Mutex<RowSample>>>,
 }
 
 impl Texts {
     /// Texts with lines of at most `limit` bytes, ends not counted. Of a longer one they have no more than shows that.
     pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
         let (ahead, rest) = (VecDeque::new(), Vec::new());
-        Self { input, ahead, rest, limit, skips: false, begun: false, ended: None }
+        Self { input, ahead, rest, limit, skips: false, begun: false, ended: None, sample: None }
     }
 
     /// Reads on through another stream, which begins where this one's is.
@@ -87,6 +91,11 @@ impl Texts {
         let input = std::mem::replace(&mut self.input, Box::new(io::empty()));
         self.input = other(input)?;
         Ok(())
+    }
+
+    /// Shows the rows of every text that is read from now on.
+    pub fn watch(&mut self, sample: Arc<Mutex<RowSample>>) {
+        self.sample = Some(sample);
     }
 
     /// The longest line that is read, in bytes.
@@ -108,7 +117,7 @@ impl Texts {
         let (mut seen, mut ahead) = (0, VecDeque::new());
         while seen < bytes {
             let mut text = Text::default();
-            match self.read(&mut text, LOOK_BYTES) {
+            match self.next(&mut text, LOOK_BYTES) {
                 Ok(true) => {}
                 Ok(false) => break,
                 // Whoever reads up to there meets it.
@@ -134,6 +143,15 @@ impl Texts {
     /// # Errors
     /// The stream cannot be read on. All whole lines before that were read, and there are none after it.
     pub fn read(&mut self, text: &mut Text, bytes: usize) -> io::Result<bool> {
+        let has_lines = self.next(text, bytes)?;
+        if let Some(sample) = self.sample.as_ref().filter(|_| has_lines) {
+            sample.lock().unwrap_or_else(PoisonError::into_inner).add_lines(text.as_bytes(), self.limit);
+        }
+        Ok(has_lines)
+    }
+
+    /// The next text.
+    fn next(&mut self, text: &mut Text, bytes: usize) -> io::Result<bool> {
         if let Some(ahead) = self.ahead.pop_front() {
             *text = ahead;
             return Ok(true);

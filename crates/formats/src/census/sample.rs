@@ -1,0 +1,215 @@
+//! The rows of a log that a census looks at: some of its whole length, and those that have what none before had.
+//!
+//! A field may begin in the middle of a log, or stand in one row of a hundred. So rows are scanned over its whole length,
+//! all at first and one in a few later on, and one with a field that was not seen yet, or where
+//! a field of few values has another, is kept.
+
+use super::scan::{digest, items, scan};
+use foldhash::fast::FixedState;
+use memchr::memchr;
+use std::collections::{HashMap, HashSet};
+
+/// Rows that are spread over the log, at most.
+const MAX_SPREAD: usize = 256;
+/// Rows that are spread over a log of long ones, where they have no more than the most bytes.
+const MIN_SPREAD: usize = 8;
+/// Rows that are kept for what none before had, at most.
+const MAX_NEW: usize = 96;
+/// Bytes of rows that are spread over the log, at least and at most; the first is kept whatever its length. Of others
+/// no more than the most are kept.
+const BYTES: (usize, usize) = (32 << 10, 256 << 10);
+/// Of a log one part in so many is kept.
+const PART: u64 = 100;
+/// Bytes of a log of which every row is scanned; of the rest, one part in so many.
+const SCANNED: usize = 128 << 10;
+const SCANNED_PART: usize = 6;
+/// Different fields that are told apart.
+const MAX_FIELDS: usize = 1 << 13;
+/// A field with so many values has any.
+const MAX_VALUES: u8 = 6;
+/// Values of a field before one may be new: those of a name or a number are new in every row.
+const SETTLED: u8 = 12;
+
+/// Rows of a log.
+#[derive(Debug, Default)]
+pub struct RowSample {
+    budget: usize,
+    /// Rows that were scanned.
+    scanned: u64,
+    scanned_bytes: usize,
+    /// Bytes that are passed over before the next row is scanned.
+    skip: usize,
+    /// Rows of those that are scanned, with their numbers.
+    spread: Vec<(u64, Box<[u8]>)>,
+    spread_bytes: usize,
+    /// One of two to the power of so many is kept.
+    thinned: u32,
+    /// Rows that have what none before had.
+    new: Vec<Box<[u8]>>,
+    new_bytes: usize,
+    fields: HashMap<u64, SeenValues, FixedState>,
+    values: HashSet<u64, FixedState>,
+}
+
+/// How often a field was seen, and with how many values; no more than matters.
+#[derive(Debug, Default)]
+struct SeenValues {
+    seen: u8,
+    different: u8,
+}
+
+impl RowSample {
+    /// Of a log of so many bytes; of one whose size nobody knows as of a large one.
+    pub fn of_log(total_bytes: Option<u64>) -> Self {
+        let part = total_bytes.map_or(BYTES.1, |total| usize::try_from(total / PART).unwrap_or(usize::MAX));
+        Self { budget: part.clamp(BYTES.0, BYTES.1), ..Self::default() }
+    }
+
+    /// Looks at the next lines, each but the last with its end, none longer than `limit`.
+    pub(crate) fn add_lines(&mut self, text: &[u8], limit: usize) {
+        let mut at = 0;
+        while at < text.len() {
+            if self.skip >= text.len() - at {
+                self.skip -= text.len() - at;
+                return;
+            }
+            if self.skip > 0 {
+                at += std::mem::take(&mut self.skip);
+                at += memchr(b'\n', &text[at..]).map_or(text.len() - at, |end| end + 1);
+                continue;
+            }
+            let end = memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1);
+            let row = text[at..end].trim_ascii();
+            at = end;
+            if row.is_empty() || row.len() > limit {
+                continue;
+            }
+            self.add_rows(row);
+            if self.scanned_bytes > SCANNED {
+                // No step is the period of a log whose rows alternate.
+                let step = SCANNED_PART - 2 + (self.scanned % 3) as usize;
+                self.skip = row.len().saturating_mul(step);
+            }
+        }
+    }
+
+    /// Looks at a line: a row, or a list of rows.
+    fn add_rows(&mut self, line: &[u8]) {
+        match items(line) {
+            Some(rows) => rows.into_iter().for_each(|row| self.add(row)),
+            None => self.add(line),
+        }
+    }
+
+    /// Looks at a row.
+    pub fn add(&mut self, row: &[u8]) {
+        let (number, is_first) = (self.scanned, self.scanned == 0);
+        self.scanned += 1;
+        self.scanned_bytes = self.scanned_bytes.saturating_add(row.len());
+        let is_new = self.is_new(row) && !is_first;
+        if is_new && self.new.len() < MAX_NEW && self.new_bytes + row.len() <= BYTES.1 {
+            self.new_bytes += row.len();
+            self.new.push(row.into());
+        } else if is_first || (self.is_of_spread(number) && row.len() <= BYTES.1) {
+            self.spread_bytes += row.len();
+            self.spread.push((number, row.into()));
+            self.thin_out();
+        }
+    }
+
+    fn is_of_spread(&self, number: u64) -> bool {
+        number.trailing_zeros() >= self.thinned
+    }
+
+    /// Leaves out every other of the spread rows until they are few enough.
+    fn thin_out(&mut self) {
+        let is_much = |rows: usize, bytes: usize| {
+            rows > MAX_SPREAD || (rows > MIN_SPREAD && bytes > self.budget) || (rows > 1 && bytes > BYTES.1)
+        };
+        while is_much(self.spread.len(), self.spread_bytes) {
+            self.thinned += 1;
+            let rows = std::mem::take(&mut self.spread);
+            self.spread = rows.into_iter().filter(|(number, _)| self.is_of_spread(*number)).collect();
+            self.spread_bytes = self.spread.iter().map(|(_, row)| row.len()).sum();
+        }
+    }
+
+    /// Whether a row has a field that was not seen, or one of the first few values of a field.
+    fn is_new(&mut self, row: &[u8]) -> bool {
+        let (mut is_new, fields, values) = (false, &mut self.fields, &mut self.values);
+        scan(row, &mut |path, value| {
+            let is_full = fields.len() >= MAX_FIELDS;
+            let field = match fields.get_mut(&path) {
+                Some(field) => field,
+                None if is_full => return,
+                None => {
+                    is_new = true;
+                    fields.entry(path).or_default()
+                }
+            };
+            if field.different < MAX_VALUES {
+                let is_other = values.insert(digest(path, value));
+                is_new |= is_other && field.seen >= SETTLED;
+                field.different += u8::from(is_other);
+                field.seen = field.seen.saturating_add(1);
+            }
+        });
+        is_new
+    }
+
+    /// The rows, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        self.spread.iter().map(|(_, row)| &**row).chain(self.new.iter().map(|row| &**row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows that are kept of a log.
+    fn kept(rows: impl Iterator<Item = String>, total: u64) -> Vec<String> {
+        let mut sample = RowSample::of_log(Some(total));
+        let rows: Vec<_> = rows.map(|row| row + "\n").collect();
+        rows.chunks(100).for_each(|rows| sample.add_lines(rows.concat().as_bytes(), 1 << 20));
+        sample.rows().map(|row| String::from_utf8_lossy(row).into_owned()).collect()
+    }
+
+    #[test]
+    fn rows_of_the_whole_log_are_kept() {
+        let rows = kept((0..20_000).map(|number| format!("{{\"number\": {number}}}")), 400_000);
+        assert!((64..=MAX_SPREAD + MAX_NEW).contains(&rows.len()), "{}", rows.len());
+        for part in 0..8u64 {
+            let is_of_part = |row: &&String| {
+                let number = row.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
+                number.is_ok_and(|number| number / 2_500 == part)
+            };
+            assert!(rows.iter().filter(is_of_part).count() >= 4, "part {part} of 8");
+        }
+    }
+
+    #[test]
+    fn a_row_with_another_field_or_value_is_kept() {
+        let row = |number: u64| match number {
+            701 => format!("{{\"number\": {number}, \"late\": 1}}"),
+            902 => format!("{{\"number\": {number}, \"is_cached\": true}}"),
+            _ => format!("{{\"number\": {number}, \"is_cached\": false}}"),
+        };
+        let rows = kept((0..3_000).map(row), 100_000);
+        assert!(rows.iter().any(|row| row.contains("late")));
+        assert!(rows.iter().any(|row| row.contains("true")));
+    }
+
+    #[test]
+    fn a_list_of_rows_is_looked_at_row_by_row() {
+        let rows = (0..500).map(|number| format!("{{\"number\": {number}}}")).collect::<Vec<_>>().join(",");
+        let rows = kept(std::iter::once(format!("[{rows}]")), 10_000);
+        assert!(rows.len() > 64 && rows.iter().all(|row| row.len() < 20), "{}", rows.len());
+    }
+
+    #[test]
+    fn long_rows_are_few() {
+        let row = |number: u64| format!("{{\"number\": {number}, \"text\": \"{}\"}}", "x".repeat(40_000));
+        assert!((2..=MIN_SPREAD).contains(&kept((0..100).map(row), 4_000_000).len()));
+    }
+}
