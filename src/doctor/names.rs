@@ -3,6 +3,7 @@
 use super::LogEvidence;
 use super::census::NameCounts;
 use super::finding::{Finding, FindingVerdict, Subject};
+use crate::present::pool::Replicas;
 use crate::present::words::{counted, integer, listed, short_name};
 
 /// Characters of a name that are shown.
@@ -59,7 +60,15 @@ pub(super) fn replicas(evidence: &LogEvidence<'_>) -> Finding {
         FindingVerdict::Partly => finding
             .meaning("requests without a name count as those of one more replica")
             .cured_by("log replica with every request"),
-        FindingVerdict::Yes => finding.meaning("measured hits are compared with the cache of each replica; --router logged shows what routing loses"),
+        FindingVerdict::Yes => {
+            let apart = evidence.pools().iter().filter_map(|pool| {
+                let whole = pool.replay.whole.as_ref()?;
+                Some(Replicas::of(whole)?.apart(whole.recommendation()?.coverage, whole.page_bytes))
+            });
+            let mut meaning = vec!["measured hits are compared with the cache of each replica".to_owned()];
+            meaning.extend(apart.map(|said| said.trim_end_matches('.').to_owned()));
+            finding.meaning(meaning.join("; "))
+        }
     }
 }
 

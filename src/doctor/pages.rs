@@ -236,7 +236,7 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
         return partly(
             &why,
             "the engine shares more than the ids say, or the log lacks requests: not plausible as they stand",
-            MeasuredVerdict::IdScope.advice()[0],
+            MeasuredVerdict::IdScope.advice(1)[0],
         );
     }
     if cached.tokens == 0 && unlimited > 0 {
@@ -252,7 +252,11 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
         let of_pool = pool_name(pool);
         let agreement = found.effective_capacity.map_or(0.0, |capacity| capacity.agreement);
         let why = format!("only {} of requests{of_pool} agree on a capacity", rate(agreement));
-        return partly(&why, "no cache of one size explains them", MeasuredVerdict::NoCapacity.advice()[0]);
+        return partly(
+            &why,
+            "no cache of one size explains them",
+            MeasuredVerdict::NoCapacity.advice(found.replicas)[0],
+        );
     }
     match FindingVerdict::of_part(cached.stated, all) {
         FindingVerdict::Yes => Finding::new(

@@ -4,6 +4,8 @@
 //! Where it is not, which the reader notices at the first request that stands behind a later one, it is read again from
 //! its start, with requests held back.
 //!
+//! Where rows name several caches, it is read again with requests routed as logged, for the sizes that these need.
+//!
 //! Each model that a trace names is a pool with a cache of its own: requests go to the runs of their pool, one run an
 //! engine.
 
@@ -15,8 +17,11 @@ use super::{ReplayError, ReplayOptions, TraceFindings, WarmUp};
 use kvset_core::engines::one_pass::EngineRange;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::RangePool;
+use kvset_core::questions::routing::{RouterKind, RouterSpec};
+use kvset_core::request::labels::Label;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace::{self, ItemGroup, ReadProgress, RowOrder, TraceError, TraceItem, TraceRow};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Most pools of a trace.
@@ -59,13 +64,36 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
     }
 }
 
+/// What rows name as the cache that served them.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum NamedReplicas {
+    #[default]
+    None,
+    One(Box<str>),
+    Several,
+    /// Whether these are followed is settled.
+    Settled,
+}
+
+impl NamedReplicas {
+    fn note(&mut self, row: &TraceRow<'_>) {
+        let name = row.event.labels.get(Label::Replica).copied();
+        match (&*self, name) {
+            (Self::None, Some(name)) => *self = Self::One(Box::from(name)),
+            (Self::One(one), Some(name)) if **one != *name => *self = Self::Several,
+            _ => {}
+        }
+    }
+}
+
 /// A reading of the traces.
 pub(super) struct TraceReading<'a, 'w> {
     options: &'a ReplayOptions,
     order: RowOrder,
     warm_up: u64,
     /// How each pool is estimated, by engine.
-    engines: &'a [PoolConfig],
+    engines: Cow<'a, [PoolConfig]>,
+    replicas: NamedReplicas,
     /// Makes the run of a pool.
     start: &'a dyn Fn(&PoolConfig) -> Result<ReplayRun, ReplayError>,
     /// The name of each pool's model, nothing where rows name none, and its runs, one an engine.
@@ -94,7 +122,8 @@ impl<'a, 'w> TraceReading<'a, 'w> {
             options,
             order,
             warm_up,
-            engines,
+            engines: Cow::Borrowed(engines),
+            replicas: NamedReplicas::default(),
             start,
             pools: Vec::new(),
             ledgers: Vec::new(),
@@ -106,7 +135,12 @@ impl<'a, 'w> TraceReading<'a, 'w> {
         let findings = loop {
             reading.begin()?;
             match reading.read_once(progress) {
-                Ok(findings) => break findings,
+                Ok(Some(findings)) => break findings,
+                Ok(None) => {}
+                // More caches than can be followed: nobody asked for it.
+                Err(ReplayError::Question { .. }) if matches!(reading.engines, Cow::Owned(_)) => {
+                    reading.engines = Cow::Borrowed(engines);
+                }
                 Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.order = RowOrder::Arrival,
                 Err(error) => return Err(error),
             }
@@ -137,7 +171,11 @@ impl<'a, 'w> TraceReading<'a, 'w> {
         Ok(())
     }
 
-    fn read_once(&mut self, progress: &mut dyn FnMut(ReadProgress)) -> Result<TraceFindings, ReplayError> {
+    /// Reads the traces; nothing where they are to be read again.
+    fn read_once(
+        &mut self,
+        progress: &mut dyn FnMut(ReadProgress),
+    ) -> Result<Option<TraceFindings>, ReplayError> {
         let order = self.order;
         let mut ranged: Vec<_> = self.engines.iter().cloned().map(Arc::new).collect();
         // Requests that are held back are in no range of the trace.
@@ -156,6 +194,9 @@ impl<'a, 'w> TraceReading<'a, 'w> {
                 break;
             }
             self.take(items, ranges)?;
+            if self.replicas == NamedReplicas::Several && self.follows_replicas() {
+                return Ok(None);
+            }
             progress(reader.progress());
         }
         progress(reader.progress());
@@ -163,7 +204,30 @@ impl<'a, 'w> TraceReading<'a, 'w> {
         if let (Some(census), Some(ledger)) = (&mut self.channels.census, self.ledgers.first()) {
             census.end(&findings, ledger);
         }
-        Ok(findings)
+        Ok(Some(findings))
+    }
+
+    /// Has engines follow the log's caches from its start, as far as they can and do not yet; whether one does now.
+    fn follows_replicas(&mut self) -> bool {
+        self.replicas = NamedReplicas::Settled;
+        // A stream is read once.
+        if self.options.has_stream() && self.channels.recording.is_none() {
+            return false;
+        }
+        let mut follows = false;
+        for engine in self.engines.to_mut() {
+            let mut routed = engine.clone();
+            let routers = &mut routed.questions.routers;
+            if routers.iter().any(|router| router.kind == RouterKind::Logged) {
+                continue;
+            }
+            routers.push(RouterSpec { kind: RouterKind::Logged, replicas: 0 });
+            if (self.start)(&routed).is_ok() {
+                *engine = routed;
+                follows = true;
+            }
+        }
+        follows
     }
 
     /// Takes what was read together.
@@ -176,6 +240,7 @@ impl<'a, 'w> TraceReading<'a, 'w> {
         for item in items {
             match item {
                 TraceItem::Request(row) if self.options.replays(&row) => {
+                    self.replicas.note(&row);
                     self.channels.census.iter_mut().for_each(|census| census.row(&row));
                     rows.push(row);
                 }

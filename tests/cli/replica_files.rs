@@ -48,19 +48,24 @@ fn the_headline_says_that_its_size_is_of_one_cache_in_place_of_several() {
     assert_eq!(said[0], "Too small: 277 pages needed, 240 pages provisioned in 2 replicas, 37 pages short.");
     assert!(said[1].contains("277 pages keep 99 % of requests"), "{}", said[1]);
     assert!(said[1].contains(", as one cache for both replicas"), "{}", said[1]);
-    assert!(said[2].contains("router logged counts what they need"), "{}", said[2]);
+    let together = "Routed as logged, the 2 replicas need 554 pages together, 277 pages each, for the same share of requests.";
+    assert_eq!(said[2], together);
     let measured = &result["measured"];
     // A cache has room for its pages, and for the one that an answer begins.
     let found = (&measured["replicas"], &measured["effective_capacity"]["pages_from"]);
     assert_eq!(found, (&json!(2), &json!(PAGES_EACH + 1)));
-    // The same prompts in each of two caches.
-    let said = sentences(&json_of(&[&command[..], &["--router", "logged"]].concat(), &files));
-    let together = "Routed as logged, the 2 replicas need 554 pages together, 277 pages each, for the same share of requests.";
-    assert_eq!(said[2], together);
+    // Whoever asks for it gets no other answer: the same prompts are in each of two caches.
+    let asked = json_of(&[&command[..], &["--router", "logged"]].concat(), &files);
+    assert_eq!((sentences(&asked), &asked["routing"]), (said, &result["routing"]));
     // Enough for one cache may be too little for several.
     let said =
         sentences(&json_of(&["replay", "--json", "--engine", "vllm", "--provisioned", "300p"], &files));
-    assert_eq!(said[0], "Large enough as one cache: 277 pages needed, 300 pages provisioned in 2 replicas.");
+    let short = "Too small as routed: 554 pages needed (277 pages as one cache), 300 pages provisioned in 2 replicas, 254 \
+                 pages short.";
+    assert_eq!(said[0], short);
+    let said =
+        sentences(&json_of(&["replay", "--json", "--engine", "vllm", "--provisioned", "600p"], &files));
+    assert_eq!(said[0], "Large enough as routed: 554 pages needed, 600 pages provisioned in 2 replicas.");
     // One replica's log is of one cache.
     let said = sentences(&json_of(&command, &files[..1]));
     assert!(!said.concat().contains("replica"), "{said:?}");

@@ -22,7 +22,7 @@ impl MeasuredOutput {
     pub fn of(found: &MeasuredEstimate, replay: &Replay) -> Self {
         Self {
             in_words: in_words(found, replay.page_bytes.map(|page| page.0)),
-            try_first: found.verdict.map(|verdict| verdict.advice().to_vec()).unwrap_or_default(),
+            try_first: found.verdict.map(|verdict| verdict.advice(found.replicas)).unwrap_or_default(),
             found: found.clone(),
         }
     }

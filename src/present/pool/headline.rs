@@ -31,7 +31,11 @@ pub fn headline(pool: &PoolReport) -> Headline {
         return unsized_headline(nothing_counted(pool));
     }
     if pool.requests_with_reuse == 0 {
-        return unsized_headline(nothing_to_reuse(pool.requests));
+        return unsized_headline(if pool.page_accesses == 0 {
+            no_full_page(pool)
+        } else {
+            nothing_to_reuse(pool.requests)
+        });
     }
     match pool.recommendation() {
         Some(entry) => from_recommendation(pool, entry),
@@ -70,6 +74,16 @@ fn were(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", words::counted(count, one, many), if count == 1 { "was" } else { "were" })
 }
 
+/// No prompt fills a page: short ones, or none at all.
+fn no_full_page(pool: &PoolReport) -> String {
+    let page = pool.page_size.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    format!(
+        "There is nothing to recommend: no prompt of {} fills a page{page}. Prompts that short are none that a cache \
+         is for, and empty ones are what a log leaves out: log their texts, token ids or page ids.",
+        words::counted(pool.requests, "request", "requests")
+    )
+}
+
 fn nothing_to_reuse(requests: u64) -> String {
     let who = match requests {
         1 => "the only request does not begin".to_owned(),
@@ -105,7 +119,7 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     }
     further.extend(unsettled(entry));
     Headline {
-        verdict: verdict(pool, &answer),
+        verdict: verdict(pool, entry, &answer),
         lead: sentence(&clauses.join("; ")),
         further,
         size: entry.pages.map(|pages| words::capacity(pages, pool.page_bytes)),
@@ -144,12 +158,13 @@ fn missed_prompts(pool: &PoolReport) -> Option<String> {
 }
 
 /// What is needed against what is provisioned.
-fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
+fn verdict(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> Option<String> {
     let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
     let size = |pages| words::capacity(pages, pool.page_bytes);
     let several = pool.replicas.as_ref().map(|replicas| replicas.count);
     let within = several.map_or_else(String::new, |count| format!(" in {} replicas", words::integer(count)));
     let have = format!("{} provisioned{within}", size(held));
+    let routed = pool.replicas.as_ref().and_then(|replicas| replicas.routed_pages(entry.coverage));
     Some(match answer.pages {
         None if answer.status == RecommendationStatus::TooFew => {
             format!("Of {have}, it is not known yet whether it is enough.")
@@ -163,9 +178,19 @@ fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
                 "Of {have}, it is not known whether it is enough: rows have parts of prompts that were not read."
             )
         }
-        Some(needed) if several.is_some() => {
-            format!("Large enough as one cache: {} needed, {have}.", size(needed))
-        }
+        Some(needed) if several.is_some() => match routed {
+            Some(routed) if routed > held => format!(
+                "Too small as routed: {} needed ({} as one cache), {have}, {} short.",
+                size(routed),
+                size(needed),
+                size(routed - held)
+            ),
+            Some(routed) => format!("Large enough as routed: {} needed, {have}.", size(routed)),
+            None => format!(
+                "Of {have}, it is not known whether it is enough as routed: one cache needs {}.",
+                size(needed)
+            ),
+        },
         Some(needed) => format!("Large enough: {} needed, {have}.", size(needed)),
     })
 }

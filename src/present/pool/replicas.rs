@@ -15,7 +15,7 @@ pub struct Replicas {
 
 impl Replicas {
     /// Those of an estimate, as far as it follows them.
-    pub(super) fn of(estimate: &Estimate) -> Option<Self> {
+    pub(crate) fn of(estimate: &Estimate) -> Option<Self> {
         let logged = estimate.routing.iter().find(|routed| routed.router == "logged");
         let measured = estimate.measured.as_ref().map(|measured| measured.replicas);
         let count = measured.or_else(|| logged.map(|routed| routed.replicas)).filter(|count| *count > 1)?;
@@ -30,8 +30,13 @@ impl Replicas {
         format!(", as one cache for {all} replicas")
     }
 
+    /// What they need together to cover so many requests, routed as logged, where that is known.
+    pub(super) fn routed_pages(&self, coverage: Ratio) -> Option<u64> {
+        self.logged.iter().find(|entry| entry.coverage == coverage)?.total_pages
+    }
+
     /// What they need apart from each other to cover so many requests, or who counts that.
-    pub(super) fn apart(&self, coverage: Ratio, page_bytes: Option<u64>) -> String {
+    pub(crate) fn apart(&self, coverage: Ratio, page_bytes: Option<u64>) -> String {
         let size = |pages| words::capacity(pages, page_bytes);
         let routed = self.logged.iter().find(|entry| entry.coverage == coverage);
         match routed.and_then(|entry| entry.pages.zip(entry.total_pages)) {

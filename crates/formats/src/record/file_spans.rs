@@ -3,7 +3,8 @@
 
 use super::row::{RowBatch, StatedTimes};
 use crate::time::Moment;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
+use kvset_core::request::event::CachedTokens;
 use kvset_core::request::labels::Label;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,15 +13,25 @@ use xxhash_rust::xxh3::xxh3_64;
 const MAX_FILES: usize = 64;
 /// Most names of caches that are told apart.
 const MAX_REPLICAS: usize = 4096;
-/// Fewest requests of a file that show when it was written.
+/// Replicas that are named.
+const SHOWN_REPLICAS: usize = 4;
+/// Fewest requests of a file that show when it was written, and of a replica that show whether it reports.
 const MIN_REQUESTS: u64 = 4;
 
 /// When the requests of each file came.
 #[derive(Debug, Default)]
 pub(crate) struct FileSpans {
     files: Vec<FileSpan>,
-    /// Digests of the caches that rows name.
-    replicas: HashSet<u64, foldhash::fast::FixedState>,
+    /// The caches that rows name, by digest.
+    replicas: HashMap<u64, ReplicaRows, foldhash::fast::FixedState>,
+}
+
+#[derive(Debug)]
+struct ReplicaRows {
+    name: Box<str>,
+    requests: u64,
+    /// Those that say what was cached, or have a usage that leaves it out.
+    reporting: u64,
 }
 
 #[derive(Debug)]
@@ -40,10 +51,8 @@ impl FileSpans {
     /// Adds requests of the file begun last, whose moments are known.
     pub fn add(&mut self, batch: &RowBatch) {
         for draft in &batch.drafts {
-            if let Some(name) = draft.labels.get(Label::Replica)
-                && self.replicas.len() < MAX_REPLICAS
-            {
-                self.replicas.insert(xxh3_64(batch.text[name.clone()].as_bytes()));
+            if let Some(name) = draft.labels.get(Label::Replica) {
+                self.add_replica(&batch.text[name.clone()], draft.cached_tokens);
             }
             if let Some(file) = self.files.last_mut().filter(|_| draft.when != StatedTimes::Unstated) {
                 let (first, last) = file.span.unwrap_or((draft.moment, draft.moment));
@@ -51,6 +60,43 @@ impl FileSpans {
                 file.requests += 1;
             }
         }
+    }
+
+    fn add_replica(&mut self, name: &str, cached: CachedTokens) {
+        let digest = xxh3_64(name.as_bytes());
+        if self.replicas.len() >= MAX_REPLICAS && !self.replicas.contains_key(&digest) {
+            return;
+        }
+        let rows = ReplicaRows { name: Box::default(), requests: 0, reporting: 0 };
+        let rows = self.replicas.entry(digest).or_insert(rows);
+        if rows.requests == 0 {
+            rows.name = Box::from(name);
+        }
+        rows.requests += 1;
+        rows.reporting += u64::from(cached != CachedTokens::Unstated);
+    }
+
+    /// Which caches never report what they found, where others do.
+    pub fn silent_replicas(&self) -> Option<String> {
+        let (reporting, mut silent): (Vec<_>, Vec<_>) =
+            self.replicas.values().partition(|rows| rows.reporting > 0);
+        silent.retain(|rows| rows.requests >= MIN_REQUESTS);
+        silent.sort_by(|one, other| one.name.cmp(&other.name));
+        let requests: u64 = silent.iter().map(|rows| rows.requests).sum();
+        let mut names: Vec<_> =
+            silent.iter().take(SHOWN_REPLICAS).map(|rows| rows.name.to_string()).collect();
+        let more = silent.len() - names.len();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let have =
+            if silent.len() == 1 { "never states what it found" } else { "never state what they found" };
+        (!reporting.is_empty() && !silent.is_empty()).then(|| {
+            format!(
+                "of {} replicas, {} {have}: {requests} requests are left out where measured hits are compared, so what \
+                 was measured is of the other replicas alone; log `cached_tokens` there, too",
+                self.replicas.len(),
+                names.join(", ")
+            )
+        })
     }
 
     /// How many caches the rows name.
@@ -103,6 +149,20 @@ mod tests {
             spans.add(&batch);
         }
         spans.sentence().is_some()
+    }
+
+    #[test]
+    fn a_replica_that_never_reports_is_told() {
+        let told = |cached: &[(&str, CachedTokens)]| {
+            let mut spans = FileSpans::default();
+            cached.iter().for_each(|(name, cached)| (0..5).for_each(|_| spans.add_replica(name, *cached)));
+            spans.silent_replicas()
+        };
+        use CachedTokens::{LeftOut, Stated, Unstated};
+        let said = told(&[("a", Stated(7)), ("b", Unstated), ("c", LeftOut)]).expect("told");
+        assert!(said.contains("of 3 replicas, b never states"), "{said}");
+        assert_eq!(told(&[("a", Stated(0)), ("b", LeftOut)]), None);
+        assert_eq!(told(&[("a", Unstated), ("b", Unstated)]), None);
     }
 
     #[test]

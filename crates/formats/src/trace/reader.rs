@@ -510,6 +510,7 @@ impl TraceReader {
         notes.extend(self.carried.fields.sentences());
         notes.extend(self.repeats().sentence());
         notes.extend(self.carried.files.sentence());
+        notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());
         notes.extend(self.carried.stated.sentence());
         notes.extend(self.carried.placeholders.sentence());

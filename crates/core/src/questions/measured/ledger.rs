@@ -31,6 +31,14 @@ impl Ledger {
         Some(difference(self.routed?, self.measured))
     }
 
+    /// Whether half or more of all that is lost is lost to routing, and that is not little.
+    pub fn is_lost_to_routing(&self) -> bool {
+        /// A share of the accesses below which a loss does not matter here.
+        const LITTLE: f64 = 0.05;
+        let all = difference(self.unlimited, self.measured);
+        self.lost_to_routing().is_some_and(|lost| lost * 2 >= all && self.share(lost) >= LITTLE)
+    }
+
     /// So many pages as a share of those accessed.
     pub fn share(&self, pages: i64) -> f64 {
         if self.page_accesses == 0 { 0.0 } else { pages as f64 / self.page_accesses as f64 }

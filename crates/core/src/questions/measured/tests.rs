@@ -382,6 +382,9 @@ fn each_loss_has_its_verdict() {
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 1.0, 0, 1), Verdict::Restarts);
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 890), 1.0, 10, 0), Verdict::IdScope);
     assert_eq!(Verdict::of(&ledger(900, 890, 880, 690), 0.4, 0, 0), Verdict::NoCapacity);
+    // Where routing loses most, caches of no common capacity are no news, and a log that names them need not do so.
+    assert_eq!(Verdict::of(&ledger(900, 890, 500, 490), 0.4, 0, 0), Verdict::Routing);
+    assert_eq!(Verdict::NoCapacity.advice(1).len(), Verdict::NoCapacity.advice(4).len() + 1);
 }
 
 /// Two requests show that it holds hundreds of pages, and twenty that came back after the restart seem to deny it.

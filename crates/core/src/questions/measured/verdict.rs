@@ -12,6 +12,9 @@ pub const MIN_AGREEMENT: f64 = 0.5;
 /// A hit rate with unlimited memory below which the workload itself has little to reuse.
 const LITTLE_REUSE: f64 = 0.5;
 
+/// How advice begins that a log follows which names replicas.
+const LOG_REPLICAS: &str = "log which replica";
+
 /// Why the hit rate is what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,7 +50,8 @@ impl Verdict {
             return Self::IdScope;
         }
         if agreement < MIN_AGREEMENT {
-            return Self::NoCapacity;
+            // Caches that share nothing have no common capacity; what the ledger says of them is known all the same.
+            return if ledger.is_lost_to_routing() { Self::Routing } else { Self::NoCapacity };
         }
         if ledger.lost_in_engine().is_some_and(|pages| ledger.share(pages) <= -SMALL_LOSS) {
             return Self::MoreCaches;
@@ -92,8 +96,13 @@ impl Verdict {
         }
     }
 
-    /// What to try first, the most likely first.
-    pub fn advice(self) -> [&'static str; 3] {
+    /// What to try first of a log that names so many replicas, the most likely first.
+    pub fn advice(self, replicas: u64) -> Vec<&'static str> {
+        let is_news = |advice: &&str| replicas <= 1 || !advice.starts_with(LOG_REPLICAS);
+        self.all_advice().into_iter().filter(is_news).collect()
+    }
+
+    fn all_advice(self) -> [&'static str; 3] {
         match self {
             Self::IdScope => [
                 "give the page ids the scope that the engine has: --id-scope global where it shares prefixes between sessions or tenants",
