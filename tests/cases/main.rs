@@ -4,6 +4,7 @@
 //! `KVSET_CASES=K05` runs one kind or one case, `KVSET_CASES_DIR` another folder of cases.
 #![cfg(feature = "tokenize")]
 
+mod advice;
 mod expectation;
 mod members;
 mod table;

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 
-const PROSE: &str =
+pub(super) const PROSE: &str =
     "You help people of a small town library find books about rivers, bridges, mills and old maps. ";
 
 /// Sets what lies at a path of names.
-fn set(row: &mut Value, path: &str, value: Value) {
+pub(super) fn set(row: &mut Value, path: &str, value: Value) {
     let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut here = row;
     for name in around.split('.').filter(|name| !name.is_empty()) {
@@ -19,7 +19,7 @@ fn set(row: &mut Value, path: &str, value: Value) {
 }
 
 /// What a replay of these rows says, and its result.
-fn replay(rows: &[Value], options: &[&str]) -> (String, Value) {
+pub(super) fn replay(rows: &[Value], options: &[&str]) -> (String, Value) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenize/chatml");
@@ -34,14 +34,14 @@ fn replay(rows: &[Value], options: &[&str]) -> (String, Value) {
     (said, serde_json::from_slice(&done.stdout).unwrap_or_default())
 }
 
-fn chat(number: usize) -> Value {
+pub(super) fn chat(number: usize) -> Value {
     let words = ["mill", "stone", "lamp", "boat", "road", "field", "tower"];
     let asked: Vec<_> = (0..30).map(|at| words[(number * 7 + at * at) % words.len()]).collect();
     json!({"timestamp": 1_763_640_000_000u64 + 60_000 * number as u64, "model": "m",
         "messages": [{"role": "user", "content": asked.join(" ")}]})
 }
 
-fn tokens(number: usize, prompt: usize) -> Value {
+pub(super) fn tokens(number: usize, prompt: usize) -> Value {
     let ids: Vec<_> = (0..48).map(|at| 1000 * (prompt + 3) + at).collect();
     json!({"timestamp": 1_763_640_000_000u64 + 1000 * number as u64, "token_ids": ids})
 }
@@ -252,6 +252,36 @@ fn requests_that_are_written_twice_are_told_and_a_hot_prompt_is_not() {
     assert!(!twice(50, None).contains("repeat the whole prompt"), "prompts that return after a while");
     let hot: Vec<_> = (0..12).map(|number| tokens(number, 0)).collect();
     assert!(!replay(&hot, &[]).0.contains("repeat the whole prompt"), "one prompt that many send");
+}
+
+#[test]
+fn hits_of_requests_that_no_engine_computed_are_told_with_their_share() {
+    let row = |number: usize, path: &str, says: &Value, other: &Value| {
+        let mut row = tokens(number, number % 20);
+        row["cached_tokens"] = json!(if number >= 20 { 32 } else { 0 });
+        set(&mut row, path, if number.is_multiple_of(3) { says.clone() } else { other.clone() });
+        row
+    };
+    for (path, says, other) in [
+        ("served_from_cache", json!(true), json!(false)),
+        ("edge_result.cache", json!("HIT"), json!("MISS")),
+        ("responder", json!("semantic-cache"), json!("vllm")),
+        ("guardrail.blocked", json!(true), json!(false)),
+        ("upstream.http_status_code", json!(503), json!(200)),
+    ] {
+        let rows: Vec<_> = (0..60).map(|number| row(number, path, &says, &other)).collect();
+        let (said, _) = replay(&rows, &[]);
+        assert!(said.contains(path) && said.contains("% of the measured hits are theirs"), "{path}: {said}");
+    }
+    // What says a hit exactly where the engine found something is the engine's word.
+    let own = |number: usize| {
+        let mut row = tokens(number, number % 20);
+        row["cached_tokens"] = json!(if number >= 20 { 32 } else { 0 });
+        row["was_cached"] = json!(number >= 20);
+        row
+    };
+    let (said, _) = replay(&(0..60).map(own).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("was_cached"), "{said}");
 }
 
 #[test]

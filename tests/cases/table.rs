@@ -38,14 +38,12 @@ const TRACES: (&str, &str) = ("T", "Trace files in forms that have grown");
 const HEAD: &str = "\
 # Inputs from the real world
 
-Logs, spans and model files in the shapes that gateways, engines and SDKs write, with what kvset makes of each. Field names
-and numbers come from public bug reports, documents and configurations; texts and names are made up. The inputs, the commands
-and what must hold, with why, are in [`tests/fixtures/cases`](../tests/fixtures/cases), a file a kind;
-`cargo test --all-features --test cases` runs them, and compares this page with what the program says.
+Logs, spans and model files in the shapes that gateways, engines and SDKs write. Field names and numbers come from public
+reports; texts are made up. Each has a [case](../tests/fixtures/cases) that says what must hold, and why.
 
-An exact answer to the wrong input is a wrong answer. So every input ends in one of three ways: a figure that is right, a
-figure with a note that says what it rests on, or a refusal that names the field and the cure. What nobody reads is
-named where it [could matter](doctor.md#what-nobody-reads).
+Every input ends in one of three ways: a figure that is right, a figure with a note that says what it rests on, or a
+refusal that names the field and the cure. What nobody reads is named where it [could
+matter](doctor.md#what-nobody-reads).
 
 ";
 

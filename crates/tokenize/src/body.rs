@@ -180,12 +180,14 @@ impl<'a> Body<'a> {
             return Err(unrendered::refused(&format!("extra_body.{field}")));
         }
         let extra: Self = serde_json::from_str(json).map_err(fault)?;
-        if extra.messages.is_some()
-            || extra.prompt.is_some()
-            || extra.input.is_some()
-            || extra.tools.is_some()
-        {
-            return Err(unrendered::refused("extra_body"));
+        let prompts = [
+            (extra.messages.is_some(), "messages"),
+            (extra.prompt.is_some(), "prompt"),
+            (extra.input.is_some(), "input"),
+            (extra.tools.is_some(), "tools"),
+        ];
+        if let Some((_, field)) = prompts.into_iter().find(|(is_there, _)| *is_there) {
+            return Err(unrendered::refused(&format!("extra_body.{field}")));
         }
         let own = std::mem::take(self);
         *self = Self {

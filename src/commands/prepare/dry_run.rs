@@ -16,7 +16,7 @@ use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::TimeForm;
-use kvset_formats::trace::{self, CacheWrites, Format};
+use kvset_formats::trace::{self, CacheWrites, Format, PromptRepeats};
 use kvset_prepare::{PreparedRecord, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
@@ -59,6 +59,8 @@ struct DryRunFindings {
     backwards: (u64, i64),
     /// Records that gave requests, to see which of their fields are read.
     kept: RowSample,
+    /// Requests that may be written more than once.
+    repeats: PromptRepeats,
     /// What the chats held that a reader should know.
     remarks: Vec<String>,
 }
@@ -83,6 +85,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     }
     findings.remarks.extend(findings.stated.sentence());
     findings.remarks.extend(findings.placeholders.sentence());
+    findings.remarks.extend(findings.repeats.facts().sentence());
     findings.remarks.extend(preparer.remarks());
     findings.remarks.extend(findings.unread_fields(&mut preparer).sentences());
     print(&findings.in_words(&settings, log))
@@ -124,7 +127,7 @@ impl DryRunFindings {
         };
         let number = self.records;
         self.outcomes.entry(outcome).or_insert((0, number)).0 += 1;
-        self.add(&prepared, has_stamp);
+        self.add(&prepared, has_stamp, json);
         Ok(())
     }
 
@@ -153,7 +156,9 @@ impl DryRunFindings {
                 digest.update(output.value.as_deref().unwrap_or_default());
                 let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
                 if let Some(Ok(found)) = event {
-                    reading.has_cached |= found.event.cached_tokens.stated().is_some();
+                    let cached = found.event.cached_tokens.stated();
+                    reading.has_cached |= cached.is_some();
+                    reading.cached_tokens = reading.cached_tokens.saturating_add(cached.unwrap_or(0));
                     reading.has_replica |= found.event.labels.get(Label::Replica).is_some();
                 }
             }
@@ -190,7 +195,7 @@ impl DryRunFindings {
         }
     }
 
-    fn add(&mut self, prepared: &PreparedRecord, is_stamped: bool) {
+    fn add(&mut self, prepared: &PreparedRecord, is_stamped: bool, record: &[u8]) {
         if prepared.requests == 0 {
             return;
         }
@@ -213,9 +218,11 @@ impl DryRunFindings {
         let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
         for output in &prepared.outputs {
             let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
-            let said = event
-                .is_some_and(|event| event.is_ok_and(|found| found.event.cached_tokens.stated().is_some()));
-            self.cached += u64::from(said);
+            let Some(Ok(found)) = event else { continue };
+            self.cached += u64::from(found.event.cached_tokens.stated().is_some());
+            let has_time = prepared.time_form.is_some() || is_stamped;
+            let moment = has_time.then_some(found.event.event_time.0);
+            self.repeats.add_event(&found.pool, &found.event, record, moment);
         }
     }
 

@@ -5,9 +5,11 @@
 //! every format, and for those to come. Only what could matter is tried, in a row or two of a [`RowSample`], so that a log
 //! whose fields are known costs little.
 
+mod lookups;
 mod rules;
 mod sample;
 mod scan;
+mod words;
 
 pub use rules::UnreadKind;
 pub use sample::RowSample;
@@ -35,6 +37,8 @@ pub struct RowReading {
     pub digest: u64,
     /// Whether one of them states what a cache found.
     pub has_cached: bool,
+    /// The tokens that they state in all.
+    pub cached_tokens: u64,
     /// Whether one of them names the cache that served it.
     pub has_replica: bool,
     /// Whether prompts of its format may be texts.
@@ -53,6 +57,8 @@ pub struct UnreadField {
     pub values: usize,
     /// The share of the traffic that it says was kept.
     pub share: Option<f64>,
+    /// The share of the cached tokens that the rows which have it state, where rows state any.
+    pub cached_share: Option<f64>,
 }
 
 /// The fields of a log that could matter and were not read.
@@ -67,10 +73,8 @@ pub struct FieldCensus {
 /// A field that could matter.
 struct Candidate {
     kind: UnreadKind,
-    rows: u64,
-    /// The last row that was counted.
-    last: Option<usize>,
-    tried_in: Vec<usize>,
+    /// The rows that have it.
+    rows: Vec<usize>,
     values: HashSet<u64>,
     share: Option<f64>,
     is_positive: bool,
@@ -143,19 +147,13 @@ fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Can
         }
         let candidate = candidates.entry(path.to_owned()).or_insert_with(|| Candidate {
             kind,
-            rows: 0,
-            last: None,
-            tried_in: Vec::new(),
+            rows: Vec::new(),
             values: HashSet::new(),
             share: None,
             is_positive: false,
         });
-        if candidate.last != Some(number) {
-            candidate.last = Some(number);
-            candidate.rows += 1;
-            if candidate.tried_in.len() < TRIED_IN {
-                candidate.tried_in.push(number);
-            }
+        if candidate.rows.last() != Some(&number) {
+            candidate.rows.push(number);
         }
         if candidate.values.len() <= MAX_VALUES && !value.is_array() && !value.is_object() {
             candidate.values.insert(xxh3_64(value.to_string().as_bytes()));
@@ -167,15 +165,25 @@ fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Can
 }
 
 impl Candidate {
+    /// How many rows have it.
+    fn count(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// The rows that it is tried in.
+    fn tried_in(&self) -> &[usize] {
+        &self.rows[..self.rows.len().min(TRIED_IN)]
+    }
+
     /// Whether it could change an answer over so many rows: a name does where there are several, and few.
     fn matters(&self, rows: u64) -> bool {
         /// Rows of which a name may be another in each.
         const FEW_ROWS: u64 = 8;
         let values = self.values.len() as u64;
-        let is_few = values * 2 <= self.rows || self.rows < FEW_ROWS;
+        let is_few = values * 2 <= self.count() || self.count() < FEW_ROWS;
         match self.kind {
             UnreadKind::Cache | UnreadKind::Owner => values > 1 && values <= MAX_VALUES as u64 && is_few,
-            UnreadKind::Adapter => values + u64::from(self.rows < rows) > 1,
+            UnreadKind::Adapter => values + u64::from(self.count() < rows) > 1,
             UnreadKind::CachedTokens => self.is_positive,
             _ => true,
         }
@@ -209,7 +217,7 @@ impl Rows<'_, '_> {
     fn unread(&mut self, candidates: BTreeMap<String, Candidate>) -> Vec<UnreadField> {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
         for (path, candidate) in candidates.into_iter().take(MAX_TRIED) {
-            match self.is_read(&path, &candidate.tried_in) {
+            match self.is_read(&path, candidate.tried_in()) {
                 Some(true) => read.push((path, candidate.kind)),
                 Some(false) => unread.push((path, candidate)),
                 None => {}
@@ -220,7 +228,7 @@ impl Rows<'_, '_> {
         let is_of_text = may_be_text && !is_of_tokens;
         let names_adapter = read.iter().any(|(_, kind)| *kind == UnreadKind::Adapter);
         let is_of_pages = read.iter().any(|(path, kind)| {
-            let words = rules::words(path);
+            let words = words::words(path);
             *kind == UnreadKind::Integers
                 && words
                     .iter()
@@ -236,33 +244,65 @@ impl Rows<'_, '_> {
                     is_of_text && !self.is_said_elsewhere(path, candidate, &read)
                 }
                 UnreadKind::Integers => !is_of_pages && !self.is_said_elsewhere(path, candidate, &read),
-                UnreadKind::CachedTokens | UnreadKind::AnswerCache => {
-                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_cached))
+                UnreadKind::CachedTokens => {
+                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_cached))
                 }
                 UnreadKind::Cache => {
-                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_replica))
+                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_replica))
                 }
                 UnreadKind::Adapter => !names_adapter,
                 _ => true,
             }
+        });
+        unread.retain(|(_, candidate)| {
+            candidate.kind != UnreadKind::AnswerCache || !self.says_what_a_cache_of_pages_found(candidate)
         });
         let mut unread: Vec<_> = unread
             .into_iter()
             .map(|(path, candidate)| UnreadField {
                 path,
                 kind: candidate.kind,
-                rows: candidate.rows,
+                rows: candidate.count(),
                 values: candidate.values.len(),
                 share: candidate.share,
+                cached_share: self.cached_share(&candidate),
             })
             .collect();
         unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
         unread
     }
 
+    /// Whether rows that speak of a hit are those that state cached tokens: then it is the engine's word.
+    fn says_what_a_cache_of_pages_found(&mut self, candidate: &Candidate) -> bool {
+        /// Of so many rows one may be otherwise: a hit may be of less than a page.
+        const OTHERWISE: u64 = 10;
+        let (mut stating, mut otherwise) = (0u64, 0u64);
+        for row in 0..self.rows.len() {
+            let Some(reading) = self.reading(row).filter(|reading| reading.has_cached) else { continue };
+            stating += 1;
+            let says_hit = candidate.rows.binary_search(&row).is_ok();
+            otherwise += u64::from(says_hit != (reading.cached_tokens > 0));
+        }
+        stating > 0 && otherwise * OTHERWISE <= stating
+    }
+
+    /// The share of the cached tokens that rows state which say that no engine computed them.
+    fn cached_share(&mut self, candidate: &Candidate) -> Option<f64> {
+        if !matches!(candidate.kind, UnreadKind::AnswerCache | UnreadKind::NotComputed) {
+            return None;
+        }
+        let (mut all, mut own) = (0, 0);
+        for row in 0..self.rows.len() {
+            let cached = self.reading(row).map_or(0, |reading| reading.cached_tokens);
+            all += cached;
+            own += if candidate.rows.binary_search(&row).is_ok() { cached } else { 0 };
+        }
+        (own > 0).then(|| own as f64 / all as f64)
+    }
+
     /// Whether what a field holds stands in what was read, or around all of that.
     fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &[(String, UnreadKind)]) -> bool {
-        candidate.tried_in.iter().all(|row| {
+        candidate.tried_in().iter().all(|row| {
             let (mut own, mut others) = (Vec::new(), Vec::new());
             walk(&self.rows[*row].value, &mut |here, value| {
                 let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
@@ -352,12 +392,14 @@ impl UnreadField {
             }
             UnreadKind::AnswerCache => format!(
                 "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
-                 not read: such prompts reached no engine and count here; write it as `cache_hit`"
+                 not read: such prompts reached no engine and count here{}; write it as `cache_hit`",
+                self.hits_that_count()
             ),
             UnreadKind::NotComputed => format!(
                 "{has} seems to say that no engine computed the prompt (refused, failed, only tried, or no call for \
-                 an answer), and was not read: such prompts count here; leave these rows out, or write the HTTP \
-                 status of each as `status`"
+                 an answer), and was not read: such prompts count here{}; leave these rows out, or write the HTTP \
+                 status of each as `status`",
+                self.hits_that_count()
             ),
             UnreadKind::NoLookup => format!(
                 "{has} makes an engine compute the whole prompt: it looks nothing up in its cache and fills it all \
@@ -365,6 +407,16 @@ impl UnreadField {
                  leave them out where they are many"
             ),
         }
+    }
+
+    /// How much of what is compared with the engine's cache is of these rows.
+    fn hits_that_count(&self) -> String {
+        self.cached_share.map_or_else(String::new, |share| {
+            format!(
+                ", and {:.1} % of the measured hits are theirs, which are compared with the engine's",
+                share * 100.0
+            )
+        })
     }
 
     /// The option that reads a usage where it lies.

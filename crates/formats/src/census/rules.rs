@@ -1,5 +1,7 @@
 //! Which fields could matter to a replay: by what they hold and by the words of their names, never by a list of fields.
 
+use super::lookups::{is_answered_from_cache, looks_nothing_up, says_not_computed};
+use super::words::{any, words, words_of_last};
 use crate::row_values::bare;
 use serde_json::Value;
 
@@ -198,32 +200,12 @@ const SHARES: [&str; 12] = [
     "interval",
 ];
 
-/// The words of a name: `dpRank`, `dp-rank` and `dp_rank` have two.
-pub(super) fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut before = ' ';
-    for letter in name.chars() {
-        let is_new = !before.is_alphanumeric() || (before.is_lowercase() && letter.is_uppercase());
-        match letter.is_alphanumeric() {
-            true if is_new => words.push(letter.to_lowercase().collect()),
-            true => words.last_mut().into_iter().for_each(|word| word.extend(letter.to_lowercase())),
-            false => {}
-        }
-        before = letter;
-    }
-    words
-}
-
-fn any(words: &[String], of: &[&str]) -> bool {
-    words.iter().any(|word| of.contains(&word.as_str()))
-}
-
 /// Why a value at a path could matter; nothing where it could not.
 pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     if path.is_empty() {
         return None;
     }
-    let of_answer = is_of_answer(path);
+    let of_answer = is_of_answer(path) || is_of_answer_form(path);
     let own: Vec<&str> = path.rsplit(['.']).take(2).collect();
     let last = words(own.first()?.trim_end_matches("[]"));
     match value {
@@ -263,115 +245,15 @@ fn is_of_answer(path: &str) -> bool {
         || last == ["user", "agent"]
 }
 
-/// The words of a short value: a label, not a text.
-fn words_of_value(value: &Value) -> Vec<String> {
-    const MAX_LABEL: usize = 48;
-    value.as_str().filter(|text| text.len() <= MAX_LABEL).map(words).unwrap_or_default()
-}
-
-/// Whether a flag is set, as a truth or in words.
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Bool(flag) => *flag,
-        Value::String(text) => ["true", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)),
-        _ => false,
-    }
-}
-
-/// Whether a field says that a cache of answers gave the answer: a flag, a hit, or a cache's name where the name of who
-/// answered is asked for. What an engine says of its pages is none of that.
-fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
-    const SAYS: [&str; 10] =
-        ["hit", "from", "served", "status", "answered", "semantic", "exact", "result", "is", "was"];
-    const OF_PAGES: [&str; 11] =
-        ["prefix", "kv", "page", "block", "radix", "token", "tokens", "count", "rate", "lookup", "engine"];
-    const WHO: [&str; 6] = ["answered", "served", "source", "responder", "by", "from"];
-    let names: Vec<String> = own.iter().flat_map(|name| words(name)).collect();
-    let said = words_of_value(value);
-    if any(&names, &OF_PAGES) || any(&said, &OF_PAGES) {
-        return false;
-    }
-    let is_of_cache = any(&names, &["cache", "cached", "caching"]);
-    let flag = is_set(value) || (value.as_u64() == Some(1) && any(&names, &["is", "was"]));
-    let is_alone = words_of_last(own) == ["cached"];
-    (is_of_cache && flag && (is_alone || any(&names, &SAYS)))
-        || (is_of_cache && any(&said, &["hit"]) && !any(&said, &["miss", "no", "not"]))
-        || (any(&names, &WHO) && any(&said, &["cache", "cached"]))
-}
-
-/// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status that
-/// is an error, or a call that asks for no answer.
-fn says_not_computed(own: &[&str], value: &Value) -> bool {
-    const FLAGS: [&str; 10] = [
-        "blocked",
-        "refused",
-        "rejected",
-        "denied",
-        "skipped",
-        "failed",
-        "mocked",
-        "simulated",
-        "throttled",
-        "dry",
-    ];
-    const OUTCOMES: [&str; 13] = [
-        "outcome",
-        "status",
-        "state",
-        "disposition",
-        "decision",
-        "verdict",
-        "action",
-        "result",
-        "reason",
-        "resolution",
-        "phase",
-        "mode",
-        "event",
-    ];
-    const CALLS: [&str; 12] = [
-        "operation",
-        "object",
-        "path",
-        "endpoint",
-        "route",
-        "uri",
-        "method",
-        "call",
-        "task",
-        "api",
-        "type",
-        "kind",
-    ];
-    const OTHER_CALLS: [&str; 11] = [
-        "embedding",
-        "embeddings",
-        "moderation",
-        "moderations",
-        "tokenize",
-        "detokenize",
-        "rerank",
-        "count",
-        "health",
-        "healthz",
-        "metrics",
-    ];
-    const CLIENT_GONE: u64 = 499;
-    let last = words_of_last(own);
-    let said = words_of_value(value);
-    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http"]);
-    let code = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-    // The sixth hundred and beyond are no codes of HTTP.
-    let is_error = |code: u64| match own.iter().any(|name| any(&words(name), &["grpc"])) {
-        // Cancelled is of a client that has gone, as 499 is.
-        true => (2..=16).contains(&code),
-        false => (400..600).contains(&code) && code != CLIENT_GONE,
-    };
-    (is_set(value) && any(&last, &FLAGS))
-        || (any(&last, &OUTCOMES)
-            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "block", "deny"])))
-        || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
-        || (is_code && code.is_some_and(is_error))
+/// Whether a path leads into the form that an answer must have: a schema or a grammar, which no prompt contains. That
+/// of a tool is none.
+fn is_of_answer_form(path: &str) -> bool {
+    const FORMS: [&str; 8] =
+        ["schema", "schemas", "guided", "grammar", "format", "constraint", "constraints", "structured"];
+    const OF_TOOLS: [&str; 8] =
+        ["tool", "tools", "function", "functions", "parameters", "declarations", "input", "mcp"];
+    let words = words(path);
+    any(&words, &FORMS) && !any(&words, &OF_TOOLS)
 }
 
 /// What a short value names by its field's name.
@@ -412,10 +294,6 @@ fn is_of_cached(own: &[&str]) -> bool {
                 "matched",
             ],
         )
-}
-
-fn words_of_last(own: &[&str]) -> Vec<String> {
-    own.first().map(|name| words(name)).unwrap_or_default()
 }
 
 fn is_count(value: &Value) -> bool {
@@ -506,37 +384,10 @@ fn share_of_trace_state(state: &str) -> Option<f64> {
     (share > 0.0 && share < 1.0).then_some(share)
 }
 
-/// Parameters with which vLLM, SGLang and llama.cpp compute the whole prompt: they score its tokens, or are told not
-/// to look.
-fn looks_nothing_up(name: &[String], value: &Value) -> bool {
-    let is_on = match value {
-        Value::Bool(flag) => *flag,
-        Value::Number(_) => true,
-        Value::String(text) => ["true", "1", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)),
-        _ => false,
-    };
-    let has = |wanted: &[&str]| wanted.iter().all(|word| name.iter().any(|known| known == word));
-    let is_off = matches!(value, Value::Bool(false))
-        || value.as_u64() == Some(0)
-        || value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("false"));
-    let skips =
-        name.iter().any(|word| ["skip", "bypass", "disable", "no", "ignore"].contains(&word.as_str()))
-            && any(name, &["cache", "caching"]);
-    let scores = has(&["prompt", "logprobs"]) || has(&["input", "logprobs"]);
-    let starts_at = has(&["logprob", "start", "len"]) && value.as_i64().is_some_and(|start| start >= 0);
-    starts_at || (is_on && (skips || scores)) || (is_off && name == ["cache", "prompt"])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn names_are_taken_apart() {
-        assert_eq!(words("dpRank"), ["dp", "rank"]);
-        assert_eq!(words("k8s.pod-name[]"), ["k8s", "pod", "name"]);
-    }
 
     #[test]
     fn a_field_could_matter_by_what_it_holds_and_is_called() {
@@ -551,6 +402,10 @@ mod tests {
                 Some(UnreadKind::Functions),
             ),
             ("agent_tools", json!({"a": {"input_schema": {}}}), Some(UnreadKind::Functions)),
+            ("config.response_schema.properties.a.description", json!(prose), None),
+            ("guided_json.properties.a.description", json!(prose), None),
+            ("text.format.schemas", json!([{"json_schema": {}}]), None),
+            ("tools[].input_schema.description", json!(prose), Some(UnreadKind::Text)),
             ("nvext.token_data", json!(ids), Some(UnreadKind::Integers)),
             ("output_ids", json!(ids), None),
             ("prompt_cache_read_tokens", json!(7), Some(UnreadKind::CachedTokens)),

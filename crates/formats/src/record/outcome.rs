@@ -171,7 +171,13 @@ pub fn served_elsewhere(record: &[u8]) -> Option<&'static str> {
         walk(&row.value, &mut |path, value| {
             let around = path.strip_suffix(name).filter(|around| around.is_empty() || around.ends_with('.'));
             let of_prompts = ["messages", "content", "tools", "arguments"];
-            if around.is_some_and(|around| !of_prompts.iter().any(|name| around.contains(name))) {
+            // What an engine says of its own cache of pages.
+            let of_pages = ["kv", "prefix", "radix", "engine"];
+            let is_of_pages =
+                |around: &str| *why == OF_GATEWAY && of_pages.iter().any(|name| around.contains(name));
+            if around.is_some_and(|around| {
+                !of_prompts.iter().any(|name| around.contains(name)) && !is_of_pages(around)
+            }) {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 is_so |= values
                     .iter()
@@ -232,6 +238,7 @@ mod tests {
         for record in [
             &br#"{"kv_transfer_params": {"do_remote_decode": true, "do_remote_prefill": false}}"#[..],
             br#"{"run_type": "llm"}"#,
+            br#"{"kv": {"cache_status": "hit"}}"#,
             br#"{"prompt": "what is run_type chain?"}"#,
             br#"{"messages": [{"role": "user", "content": "{\"run_type\": \"chain\"}"}]}"#,
         ] {

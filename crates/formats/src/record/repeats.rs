@@ -7,7 +7,8 @@
 //! the one before it is its own, as in a benchmark that sends few prompts often.
 
 use super::row::{Draft, RowBatch, StatedTimes};
-use crate::time::Moment;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::units::pages::Scope;
 use memchr::memmem;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -51,7 +52,7 @@ pub struct RepeatFacts {
 
 /// Follows the prompts of a log.
 #[derive(Debug, Default)]
-pub(crate) struct PromptRepeats {
+pub struct PromptRepeats {
     facts: RepeatFacts,
     seen: Vec<Option<SeenPrompt>>,
 }
@@ -59,7 +60,8 @@ pub(crate) struct PromptRepeats {
 #[derive(Debug, Clone, Copy)]
 struct SeenPrompt {
     digest: u64,
-    moment: Option<Moment>,
+    /// When it came, in milliseconds.
+    moment: Option<i64>,
     name: Option<u64>,
     /// Cached tokens, where they are stated and leave more than the last token to be computed. A decode worker that
     /// gets a prompt from its prefill worker states all the others.
@@ -70,27 +72,36 @@ struct SeenPrompt {
 
 impl PromptRepeats {
     /// Adds requests whose moments are known.
-    pub fn add(&mut self, batch: &RowBatch) {
+    pub(crate) fn add(&mut self, batch: &RowBatch) {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
-            self.facts.requests += 1;
-            let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment);
-            let prompt = SeenPrompt {
-                digest: digest_of(draft, batch),
-                moment,
-                name: draft.request_id,
-                cached: cached_of(draft),
-                came_back: false,
-                was_looked_up: false,
-            };
-            if self.seen.is_empty() {
-                self.seen = vec![None; REMEMBERED];
-            }
-            let place = &mut self.seen[prompt.digest as usize % REMEMBERED];
-            let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
-            self.facts.prompts += u64::from(earlier.is_none());
-            if let (Some(earlier), Some(kept)) = (earlier, place) {
-                self.facts.compare(earlier, kept);
-            }
+            let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment.ms());
+            self.see(digest_of(draft, batch), moment, draft.request_id, cached_of(draft));
+        }
+    }
+
+    /// Adds a request that a record became; `record` may name it, `moment` is when it came, where that is known.
+    pub fn add_event(&mut self, pool: &str, event: &RequestEvent<'_>, record: &[u8], moment: Option<i64>) {
+        let ids = &event.page_ids;
+        let some = |at: usize| ids.get(at).unwrap_or(0);
+        let Some(last) = ids.len().checked_sub(1) else { return };
+        let parts = [some(0), some(last / 2), some(last)];
+        let digest = digest(ids.len(), event.input_tokens, parts, event.scope, pool);
+        let of_prompt = |cached: &u64| event.input_tokens.is_none_or(|tokens| cached + 1 < tokens);
+        let cached = event.cached_tokens.count().filter(of_prompt);
+        self.see(digest, moment, request_name(record), cached);
+    }
+
+    fn see(&mut self, digest: u64, moment: Option<i64>, name: Option<u64>, cached: Option<u64>) {
+        self.facts.requests += 1;
+        let prompt = SeenPrompt { digest, moment, name, cached, came_back: false, was_looked_up: false };
+        if self.seen.is_empty() {
+            self.seen = vec![None; REMEMBERED];
+        }
+        let place = &mut self.seen[prompt.digest as usize % REMEMBERED];
+        let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
+        self.facts.prompts += u64::from(earlier.is_none());
+        if let (Some(earlier), Some(kept)) = (earlier, place) {
+            self.facts.compare(earlier, kept);
         }
     }
 
@@ -103,7 +114,7 @@ impl RepeatFacts {
     /// Counts a prompt that was seen before, and notes on it what is known of both.
     fn compare(&mut self, earlier: SeenPrompt, prompt: &mut SeenPrompt) {
         (prompt.came_back, prompt.was_looked_up) = (earlier.came_back, earlier.was_looked_up);
-        let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.ms().abs_diff(other.ms()));
+        let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.abs_diff(other));
         let is_same_name = prompt.name.is_some() && prompt.name == earlier.name;
         if !is_same_name && apart.is_none_or(|apart| apart > WITHIN_MS) {
             return;
@@ -156,15 +167,19 @@ fn cached_of(draft: &Draft) -> Option<u64> {
 }
 
 /// A digest of a prompt: its length, some of its ids, and what keeps it apart.
+fn digest(pages: usize, tokens: Option<u64>, ids: [u64; 3], scope: Scope, pool: &str) -> u64 {
+    let mut hasher = Xxh3::new();
+    let some = [pages as u64, tokens.unwrap_or(0), ids[0], ids[1], ids[2], scope.value()];
+    some.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+    hasher.update(pool.as_bytes());
+    hasher.digest()
+}
+
 fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
     let ids = &batch.ids[draft.ids.clone()];
-    let mut hasher = Xxh3::new();
-    let tokens = draft.input_tokens.unwrap_or(0);
-    let some =
-        [ids.len() as u64, tokens, ids[0], ids[ids.len() / 2], ids[ids.len() - 1], draft.scope.value()];
-    some.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
-    draft.pool.iter().for_each(|pool| hasher.update(batch.text[pool.clone()].as_bytes()));
-    hasher.digest()
+    let parts = [ids[0], ids[ids.len() / 2], ids[ids.len() - 1]];
+    let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
+    digest(ids.len(), draft.input_tokens, parts, draft.scope, pool)
 }
 
 /// A digest of the name that a record gives its request, wherever in it that stands.
@@ -212,7 +227,7 @@ mod tests {
     }
 
     fn batch(prompts: &[(i64, u64, Option<u64>)]) -> RowBatch {
-        use crate::time::{TimeBase, TimeForm};
+        use crate::time::{Moment, TimeBase, TimeForm};
         let mut batch = RowBatch::default();
         for (second, id, name) in prompts {
             let start = batch.ids.len();

@@ -65,7 +65,10 @@ fn reading(row: &[u8], options: &ReadOptions, read: ReadRow) -> Option<RowReadin
     let mut is_written = true;
     read(row, options, &mut |row| {
         let known: &mut RowReading = reading.get_or_insert_default();
-        known.has_cached |= matches!(row.event.cached_tokens, CachedTokens::Stated(_));
+        if let CachedTokens::Stated(tokens) = row.event.cached_tokens {
+            known.has_cached = true;
+            known.cached_tokens = known.cached_tokens.saturating_add(tokens);
+        }
         known.has_replica |= row.event.labels.get(Label::Replica).is_some();
         is_written &= write!(digest, "{row:?}").is_ok();
     })

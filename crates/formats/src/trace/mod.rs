@@ -63,7 +63,7 @@ pub use crate::record::answer::{CacheWrites, LoggedAnswer};
 pub use crate::record::fault::RowFault;
 pub use crate::record::generated::Generated;
 pub use crate::record::id_scope::IdScope;
-pub use crate::record::repeats::RepeatFacts;
+pub use crate::record::repeats::{PromptRepeats, RepeatFacts};
 pub use crate::record::row::TraceRow;
 pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};
 pub use detect::format_of;

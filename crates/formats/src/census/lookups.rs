@@ -1,0 +1,122 @@
+//! Who looked a prompt up in the engine's cache, and who did not: parameters with which nothing is looked up, caches of
+//! answers, and requests that no engine computed.
+
+use super::words::{any, is_set, words, words_of_last, words_of_value};
+use serde_json::Value;
+
+/// Parameters with which vLLM, SGLang and llama.cpp compute the whole prompt: they score its tokens, or are told not
+/// to look.
+pub(super) fn looks_nothing_up(name: &[String], value: &Value) -> bool {
+    let is_on = match value {
+        Value::Bool(flag) => *flag,
+        Value::Number(_) => true,
+        Value::String(text) => ["true", "1", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)),
+        _ => false,
+    };
+    let has = |wanted: &[&str]| wanted.iter().all(|word| name.iter().any(|known| known == word));
+    let is_off = matches!(value, Value::Bool(false))
+        || value.as_u64() == Some(0)
+        || value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("false"));
+    let skips =
+        name.iter().any(|word| ["skip", "bypass", "disable", "no", "ignore"].contains(&word.as_str()))
+            && any(name, &["cache", "caching"]);
+    let scores = has(&["prompt", "logprobs"]) || has(&["input", "logprobs"]);
+    let starts_at = has(&["logprob", "start", "len"]) && value.as_i64().is_some_and(|start| start >= 0);
+    starts_at || (is_on && (skips || scores)) || (is_off && name == ["cache", "prompt"])
+}
+
+/// Whether a field says that a cache of answers gave the answer: a flag, a hit, or a cache's name where the name of who
+/// answered is asked for. What an engine says of its pages is none of that.
+pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
+    const SAYS: [&str; 10] =
+        ["hit", "from", "served", "status", "answered", "semantic", "exact", "result", "is", "was"];
+    const OF_PAGES: [&str; 11] =
+        ["prefix", "kv", "page", "block", "radix", "token", "tokens", "count", "rate", "lookup", "engine"];
+    const WHO: [&str; 6] = ["answered", "served", "source", "responder", "by", "from"];
+    let names: Vec<String> = own.iter().flat_map(|name| words(name)).collect();
+    let said = words_of_value(value);
+    if any(&names, &OF_PAGES) || any(&said, &OF_PAGES) {
+        return false;
+    }
+    let is_of_cache = any(&names, &["cache", "cached", "caching"]);
+    let flag = is_set(value) || (value.as_u64() == Some(1) && any(&names, &["is", "was"]));
+    let is_alone = words_of_last(own) == ["cached"];
+    (is_of_cache && flag && (is_alone || any(&names, &SAYS)))
+        || (is_of_cache && any(&said, &["hit"]) && !any(&said, &["miss", "no", "not"]))
+        || (any(&names, &WHO) && any(&said, &["cache", "cached"]))
+}
+
+/// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status that
+/// is an error, or a call that asks for no answer.
+pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
+    const FLAGS: [&str; 10] = [
+        "blocked",
+        "refused",
+        "rejected",
+        "denied",
+        "skipped",
+        "failed",
+        "mocked",
+        "simulated",
+        "throttled",
+        "dry",
+    ];
+    const OUTCOMES: [&str; 13] = [
+        "outcome",
+        "status",
+        "state",
+        "disposition",
+        "decision",
+        "verdict",
+        "action",
+        "result",
+        "reason",
+        "resolution",
+        "phase",
+        "mode",
+        "event",
+    ];
+    const CALLS: [&str; 12] = [
+        "operation",
+        "object",
+        "path",
+        "endpoint",
+        "route",
+        "uri",
+        "method",
+        "call",
+        "task",
+        "api",
+        "type",
+        "kind",
+    ];
+    const OTHER_CALLS: [&str; 11] = [
+        "embedding",
+        "embeddings",
+        "moderation",
+        "moderations",
+        "tokenize",
+        "detokenize",
+        "rerank",
+        "count",
+        "health",
+        "healthz",
+        "metrics",
+    ];
+    const CLIENT_GONE: u64 = 499;
+    let last = words_of_last(own);
+    let said = words_of_value(value);
+    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http"]);
+    let code = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    // The sixth hundred and beyond are no codes of HTTP.
+    let is_error = |code: u64| match own.iter().any(|name| any(&words(name), &["grpc"])) {
+        // Cancelled is of a client that has gone, as 499 is.
+        true => (2..=16).contains(&code),
+        false => (400..600).contains(&code) && code != CLIENT_GONE,
+    };
+    (is_set(value) && any(&last, &FLAGS))
+        || (any(&last, &OUTCOMES)
+            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "block", "deny"])))
+        || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
+        || (is_code && code.is_some_and(is_error))
+}
