@@ -116,10 +116,11 @@ fn a_running_service_exports_what_is_asked_for_with_the_labels_of_the_catalog() 
     assert!(scraped.lines().any(|line| line == bytes), "no {bytes} in\n{scraped}");
 }
 
-/// What `/metrics` answers at an address.
-fn metrics_of(address: &str) -> String {
+/// What `/metrics` answers at an address of programs that run.
+fn metrics_of(address: &str, running: &Running) -> String {
     let config = ureq::Agent::config_builder().timeout_global(Some(SOON));
-    let mut answer = config.build().new_agent().get(format!("{address}/metrics")).call().expect("answered");
+    let answer = config.build().new_agent().get(format!("{address}/metrics")).call();
+    let mut answer = answer.unwrap_or_else(|error| panic!("{address}: {error}\n{}", running.said()));
     answer.body_mut().read_to_string().expect("text")
 }
 
@@ -128,7 +129,8 @@ fn every_metric_of_the_catalog_is_exported_by_a_running_program() {
     let running = Running::start();
     let begin = Instant::now();
     loop {
-        let (service, prepare) = (metrics_of(&running.service), metrics_of(&running.prepare));
+        let (service, prepare) =
+            (metrics_of(&running.service, &running), metrics_of(&running.prepare, &running));
         let (service, prepare) = (series(&service), series(&prepare));
         let is_missing = |name: &str| {
             let exported = if name.starts_with("kvset_prepare") { &prepare } else { &service };
@@ -143,7 +145,7 @@ fn every_metric_of_the_catalog_is_exported_by_a_running_program() {
         std::thread::sleep(Duration::from_millis(100));
     }
     // Set, not only declared: a service that has closed windows holds requests' pages in its stack.
-    let scraped = metrics_of(&running.service);
+    let scraped = metrics_of(&running.service, &running);
     for name in ["kvset_tracked_requests{pool=\"alpha\"}", "process_resident_memory_bytes"] {
         let line = scraped.lines().find_map(|line| line.strip_prefix(name));
         let value: f64 = line.and_then(|value| value.trim().parse().ok()).expect("a number");
