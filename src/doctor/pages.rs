@@ -51,29 +51,28 @@ pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
     let made =
         !census.findings.formats.is_empty() && census.findings.formats.iter().copied().all(are_made_here);
     let schemes = &census.id_schemes;
-    let kind = match () {
-        () if schemes.count() > 0 && !made => {
-            let names: Vec<_> = schemes.shown.iter().map(|name| short_name(name, 48)).collect();
-            let of = counted(schemes.requests, "request", "requests");
-            format!(
-                "ids of {of} are of {} {}",
-                if names.len() == 1 { "scheme" } else { "schemes" },
-                listed(&names)
-            )
-        }
-        () if made => "kvset hashed each prompt's tokens into chained page ids".to_owned(),
-        () if is_chained => "ids are declared chained: each stands for its page and all before it".to_owned(),
-        () if census.pages.chained > 0 => {
-            format!(
-                "ids of {} of {} requests are declared chained",
-                integer(census.pages.chained),
-                integer(census.requests)
-            )
-        }
-        () if census.pages.largest_id < SMALLEST_HASH => {
-            "ids are numbers counted up, not declared chained".to_owned()
-        }
-        () => "ids are hashes, not declared chained".to_owned(),
+    let kind = if schemes.count() > 0 && !made {
+        let names: Vec<_> = schemes.shown.iter().map(|name| short_name(name, 48)).collect();
+        let of = counted(schemes.requests, "request", "requests");
+        format!(
+            "ids of {of} are of {} {}",
+            if names.len() == 1 { "scheme" } else { "schemes" },
+            listed(&names)
+        )
+    } else if made {
+        "kvset hashed each prompt's tokens into chained page ids".to_owned()
+    } else if is_chained {
+        "ids are declared chained: each stands for its page and all before it".to_owned()
+    } else if census.pages.chained > 0 {
+        format!(
+            "ids of {} of {} requests are declared chained",
+            integer(census.pages.chained),
+            integer(census.requests)
+        )
+    } else if census.pages.largest_id < SMALLEST_HASH {
+        "ids are numbers counted up, not declared chained".to_owned()
+    } else {
+        "ids are hashes, not declared chained".to_owned()
     };
     let text = format!("{kind}; {found}");
     if hits == 0 && census.requests > 1 {

@@ -123,9 +123,14 @@ impl ReplayOptions {
     /// How to read in this order. A model that is requested is a pool of its own.
     fn read_in(&self, order: RowOrder) -> ReadOptions {
         let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
-        // A model with a draft head may be SGLang's, by whatever engines the log is replayed.
-        let keeps_tokens_behind = self.pool.cache.rules.draft_tokens > 0;
+        let keeps_tokens_behind = self.looks_at_tokens_behind();
         ReadOptions { order, weka_models_apart, keeps_tokens_behind, ..self.read.clone() }
+    }
+
+    /// Whether somebody may look at the token behind each page: a model with a draft head may be SGLang's, by whatever
+    /// engines the log is replayed.
+    fn looks_at_tokens_behind(&self) -> bool {
+        self.pool.cache.rules.draft_tokens > 0
     }
 
     /// Whether a trace can be read but once: standard input, or a pipe.

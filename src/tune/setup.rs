@@ -106,10 +106,12 @@ impl Setup {
         let pool = &self.options.pool;
         let below = self.options.extras.below.iter().filter_map(|below| below.tier.store());
         let mut engines = below.filter_map(Store::profile).chain([pool.cache.profile]);
-        match () {
-            () if engines.any(|engine| engine.approximation().is_some()) => Exactness::Approximate,
-            () if pool.cache.is_pointwise() || !self.options.extras.below.is_empty() => Exactness::Pointwise,
-            () => Exactness::Exact,
+        if engines.any(|engine| engine.approximation().is_some()) {
+            Exactness::Approximate
+        } else if pool.cache.is_pointwise() || !self.options.extras.below.is_empty() {
+            Exactness::Pointwise
+        } else {
+            Exactness::Exact
         }
     }
 
@@ -137,10 +139,12 @@ impl Setup {
 
     fn worth(&self, done: &Replay) -> Option<WorthAt> {
         let asked = &self.options.pool.questions;
-        let worth = match () {
-            () if !asked.routers.is_empty() => done.routed_worth.first().map(|routed| &routed.worth),
-            () if !asked.ttls.is_empty() => None,
-            () => done.worth.as_ref().map(|worth| &worth.estimate),
+        let worth = if !asked.routers.is_empty() {
+            done.routed_worth.first().map(|routed| &routed.worth)
+        } else if !asked.ttls.is_empty() {
+            None
+        } else {
+            done.worth.as_ref().map(|worth| &worth.estimate)
         };
         worth?.capacities.first().copied()
     }

@@ -48,11 +48,11 @@ pub fn product() -> Vec<PathBuf> {
         for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let path = entry.expect("an entry").path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            match () {
-                () if name == "tests" || name == "tests.rs" => {}
-                () if path.is_dir() => pending.push(path),
-                () if name.ends_with(".rs") => found.push(path),
-                () => {}
+            let is_test = name == "tests" || name == "tests.rs";
+            if path.is_dir() && !is_test {
+                pending.push(path);
+            } else if name.ends_with(".rs") && !is_test {
+                found.push(path);
             }
         }
     }

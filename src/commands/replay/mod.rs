@@ -180,13 +180,18 @@ impl ReplayArgs {
 
     /// Refuses what only one pool can have.
     fn check_several(&self, pools: &[PoolReplay]) -> Result<(), Failure> {
-        let asked = match () {
-            () if self.provisioned.is_some() => "--provisioned",
-            () if self.search => "--search",
-            () if self.growth.given().is_some() => "--certainty and --traffic",
-            () if self.plot.is_some() => "--plot",
-            () if self.worth_plot.is_some() => "--worth-plot",
-            () => return Ok(()),
+        let asked = if self.provisioned.is_some() {
+            "--provisioned"
+        } else if self.search {
+            "--search"
+        } else if self.growth.given().is_some() {
+            "--certainty and --traffic"
+        } else if self.plot.is_some() {
+            "--plot"
+        } else if self.worth_plot.is_some() {
+            "--worth-plot"
+        } else {
+            return Ok(());
         };
         Err(several_pools(pools, asked).into())
     }
@@ -296,16 +301,15 @@ fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failur
 /// Refuses what is counted of every page and of one cache.
 fn check_worth(args: &ReplayArgs) -> Result<(), Failure> {
     let is_sampled = args.sample_rate != Ratio::ONE;
-    let reason = match () {
-        () if args.restarts && is_sampled => "--restarts needs every page: leave --sample-rate at 1",
-        () if args.prefill_rate.is_some() && is_sampled => {
-            "--prefill-rate counts what each request computes, which needs every page: leave --sample-rate at 1"
-        }
-        () if args.restarts && !args.below.is_empty() => {
-            "--restarts counts what the engine's own cache loses, and tiers of --below may outlive that or not: leave one of \
+    let reason = if args.restarts && is_sampled {
+        "--restarts needs every page: leave --sample-rate at 1"
+    } else if args.prefill_rate.is_some() && is_sampled {
+        "--prefill-rate counts what each request computes, which needs every page: leave --sample-rate at 1"
+    } else if args.restarts && !args.below.is_empty() {
+        "--restarts counts what the engine's own cache loses, and tiers of --below may outlive that or not: leave one of \
              them out"
-        }
-        () => return Ok(()),
+    } else {
+        return Ok(());
     };
     Err(Failure::Usage(anyhow::anyhow!(reason)))
 }

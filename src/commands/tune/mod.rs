@@ -36,33 +36,35 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 
 /// Refuses what is no part of one configuration.
 fn check(args: &ReplayArgs) -> Result<(), Failure> {
-    let reason = match () {
-        () if args.engines.len() > 1 => "--engine names several engines: one is tuned",
-        () if args.routers.len() > 1 => "--router names several routers: name the present one",
-        () if args.ttls.len() > 1 => "--ttl names several times: name the present one",
-        () if !args.routers.is_empty() && !args.ttls.is_empty() => {
-            "--router and --ttl are not modelled together: name one of them"
-        }
-        () if !args.below.is_empty() && (!args.routers.is_empty() || !args.ttls.is_empty()) => {
-            "--below is modelled with one cache that evicts by last use: leave --router and --ttl out"
-        }
-        () if args.capacities.len() > 1 => "--capacities names several sizes: name what the cache holds",
-        () if args.kv_bytes_per_token.len() > 1 || args.kv_dtypes.len() > 1 => {
-            "several costs per token are named: one configuration is tuned"
-        }
-        () if args.report.is_some() => "--report is of a replay: leave it out",
-        () if args.worth_plot.is_some() => "--worth-plot is of a replay: leave it out",
-        () if args.plot.is_some() => "--plot is of a replay: leave it out",
-        () if args.per_request.is_some() => "--per-request is of a replay: leave it out",
-        () if args.restarts => "--restarts is of a replay: leave it out",
-        () if args.growth.given().is_some() => "--certainty and --traffic are of a replay: leave them out",
-        () if args.search => "--search is of a replay: leave it out",
-        () if args.windows != [WindowKind::All] => "--window is of a replay: leave it out",
-        () if !args.tiers.is_empty() => "--tier is of a replay: name tiers that are there with --below",
-        () if args.tenants.is_some() || !args.quotas.is_empty() => {
-            "--tenants and --quota are of a replay: leave them out"
-        }
-        () => return Ok(()),
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
+    let (routed, timed) = (!args.routers.is_empty(), !args.ttls.is_empty());
+    let refused = [
+        (args.engines.len() > 1, "--engine names several engines: one is tuned"),
+        (args.routers.len() > 1, "--router names several routers: name the present one"),
+        (args.ttls.len() > 1, "--ttl names several times: name the present one"),
+        (routed && timed, "--router and --ttl are not modelled together: name one of them"),
+        (
+            !args.below.is_empty() && (routed || timed),
+            "--below is modelled with one cache that evicts by last use: leave --router and --ttl out",
+        ),
+        (args.capacities.len() > 1, "--capacities names several sizes: name what the cache holds"),
+        (
+            args.kv_bytes_per_token.len() > 1 || args.kv_dtypes.len() > 1,
+            "several costs per token are named: one configuration is tuned",
+        ),
+        (args.report.is_some(), "--report is of a replay: leave it out"),
+        (args.worth_plot.is_some(), "--worth-plot is of a replay: leave it out"),
+        (args.plot.is_some(), "--plot is of a replay: leave it out"),
+        (args.per_request.is_some(), "--per-request is of a replay: leave it out"),
+        (args.restarts, "--restarts is of a replay: leave it out"),
+        (args.growth.given().is_some(), "--certainty and --traffic are of a replay: leave them out"),
+        (args.search, "--search is of a replay: leave it out"),
+        (args.windows != [WindowKind::All], "--window is of a replay: leave it out"),
+        (!args.tiers.is_empty(), "--tier is of a replay: name tiers that are there with --below"),
+        (
+            args.tenants.is_some() || !args.quotas.is_empty(),
+            "--tenants and --quota are of a replay: leave them out",
+        ),
+    ];
+    let reason = refused.into_iter().find_map(|(is_given, reason)| is_given.then_some(reason));
+    reason.map_or(Ok(()), |reason| Err(Failure::Usage(anyhow::anyhow!(reason))))
 }

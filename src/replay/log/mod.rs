@@ -326,7 +326,8 @@ impl RequestLog {
         };
         let mut feed = LogFeed::new(options, &pool)?;
         let warm_up = self.warm_up(options);
-        let mut pager = Pager::new(page_size.or_else(|| self.page_size(options)));
+        let mut pager =
+            Pager::new(page_size.or_else(|| self.page_size(options)), options.looks_at_tokens_behind());
         let mut ids = Vec::new();
         for (at, request) in self.requests.iter().enumerate() {
             self.prompts.read(request.path, &mut ids);
@@ -358,7 +359,7 @@ impl RequestLog {
         if !self.has_tokens {
             return self;
         }
-        let mut pager = Pager::new(self.page_size(options));
+        let mut pager = Pager::new(self.page_size(options), false);
         let mut pages = Self { findings: self.findings, ledger: self.ledger, ..Self::default() };
         let mut ids = Vec::new();
         for request in self.requests {

@@ -30,7 +30,8 @@ pub(super) struct Pager {
     answer: Vec<u32>,
     ids: Vec<u64>,
     outputs: Vec<u64>,
-    /// Tokens behind pages.
+    /// Whether the tokens behind pages are told, and these.
+    keeps_behind: bool,
     behind: Vec<u64>,
 }
 
@@ -39,14 +40,15 @@ pub(super) struct Pages<'a> {
     pub page_size: Option<PageSize>,
     pub ids: &'a [u64],
     pub outputs: &'a [u64],
-    /// The token behind each of these; empty where the log has no tokens.
+    /// The token behind each of these; empty where the log has no tokens, or nobody looks at them.
     pub tokens_behind: &'a [u64],
     pub ids_chained: bool,
 }
 
 impl Pager {
-    /// A pager for pages of `page_size`; for those of the log where that is none.
-    pub fn new(page_size: Option<PageSize>) -> Self {
+    /// A pager for pages of `page_size`; for those of the log where that is none. `keeps_behind` if somebody looks at the
+    /// tokens behind them.
+    pub fn new(page_size: Option<PageSize>, keeps_behind: bool) -> Self {
         Self {
             hasher: page_size.map(PageHasher::new),
             page_size,
@@ -54,6 +56,7 @@ impl Pager {
             answer: Vec::new(),
             ids: Vec::new(),
             outputs: Vec::new(),
+            keeps_behind,
             behind: Vec::new(),
         }
     }
@@ -85,7 +88,9 @@ impl Pager {
         // The last token of an answer is never stored: it is left out of the log's, and of the pages.
         self.answer.clear();
         self.answer.extend(outputs.iter().map(token).chain([0]));
-        tokens_behind(wanted, &self.tokens, &self.answer, &mut self.behind);
+        if self.keeps_behind {
+            tokens_behind(wanted, &self.tokens, &self.answer, &mut self.behind);
+        }
         if let Some(hasher) = &mut self.hasher {
             hasher.hash(Scope::GLOBAL, &self.tokens, true, &mut self.ids);
             if !outputs.is_empty() {

@@ -62,12 +62,14 @@ pub(super) fn passed_over(record: &[u8]) -> Result<Option<&'static str>, DecodeE
         Ok(path::at(record, path)?
             .is_some_and(|found| values.iter().any(|value| found.text.eq_ignore_ascii_case(value))))
     };
-    Ok(match () {
-        () if is("status", &["failure"])? => Some("the request failed"),
-        () if is("cache_hit", &["true", "1"])? => Some("the gateway answered from its own cache"),
-        () => path::at(record, "call_type")?
+    Ok(if is("status", &["failure"])? {
+        Some("the request failed")
+    } else if is("cache_hit", &["true", "1"])? {
+        Some("the gateway answered from its own cache")
+    } else {
+        path::at(record, "call_type")?
             .is_some_and(|call| generates_no_text(&call.text))
-            .then_some("its endpoint generates no text"),
+            .then_some("its endpoint generates no text")
     })
 }
 

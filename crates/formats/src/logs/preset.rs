@@ -114,22 +114,30 @@ impl Preset {
     /// The preset whose shape a record seems to have, itself and not what it carries.
     pub fn of(record: &[u8]) -> Option<Self> {
         let mut has = has_paths(record);
-        match () {
-            () if has("ai.proxy") => Some(Self::Kong),
-            () if has("ai_log") => Some(Self::Higress),
-            () if has("call_type") && has("startTime") => Some(Self::Litellm),
-            () if has("request.uri") && (has("apisix_latency") || has("route_id")) => Some(Self::Apisix),
-            () if (has("schema") || has("event")) && dynamo::is_trace(record) => Some(Self::Dynamo),
-            () if has("requested_streaming") && has("schema_version") => Some(Self::Dynamo),
-            () if has("event") && has("rid") && has("obj") => Some(Self::Sglang),
-            () if has("custom_id") && ["body", "response.body", "error"].into_iter().any(&mut has) => {
-                Some(Self::OpenaiBatch)
-            }
-            () if has("resourceSpans") => Some(Self::Otlp),
-            () if has("resourceLogs") => (!carries_another(record)).then_some(Self::Otlp),
-            () if otlp::is_protobuf(record) => Some(Self::Otlp),
-            () if has("response") && vllm::has_ids(record) => Some(Self::Vllm),
-            () => None,
+        if has("ai.proxy") {
+            Some(Self::Kong)
+        } else if has("ai_log") {
+            Some(Self::Higress)
+        } else if has("call_type") && has("startTime") {
+            Some(Self::Litellm)
+        } else if has("request.uri") && (has("apisix_latency") || has("route_id")) {
+            Some(Self::Apisix)
+        } else if (has("schema") || has("event")) && dynamo::is_trace(record)
+            || has("requested_streaming") && has("schema_version")
+        {
+            Some(Self::Dynamo)
+        } else if has("event") && has("rid") && has("obj") {
+            Some(Self::Sglang)
+        } else if has("custom_id") && ["body", "response.body", "error"].into_iter().any(&mut has) {
+            Some(Self::OpenaiBatch)
+        } else if has("resourceSpans") || otlp::is_protobuf(record) {
+            Some(Self::Otlp)
+        } else if has("resourceLogs") {
+            (!carries_another(record)).then_some(Self::Otlp)
+        } else if has("response") && vllm::has_ids(record) {
+            Some(Self::Vllm)
+        } else {
+            None
         }
     }
 

@@ -50,10 +50,12 @@ impl PromptKind {
             return Some(if anthropic { Self::Anthropic } else { Self::Chat });
         }
         let asks = is_there("model");
-        match () {
-            () if asks && (begins("prompt", '"') || is_list("prompt")) => Some(Self::Completion),
-            () if asks && (begins("input", '"') || is_list("input")) => Some(Self::Responses),
-            () => None,
+        if asks && (begins("prompt", '"') || is_list("prompt")) {
+            Some(Self::Completion)
+        } else if asks && (begins("input", '"') || is_list("input")) {
+            Some(Self::Responses)
+        } else {
+            None
         }
     }
 }

@@ -98,10 +98,12 @@ impl RestartsTally {
     /// [`TooManyRestarts`].
     pub fn check_room(&self) -> Result<(), TooManyRestarts> {
         let hours = self.full_hours();
-        match () {
-            () if hours.end().saturating_sub(*hours.start()) >= MOST_HOURS => Err(TooManyRestarts::Hours),
-            () if self.counts.len() > MOST_COUNTS => Err(TooManyRestarts::Counts),
-            () => Ok(()),
+        if hours.end().saturating_sub(*hours.start()) >= MOST_HOURS {
+            Err(TooManyRestarts::Hours)
+        } else if self.counts.len() > MOST_COUNTS {
+            Err(TooManyRestarts::Counts)
+        } else {
+            Ok(())
         }
     }
 

@@ -99,10 +99,12 @@ impl Question for WorthObserver {
                 return Err(QuestionsError::Price { asked, price });
             }
         }
-        match () {
-            () if pool.is_sampled => Err(QuestionsError::Sampled { asked: Self::NEEDS.setting }),
-            () if gib_hour.is_some() && !pool.has_cost => Err(QuestionsError::PriceWithoutCost),
-            () => Ok(()),
+        if pool.is_sampled {
+            Err(QuestionsError::Sampled { asked: Self::NEEDS.setting })
+        } else if gib_hour.is_some() && !pool.has_cost {
+            Err(QuestionsError::PriceWithoutCost)
+        } else {
+            Ok(())
         }
     }
 
