@@ -9,6 +9,8 @@ import json
 import os
 import tempfile
 
+import fixture
+
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -182,12 +184,13 @@ def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None)
 def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambda step: None):
     """Serves requests that overlap, each from the first step that begins at its time or later: a clock that goes on by
     `step_ms` a step, with what `work` does beside the model, stands in for the time that a model takes. Pages that each found as
-    it was first scheduled."""
+    it was first scheduled, and the steps from its coming to its end, with those that it waited."""
     waiting = [(-(-request.time_ms // step_ms), str(at), request) for at, request in enumerate(requests)]
-    served, hits, at, most, preempted, idle = {}, {}, 0, 0, set(), 0
+    served, hits, come, ended, at, most, preempted, idle = {}, {}, {}, {}, 0, 0, set(), 0
     while waiting or engine.requests:
         at = max(at, waiting[0][0]) if not engine.requests else at
         while waiting and waiting[0][0] <= at:
+            come[waiting[0][1]] = waiting[0][0]
             _, name, request = waiting.pop(0)
             served[name] = (request, engine_request(request, outputs_cached, hasher, name))
             engine.add_request(served[name][1])
@@ -218,8 +221,10 @@ def serve_together(engine, requests, outputs_cached, hasher, step_ms, work=lambd
             ),
         )
         at += 1
+        ended |= {name: at for name in names if name not in engine.requests}
     print(f"at most {most} in flight, {len(preempted)} preempted", flush=True)
-    return [hits[str(at)] for at in range(len(requests))]
+    names = [str(at) for at in range(len(requests))]
+    return fixture.Lasting([hits[name] for name in names], [ended[name] - come[name] for name in names])
 
 
 def block_hasher(page_size):
@@ -235,5 +240,7 @@ def drive(requests, settings, capacity):
     engine = scheduler(*configuration(settings, page_size, capacity), page_size)
     cached = settings["outputs"] == "cached"
     if "step_ms" in settings:
-        return serve_together(engine, requests, cached, hasher, settings["step_ms"])
+        lasting = serve_together(engine, requests, cached, hasher, settings["step_ms"])
+        # A pool with groups of its own is modelled at each capacity by itself, which finds out who waits.
+        return lasting.hits if "groups" in settings else lasting
     return [serve(engine, request, cached, hasher, str(at)) for at, request in enumerate(requests)]

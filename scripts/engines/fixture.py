@@ -2,8 +2,16 @@
 
 import json
 import os
+from typing import NamedTuple
 
 FORMAT = 1
+
+
+class Lasting(NamedTuple):
+    """What requests that overlap found, and the steps that each took from its coming to its end."""
+
+    hits: list
+    steps: list
 
 
 def result(capacity, hits):
@@ -12,6 +20,8 @@ def result(capacity, hits):
     if isinstance(capacity, tuple):
         (device, host), (found, loaded) = capacity, map(list, zip(*hits))
         return result(device, found) | {"host_pages": host} | tier("host", loaded)
+    if isinstance(hits, Lasting):
+        return result(capacity, hits.hits) | {"per_request_steps": hits.steps}
     if isinstance(hits, tuple):
         found, below = hits
         return result(capacity, found) | tier("below", below)

@@ -43,18 +43,14 @@ impl SecondCopies {
 }
 
 impl SecondCopies {
-    /// What a reader of the figures should know; other words where requests are modelled as they overlap.
-    pub(super) fn note(&self, overlap: bool) -> String {
+    /// What a reader of the figures should know.
+    pub(super) fn note(&self) -> String {
         let [requests, pages] = [self.recomputed.requests, self.recomputed.pages].map(words::integer);
-        let curve =
-            "the curve counts the room of both, but not which of them a prompt finds that goes on behind one";
-        let bound = match overlap {
-            true => format!("{curve}; up to {pages} pages are in doubt by that"),
-            false => format!(
-                "{curve}: a pool finds at least what the curve says of {pages} pages fewer, and at most what it says \
-                 of {pages} more"
-            ),
-        };
+        let bound = format!(
+            "the curve counts the room of both, but not which of them a prompt finds that goes on behind one: a pool with \
+             room for what is in flight finds at least what the curve says of {pages} pages fewer, and at most what it \
+             says of {pages} more"
+        );
         let point_by_point = match self.exact_pages.is_empty() {
             true => "",
             false => "; the capacities named and recommended are modelled one by one",

@@ -1,4 +1,5 @@
-//! Second copies of pages in vLLM's pool: what a request computes again although the pool has it.
+//! Capacities of vLLM's pool that are modelled each by itself, where one pass cannot say what is found at them: of second copies
+//! of pages, and where requests wait.
 //!
 //! A prompt of whole pages that is found whole computes its last page again, and an answer that was given
 //! before is generated again. vLLM keeps such a page in a block of its own, alongside the one that has its
@@ -10,11 +11,14 @@
 //! place at most, so a pool finds no less than the curve says of a size smaller by all copies, and no more than
 //! it says of one larger by as many.
 //!
-//! Requests that overlap are left to one pass where no tier is below. It counts the steps of the engine that they share and takes their
-//! durations as logged, with the time in them that requests waited; a pool by itself would have them wait twice.
+//! In a pool with less room than what is in flight requests wait, or are preempted, and hold nothing meanwhile. One pass has
+//! them hold their pages all the same. Modelled by itself such a pool has them wait. A log that says what a server found has the
+//! time that they waited in its durations, so there they end when the log says. Other logs of requests that overlap are left to
+//! one pass, and over a tier requests take as long as the log says from their look-up on.
 
 use super::channels::Channels;
 use super::per_request::PerRequest;
+use super::recomputed::SecondCopies;
 use super::run::ReplayRun;
 use super::search::SatisfiedRequests;
 use super::{BelowHits, Extras, PoolReplay, Replay, ReplayError, ReplayOptions, TraceReading};
@@ -37,8 +41,9 @@ const MOST_READINGS: u32 = 8;
 /// A capacity that is enough is told to this share of it.
 const TOLD_TO: u64 = 200;
 
-/// Models the capacities that the pools of a replay were asked for, and those recommended, with their second copies.
-/// Nothing is read where there are none, and nothing can be where the trace is a stream or its pages are a sample.
+/// Models the capacities that the pools of a replay were asked for, and those recommended, with their second copies and with
+/// requests that wait. Nothing is read where there are none, and nothing can be where the trace is a stream or its pages are a
+/// sample.
 ///
 /// # Errors
 /// [`ReplayError`]
@@ -49,12 +54,12 @@ pub(super) fn confirm(
     pools: &mut [Vec<PoolReplay>],
     mut per_request: Option<PerRequest<'_>>,
 ) -> Result<(), ReplayError> {
-    let has_copies = |pool: &PoolReplay| pool.replay.second_copies.is_some();
+    let has_tiers = !options.extras.below.is_empty();
+    let is_in_doubt = |pool: &PoolReplay| is_in_doubt(&pool.replay, has_tiers);
     for (at, config) in engines.iter().enumerate() {
-        let is_any = pools.iter().filter_map(|engines| engines.get(at)).any(has_copies);
-        let overlap = pools.iter().filter_map(|engines| engines.get(at)).any(overlaps);
-        let by_one_pass = overlap && options.extras.below.is_empty();
-        if !is_any || by_one_pass || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
+        let is_any = pools.iter().filter_map(|engines| engines.get(at)).any(is_in_doubt);
+        let is_pool = config.cache.has_copies_in_one_pass();
+        if !is_any || !is_pool || options.has_stream() || config.cache.sample_rate != Ratio::ONE {
             continue;
         }
         let mut readings = PointReadings { options, known, config, pool_name: options.pool_name.clone() };
@@ -70,7 +75,8 @@ pub(super) fn confirm(
             }
         }
         let is_only = pools.len() == 1;
-        for pool in pools.iter_mut().filter_map(|engines| engines.get_mut(at)).filter(|pool| has_copies(pool))
+        for pool in
+            pools.iter_mut().filter_map(|engines| engines.get_mut(at)).filter(|pool| is_in_doubt(pool))
         {
             if !is_only {
                 readings.pool_name.clone_from(&pool.name);
@@ -80,16 +86,22 @@ pub(super) fn confirm(
         }
     }
     for pool in pools.iter_mut().flatten() {
-        let overlap = overlaps(pool);
-        pool.replay.notes.extend(pool.replay.second_copies.as_ref().map(|copies| copies.note(overlap)));
+        pool.replay.notes.extend(pool.replay.second_copies.as_ref().map(SecondCopies::note));
     }
     Ok(())
 }
 
-/// Whether the requests of a pool are modelled as they overlap.
-fn overlaps(pool: &PoolReplay) -> bool {
-    let in_flight = pool.replay.whole.as_ref().and_then(|whole| whole.in_flight.as_ref());
-    in_flight.is_some_and(|found| found.modelled)
+/// Whether one pass may be wrong at a capacity that somebody acts on, and a pool by itself is not.
+fn is_in_doubt(replay: &Replay, has_tiers: bool) -> bool {
+    let whole = replay.whole.as_ref();
+    let has_copies = replay.second_copies.is_some();
+    match whole.and_then(|whole| whole.in_flight.as_ref()).filter(|found| found.modelled && !has_tiers) {
+        Some(found) => {
+            let is_measured = whole.is_some_and(|whole| whole.measured.is_some());
+            is_measured && (has_copies || !found.without_room.is_empty())
+        }
+        None => has_copies,
+    }
 }
 
 /// The capacities of the curves, in pages.
@@ -171,6 +183,7 @@ impl PointReadings<'_> {
         };
         let mut config = self.config.clone();
         config.cache.second_copies = true;
+        config.cache.ends_as_logged = self.options.extras.below.is_empty();
         config.cache.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
         config.windows = vec![WindowKind::All];
         (config.questions, config.tiers, config.further_costs) = Default::default();

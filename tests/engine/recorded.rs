@@ -7,7 +7,11 @@ use serde_json::Value;
 
 /// Requests that the models here still answer differently, of 600 at a capacity; docs/engines-recorded.md says why. A
 /// model that gets better must come here and lower its number.
-const DIFFERING: [(&str, u64, usize); 28] = [
+const DIFFERING: [(&str, u64, usize); 30] = [
+    // A log has whole milliseconds, and a request that ends before the next step begins ends one too early: of 45 that were
+    // preempted some take a page in another moment than others arrive.
+    ("vllm_load_crowd-16_full.json", 250, 7),
+    ("vllm_load_crowd-16_full.json", 400, 3),
     // A prompt over states takes two or three steps of the engine, and waits for a step where the state it would go on from was
     // computed in this very one. No log says so.
     ("vllm_load_paced-16_mamba-3.json", 1600, 85),
@@ -102,7 +106,27 @@ fn requests_equal_vllm_with_several_groups_and_with_a_draft_head() {
 
 #[test]
 fn requests_that_overlap_equal_vllm_where_they_wait_and_are_preempted_too() {
-    compare_all("vllm_load_", 15, |recorded| recorded.settings.step_ms.is_some());
+    compare_all("vllm_load_", 15, Recorded::is_hybrid);
+}
+
+/// One group: each capacity has a log of its own, which says how long requests took there, as a server's does.
+#[test]
+fn requests_that_overlap_in_one_group_equal_vllm_by_the_times_of_its_log() {
+    let recordings = recorded("vllm_load_").into_iter().filter(|(_, recorded)| !recorded.is_hybrid());
+    let (mut wrong, mut files) = (Vec::new(), 0);
+    for (name, recorded) in recordings {
+        files += 1;
+        for result in &recorded.results {
+            let of = [&recorded.replay_lasting(result)[..], &result.per_request_hit_pages];
+            let [ours, theirs] = of.map(|hits| hits.iter().sum::<u64>() as f64);
+            let differ = of[0].iter().zip(of[1]).filter(|(ours, theirs)| ours != theirs).count();
+            let off = 100.0 * (ours / theirs - 1.0);
+            println!("{name} at {}: {differ} differ, hits {off:+.2} %", result.capacity_pages);
+            wrong.extend(differing((name.as_str(), &recorded), result.capacity_pages, of, &DIFFERING));
+        }
+    }
+    assert_eq!(files, 3, "recordings");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -281,7 +305,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 267);
+    assert_eq!(recordings.len(), 270);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -314,7 +338,11 @@ fn every_recording_is_whole() {
         assert_eq!(recorded.settings.below_pages.is_some(), recorded.settings.below.is_some(), "{name}");
         assert_eq!(
             recorded.settings.prefill_chunk_tokens.is_some(),
-            recorded.is_hybrid() || is_offload || name.contains("_step-250_chunk-") || is_chain_load,
+            recorded.is_hybrid()
+                || is_offload
+                || name.starts_with("vllm_load_")
+                || name.contains("_step-250_chunk-")
+                || is_chain_load,
             "{name}"
         );
         assert!(recorded.settings.retention.is_none() || recorded.is_hybrid(), "{name}");

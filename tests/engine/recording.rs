@@ -75,6 +75,8 @@ pub struct Answers {
     /// What the tier below had and the engine had not.
     pub below_hit_pages: Option<u64>,
     pub per_request_below_hit_pages: Option<Vec<u64>>,
+    /// Steps of the engine from a request's coming to its end, those that it waited among them.
+    pub per_request_steps: Option<Vec<u64>>,
     /// Pages of the host tier, where there is one, and what was loaded back from it.
     pub host_pages: Option<u64>,
     pub host_hit_pages: Option<u64>,
@@ -202,6 +204,37 @@ impl Recorded {
             std::fs::write(&trace, rows).expect("a writable folder");
         }
         trace
+    }
+
+    /// What `kvset replay` finds for each request of one result, whose log says how long each took there.
+    pub fn replay_lasting(&self, result: &Answers) -> Vec<u64> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (trace, rows) = (self.generate(folder.path()), folder.path().join("rows.jsonl"));
+        let (steps, step) =
+            (result.per_request_steps.as_ref().expect("steps"), self.settings.step_ms.expect("a step"));
+        let text = std::fs::read_to_string(&trace).expect("the trace");
+        let page_size = u64::from(self.page_size);
+        let lasting = |((line, steps), found): ((&str, &u64), &u64)| {
+            let mut row: Value = serde_json::from_str(line).expect("a row of JSON");
+            row["duration_ms"] = (steps * step - 1).into();
+            row["cached_tokens"] = (found * page_size).into();
+            format!("{row}\n")
+        };
+        std::fs::write(
+            &trace,
+            text.lines().zip(steps).zip(&result.per_request_hit_pages).map(lasting).collect::<String>(),
+        )
+        .expect("a writable folder");
+        let capacity = format!("{}p", result.capacity_pages);
+        kvset(&["replay", "--engine", &self.engine, "--outputs", &self.settings.outputs, "--overlap", "on"])
+            .args(["--page-size", &self.page_size.to_string(), "--capacities", &capacity, "--per-request"])
+            .arg(&rows)
+            .arg(&trace)
+            .assert()
+            .success();
+        let text = std::fs::read_to_string(&rows).expect("the rows");
+        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+        rows.map(|row| row["prefix_hits"][0].as_u64().expect("hits")).collect()
     }
 
     /// What `kvset replay` finds for each request.

@@ -63,6 +63,7 @@ impl Settings {
                 chain_check: ChainCheck::Sampled,
                 chain_policy: general.chain_policy,
                 second_copies: false,
+                ends_as_logged: false,
             },
             windows: general.windows.clone(),
             act_on: general.act_on,

@@ -382,6 +382,7 @@ impl ReplayArgs {
                 chain_check: self.verify_chain,
                 chain_policy: ChainPolicy::Report,
                 second_copies: false,
+                ends_as_logged: false,
             },
             windows: self.windows.clone(),
             act_on: None,

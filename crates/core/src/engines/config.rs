@@ -48,6 +48,9 @@ pub struct CacheConfig {
     /// Model vLLM's pool with one group of layers at each capacity by itself: of a page that was computed twice, which
     /// copy is found depends on the capacity.
     pub second_copies: bool,
+    /// There, requests that overlap end when the log says, and do not take as long as it says from the moment on at which they
+    /// find room: an engine that was as full has the time that they waited in its log. A replay's alone, for it is not saved.
+    pub ends_as_logged: bool,
 }
 
 impl Default for CacheConfig {
@@ -68,6 +71,7 @@ impl Default for CacheConfig {
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
             second_copies: false,
+            ends_as_logged: false,
         }
     }
 }

@@ -59,8 +59,8 @@ use tree::Tree;
 use walk::SlotRun;
 
 pub use chain::{ChainCheck, ChainPolicy};
+pub(crate) use flight::{Agenda, EngineSteps, NextEvent, Phase};
 pub use flight::{Growth, MAX_IN_FLIGHT, Overlap, Stay};
-pub(crate) use flight::{NextEvent, Phase};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use range::{InOrder, Range, RangeStack};

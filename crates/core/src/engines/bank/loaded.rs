@@ -52,6 +52,7 @@ impl<C: LoadedCache + PointCache> PointCache for CacheLoad<C> {
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        self.cache.is_sound(config, page_size) && self.is_countable()
+        // Steps are not kept.
+        self.cache.is_sound(config, page_size) && self.is_countable() && !config.ends_as_logged
     }
 }

@@ -11,6 +11,7 @@ pub use ahead::Lane;
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
@@ -227,7 +228,7 @@ impl CacheBank {
         page_size: PageSize,
     ) {
         if event.duration_ms.is_some() && config.models_overlap() {
-            self.follow_flights();
+            self.follow_flights(config.ends_as_logged);
         }
         let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
         let host_writes = &mut self.last_host_writes;
@@ -280,7 +281,7 @@ impl CacheBank {
         serve: impl FnOnce(&mut [Lane<'_>]),
     ) {
         if config.models_overlap() && events.iter().any(|event| event.duration_ms.is_some()) {
-            self.follow_flights();
+            self.follow_flights(config.ends_as_logged);
         }
         let mut caches = Vec::new();
         self.caches.each(|cache| caches.push(cache));
@@ -292,11 +293,15 @@ impl CacheBank {
     }
 
     /// Follows requests while they are in flight from now on. A request that says no duration is over at once, so that those
-    /// before make no difference.
-    fn follow_flights(&mut self) {
+    /// before make no difference. Those of vLLM's pool may end as the log says.
+    fn follow_flights(&mut self, ends_as_logged: bool) {
         self.caches = match std::mem::take(&mut self.caches) {
             Caches::Hybrid(Ceiled { caches, ceiling }) => {
-                let hybrids = Ceiled { caches: idle(caches), ceiling };
+                let mut caches = idle(caches);
+                if ends_as_logged {
+                    caches = caches.into_iter().map(CacheLoad::as_logged).collect();
+                }
+                let hybrids = Ceiled { caches, ceiling };
                 Caches::HybridLoads(DraftHybrids { head: DraftHead::default(), hybrids })
             }
             Caches::DraftHybrids(DraftHybrids { head, hybrids: Ceiled { caches, ceiling } }) => {

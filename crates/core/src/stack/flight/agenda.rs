@@ -31,6 +31,12 @@ impl EngineSteps {
     pub(crate) fn after(self, tokens: u64) -> Self {
         Self(self.0.saturating_add(u128::from(tokens) << FRACTION))
     }
+
+    /// Tokens of one request since these steps; a part of one is one.
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        let tokens = self.0.saturating_sub(earlier.0).div_ceil(1 << FRACTION);
+        u64::try_from(tokens).unwrap_or(u64::MAX)
+    }
 }
 
 /// The end of a request.
@@ -118,8 +124,25 @@ impl<At: Copy + Ord> Agenda<At> {
         Some(NextEvent { time, phase, number, at })
     }
 
+    /// When the next of those ends by which steps are counted.
+    pub(crate) fn next_end_time(&self) -> Option<EventTime> {
+        self.ends.peek().map(|Reverse(end)| end.time)
+    }
+
+    /// Forgets what comes next of those that are not in flight any more under this number.
+    pub(crate) fn drop_gone(&mut self, is_live: impl Fn(u64, At) -> bool) {
+        for ends in [&mut self.ends, &mut self.tokenless] {
+            while ends.peek().is_some_and(|Reverse(end)| !is_live(end.number, end.at)) {
+                ends.pop();
+            }
+        }
+        while self.growing.peek().is_some_and(|Reverse(due)| !is_live(due.number, due.at)) {
+            self.growing.pop();
+        }
+    }
+
     /// When so many steps are done; `None` where that is behind the next end that steps are counted by.
-    fn moment(&self, steps: EngineSteps) -> Option<(EventTime, Phase)> {
+    pub(crate) fn moment(&self, steps: EngineSteps) -> Option<(EventTime, Phase)> {
         let (from, counted) = self.counted;
         let Some(ahead) = steps.0.checked_sub(counted.0).filter(|ahead| *ahead > 0) else {
             return Some((from, Phase::Grows));
@@ -145,10 +168,18 @@ impl<At: Copy + Ord> Agenda<At> {
 
     /// Takes the next thing to happen off, where it comes before this moment. A page may be of a request that ended early.
     pub(crate) fn pop_before(&mut self, now: EventTime) -> Option<NextEvent<At>> {
-        let next = [self.next_growing(), self.next_end()].into_iter().flatten().min()?;
-        if next.time >= now {
-            return None;
-        }
+        self.peek().filter(|next| next.time < now)?;
+        self.pop()
+    }
+
+    /// The next thing to happen.
+    pub(crate) fn peek(&self) -> Option<NextEvent<At>> {
+        [self.next_growing(), self.next_end()].into_iter().flatten().min()
+    }
+
+    /// Takes it off.
+    pub(crate) fn pop(&mut self) -> Option<NextEvent<At>> {
+        let next = self.peek()?;
         if next.phase == Phase::Ends {
             return self.pop_end();
         }

@@ -9,14 +9,18 @@
 //! then, and takes as long from then on as the log says. Where there is none for an output, the request that came last gives its
 //! room back and waits before all others, and nobody is looked up at that moment. It goes on from the token it had come to, so
 //! the time it waited is added.
+//!
+//! A log of an engine that was as full has these times in its durations already ([`CacheLoad::as_logged`]).
+
+mod pace;
 
 use crate::request::event::RequestEvent;
-use crate::stack::{Growth, MAX_IN_FLIGHT, NextEvent, Phase, Stay};
+use crate::stack::{EngineSteps, Growth, MAX_IN_FLIGHT, NextEvent, Phase, Stay};
 use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::{EventTime, is_countable};
+use pace::Pace;
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// A cache whose requests hold room while they are in flight.
 pub(super) trait LoadedCache: Sized {
@@ -79,15 +83,25 @@ struct LoadedRequest<R> {
     /// Output tokens in all.
     tokens: u64,
     request: R,
+    /// Where it ends as the log says, which no snapshot keeps: the steps of the engine as it was looked up last, and the output
+    /// tokens that it had by then.
+    #[serde(skip)]
+    steps: EngineSteps,
+    #[serde(skip)]
+    had: u64,
 }
 
-heap_bytes!(LoadedRequest<R> { request; number, begun, duration_ms, tokens });
+heap_bytes!(LoadedRequest<R> { request; number, begun, duration_ms, tokens, steps, had });
 
 impl<R> LoadedRequest<R> {
-    /// The first moment by which this token has come.
-    fn moment_after(&self, token: u64) -> EventTime {
-        let (time, phase) = self.moment(Some(token));
-        EventTime(time.0.saturating_add(i64::from(phase == Phase::GrowsLater)))
+    /// When it ends, if it never waits again.
+    fn end(&self) -> EventTime {
+        self.moment(None).0
+    }
+
+    /// The step of the engine in which it has this token.
+    fn steps_of(&self, token: u64) -> EngineSteps {
+        self.steps.after(token.saturating_sub(self.had))
     }
 
     /// When this token is due, or the end.
@@ -122,8 +136,7 @@ pub(super) struct CacheLoad<C: LoadedCache> {
     number: u64,
     flights: Vec<Option<LoadedRequest<C::Request>>>,
     free: Vec<usize>,
-    /// One entry a request in flight, and some of requests that were preempted.
-    agenda: BinaryHeap<Reverse<NextEvent<usize>>>,
+    pace: Pace,
     /// Those that were preempted and wait, the first to go on first.
     preempted: VecDeque<LoadedRequest<C::Request>>,
     /// Until then, the next token of the one that had its room taken for it, none of them goes on.
@@ -132,9 +145,8 @@ pub(super) struct CacheLoad<C: LoadedCache> {
 
 impl<C: LoadedCache + HeapBytes> HeapBytes for CacheLoad<C> {
     fn heap_bytes(&self) -> usize {
-        let Self { cache, flights, free, agenda, preempted, now: _, number: _, held_up: _ } = self;
-        let requests =
-            flights.heap_bytes() + free.heap_bytes() + agenda.heap_bytes() + preempted.heap_bytes();
+        let Self { cache, flights, free, pace, preempted, now: _, number: _, held_up: _ } = self;
+        let requests = flights.heap_bytes() + free.heap_bytes() + pace.heap_bytes() + preempted.heap_bytes();
         cache.heap_bytes() + requests
     }
 }
@@ -147,10 +159,15 @@ impl<C: LoadedCache> CacheLoad<C> {
             number: 0,
             flights: Vec::new(),
             free: Vec::new(),
-            agenda: BinaryHeap::new(),
+            pace: Pace::served(),
             preempted: VecDeque::new(),
             held_up: None,
         }
+    }
+
+    /// The same, with requests that end when the log says, where nobody is in flight yet.
+    pub(super) fn as_logged(self) -> Self {
+        Self { pace: Pace::logged(), ..self }
     }
 
     /// Lets everything happen that comes before a request, and looks it up; the pages it found, none where it was refused.
@@ -188,35 +205,53 @@ impl<C: LoadedCache> CacheLoad<C> {
     }
 
     /// Files a request that was looked up now; one of no duration is over at once.
-    fn run(&mut self, event: &RequestEvent<'_>, now: EventTime, mut request: C::Request) {
+    fn run(&mut self, event: &RequestEvent<'_>, now: EventTime, request: C::Request) {
         let duration_ms = event.duration_ms.unwrap_or(0);
         if duration_ms == 0 {
-            let in_flight = self.in_flight() + 1;
-            while self.cache.next_token(&request).is_some() {
-                self.cache.before_tokens(in_flight);
-                if !self.cache.grow(&mut request) {
-                    break;
-                }
-            }
-            self.cache.finish(request);
+            self.complete(request, self.in_flight() + 1);
             return;
         }
         while self.in_flight() >= MAX_IN_FLIGHT {
             let Some(first) = self.pop() else { break };
             self.end(first.at);
         }
+        let begun = match self.pace {
+            Pace::Served(_) => now,
+            Pace::Logged(_) => event.event_time,
+        };
         let tokens = event.output_tokens.unwrap_or(0);
-        self.file(LoadedRequest { number: 0, begun: now, duration_ms, tokens, request });
+        let flight = LoadedRequest {
+            number: 0,
+            begun,
+            duration_ms,
+            tokens,
+            request,
+            steps: EngineSteps::default(),
+            had: 0,
+        };
+        self.file(flight, now);
     }
 
-    /// Gives a request the next number and a place.
-    fn file(&mut self, mut flight: LoadedRequest<C::Request>) {
+    /// Ends a request with all of its output, as far as there is room, among so many in flight.
+    fn complete(&mut self, mut request: C::Request, in_flight: usize) {
+        while self.cache.next_token(&request).is_some() {
+            self.cache.before_tokens(in_flight);
+            if !self.cache.grow(&mut request) {
+                break;
+            }
+        }
+        self.cache.finish(request);
+    }
+
+    /// Gives a request that begins or goes on now the next number and a place.
+    fn file(&mut self, mut flight: LoadedRequest<C::Request>, now: EventTime) {
         flight.number = self.number;
         self.number += 1;
         let at = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() - 1
         });
+        self.pace.begin(&mut flight, at, now);
         self.flights[at] = Some(flight);
         self.schedule(at);
     }
@@ -224,24 +259,18 @@ impl<C: LoadedCache> CacheLoad<C> {
     /// Puts what comes next for a request on the agenda.
     fn schedule(&mut self, at: usize) {
         let Some(flight) = &self.flights[at] else { return };
-        let (time, phase) = flight.moment(self.cache.next_token(&flight.request));
-        self.agenda.push(Reverse(NextEvent { time, phase, number: flight.number, at }));
+        self.pace.schedule(flight, at, self.cache.next_token(&flight.request));
     }
 
     /// The next thing to happen, without those of requests that were preempted.
     fn peek(&mut self) -> Option<NextEvent<usize>> {
-        while let Some(Reverse(next)) = self.agenda.peek().copied() {
-            if self.flights[next.at].as_ref().is_some_and(|flight| flight.number == next.number) {
-                return Some(next);
-            }
-            self.agenda.pop();
-        }
-        None
+        let flights = &self.flights;
+        self.pace.peek(|number, at| flights[at].as_ref().is_some_and(|flight| flight.number == number))
     }
 
     fn pop(&mut self) -> Option<NextEvent<usize>> {
         let next = self.peek();
-        self.agenda.pop();
+        self.pace.pop();
         next
     }
 
@@ -288,7 +317,11 @@ impl<C: LoadedCache> CacheLoad<C> {
     fn end(&mut self, at: usize) {
         if let Some(flight) = self.flights[at].take() {
             self.free.push(at);
-            self.cache.finish(flight.request);
+            match self.pace {
+                Pace::Served(_) => self.cache.finish(flight.request),
+                // It may have waited for some of its tokens until then.
+                Pace::Logged(_) => self.complete(flight.request, self.in_flight() + 1),
+            }
         }
     }
 
@@ -301,7 +334,8 @@ impl<C: LoadedCache> CacheLoad<C> {
                 self.schedule(now.at);
                 break;
             }
-            next = token.map(|token| flight.moment_after(token.saturating_add(1)));
+            let of_token = (flight.steps, token.unwrap_or(0).saturating_sub(flight.had));
+            next = token.map(|token| self.pace.moment_after(flight, token.saturating_add(1)));
             let numbers = self.flights.iter().enumerate();
             let last = numbers.filter_map(|(at, flight)| Some((flight.as_ref()?.number, at))).max();
             let Some((_, last)) = last else { return };
@@ -310,7 +344,7 @@ impl<C: LoadedCache> CacheLoad<C> {
             let tokens = match last == now.at {
                 // Each of its tokens that came before took its own room.
                 true => self.cache.next_token(&flight.request).map_or(flight.tokens, |next| next - 1),
-                false => flight.tokens_before(now),
+                false => self.pace.tokens_before(&flight, of_token, now),
             };
             self.cache.preempt(&mut flight.request, tokens);
             self.preempted.push_front(flight);
@@ -325,14 +359,16 @@ impl<C: LoadedCache> CacheLoad<C> {
         }
         self.held_up = None;
         while let Some(mut flight) = self.preempted.pop_front() {
-            let due = match self.cache.stored(&flight.request) {
-                (stored, all) if stored < all => flight.moment_after(stored + 1),
-                _ => flight.moment(None).0,
-            };
+            let (stored, all) = self.cache.stored(&flight.request);
+            let due = if stored < all { self.pace.moment_after(&flight, stored + 1) } else { flight.end() };
             if self.cache.resume(&mut flight.request) {
                 let waited = now.0.saturating_sub(due.0).max(0);
-                flight.begun = EventTime(flight.begun.0.saturating_add(waited));
-                self.file(flight);
+                match self.pace {
+                    Pace::Served(_) => flight.begun = EventTime(flight.begun.0.saturating_add(waited)),
+                    // Its latest token is computed as it goes on.
+                    Pace::Logged(_) => flight.had = stored.saturating_add(1).min(flight.tokens),
+                }
+                self.file(flight, now);
             } else if self.peek().is_some() {
                 self.preempted.push_front(flight);
                 return false;
@@ -353,6 +389,8 @@ impl<C: LoadedCache + Serialize> Serialize for CacheLoad<C> {
             duration_ms: flight.duration_ms,
             tokens: flight.tokens,
             request: self.cache.save(&flight.request),
+            steps: flight.steps,
+            had: flight.had,
         };
         let mut flights: Vec<_> = self.flights.iter().flatten().map(saved).collect();
         flights.sort_unstable_by_key(|flight| flight.number);
@@ -371,13 +409,15 @@ impl<'de, C: LoadedCache + Deserialize<'de>> Deserialize<'de> for CacheLoad<C> {
             if flights.len() > MAX_IN_FLIGHT {
                 return Err(serde::de::Error::custom("more requests are in flight than are followed"));
             }
-            for LoadedRequest::<C::Saved> { number, begun, duration_ms, tokens, request } in flights {
+            for LoadedRequest::<C::Saved> { number, begun, duration_ms, tokens, request, steps, had } in
+                flights
+            {
                 let request = load.cache.rejoin(request).ok_or_else(|| {
                     serde::de::Error::custom(
                         "a request in flight contradicts the cache: rebuild from the log",
                     )
                 })?;
-                let flight = LoadedRequest { number, begun, duration_ms, tokens, request };
+                let flight = LoadedRequest { number, begun, duration_ms, tokens, request, steps, had };
                 match is_preempted {
                     true => load.preempted.push_back(flight),
                     false => {
