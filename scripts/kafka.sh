@@ -179,11 +179,15 @@ kafka_tool() {
     java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$dir/libs/*" "$@"
 }
 
-# Topics that begin with `readable.` may be read by the user that clients log in as, and not be written to.
-forbid_writing() {
+# Topics that begin with `readable.` may be read by the user that clients log in as, and not be written to; topics and
+# groups that begin with `forbidden.` are not for that user at all.
+forbid() {
     kafka_tool org.apache.kafka.tools.AclCommand --bootstrap-server "$(cat "$brokers_file")" --add \
         --allow-principal User:kvset --operation Read --operation Describe \
-        --topic readable. --resource-pattern-type prefixed >>"$log" 2>&1 ||
+        --topic readable. --resource-pattern-type prefixed >>"$log" 2>&1 &&
+        kafka_tool org.apache.kafka.tools.AclCommand --bootstrap-server "$(cat "$brokers_file")" --add \
+            --deny-principal User:kvset --operation All --topic forbidden. --group forbidden. \
+            --resource-pattern-type prefixed >>"$log" 2>&1 ||
         die "could not set the broker's access control list, see $log"
 }
 
@@ -265,7 +269,7 @@ start_here() {
         write_properties
         format_storage
         launch
-        if [ -n "$secured" ]; then forbid_writing; fi
+        if [ -n "$secured" ]; then forbid; fi
         say "broker $(cat "$brokers_file") is up (log: $log)"
     fi
     printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"

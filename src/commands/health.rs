@@ -4,6 +4,7 @@ use crate::cli::Failure;
 use crate::cli::args::HealthArgs;
 use crate::present::words::visible;
 use anyhow::anyhow;
+use axum::http::StatusCode;
 use kvset_core::units::features::Feature;
 use kvset_kafka::http::agent;
 use kvset_settings::Settings;
@@ -56,21 +57,31 @@ fn on_this_machine(settings: &Settings) -> Result<SocketAddr, Failure> {
     Ok(address)
 }
 
-/// What the service gives as the reason why it is not well; nothing where it is.
-///
-/// # Errors
-/// No answer, or one that kvset does not give.
-fn ask(url: &str) -> anyhow::Result<Option<String>> {
+/// What the service of this configuration says at a path, up to so many bytes; nothing where none answers.
+pub(super) fn told_at(settings: &Settings, path: &str, bytes: u64) -> Option<String> {
+    let url = format!("http://{}{path}", on_this_machine(settings).ok()?);
+    Some(get(&url, bytes).ok()?.1)
+}
+
+/// Status and text of an answer, up to so many bytes.
+fn get(url: &str, bytes: u64) -> anyhow::Result<(StatusCode, String)> {
     let agent = agent(None, TIMEOUT)?;
     let mut answer = agent.get(url).call().map_err(|error| {
         anyhow!("no answer from {url}: {error}; is the service running, and is that its http.listen?")
     })?;
     let mut body = Vec::new();
-    let read = answer.body_mut().as_reader().take(MAX_ANSWER).read_to_end(&mut body);
+    let read = answer.body_mut().as_reader().take(bytes).read_to_end(&mut body);
     read.map_err(|error| anyhow!("no whole answer from {url}: {error}"))?;
-    let body = String::from_utf8_lossy(&body);
+    Ok((answer.status(), String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// What the service gives as the reason why it is not well; nothing where it is.
+///
+/// # Errors
+/// No answer, or one that kvset does not give.
+fn ask(url: &str) -> anyhow::Result<Option<String>> {
+    let (status, body) = get(url, MAX_ANSWER)?;
     let line: String = body.lines().next().unwrap_or_default().chars().map(visible).collect();
-    let status = answer.status();
     match status.as_u16() {
         200 if body.trim_end() == "ok" => Ok(None),
         503 => Ok(Some(line)),

@@ -7,6 +7,7 @@ use kvset::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::publish::Sink as _;
 use kvset::position::Partition;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::num::NonZeroU32;
 use std::process::Output;
@@ -145,6 +146,31 @@ fn config_check_connect_finds_all_well_where_it_is() {
     assert!(!out.contains("FAILED"), "{out}");
 }
 
+/// Its own service, which runs, was said to be in the way.
+#[test]
+fn config_check_connect_finds_its_own_service_where_it_listens_and_another_groups_in_the_way() {
+    let broker = broker(&TOPICS);
+    for (group, expected) in
+        [("kvset", "ok      http.listen        "), ("staging", "FAILED  http.listen        ")]
+    {
+        let service = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = service.local_addr().expect("its address").to_string();
+        let serving = std::thread::spawn(move || {
+            let (mut asked, _) = service.accept().expect("a question");
+            let metrics =
+                format!("kvset_build_info{{version=\"0\",group=\"{group}\",fingerprint=\"0\"}} 1\n");
+            let length = metrics.len();
+            let question = BufReader::new(&asked).lines().map(|line| line.expect("a question"));
+            assert!(question.take_while(|line| !line.is_empty()).any(|line| line.contains("/metrics")));
+            write!(asked, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{metrics}").expect("an answer");
+        });
+        let (_, out, err) =
+            connect(&broker.connection().brokers, &[("KVSET__HTTP__LISTEN", address.as_str())]);
+        assert!(out.contains(&format!("{expected}{address}")), "{out}{err}");
+        serving.join().expect("it answered");
+    }
+}
+
 #[test]
 fn config_check_connect_names_everything_that_is_missing_and_what_to_do() {
     let broker = broker(&TOPICS[..1]);
@@ -162,7 +188,7 @@ fn config_check_connect_names_everything_that_is_missing_and_what_to_do() {
         "ok      input.topic",
         "FAILED  output.topic       kvset.estimates does not exist",
         "`kvset run --create-topics`",
-        "FAILED  dead-letter topic",
+        "FAILED  dead-letter topic  kvset.dead-letters does not exist: correct output.dead_letter_topic in",
         "-       transactional id   not needed",
         "FAILED  schema registry",
         "FAILED  state.directory",

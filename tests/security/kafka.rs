@@ -8,6 +8,7 @@ use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
 use std::num::NonZeroU32;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// The user and password that scripts/kafka.sh gives the broker.
 const LOGIN: [(&str, &str); 2] = [("sasl.username", "kvset"), ("sasl.password", "kvset-password")];
@@ -58,27 +59,84 @@ fn a_password_lets_in_and_a_wrong_one_is_not_shown() {
     assert!(!error.contains("hunter2") && error.contains("check sasl.username"), "{error}");
 }
 
-#[test]
-fn config_check_connect_tells_a_topic_that_may_be_read_and_not_written_to() {
-    let login = properties("SASL_PLAINTEXT", "PLAIN", &LOGIN);
-    let Some(broker) = Broker::secured("KVSET_TEST_SASL", &login) else { return };
-    let maker = Broker::real().expect("the broker that has the secured listener");
-    let (input, estimates) = (maker.create("requests", 1), maker.create("estimates", 1));
-    // Its list of rights is scripts/kafka.sh's.
-    let letters = format!("readable.{}", maker.topic("letters"));
-    let plan = TopicPlan { name: letters.clone(), partitions: NonZeroU32::MIN, compacted_for: None };
+/// Creates a topic whose name begins so: scripts/kafka.sh gives rights by that.
+fn created(maker: &Broker, prefix: &str, name: &str) -> String {
+    let name = format!("{prefix}{}", maker.topic(name));
+    let plan = TopicPlan { name: name.clone(), partitions: NonZeroU32::MIN, compacted_for: None };
     let topics = Topics::new(&maker.connection, Duration::from_secs(30)).expect("a client");
     topics.create(&[plan]).expect("a topic");
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut command = assert_cmd::Command::cargo_bin("kvset").expect("the program");
-    command.current_dir(directory.path()).args(["config", "check", "--connect"]);
+    name
+}
+
+/// The program as a user with a password, of this group and with these topics of requests, estimates and dead letters.
+fn program(words: &[&str], group: &str, topics: [&str; 3]) -> Option<(assert_cmd::Command, TempDir)> {
+    let login = properties("SASL_PLAINTEXT", "PLAIN", &LOGIN);
+    let broker = Broker::secured("KVSET_TEST_SASL", &login)?;
+    let [input, estimates, letters] = topics;
     let settings = format!(
-        "[kafka]\nbrokers = \"{}\"\n[kafka.properties]\n{}\n[input]\ntopic = \"{input}\"\n[output]\n\
-         topic = \"{estimates}\"\ndead_letter_topic = \"{letters}\"\n[http]\nlisten = \"\"\n",
+        "[kafka]\nbrokers = \"{}\"\ngroup = \"{group}\"\n[kafka.properties]\n{}\n[input]\ntopic = \"{input}\"\n\
+         [output]\ntopic = \"{estimates}\"\ndead_letter_topic = \"{letters}\"\n[http]\nlisten = \"\"\n",
         broker.connection.brokers,
         login.iter().map(|(name, value)| format!("\"{name}\" = \"{value}\"\n")).collect::<String>(),
     );
+    let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("kvset.toml"), settings).expect("written");
+    let mut command = assert_cmd::Command::cargo_bin("kvset").expect("the program");
+    command.current_dir(directory.path()).args(words);
+    Some((command, directory))
+}
+
+const CONNECT: [&str; 3] = ["config", "check", "--connect"];
+
+/// No right to see the input was taken for a broker that does not answer, and nothing else was tried; no right to the group
+/// for an answer that came too late.
+#[test]
+fn config_check_connect_tells_what_a_user_may_not_see_from_a_broker_that_is_away() {
+    let Some(maker) = Broker::real() else { return };
+    let [estimates, letters] = ["estimates", "letters"].map(|name| maker.create(name, 1));
+    let (open, closed) = (maker.create("requests", 1), created(&maker, "forbidden.", "requests"));
+    for (group, input, failed) in [
+        ("group", closed.as_str(), "FAILED  input.topic        asking ".to_owned()),
+        ("forbidden.group", open.as_str(), "FAILED  group              ".to_owned()),
+    ] {
+        let Some((mut command, _files)) = program(&CONNECT, group, [input, &estimates, &letters]) else {
+            return;
+        };
+        let said = String::from_utf8(command.output().expect("run").stdout).expect("UTF-8");
+        assert!(said.contains(&failed) && said.contains("grant this user access"), "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("FAILED")).count(), 1, "{said}");
+        assert_eq!(said.matches("can be written to (tried").count(), 2, "the rest is tried:\n{said}");
+    }
+}
+
+#[test]
+fn a_service_that_may_not_write_its_output_ends_and_names_the_topic_and_the_right() {
+    let Some(maker) = Broker::real() else { return };
+    let (input, letters) = (maker.create("requests", 1), maker.create("letters", 1));
+    let estimates = created(&maker, "readable.", "estimates");
+    let topics = [input.as_str(), &estimates, &letters];
+    let Some((mut command, _files)) = program(&["run"], "unwritten", topics) else { return };
+    let workload = Workload { start_ms: 36_000_000, sessions_per_day: 40_000, ..Workload::default() };
+    let mut requests = Input::default();
+    for request in Generator::new(workload).expect("a workload").take(600) {
+        requests.push_row(0, "pool", &request.as_row());
+    }
+    requests.produce(&maker.connection, &input);
+    let output = command.timeout(Duration::from_secs(110)).output().expect("run");
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains(&estimates) && last.contains("grant this user access"), "{said}");
+}
+
+#[test]
+fn config_check_connect_tells_a_topic_that_may_be_read_and_not_written_to() {
+    let Some(maker) = Broker::real() else { return };
+    let (input, estimates) = (maker.create("requests", 1), maker.create("estimates", 1));
+    let letters = created(&maker, "readable.", "letters");
+    let Some((mut command, _files)) = program(&CONNECT, "kvset", [&input, &estimates, &letters]) else {
+        return;
+    };
     let output = command.output().expect("run");
     let said = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{said}");

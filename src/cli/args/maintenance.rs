@@ -43,7 +43,7 @@ Examples:
         /// The same, as the other commands have it.
         #[arg(long = "config", value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Try brokers, topics, rights, registry, snapshot stores and the HTTP port too; writes to no topic.
+        /// Try brokers, topics, rights, registry, snapshot stores and the HTTP port too; no reader sees it.
         #[arg(long)]
         connect: bool,
     },

@@ -14,11 +14,18 @@ use kvset_service::plan::connection;
 use kvset_settings::{Prepare, Settings, TopicName};
 use std::num::NonZeroU32;
 
-/// A topic, the setting that names it, and what to do where there is none.
+/// A topic, what it is, the setting that names it, and what to do where there is none.
 struct TopicSetting<'s> {
+    what: &'static str,
     setting: &'static str,
     topic: &'s TopicName,
     advice: &'static str,
+}
+
+impl<'s> TopicSetting<'s> {
+    fn named(setting: &'static str, topic: &'s TopicName, advice: &'static str) -> Self {
+        Self { what: setting, setting, topic, advice }
+    }
 }
 
 /// One of the two ways from topic to topic: the service's, or prepare's.
@@ -35,13 +42,16 @@ impl<'s> TopicStage<'s> {
     fn service(settings: &'s Settings) -> Self {
         let by_run = "create it: `kvset run --create-topics` does";
         let by_produce = "create it: `kvset produce --create-topics` does";
-        let named = |setting, topic, advice| TopicSetting { setting, topic, advice };
+        let (input, output) = (&settings.input, &settings.output);
         Self {
             settings,
             group: &settings.kafka.group,
-            input: named("input.topic", &settings.input.topic, by_produce),
-            results: named("output.topic", &settings.output.topic, by_run),
-            dead_letters: named("dead-letter topic", &settings.output.dead_letter_topic, by_run),
+            input: TopicSetting::named("input.topic", &input.topic, by_produce),
+            results: TopicSetting::named("output.topic", &output.topic, by_run),
+            dead_letters: TopicSetting {
+                what: "dead-letter topic",
+                ..TopicSetting::named("output.dead_letter_topic", &output.dead_letter_topic, by_run)
+            },
         }
     }
 
@@ -52,14 +62,19 @@ impl<'s> TopicStage<'s> {
             return None;
         }
         let by_prepare = "create it: `kvset prepare --create-topics` does";
-        let named = |setting, topic, advice| TopicSetting { setting, topic, advice };
-        let results = prepare.output_topic.as_ref().unwrap_or(&settings.input.topic);
+        let (setting, results) = match &prepare.output_topic {
+            Some(topic) => ("prepare.output_topic", topic),
+            None => ("input.topic", &settings.input.topic),
+        };
+        let by_log = "have it created by whoever writes the log";
+        let named = TopicSetting::named;
+        let letters = named("prepare.dead_letter_topic", &prepare.dead_letter_topic, by_prepare);
         Some(Self {
             settings,
             group: &prepare.group,
-            input: named("prepare.topic", &prepare.topic, "have it created by whoever writes the log"),
-            results: named("prepare's output", results, by_prepare),
-            dead_letters: named("prepare's refused", &prepare.dead_letter_topic, by_prepare),
+            input: named("prepare.topic", &prepare.topic, by_log),
+            results: TopicSetting { what: "prepare's output", ..named(setting, results, by_prepare) },
+            dead_letters: TopicSetting { what: "prepare's refused", ..letters },
         })
     }
 
@@ -69,7 +84,7 @@ impl<'s> TopicStage<'s> {
         let mut exists = |named: &TopicSetting<'_>| {
             let partitions = topics.partitions(named.topic.as_str());
             let exists = matches!(partitions, Ok(Some(_)));
-            found.push(topic_finding(named.setting, named.topic.as_str(), named.advice, partitions));
+            found.push(topic_finding(named, partitions));
             exists
         };
         let input = exists(&self.input);
@@ -204,7 +219,7 @@ pub(super) fn check(settings: &Settings) -> Vec<ConnectCheck> {
         Ok(topics) => topics,
         Err(error) => return vec![finding("broker", CheckVerdict::Bad, error.to_string())],
     };
-    if let Err(error) = topics.partitions(settings.input.topic.as_str()) {
+    if let Err(error) = topics.reach(settings.input.topic.as_str()) {
         let rest = "topics, rights, group and transactional id: not tried without a broker";
         return vec![
             finding("broker", CheckVerdict::Bad, error.to_string()),
@@ -218,18 +233,18 @@ pub(super) fn check(settings: &Settings) -> Vec<ConnectCheck> {
 }
 
 fn topic_finding(
-    what: &str,
-    topic: &str,
-    advice: &str,
+    named: &TopicSetting<'_>,
     partitions: Result<Option<NonZeroU32>, KafkaFailure>,
 ) -> ConnectCheck {
+    let TopicSetting { what, setting, topic, advice } = *named;
+    let topic = topic.as_str();
     match partitions {
         Ok(Some(partitions)) => {
             let noun = if partitions.get() == 1 { "partition" } else { "partitions" };
             finding(what, CheckVerdict::Good, format!("{topic} has {partitions} {noun}"))
         }
         Ok(None) => {
-            let said = format!("{topic} does not exist: correct {what} in the configuration, or {advice}");
+            let said = format!("{topic} does not exist: correct {setting} in the configuration, or {advice}");
             finding(what, CheckVerdict::Bad, said)
         }
         Err(error) => finding(what, CheckVerdict::Bad, error.to_string()),

@@ -6,6 +6,7 @@ mod finding;
 
 pub use finding::{CheckVerdict, ConnectCheck};
 
+use super::health::told_at;
 use finding::{finding, judged};
 use kvset_formats::codec::Encoding;
 use kvset_formats::codec::schema;
@@ -18,6 +19,9 @@ use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
+
+/// Most bytes read of metrics; who tells them stands first.
+const ANSWER: u64 = 1 << 16;
 
 /// Tries everything, in order; `tell` is called as soon as each is known.
 pub fn check(settings: &Settings, tell: &mut dyn FnMut(&ConnectCheck)) -> Vec<ConnectCheck> {
@@ -101,6 +105,13 @@ fn shared_store(settings: &Settings) -> ConnectCheck {
     })
 }
 
+/// Whether what listens on the address to serve on is a service of the same group: it then runs already.
+fn is_its_service(settings: &Settings) -> bool {
+    let group = format!("group=\"{}\"", settings.kafka.group);
+    let told = told_at(settings, "/metrics", ANSWER).unwrap_or_default();
+    told.lines().any(|line| line.starts_with("kvset_build_info{") && line.contains(&group))
+}
+
 /// Whether the address to serve on is free.
 fn http(settings: &Settings) -> ConnectCheck {
     let what = "http.listen";
@@ -109,6 +120,11 @@ fn http(settings: &Settings) -> ConnectCheck {
     };
     match TcpListener::bind(address) {
         Ok(_) => finding(what, CheckVerdict::Good, format!("{address} is free")),
+        Err(_) if is_its_service(settings) => {
+            let said =
+                format!("{address} is in use by a kvset of group {}, which runs", settings.kafka.group);
+            finding(what, CheckVerdict::Good, said)
+        }
         Err(error) => {
             let said = format!(
                 "{address}: {error}; end what listens there (another kvset, perhaps), or set another http.listen"

@@ -103,10 +103,13 @@ pub(super) fn serve(client: &BaseConsumer<Logging>) -> Option<KafkaError> {
     said.filter(is_refusal).fold(None, |_, error| Some(error))
 }
 
-/// Whether a broker was reached and did not let the client in, or the client did not trust it.
+/// Whether a broker was reached and did not let the client in, or into its group, or the client did not trust it.
 fn is_refusal(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{Authentication, SSL, SaslAuthenticationFailed};
-    matches!(error.rdkafka_error_code(), Some(Authentication | SaslAuthenticationFailed | SSL))
+    use RDKafkaErrorCode::{Authentication, GroupAuthorizationFailed, SSL, SaslAuthenticationFailed};
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Authentication | SaslAuthenticationFailed | SSL | GroupAuthorizationFailed)
+    )
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,7 +1,7 @@
 //! Where things are in a topic's partitions: their logs' ends, groups' committed offsets, moments.
 
 use super::config::Connection;
-use super::context::Logging;
+use super::context::{Logging, serve};
 use super::error::{failure_of, failure_of_known};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::publish::KafkaFailure;
@@ -67,7 +67,7 @@ impl Offsets {
         partitions: &[Partition],
         timeout: Duration,
     ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
-        committed(&self.consumer, &self.topic, partitions, timeout, next_offset)
+        self.let_in(committed(&self.consumer, &self.topic, partitions, timeout, next_offset))
     }
 
     /// The same with their notes.
@@ -79,7 +79,15 @@ impl Offsets {
         partitions: &[Partition],
         timeout: Duration,
     ) -> Result<Vec<(Partition, Option<NotedOffset>)>, KafkaFailure> {
-        committed(&self.consumer, &self.topic, partitions, timeout, noted)
+        self.let_in(committed(&self.consumer, &self.topic, partitions, timeout, noted))
+    }
+
+    /// A user who has no right to the group is told so once; the client goes on asking until its time is up.
+    fn let_in<T>(&self, answer: Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+        answer.map_err(|failure| {
+            let doing = || format!("reading the committed offsets of topic `{}`", self.topic);
+            serve(&self.consumer).map_or(failure, |refusal| failure_of(&doing(), &refusal))
+        })
     }
 
     /// Commits an offset with a note on behalf of the group, which must have no members.

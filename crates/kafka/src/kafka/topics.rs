@@ -7,6 +7,8 @@ use kvset_formats::time::words;
 use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -72,10 +74,22 @@ impl Topics {
     /// # Errors
     /// No broker answers within the deadline; access denied.
     pub fn partitions(&self, topic: &str) -> Result<Option<NonZeroU32>, KafkaFailure> {
+        self.repeated(|left| self.ask(topic, left))
+    }
+
+    /// Whether a broker answers; that this user may not see the topic is an answer, too.
+    ///
+    /// # Errors
+    /// None answers, or lets the client in.
+    pub fn reach(&self, topic: &str) -> Result<(), KafkaFailure> {
+        self.repeated(|left| self.metadata(topic, left).map(drop))
+    }
+
+    fn repeated<T>(&self, ask: impl Fn(Duration) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
         let (begin, mut is_told) = (Instant::now(), false);
         loop {
             let left = self.deadline.saturating_sub(begin.elapsed());
-            match self.ask(topic, left.min(ONE_ANSWER)) {
+            match ask(left.min(ONE_ANSWER)) {
                 Err(failure) if failure.kind == FailureKind::Transient => {
                     if begin.elapsed() + PAUSE >= self.deadline {
                         return Err(self.unanswered(&failure));
@@ -100,19 +114,25 @@ impl Topics {
         KafkaFailure { message, ..failure.clone() }
     }
 
-    fn ask(&self, topic: &str, timeout: Duration) -> Result<Option<NonZeroU32>, KafkaFailure> {
-        let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
-        let failure = |error| failure_of(&doing, &error);
+    fn failed(&self, topic: &str, error: &KafkaError) -> KafkaFailure {
+        failure_of(&format!("asking {} about topic `{topic}`", self.connection.brokers), error)
+    }
+
+    fn metadata(&self, topic: &str, timeout: Duration) -> Result<Metadata, KafkaFailure> {
         serve(&self.client);
         let metadata = self.client.fetch_metadata(Some(topic), timeout);
-        let metadata = metadata.map_err(|error| failure(serve(&self.client).unwrap_or(error)))?;
+        metadata.map_err(|error| self.failed(topic, &serve(&self.client).unwrap_or(error)))
+    }
+
+    fn ask(&self, topic: &str, timeout: Duration) -> Result<Option<NonZeroU32>, KafkaFailure> {
+        let metadata = self.metadata(topic, timeout)?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);
         };
         match found.error().map(Code::from) {
             None => {}
             Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => return Ok(None),
-            Some(code) => return Err(failure(rdkafka::error::KafkaError::MetadataFetch(code))),
+            Some(code) => return Err(self.failed(topic, &KafkaError::MetadataFetch(code))),
         }
         Ok(u32::try_from(found.partitions().len()).ok().and_then(NonZeroU32::new))
     }
