@@ -3,19 +3,21 @@
 
     scripts/kafka.sh run -- python3 scripts/operators_life.py [PROGRAM]
 
-Start, load, kill, second instance, scale down, change of configuration, broker away, full disk, topic made anew,
-backfill. Each step prints what the operator does and what kvset says, checks what must be true, and ends the script with
+Start, load, kill, second instance, scale down, strangers beside healthy pools, two groups on one output, a compacted
+input, change of configuration, broker away, full disk, topic made anew, backfill. Each step prints what the operator does and what kvset says, checks what must be true, and ends the script with
 exit code 1 if it is not. PROGRAM is target/debug/kvset unless given. Topics, group and files are the run's own; the
 directory with all configurations, logs and snapshots is named at the end.
 
 The broker is only disturbed, and the topic only made anew, where scripts/kafka.sh started the broker (from Maven's
-artifacts). The disk is only filled as root on Linux, where a small file system can be mounted.
+artifacts), and so are Kafka's own tools. The disk is only filled as root on Linux, where a small file system can be
+mounted. An output that may not be written to needs a broker with rights: tests/security has that.
 """
 
 import atexit
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +34,7 @@ KAFKA = pathlib.Path(os.environ.get("KVSET_KAFKA_DIR", ROOT / "target/kafka"))
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="kvset-life-"))
 NAME = f"life-{os.getpid()}"
 PATIENCE = 120
+BEGAN = time.monotonic()
 
 CONFIGURATION = f"""
 [kafka]
@@ -61,7 +64,7 @@ ready_max_lag = 100
 
 
 def step(title, does):
-    print(f"\n== {title}\n   {does}", flush=True)
+    print(f"\n== {title} (at {time.monotonic() - BEGAN:.0f} s)\n   {does}", flush=True)
 
 
 def says(text):
@@ -134,10 +137,10 @@ class Instance:
             sys.exit(f"\nFAILED: {self.name} ended by itself, with exit code {self.process.returncode}")
         return self.get("/readyz")[0] == 200
 
-    def metric(self, name):
-        """The sum of a metric's samples."""
+    def metric(self, name, label=""):
+        """The sum of a metric's samples that have this label."""
         lines = [line for line in self.get("/metrics")[1].splitlines() if line.split("{")[0].split(" ")[0] == name]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if label in line)
 
     def partitions(self):
         return int(self.metric("kvset_assigned_partitions"))
@@ -159,10 +162,10 @@ def produce(trace, pool):
     says(kvset("produce", "--create-topics=4", "--pool", pool, trace))
 
 
-def finals(topic=None):
+def finals(topic=None, config="kvset.toml"):
     """The last final estimate of each pool and window."""
     options = ["--topic", topic] if topic else []
-    lines = kvset("watch", "--from-beginning", "--until-end", "--json", *options).splitlines()
+    lines = kvset("watch", "--from-beginning", "--until-end", "--json", *options, config=config).splitlines()
     records = [json.loads(line) for line in lines if line.startswith("{")]
     return {
         (record["pool"], record["window"], record["end_ms"]): record
@@ -171,11 +174,30 @@ def finals(topic=None):
     }
 
 
+def tool(name, *arguments, lines=None):
+    """One of Kafka's own tools, which reads these lines."""
+    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{KAFKA}/libs/*"]
+    command += [f"org.apache.kafka.tools.{name}", "--bootstrap-server", BROKERS, *arguments]
+    subprocess.run(command, check=True, capture_output=True, timeout=120, input="\n".join(lines or []), text=True)
+
+
 def admin(*arguments):
     """Kafka's own tool for topics."""
-    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{KAFKA}/libs/*"]
-    command += ["org.apache.kafka.tools.TopicCommand", "--bootstrap-server", BROKERS, *arguments]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    tool("TopicCommand", *arguments)
+
+
+def configure(name, of, **changed):
+    """Writes a configuration: the first one's with names of `of` in place of the run's, and these values changed."""
+    text = CONFIGURATION.replace(f'"{NAME}', f'"{NAME}-{of}')
+    for key, value in changed.items():
+        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+    (FOLDER / name).write_text(text)
+
+
+def send(topic, records):
+    """Writes JSON events, keyed by pool, in this order."""
+    how = ["--topic", topic, "--property", "parse.key=true", "--property", "key.separator=|"]
+    tool("ConsoleProducer", *how, lines=[f"{pool}|{json.dumps(event)}" for pool, event in records])
 
 
 def main():
@@ -232,6 +254,8 @@ def main():
     until("it is ready", first.ready)
 
     if CONTROL:
+        strangers()
+        compacted()
         step("The broker is away", "kill -9 of the broker; some time later it is back")
         os.kill(int((KAFKA / "broker.pid").read_text()), signal.SIGKILL)
         until("it is not ready", lambda: first.get("/readyz")[0] == 503)
@@ -258,6 +282,76 @@ def main():
         must(first.end() == 0, "it ends in order")
 
     print(f"\nAll of it held. Configurations, logs and states: {FOLDER}")
+
+
+LIVE = ["live-0", "live-3"]
+"""Healthy pools, one in each partition."""
+
+
+def crowd():
+    """Requests of the healthy pools every two seconds, with strangers' in between."""
+    event = lambda at, pages: {"event_time": at, "page_ids": pages, "page_size": 16}
+    begin, day, apart = 1767600000000, 86_400_000, 2000
+    for at in range(2000):
+        now = begin + apart * at
+        for pool in LIVE:
+            yield pool, event(now, [1, 2 + at % 7, 100 + at % (150 + at // 10)])
+        if 200 <= at < 500:  # A producer without page_size.
+            yield from (("newcomer", {"event_time": now, "page_ids": [1]}) for _ in range(20))
+        if 600 <= at < 1000:  # A day's backlog, drained at 120 times real time.
+            yield from ((f"backlog-{of}", event(now - day + 120 * apart * (at - 600), [1, at])) for of in range(4))
+        if 1100 <= at < 1600:
+            yield from ((f"small-{20 * (at - 1100) + of}", event(now, [1, 2])) for of in range(20))
+
+
+def strangers():
+    """Healthy pools beside strangers, and the same pools alone."""
+    step("Strangers beside healthy pools", "6,000 records without page_size, a drained backlog, 10,000 small pools")
+    records = list(crowd())
+    # The first silence beside a stranger counts by the stranger's time: 240 s pass in it.
+    settings = {"windows": '["tumbling:5m", "last:3000"]', "idle_timeout": '"5m"'}
+    configure("crowd.toml", "crowd", **settings)
+    configure("alone.toml", "alone", **settings)
+    topics = [f"{NAME}-crowd.requests", f"{NAME}-alone.requests"]
+    for topic in topics:
+        admin("--create", "--topic", topic, "--partitions", "2")
+    both = [Instance(name, "crowd.toml") for name in ["left", "right"]]
+    until("each has a partition", lambda: [each.partitions() for each in both] == [1, 1])
+    send(topics[0], records)
+    send(topics[1], [(pool, event) for pool, event in records if pool in LIVE])
+    taken = lambda: sum(each.metric("kvset_consumed_records_total") for each in both)
+    until("they took all of it", lambda: taken() >= len(records) and all([each.ready() for each in both]))
+    refused = lambda of="": sum(each.metric("kvset_pool_refused", of) for each in both)
+    must(refused() == refused('pool="newcomer"') == 1, "the newcomer is named as refused, and nobody else")
+    letters = kvset("dead-letters", "--from-beginning", "--until-end", "--json", config="crowd.toml")
+    must(letters.count('"code"') == 6000, "6,000 dead letters")
+    healthy = lambda found: {key: record for key, record in found.items() if key[0] in LIVE}
+    says(kvset("backfill", "--from", "earliest", "--run-id", "alone", "--create-topics", config="alone.toml"))
+    alone = healthy(finals(f"{NAME}-alone.estimates.backfill.alone", "alone.toml"))
+    beside = healthy(finals(config="crowd.toml"))
+    for record in [*alone.values(), *beside.values()]:
+        del record["first_offset"], record["next_offset"]  # Strangers have some.
+    same = [key for key, record in alone.items() if record == beside.get(key)]
+    must({record["partition"] for record in alone.values()} == {0, 1}, "the healthy pools are in both partitions")
+    must(len(alone) > 100 and len(same) == len(alone), f"{len(alone)} final estimates of them, {len(same)} the same alone")
+
+    step("Two groups on one output", "kvset run of another group")
+    configure("staging.toml", "crowd", group=f'"{NAME}-staging"')
+    staging = Instance("staging", "staging.toml")
+    says(until("it names the group that writes there", lambda: staging.said(f"`{NAME}-crowd`", "WARN")))
+    must(all([each.ready() for each in both]), "the others go on")
+    for each in [*both, staging]:
+        each.end()
+
+
+def compacted():
+    """Brokers keep one request of each pool."""
+    step("A compacted input", "kafka-topics --create --config cleanup.policy=compact; kvset run")
+    admin("--create", "--topic", f"{NAME}-compacted.requests", "--partitions", "1", "--config", "cleanup.policy=compact")
+    configure("compacted.toml", "compacted")
+    service = Instance("compacted", "compacted.toml")
+    must(service.process.wait(timeout=60) == 1, "it does not start")
+    says(until("it says why", lambda: service.said("cleanup.policy", f"{NAME}-compacted.requests")))
 
 
 def full_disk(service):
