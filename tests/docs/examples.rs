@@ -1,11 +1,15 @@
 //! The example programs of the documentation, run against a broker.
 
-use super::kafka_support::Broker;
+use super::kafka_support::{Broker, Input};
 use super::python_support::{output_of, python};
 use super::root;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use kvset::core::units::EventTime;
 use kvset::kafka::topic_producer::TopicProducer;
+use kvset::service::plan::task_config;
+use kvset::settings::{Settings, TokenCost};
+use kvset::workload::{Generator, Workload};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -167,42 +171,96 @@ fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
     assert!(!folder.path().join("c").exists(), "400 pages were handed over as 400 bytes");
 }
 
-/// What `consumer.py` does with so many readings a day of a number that swings over the day, without a broker.
+/// What `consumer.py` does without a broker: it looks after every record, oftener than it does where it reads many at once.
+/// Says of each pool how often it was resized, and how often it then had less than the last day's peak.
 const TWO_DAYS: &str = "
-import math, random, sys, types
+import collections, json, math, random, sys, types
 sys.modules['confluent_kafka'] = kafka = types.ModuleType('confluent_kafka')
 for name in ['OFFSET_BEGINNING', 'Consumer', 'KafkaError', 'TopicPartition']:
     setattr(kafka, name, None)
 sys.path.insert(0, sys.argv[1])
 import consumer
-chance, pool, resizes, below = random.Random(7), consumer.Pool(), 0, 0
-for step in range(2 * 288):
-    end = step * 300_000
-    size = int((54 + 115 * (1 - math.cos(2 * math.pi * end / consumer.DAY)) * chance.uniform(0.8, 1)) * 1e9)
-    entry = {'act_on': True, 'status': 'ready', 'bytes': size}
-    pool.take({'pool': 'a', 'end_ms': end, 'partition': 0, 'warm_up': False, 'recommended': [entry]})
-    wanted, _ = pool.wanted()
+pools, resizes, below = collections.defaultdict(consumer.Pool), collections.Counter(), collections.Counter()
+
+def take(estimate):
+    name = estimate['pool']
+    pools[name].take(estimate)
+    wanted, why = pools[name].wanted()
     if wanted is not None:
-        pool.size, resizes = wanted, resizes + 1
-    below += pool.size < size
-pool.take({'pool': 'a', 'end_ms': end + 1, 'partition': 1, 'warm_up': False, 'recommended': [entry]})
-print(resizes, below, pool.wanted()[1])
+        pools[name].size, resizes[name] = wanted, resizes[name] + 1
+    below[name] += pools[name].size < max(pools[name].sizes.values(), default=0)
+    return why
+
+def swinging():
+    chance = random.Random(7)
+    for end in range(0, 2 * consumer.DAY, 300_000):
+        size = int((54 + 115 * (1 - math.cos(2 * math.pi * end / consumer.DAY)) * chance.uniform(0.8, 1)) * 1e9)
+        entry = {'act_on': True, 'status': 'ready', 'bytes': size}
+        yield {'pool': 'swinging', 'end_ms': end, 'partition': 0, 'warm_up': False, 'recommended': [entry]}
+
+estimates = list(map(json.loads, open(sys.argv[2]))) if len(sys.argv) > 2 else list(swinging())
+for estimate in estimates:
+    take(estimate)
+for name in pools:
+    print(name, resizes[name], below[name], len(pools[name].sizes))
+print(take({**estimates[-1], 'end_ms': estimates[-1]['end_ms'] + 1, 'partition': 1}))
 ";
+
+/// What it did with these estimates, a line each, or with a number that swings over the day and by chance: of each pool its
+/// resizes; that it had less than the day's peak is refused.
+fn resizes(estimates: Option<&Path>) -> Option<Vec<(String, u32)>> {
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(TWO_DAYS).arg(root().join("docs/examples")).args(estimates);
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: python3 does not run: {error}");
+            return None;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (pools, last) = said.trim_end().rsplit_once('\n').expect("pools and a last line");
+    assert_eq!(last, "is in partitions [0, 1]", "{said}");
+    let told = pools.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [pool, resizes, below, held] = words[..] else { panic!("{said}") };
+        assert!(below == "0" && held.parse::<u32>().expect("a number") > 100, "{said}");
+        (pool.to_owned(), resizes.parse().expect("a number"))
+    });
+    Some(told.collect())
+}
 
 /// It resized 68 times in two days.
 #[test]
 fn the_python_consumer_holds_what_the_days_peak_needs() {
-    let mut command = Command::new("python3");
-    command.arg("-c").arg(TWO_DAYS).arg(root().join("docs/examples"));
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(error) => return println!("skipped: python3 does not run: {error}"),
-    };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut words = said.split_whitespace();
-    let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).expect("a number");
-    let (resizes, below) = (number(), number());
-    assert!((2..=10).contains(&resizes) && below == 0, "{said}");
-    assert!(said.contains("is in partitions [0, 1]"), "{said}");
+    let Some(told) = resizes(None) else { return };
+    assert!(matches!(told[..], [(_, 2..=10)]), "{told:?}");
+}
+
+/// docs/consuming.md has the figures.
+#[test]
+fn over_two_days_of_generated_load_the_python_consumer_resizes_ten_times_at_most() {
+    let mut settings = Settings::default();
+    settings.estimate.kv_bytes_per_token = TokenCost::new(61_464.0);
+    let task = task_config(&settings).expect("usable settings");
+    let mut lines = Vec::new();
+    for (pool, sessions_per_day) in [("fewer", 200), ("more", 400)] {
+        let workload = Workload { start_ms: 1_767_571_200_000, sessions_per_day, ..Workload::default() };
+        let end = EventTime(workload.start_ms + 2 * 86_400_000);
+        let generated = Generator::new(workload).expect("a workload");
+        let mut input = Input::default();
+        for request in generated.take_while(|request| request.event_time < end) {
+            input.push_row(0, pool, &request.as_row());
+        }
+        for (_, value) in input.expected(&task).estimates.into_values().flatten() {
+            lines.extend(value.expect("an estimate"));
+            lines.push(b'\n');
+        }
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), lines).expect("a disk");
+    let Some(told) = resizes(Some(file.path())) else { return };
+    println!("{told:?}");
+    assert!(matches!(told[..], [(_, 2..=10), (_, 2..=10)]), "{told:?}");
 }
