@@ -115,10 +115,16 @@ const grounds = new Set();
 for (const colorScheme of ["light", "dark"]) {
   await page.emulateMedia({ colorScheme });
   grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
-  for (const width of [1100, 400]) {
+  for (const width of [1100, 390]) {
     await page.setViewportSize({ width, height: 900 });
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     assert.ok(wide <= 0, `${wide} pixels stick out at a width of ${width}`);
+    const torn = await page.evaluate(() => [...document.querySelectorAll("td[title]")].filter((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length > 1;
+    }).map((cell) => cell.textContent));
+    assert.deepEqual(torn, [], `figures are torn from their units at a width of ${width}`);
     await page.screenshot({ path: `${folder}/page-${colorScheme}-${width}.png`, fullPage: true });
   }
 }
