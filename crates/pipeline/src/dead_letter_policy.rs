@@ -120,16 +120,18 @@ pub struct UnreadRun {
 }
 
 impl UnreadRun {
-    /// What records stand for that name no pool, and those of more pools than are kept apart: anybody's.
+    /// What records stand for that name no pool: anybody's.
     const ANYBODY: u64 = 0;
-    /// Most pools that are kept apart.
-    const MAX_POOLS: usize = 256;
+    /// Most pools that are known to be in it. Those beyond are left out: new names that somebody invents are no reason to
+    /// hold a partition of which another pool can be read.
+    const MAX_POOLS: usize = 1 << 14;
 
     /// A record of this pool, or of nobody knows whom, could not be read.
     pub fn add(&mut self, pool: Option<&str>) {
-        let fits = self.pools.len() < Self::MAX_POOLS;
         self.records = self.records.saturating_add(1);
-        self.pools.insert(pool.filter(|_| fits).map_or(Self::ANYBODY, |pool| xxh3_64(pool.as_bytes())));
+        if pool.is_none() || self.pools.len() < Self::MAX_POOLS {
+            self.pools.insert(pool.map_or(Self::ANYBODY, |pool| xxh3_64(pool.as_bytes())));
+        }
     }
 
     /// A record was read.
@@ -332,5 +334,17 @@ mod tests {
         let mut policy = DeadLetterPolicy::resume(limits(2, "0.5", 10), rotten);
         assert!(step(&mut policy, true).is_err(), "the count in a row is kept");
         assert!((0..100).all(|_| step(&mut policy, false).is_ok()));
+    }
+
+    /// From the 257th name on they counted as anybody's, and a partition of which another pool could be read was held.
+    #[test]
+    fn newcomers_of_many_names_that_cannot_be_read_are_not_everybody() {
+        let mut run = UnreadRun::default();
+        (0..20_000).for_each(|name| run.add(Some(&format!("new-{name}"))));
+        assert_eq!(run.records(), 20_000);
+        assert!(!run.is_of_all(["good"].into_iter()));
+        assert!(run.is_of_all(["new-0", "new-9999"].into_iter()));
+        run.add(None);
+        assert!(run.is_of_all(["good"].into_iter()), "nobody knows whose that is");
     }
 }
