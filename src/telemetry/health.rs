@@ -165,21 +165,29 @@ impl Health {
         }
         let held = self.held.load(Ordering::Relaxed);
         if held > 0 {
-            return Err(format!("{held} partitions are held: the log and the page say why"));
+            return Err(format!("{} held: the log and the page say why", are(held)));
         }
         let stalled = self.stalled.load(Ordering::Relaxed);
         if stalled > 0 {
-            return Err(format!("records wait in {stalled} partitions that stand still"));
+            return Err(format!("records wait, and {} at a standstill", are(stalled)));
         }
         match (self.restoring.load(Ordering::Relaxed), self.lag_records.load(Ordering::Relaxed)) {
             (0, lag) if lag <= bounds.ready_max_lag => Ok(()),
             (0, lag) => Err(format!("{lag} records behind (limit {})", bounds.ready_max_lag)),
-            (partitions, _) => Err(format!("{partitions} partitions are restoring their state")),
+            (partitions, _) => Err(format!("{} restoring state", are(partitions))),
         }
     }
 
     fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// So many partitions, as the subject of a sentence.
+fn are(partitions: u64) -> String {
+    match partitions {
+        1 => "1 partition is".to_owned(),
+        more => format!("{more} partitions are"),
     }
 }
 
@@ -213,10 +221,12 @@ mod tests {
         assert!(why(&health).contains("schema registry"));
         health.set_registry_away(false);
         health.set_stalled(3);
-        assert_eq!(why(&health), "records wait in 3 partitions that stand still");
+        assert_eq!(why(&health), "records wait, and 3 partitions are at a standstill");
         health.set_stalled(0);
         health.set_held(1);
-        assert!(why(&health).contains("1 partitions are held"));
+        assert_eq!(why(&health), "1 partition is held: the log and the page say why");
+        health.set_held(2);
+        assert_eq!(why(&health), "2 partitions are held: the log and the page say why");
         health.set_held(0);
         health.set_stopping();
         assert_eq!(why(&health), "stopping");

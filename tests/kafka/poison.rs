@@ -7,6 +7,7 @@ use kvset::codec::{DecodeLimits, ErrorCode, decode_estimate};
 use kvset::core::units::pages::mix;
 use kvset::core::units::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
+use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::gaps::OffsetGaps;
 use kvset::pipeline::task::TaskConfig;
@@ -17,6 +18,7 @@ use kvset::service::plan::ServicePlan;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -314,4 +316,24 @@ fn a_letter_that_its_topic_does_not_take_goes_without_the_bytes_of_its_record() 
     assert!(value.is_none());
     let bytes = headers.iter().find(|(name, _)| name == "kvset_value_bytes").map(|(_, value)| value.clone());
     assert_eq!(bytes.as_deref(), Some(&b"1048400"[..]));
+}
+
+/// Letters have their records' keys, so one of each pool was left, and nothing said so.
+#[test]
+fn a_compacted_topic_of_dead_letters_is_named() {
+    let Some(broker) = Broker::real() else { return };
+    let [input, estimates] = ["requests", "estimates"].map(|name| broker.create(name, 1));
+    let letters = broker.topic("letters");
+    let compacted_for = Some(Duration::from_secs(60));
+    let plan = TopicPlan { name: letters.clone(), partitions: NonZeroU32::MIN, compacted_for };
+    let topics = Topics::new(&broker.connection, Duration::from_secs(30)).expect("a client");
+    topics.create(&[plan]).expect("a topic");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = kvset(&["config", "check", "--connect"]);
+    command.current_dir(directory.path()).env("KVSET__KAFKA__BROKERS", &broker.connection.brokers);
+    command.env("KVSET__INPUT__TOPIC", input).env("KVSET__OUTPUT__TOPIC", estimates);
+    command.env("KVSET__OUTPUT__DEAD_LETTER_TOPIC", letters).env("KVSET__HTTP__LISTEN", "");
+    let said = String::from_utf8(command.output().expect("run").stdout).expect("UTF-8");
+    assert!(said.contains("FAILED  letters' cleanup"), "{said}");
+    assert_eq!(said.matches("FAILED").count(), 1, "{said}");
 }

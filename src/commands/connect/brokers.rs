@@ -9,7 +9,7 @@ use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::lookup::RecordLookup;
 use kvset_kafka::kafka::offsets::Offsets;
 use kvset_kafka::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
-use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics, compacted, is_compacted};
+use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics, compacted, compacted_letters, is_compacted};
 use kvset_service::plan::connection;
 use kvset_settings::{Prepare, Settings, TopicName};
 use std::num::NonZeroU32;
@@ -89,6 +89,9 @@ impl<'s> TopicStage<'s> {
         };
         let input = exists(&self.input);
         let outputs = [&self.results, &self.dead_letters].map(&mut exists);
+        if outputs[1] {
+            found.extend(self.letters(topics));
+        }
         if input {
             found.push(self.whole(topics));
             found.push(self.reading(connection));
@@ -118,6 +121,14 @@ impl<'s> TopicStage<'s> {
                 finding("input's cleanup", CheckVerdict::Untried, said)
             }
         }
+    }
+
+    /// That brokers keep the newest dead letter of each pool only, where they do.
+    fn letters(&self, topics: &Topics) -> Option<ConnectCheck> {
+        let TopicSetting { setting, topic, .. } = self.dead_letters;
+        let policy = topics.cleanup_policy(topic.as_str()).filter(|policy| is_compacted(policy))?;
+        let said = compacted_letters(topic.as_str(), setting, &policy);
+        Some(finding("letters' cleanup", CheckVerdict::Bad, said))
     }
 
     /// Whether records of the input topic are handed out to this user.

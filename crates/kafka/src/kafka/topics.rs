@@ -11,6 +11,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::metadata::Metadata;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A topic to create where it is missing.
@@ -49,11 +50,22 @@ pub fn compacted(topic: &str, key: &str, policy: &str) -> String {
     )
 }
 
+/// That a topic of dead letters is compacted, and what to do.
+pub fn compacted_letters(topic: &str, key: &str, policy: &str) -> String {
+    format!(
+        "topic `{topic}` ({key}) has cleanup.policy = \"{policy}\": dead letters have the keys of their records, which are \
+         pools, so brokers keep the newest of each pool. Set cleanup.policy=delete (kafka-configs.sh --alter --entity-type \
+         topics --entity-name {topic} --add-config cleanup.policy=delete)"
+    )
+}
+
 /// Asks about topics.
 pub struct Topics {
     client: BaseConsumer<Logging>,
     connection: Connection,
     deadline: Duration,
+    /// Brokers did not answer a question for settings: they are asked for none any more.
+    is_untold: AtomicBool,
 }
 
 impl Topics {
@@ -66,7 +78,7 @@ impl Topics {
             .admin()
             .create_with_context(Logging::new(connection.tokens()?))
             .map_err(|error| failure_of("connecting", &error))?;
-        Ok(Self { client, connection: connection.clone(), deadline })
+        Ok(Self { client, connection: connection.clone(), deadline, is_untold: AtomicBool::new(false) })
     }
 
     /// Partitions of a topic; `None` where there is no such topic.
@@ -153,8 +165,12 @@ impl Topics {
     /// What the brokers do with old records of a topic (`cleanup.policy`); `None` where they do not say, for want of the right
     /// to ask (DescribeConfigs), say.
     pub fn cleanup_policy(&self, topic: &str) -> Option<String> {
+        if self.is_untold.load(Ordering::Relaxed) {
+            return None;
+        }
         let described = self.describe(topic);
         if let Err(failure) = &described {
+            self.is_untold.store(true, Ordering::Relaxed);
             tracing::debug!("{failure}");
         }
         described.ok().flatten()
@@ -184,11 +200,25 @@ impl Topics {
     /// requests would be missing.
     ///
     /// # Errors
-    /// It is compacted; what brokers do not say is taken for good.
+    /// It is compacted; that brokers do not say is said, and taken for good.
     pub fn require_whole(&self, topic: &str, key: &str) -> Result<(), KafkaFailure> {
         match self.cleanup_policy(topic).as_deref() {
             Some(policy) if is_compacted(policy) => Err(KafkaFailure::fatal(compacted(topic, key, policy))),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                tracing::info!(
+                    "whether topic `{topic}` ({key}) is compacted is not known: this user may not ask for its settings \
+                     (DescribeConfigs)"
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Says so where brokers keep the newest dead letter of each pool only.
+    pub fn warn_of_compacted_letters(&self, topic: &str, key: &str) {
+        if let Some(policy) = self.cleanup_policy(topic).filter(|policy| is_compacted(policy)) {
+            tracing::warn!("{}", compacted_letters(topic, key, &policy));
         }
     }
 

@@ -342,7 +342,11 @@ impl StreamPlan {
         match other_groups(&self.connection, group, topic, GLANCE) {
             Ok(others) if others.is_empty() => {}
             Ok(others) => tracing::warn!("{}", shared_topic(&topic.name, group, &others)),
-            Err(failure) => tracing::debug!("{failure}"),
+            Err(failure) => tracing::info!(
+                "whether another group writes to topic `{}` (output.topic) is not known, for want of the right to read it, say: \
+                 {failure}",
+                topic.name
+            ),
         }
     }
 
@@ -420,8 +424,10 @@ fn output_topics(
         let partitions = topics.require(name.as_str(), key, "--create-topics")?;
         Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
     };
-    Ok(OutputTopics {
+    let found = OutputTopics {
         results: topic(results, results_key)?,
         dead_letters: topic(dead_letters, dead_letters_key)?,
-    })
+    };
+    topics.warn_of_compacted_letters(dead_letters.as_str(), dead_letters_key);
+    Ok(found)
 }
