@@ -78,8 +78,11 @@ pub(super) fn file_bytes(path: &Path) -> Result<Option<u64>, TraceError> {
     Ok(metadata.is_file().then_some(metadata.len()))
 }
 
-/// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through. Says which it did.
-fn decompress(reader: impl Read + Send + 'static) -> io::Result<(Box<dyn BufRead + Send>, bool)> {
+/// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through. Says whether it did.
+///
+/// # Errors
+/// The first bytes cannot be read; for the stream, damaged compressed data and failing disks.
+pub fn decompress(reader: impl Read + Send + 'static) -> io::Result<(Box<dyn BufRead + Send>, bool)> {
     let (head, stream) = peek(reader, ZSTD.len())?;
     let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
     let is_zstd = head == ZSTD || (head.len() == 4 && head[0] >> 4 == 5 && head[1..] == ZSTD_SKIPPABLE);

@@ -69,6 +69,7 @@ pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};
 pub use detect::format_of;
 pub use error::{RowError, TraceError};
 pub use groups::{ItemGroup, TraceFindings};
+pub use input::decompress;
 pub use options::page_size::DEFAULT as DEFAULT_PAGE_SIZE;
 pub use options::{Format, ReadOptions, RowOrder};
 pub use reader::{ReadProgress, TraceItem, TraceReader, open};

@@ -5,7 +5,7 @@ mod pool_partitions;
 mod recovery;
 pub mod stage;
 
-use crate::clock::{SystemClock, TellingClock, alive};
+use crate::clock::{Clock, SystemClock, TellingClock, alive};
 use crate::error::ServiceError;
 use crate::events::Observer;
 use crate::plan::ServicePlan;
@@ -15,6 +15,8 @@ use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use crate::snapshots::checkpoints::Checkpoints;
 use crate::workers::threads::Workers;
+use kvset_kafka::kafka::member::Member;
+use kvset_pipeline::publish::Sink;
 use stage::Estimating;
 
 /// Runs the service until it is asked to stop, has come to the end of its bounds or cannot go on.
@@ -44,13 +46,29 @@ fn live(
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
     let (sink, source) = alive(observer, || join(&plan.stream))?;
     let clock = TellingClock { clock: &SystemClock, observer };
+    estimate(plan, &clock, (sink, &source), checkpoints, shutdown, observer, summary)
+}
+
+/// The same between any source and sink. The source outlives the threads whose queues hold records in its memory.
+pub(crate) fn estimate<'c, M: Member + 'c, O: Sink<Member = M>>(
+    plan: &'c ServicePlan,
+    clock: &'c dyn Clock,
+    (sink, source): (O, &'c M),
+    checkpoints: Option<Checkpoints>,
+    shutdown: &Shutdown,
+    observer: &'c dyn Observer,
+    summary: &mut Summary,
+) -> Result<(), ServiceError>
+where
+    M::Record<'c>: Send + Sync,
+{
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = plan.stream.threads;
         let workers = Workers::start(scope, threads, plan.task.encoding, plan.task.limits)
             .map_err(|error| no_threads(threads, &error))?;
-        let stage = Estimating::new(plan, &clock, workers, checkpoints, observer);
-        let coordinator = Coordinator::new(&plan.stream, &clock, &source, sink, stage, observer);
+        let stage = Estimating::new(plan, clock, workers, checkpoints, observer);
+        let coordinator = Coordinator::new(&plan.stream, clock, source, sink, stage, observer);
         let (life, ended) = coordinator.run(shutdown);
         summary.add(&life);
         ended

@@ -26,7 +26,7 @@ use kvset_settings::{self, OutputEncoding, SecretError, Settings, Span};
 use kvset_snapshot::limits::PartsLimits;
 use schemas::RegistryError;
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -295,12 +295,17 @@ impl StreamPlan {
     /// created, with as many partitions as the input topic has.
     pub(crate) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
         let connection = connection(&settings.kafka)?;
+        let outputs = output_topics(ends, &connection, create, settings.kafka.retry_for.as_duration())?;
+        Ok(Self::between(settings, ends, connection, outputs))
+    }
+
+    /// The plan of a stage whose ends are looked up.
+    fn between(settings: &Settings, ends: &Ends<'_>, connection: Connection, outputs: OutputTopics) -> Self {
         let retry_for = settings.kafka.retry_for.as_duration();
-        let outputs = output_topics(ends, &connection, create, retry_for)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
         let every = settings.commit.every.as_duration();
-        Ok(Self {
+        Self {
             membership: Membership {
                 group: ends.group.to_owned(),
                 instance,
@@ -332,7 +337,7 @@ impl StreamPlan {
             },
             retry_for,
             shutdown_deadline: settings.shutdown.deadline.as_duration(),
-        })
+        }
     }
 
     /// Says which other groups write, or wrote, to the topic of results. A group that took another one's place is no error;
@@ -376,16 +381,32 @@ impl ServicePlan {
         if let Some(registry) = &registry {
             task = with_registry(task, settings, registry, settings.kafka.retry_for.as_duration())?;
         }
-        let ends = Ends {
-            group: &settings.kafka.group,
-            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topics`"),
-            results: (&settings.output.topic, "output.topic", Some(settings.output.retention.as_duration())),
-            dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
-            threads: settings.workers.threads,
-        };
-        let stream = StreamPlan::make(settings, &ends, create_topics)?;
+        let stream = StreamPlan::make(settings, &ends(settings), create_topics)?;
         stream.name_other_groups();
-        Ok(Self {
+        Ok(Self::over(settings, stream, task, registry))
+    }
+
+    /// The plan for a folder in place of the topics: what stands for the input topic, and the files of outputs.
+    ///
+    /// # Errors
+    /// A pool's configuration cannot be used.
+    pub fn of_folder(settings: &Settings, topic: &str, files: [String; 2]) -> Result<Self, PoolConfigError> {
+        let [results, dead_letters] = files.map(|name| OutputTopic { name, partitions: NonZeroU32::MIN });
+        let connection = Connection { brokers: String::new(), properties: Vec::new() };
+        let outputs = OutputTopics { results, dead_letters };
+        let stream = StreamPlan::between(settings, &ends(settings), connection, outputs);
+        let stream = StreamPlan { topic: topic.to_owned(), ..stream };
+        let task = TaskConfig { topic: topic.to_owned(), ..task_config(settings)? };
+        Ok(Self::over(settings, stream, task, None))
+    }
+
+    fn over(
+        settings: &Settings,
+        stream: StreamPlan,
+        task: TaskConfig,
+        registry: Option<Arc<SchemaCache>>,
+    ) -> Self {
+        Self {
             stream,
             task: Arc::new(task),
             registry,
@@ -394,7 +415,18 @@ impl ServicePlan {
                 keep_for: settings.state.keep_revoked.as_duration(),
                 max_bytes: settings.state.keep_revoked_bytes.0,
             },
-        })
+        }
+    }
+}
+
+/// The topics and the group of the service.
+fn ends(settings: &Settings) -> Ends<'_> {
+    Ends {
+        group: &settings.kafka.group,
+        input: (&settings.input.topic, "input.topic", "`kvset produce --create-topics`"),
+        results: (&settings.output.topic, "output.topic", Some(settings.output.retention.as_duration())),
+        dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
+        threads: settings.workers.threads,
     }
 }
 
