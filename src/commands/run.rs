@@ -7,14 +7,22 @@ use crate::present::words::integer;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use kvset_service::estimating::serve;
 use kvset_service::events::Observer;
+use kvset_service::folder::{FolderPlan, follow};
 use kvset_service::plan::ServicePlan;
 use kvset_service::poll_loop::summary::Summary;
+use kvset_settings::Settings;
 use std::sync::Arc;
 
 /// Runs `kvset run`.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    let (serving, board) = Serving::with_page(&args.config)?;
-    let plan = ServicePlan::make(&serving.settings, args.create_topics).map_err(plan_failure)?;
+    let settings = settings(args)?;
+    let folder = FolderPlan::make(&settings, args.until_end).map_err(plan_failure)?;
+    if folder.is_none() && (args.estimates.is_some() || args.until_end) {
+        let message =
+            "--estimates and --until-end go with a folder: name it with --folder, or set input.folder";
+        return Err(Failure::usage(message));
+    }
+    let (serving, board) = Serving::with_page(settings)?;
     let settings = &serving.settings;
     let metrics = ServiceMetrics::new(
         Arc::clone(&serving.health),
@@ -23,10 +31,33 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     );
     metrics.begin_service(&settings.estimate.windows);
     let observers: [&dyn Observer; 2] = [&metrics, &*board];
-    let summary = serve(&plan, &serving.shutdown, &observers).map_err(anyhow::Error::from)?;
+    let summary = match &folder {
+        Some(folder) => follow(folder, settings, &serving.shutdown, &observers),
+        None => {
+            let plan = ServicePlan::make(settings, args.create_topics).map_err(plan_failure)?;
+            serve(&plan, &serving.shutdown, &observers)
+        }
+    };
+    let summary = summary.map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));
     serving.stop();
     Ok(())
+}
+
+/// The settings, over which the arguments win.
+fn settings(args: &RunArgs) -> Result<Settings, Failure> {
+    let mut settings = Settings::load(args.config.file())?;
+    if args.create_topics && settings.input.folder.is_some() {
+        let message = "--create-topics: there are no topics, as input.folder is set; leave one of them out";
+        return Err(Failure::usage(message));
+    }
+    if let Some(folder) = &args.folder {
+        settings.input.folder = Some(folder.clone());
+    }
+    if let Some(file) = &args.estimates {
+        settings.output.file.clone_from(file);
+    }
+    settings.checked().map_err(Into::into)
 }
 
 /// What a run came to, in one line that calls its results so.

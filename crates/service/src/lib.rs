@@ -12,6 +12,7 @@ pub mod clock;
 pub mod error;
 pub mod estimating;
 pub mod events;
+pub mod folder;
 #[cfg(test)]
 mod fresh_task;
 pub mod plan;

@@ -35,6 +35,7 @@ impl Settings {
         self.check_kafka(&mut notes);
         self.check_schema_registry(&mut notes);
         self.check_topics(&mut notes);
+        self.check_folder(&mut notes);
         self.check_prepare(&mut notes);
         self.check_lists(&mut notes);
         self.check_tiers(&mut notes);
@@ -129,6 +130,25 @@ impl Settings {
             if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
                 notes.add(*key, topic.toml(), format!("expected another topic than {other}"));
             }
+        }
+    }
+
+    /// Lines of files are JSON, and so are those of estimates.
+    fn check_folder(&self, notes: &mut Notes<'_>) {
+        let (input, output) = (&self.input, &self.output);
+        if input.folder.is_none() {
+            return;
+        }
+        if !matches!(input.encoding, Encoding::Auto | Encoding::Json) {
+            let reason = "lines of input.folder are JSON: expected \"auto\" or \"json\"";
+            notes.add("input.encoding", input.encoding.toml(), reason);
+        }
+        if output.encoding != OutputEncoding::Json {
+            let reason = "estimates of input.folder go to a file of JSON lines: expected \"json\"";
+            notes.add("output.encoding", output.encoding.toml(), reason);
+        }
+        if output.file.file_name().is_none() {
+            notes.add("output.file", output.file.toml(), "expected the name of a file");
         }
     }
 

@@ -171,6 +171,16 @@ impl Settings {
         settings.check(&mut problems);
         if problems.is_empty() { Ok(settings) } else { Err(SettingsError::Invalid(problems)) }
     }
+
+    /// The same settings, some of which were changed since they were read.
+    ///
+    /// # Errors
+    /// What they contradict.
+    pub fn checked(self) -> Result<Self, SettingsError> {
+        let mut problems = Vec::new();
+        self.check(&mut problems);
+        if problems.is_empty() { Ok(self) } else { Err(SettingsError::Invalid(problems)) }
+    }
 }
 
 /// Notes names at the top of the file that are no sections.

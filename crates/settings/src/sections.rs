@@ -87,6 +87,10 @@ sections! {
     pub struct InputSettings {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
+        /// Folder of event files, such as vLLM's connector writes, that is followed in place of the topic: `kvset run` then needs
+        /// no broker, reads nothing of [kafka], and writes to output.file. JSON lines (.jsonl, .ndjson, .json), also
+        /// rotated and compressed (.1, .zst, .gz). One process follows a folder.
+        folder: Option<PathBuf> = None, like Some(PathBuf::from("/var/log/kvset"));
         /// Where a group without committed offsets begins.
         start: StartFrom = StartFrom::Earliest;
         /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Avro in Confluent's wire
@@ -113,6 +117,10 @@ sections! {
         topic: TopicName = TopicName::known("kvset.estimates");
         /// Topic of records that could not be used, as they came, with a code that says why.
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
+        /// Where estimates of input.folder go, in place of the topic: a file of JSON lines, of which one of 64 MiB is kept beside
+        /// the present one. Beside it are NAME.dead-letters, and NAME.positions, which says how far the folder was read:
+        /// they belong together.
+        file: PathBuf = PathBuf::from("kvset-estimates.jsonl");
         /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;
         /// How much of an estimate its record holds. "summary": what to act on and to judge it by, and what was

@@ -12,17 +12,29 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Ctrl-C or SIGTERM stops it cleanly: it commits, writes a snapshot and leaves the group. A second one
-forces it.
+forces it. A folder in place of a topic needs no broker.
 
 Examples:
   kvset run --config kvset.toml
+  kvset run --folder /var/log/kvset
+  kvset run --folder /var/log/kvset --estimates /var/lib/kvset/estimates.jsonl --until-end
   kvset run --create-topics
   KVSET__KAFKA__BROKERS=broker:9092 KVSET__INPUT__TOPIC=requests kvset run")]
 pub struct RunArgs {
     /// Create output topics that do not exist, with as many partitions as the input topic has; the one
     /// of estimates is compacted.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "folder")]
     pub create_topics: bool,
+    /// Follow the event files of this folder, such as vLLM's connector writes, in place of a topic; input.folder of the
+    /// configuration where left out.
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// File of JSON lines for the estimates of a folder; output.file of the configuration where left out.
+    #[arg(long, value_name = "FILE")]
+    pub estimates: Option<PathBuf>,
+    /// End at the end of what is in the folder now.
+    #[arg(long)]
+    pub until_end: bool,
     /// Where the configuration is.
     #[command(flatten)]
     pub config: ConfigFile,

@@ -1,0 +1,254 @@
+//! The files of a folder as one log: what follows in each, in the order in which it was written.
+
+use super::catalog::{FolderCatalog, PresentFile};
+use super::lines::{FileLines, WholeLine, written_at};
+use super::positions::{FileStretch, FolderPositions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+
+/// What is read of one file.
+struct FileCursor {
+    file: PresentFile,
+    is_there: bool,
+    /// Where the next line begins.
+    at: u64,
+    lines: Option<FileLines>,
+    /// The next line, where it was read already, and when it was written.
+    head: Option<WholeLine>,
+    written_at: i64,
+}
+
+/// What follows in the files of a folder.
+pub(super) struct FolderStreams {
+    catalog: FolderCatalog,
+    most_line: usize,
+    complete: bool,
+    files: BTreeMap<u32, FileCursor>,
+    /// Files that may have a line, by when it was written.
+    ready: BTreeSet<(i64, u32)>,
+    /// Records and bytes that were read, for what a record takes.
+    read: (u64, u64),
+}
+
+impl FolderStreams {
+    /// Of a folder that was not looked at yet. Lines are cut at so many bytes; a `complete` folder grows no further.
+    pub fn new(folder: PathBuf, most_line: usize, complete: bool) -> Self {
+        let catalog = FolderCatalog::new(folder, most_line, complete);
+        let (files, ready) = Default::default();
+        Self { catalog, most_line, complete, files, ready, read: (0, 0) }
+    }
+
+    /// Looks at the folder again.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn look(&mut self, positions: &mut FolderPositions) -> io::Result<()> {
+        let present = self.catalog.look(positions)?;
+        let gone: Vec<u32> = self.files.keys().copied().filter(|id| !present.contains_key(id)).collect();
+        for id in gone {
+            // An open file is read to its end, whatever became of its name.
+            let Some(cursor) = self.files.get_mut(&id) else { continue };
+            cursor.is_there = false;
+            if cursor.lines.is_none() {
+                self.let_go(id);
+            }
+        }
+        for (id, file) in present {
+            self.see(id, file, positions);
+        }
+        positions.forget_files(|id| self.files.contains_key(&id));
+        Ok(())
+    }
+
+    fn see(&mut self, id: u32, file: PresentFile, positions: &mut FolderPositions) {
+        let is_new = !self.files.contains_key(&id);
+        let cursor = self.files.entry(id).or_insert_with(|| FileCursor {
+            written_at: file.written_at,
+            file: file.clone(),
+            is_there: true,
+            at: positions.read_to(id),
+            lines: None,
+            head: None,
+        });
+        cursor.is_there = true;
+        let has_changed = is_new || cursor.file.bytes != file.bytes || cursor.file.changed != file.changed;
+        if !file.packed && file.bytes < cursor.at {
+            let (name, lost) = (&file.name, cursor.at - file.bytes);
+            tracing::warn!(
+                "{name} was cut off {lost} bytes before where it was read to: reading on at its end"
+            );
+            self.ready.remove(&(cursor.written_at, id));
+            (cursor.at, cursor.lines, cursor.head) = (file.bytes, None, None);
+            positions.pass(id, file.bytes);
+        }
+        if file.packed != cursor.file.packed || (file.packed && has_changed) {
+            cursor.lines = None;
+        }
+        cursor.file = file;
+        if has_changed && cursor.head.is_none() && (cursor.file.packed || cursor.file.bytes > cursor.at) {
+            if cursor.at > 0 {
+                self.fill(id);
+            } else {
+                self.ready.insert((cursor.written_at, id));
+            }
+        }
+    }
+
+    /// Reads the next line of a file, and puts the file where it belongs.
+    fn fill(&mut self, id: u32) {
+        let (most, complete) = (self.most_line, self.complete);
+        let Some(cursor) = self.files.get_mut(&id) else { return };
+        self.ready.remove(&(cursor.written_at, id));
+        match cursor.next(&self.catalog, most, complete) {
+            Ok(Some(line)) => {
+                cursor.written_at = written_at(&line.bytes);
+                cursor.head = Some(line);
+                self.ready.insert((cursor.written_at, id));
+                return;
+            }
+            Ok(None) => {}
+            // A compressed file that is being copied ends somewhere in between; it is looked at again when it has changed.
+            Err(error) if cursor.file.packed && error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => {
+                let (name, at) = (&cursor.file.name, cursor.at);
+                tracing::warn!(
+                    "{name} cannot be read at byte {at}: {error}; it is read on when it has changed. Let this user read \
+                     it, or test it with `zstd -t` or `gzip -t`"
+                );
+            }
+        }
+        let unfinished = cursor.lines.take().map_or(0, |lines| lines.unfinished());
+        if !cursor.is_there {
+            cursor.file.bytes = cursor.at + unfinished;
+            self.let_go(id);
+        }
+    }
+
+    /// A file that is gone, and not open.
+    fn let_go(&mut self, id: u32) {
+        let Some(cursor) = self.files.remove(&id) else { return };
+        self.ready.remove(&(cursor.written_at, id));
+        let (name, bytes) = (&cursor.file.name, cursor.file.bytes.saturating_sub(cursor.at));
+        if cursor.file.packed && cursor.head.is_some() {
+            tracing::warn!(
+                "{name} is gone before all of it was read: requests are missing from the estimates"
+            );
+        } else if !cursor.file.packed && bytes > 0 {
+            tracing::warn!(
+                "{name} is gone with {bytes} bytes that were not read: requests are missing from the estimates"
+            );
+        }
+    }
+
+    /// Hands out the line that was written first of those that follow.
+    pub fn next(&mut self) -> Option<(u32, WholeLine)> {
+        while let Some((_, id)) = self.ready.first().copied() {
+            let cursor = self.files.get_mut(&id)?;
+            let Some(line) = cursor.head.take() else {
+                self.fill(id);
+                continue;
+            };
+            cursor.at = line.end;
+            self.read = (self.read.0 + 1, self.read.1 + (line.end - line.start));
+            self.fill(id);
+            return Some((id, line));
+        }
+        None
+    }
+
+    /// About how many records follow, as far as files say before they are read.
+    pub fn waiting(&self) -> u64 {
+        let of = |cursor: &FileCursor| cursor.file.bytes.saturating_sub(cursor.at).max(1);
+        let bytes: u64 = self.ready.iter().filter_map(|(_, id)| Some(of(self.files.get(id)?))).sum();
+        let a_record = self.read.1.checked_div(self.read.0).unwrap_or(2048).max(1);
+        bytes.div_ceil(a_record)
+    }
+
+    /// Whether any file that is there was read before.
+    pub fn knows_any(&self, positions: &FolderPositions) -> bool {
+        self.files.keys().any(|id| positions.file(*id).is_some_and(|file| file.read > 0))
+    }
+
+    /// Passes everything that is there.
+    pub fn pass_all(&mut self, positions: &mut FolderPositions) {
+        while let Some((id, line)) = self.next() {
+            positions.pass(id, line.end);
+        }
+    }
+
+    /// Whether a committed stretch can be read again.
+    pub fn can_read(&self, stretch: &FileStretch) -> bool {
+        let there = self.files.get(&stretch.file).filter(|cursor| cursor.is_there);
+        there.is_some_and(|cursor| cursor.file.packed || cursor.file.bytes >= stretch.end)
+    }
+
+    /// Where a file is now.
+    pub fn path(&self, id: u32) -> Option<PathBuf> {
+        Some(self.catalog.path(&self.files.get(&id).filter(|cursor| cursor.is_there)?.file.name))
+    }
+}
+
+impl FileCursor {
+    fn next(
+        &mut self,
+        catalog: &FolderCatalog,
+        most: usize,
+        complete: bool,
+    ) -> io::Result<Option<WholeLine>> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            None => self.lines.insert(FileLines::open(&catalog.path(&self.file.name), self.at)?),
+        };
+        lines.next(most, complete)
+    }
+}
+
+/// The records of committed stretches, read again.
+pub(super) struct ReplayedLines {
+    stretches: std::collections::VecDeque<FileStretch>,
+    next: i64,
+    lines: Option<FileLines>,
+}
+
+impl ReplayedLines {
+    /// From an offset on.
+    pub fn new(positions: &FolderPositions, from: i64) -> Self {
+        Self { stretches: positions.from(from).collect(), next: from, lines: None }
+    }
+
+    /// The next record and its offset; none at the committed offset.
+    ///
+    /// # Errors
+    /// The file is not as it was read.
+    pub fn next(
+        &mut self,
+        path: impl Fn(u32) -> Option<PathBuf>,
+        most: usize,
+    ) -> io::Result<Option<(i64, Vec<u8>)>> {
+        let Some(stretch) = self.stretches.front() else { return Ok(None) };
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            None => {
+                let path = path(stretch.file).ok_or(io::ErrorKind::NotFound)?;
+                let lines = self.lines.insert(FileLines::open(&path, stretch.start)?);
+                for _ in stretch.first..self.next {
+                    lines.next(most, true)?;
+                }
+                lines
+            }
+        };
+        let changed = || io::Error::other("the file is not as it was when it was read");
+        let line = lines.next(most, true)?.filter(|line| line.end <= stretch.end).ok_or_else(changed)?;
+        let offset = self.next;
+        self.next += 1;
+        if self.next == stretch.after() {
+            if line.end != stretch.end {
+                return Err(changed());
+            }
+            self.stretches.pop_front();
+            self.lines = None;
+        }
+        Ok(Some((offset, line.bytes)))
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens to files while nobody reads, and while somebody does.
+
+use crate::bench::{Bench, events, joined};
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[track_caller]
+fn runs(bench: &Bench, records: u64) -> String {
+    let ran = bench.run("run");
+    assert_eq!((ran.succeeded, ran.records), (true, records), "{}", ran.said);
+    ran.said
+}
+
+#[test]
+fn files_that_are_rotated_renamed_compressed_or_copied_are_read_once() {
+    let (bench, lines) = (Bench::new(), events(1, 500, "m"));
+    bench.write("a.jsonl", &lines[..100]);
+    runs(&bench, 100);
+    // Renamed, with more behind what was read, and begun anew.
+    bench.append("a.jsonl", &joined(&lines[100..120]));
+    fs::rename(bench.path("a.jsonl"), bench.path("a.jsonl.1")).expect("renamed");
+    bench.write("a.jsonl", &lines[120..200]);
+    runs(&bench, 100);
+    // Compressed.
+    let packed = zstd::encode_all(joined(&lines[..130]).as_bytes(), 3).expect("memory");
+    fs::write(bench.path("a.jsonl.1.zst"), &packed[..packed.len() / 2]).expect("written");
+    fs::remove_file(bench.path("a.jsonl.1")).expect("removed");
+    runs(&bench, 0);
+    fs::write(bench.path("a.jsonl.1.zst"), packed).expect("written");
+    runs(&bench, 10);
+    // Copied, then emptied and written to.
+    fs::copy(bench.path("a.jsonl"), bench.path("a.jsonl.2")).expect("copied");
+    let said = runs(&bench, 0);
+    assert!(said.contains("a.jsonl.2 begins with the same line as another file"), "{said}");
+    bench.write("a.jsonl", &lines[200..250]);
+    runs(&bench, 50);
+    // Copied in late, from another host.
+    bench.write("requests-other-1.jsonl", &lines[250..]);
+    runs(&bench, 250);
+    runs(&bench, 0);
+}
+
+#[test]
+fn what_is_cut_off_or_gone_is_said_and_the_rest_is_read_on() {
+    let (bench, lines) = (Bench::new(), events(2, 300, "m"));
+    bench.write("a.jsonl", &lines[..100]);
+    runs(&bench, 100);
+    // Cut off in the middle of a line, and written to.
+    let cut = joined(&lines[..3]).len() as u64 - 20;
+    fs::OpenOptions::new()
+        .write(true)
+        .open(bench.path("a.jsonl"))
+        .expect("opened")
+        .set_len(cut)
+        .expect("cut");
+    bench.write("b.jsonl", &lines[100..110]);
+    let said = runs(&bench, 10);
+    assert!(said.contains("a.jsonl was cut off ") && said.contains("reading on at its end"), "{said}");
+    bench.append("a.jsonl", &joined(&lines[110..120]));
+    runs(&bench, 10);
+    // Gone before it was read: nobody saw it.
+    bench.write("c.jsonl", &lines[120..130]);
+    fs::remove_file(bench.path("c.jsonl")).expect("removed");
+    fs::remove_file(bench.path("a.jsonl")).expect("removed");
+    bench.write("d.jsonl", &lines[130..140]);
+    runs(&bench, 10);
+    // Without a state, what is left of the log is read again, and marked.
+    fs::remove_dir_all(bench.place.path().join("run-state")).expect("removed");
+    bench.write("e.jsonl", &lines[140..]);
+    let said = runs(&bench, 170);
+    assert!(said.contains("no usable snapshot: rebuilding from 120") && said.contains("warm_up"), "{said}");
+}
+
+/// Follows a folder live: half a line waits, and a file that vanishes while it is read is said.
+#[test]
+fn a_line_without_its_end_waits_and_is_no_dead_letter() {
+    let (bench, lines) = (Bench::new(), events(3, 200, "m"));
+    bench.write("a.jsonl", &lines[..100]);
+    bench.append("a.jsonl", &lines[100][..40]);
+    let mut child = bench.command("run", &[]).stderr(Stdio::null()).spawn().expect("started");
+    let begin = Instant::now();
+    let wait = |until: &dyn Fn() -> bool| {
+        while !until() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "nothing came");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let read_to = |next: i64| bench.log_of("run").lines().count() as i64 == next;
+    wait(&|| bench.place.path().join("run.jsonl.positions/journal").exists() && read_to(100));
+    std::thread::sleep(Duration::from_millis(500));
+    bench.append("a.jsonl", &format!("{}\n{}", &lines[100][40..], joined(&lines[101..])));
+    wait(&|| read_to(200));
+    // Ctrl-C.
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("run").success());
+    let status = child.wait().expect("ended");
+    assert!(status.success(), "{status}");
+    assert_eq!(bench.published("run")[1], Vec::<String>::new(), "no dead letter");
+    let said = runs(&bench, 0);
+    assert!(said.contains("snapshot at 200 is at the committed offset"), "{said}");
+}
+
+#[test]
+fn a_dead_letter_names_the_file_and_the_byte() {
+    let (bench, lines) = (Bench::new(), events(4, 50, "m"));
+    bench.write("a.jsonl", &lines[..30]);
+    let byte = fs::metadata(bench.path("a.jsonl")).expect("there").len();
+    bench.append("a.jsonl", "not an event\n");
+    bench.append("a.jsonl", &joined(&lines[30..]));
+    runs(&bench, 51);
+    let [_, letters] = bench.published("run");
+    let letter: serde_json::Value = serde_json::from_str(&letters[0]).expect("JSON");
+    assert_eq!(
+        (letters.len(), &letter["file"], &letter["byte"]),
+        (1, &"a.jsonl".into(), &byte.into()),
+        "{letter}"
+    );
+    assert_eq!(letter["kvset_offset"], "30", "{letter}");
+}
