@@ -54,6 +54,16 @@ impl Serving {
     }
 }
 
+/// Goes on where the service reads topics.
+///
+/// # Errors
+/// It follows a folder: what to do in place of this command.
+pub(super) fn require_topics(settings: &Settings, command: &str, instead: &str) -> Result<(), Failure> {
+    let Some(folder) = &settings.input.folder else { return Ok(()) };
+    let folder = folder.display();
+    Err(Failure::usage(format!("`kvset {command}` needs topics, and input.folder is {folder}: {instead}")))
+}
+
 /// What went wrong with the plan: the configuration, or the brokers.
 pub(super) fn plan_failure(error: PlanError) -> Failure {
     match error {

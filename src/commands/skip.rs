@@ -2,6 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::SkipArgs;
+use crate::commands::serving::require_topics;
 use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::{Context as _, anyhow};
@@ -33,6 +34,11 @@ struct SkippedLog<'a> {
 /// Runs `kvset skip`.
 pub fn run(args: &SkipArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
+    if !args.prepare {
+        let instead =
+            "nothing there is unreadable for good; mend, move or remove the file that `kvset run` names";
+        require_topics(&settings, "skip", instead)?;
+    }
     logging::init(&settings.log).map_err(Failure::Usage)?;
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let (topic, group) = match args.prepare {

@@ -10,3 +10,4 @@ mod bench;
 mod equality;
 mod files;
 mod kills;
+mod refusals;

@@ -8,7 +8,7 @@ use crate::cli::args::BackfillArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::report::write_page;
-use crate::commands::serving::plan_failure;
+use crate::commands::serving::{plan_failure, require_topics};
 use crate::present::document::{Cell, Table};
 use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::words::integer;
@@ -31,6 +31,8 @@ use std::time::SystemTime;
 /// Runs `kvset backfill`.
 pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
+    let instead = "`kvset replay` reads its files, and `kvset run --folder DIR --estimates OTHER --until-end` estimates them anew";
+    require_topics(&settings, "backfill", instead)?;
     logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let run_id = match &args.run_id {

@@ -12,13 +12,17 @@ use kvset_formats::codec::Encoding;
 use kvset_formats::codec::schema;
 use kvset_formats::codec::{SchemaId, SchemaRef};
 use kvset_pipeline::facts::PartitionId;
+use kvset_service::folder::FolderPlan;
+use kvset_service::folder::catalog::check_folder;
 use kvset_service::plan::{schemas, shared_plan};
 use kvset_service::snapshots::stores::open_shared;
 use kvset_settings::{OutputEncoding, Settings};
 use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
+use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 /// Most bytes read of metrics; who tells them stands first.
 const ANSWER: u64 = 1 << 16;
@@ -30,7 +34,10 @@ pub fn check(settings: &Settings, tell: &mut dyn FnMut(&ConnectCheck)) -> Vec<Co
         found.iter().for_each(&mut *tell);
         findings.extend(found);
     };
-    note(brokers::check(settings));
+    match &settings.input.folder {
+        Some(folder) => note(vec![events_folder(folder), estimates_file(settings)]),
+        None => note(brokers::check(settings)),
+    }
     note(vec![registry(settings)]);
     note(vec![directory(settings), shared_store(settings)]);
     note(vec![http(settings)]);
@@ -74,6 +81,31 @@ fn registry(settings: &Settings) -> ConnectCheck {
         }
         Err(error) => finding(what, CheckVerdict::Bad, error.to_string()),
     }
+}
+
+/// Whether the folder of events can be read.
+fn events_folder(folder: &Path) -> ConnectCheck {
+    judged("input.folder", check_folder(folder), |files| {
+        format!("{} can be read, with {files} files of events", folder.display())
+    })
+}
+
+/// Whether the file of estimates can be written, beside which positions lie.
+fn estimates_file(settings: &Settings) -> ConnectCheck {
+    let path = &settings.output.file;
+    let plan = FolderPlan::make(settings, false).map_err(|error| error.to_string());
+    let tried = plan.and_then(|plan| {
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        let opened =
+            opened.map_err(|error| format!("{}: {error}; name another (output.file)", path.display()));
+        // One that was made for this is taken away again.
+        let is_new = opened?.metadata().is_ok_and(|made| made.len() == 0);
+        if is_new && plan.is_some_and(|plan| !plan.positions().exists()) {
+            drop(std::fs::remove_file(path));
+        }
+        Ok(())
+    });
+    judged("output.file", tried, |()| format!("{} can be written to", path.display()))
 }
 
 /// Whether the snapshot directory can be written to; it is made, as the service makes it.

@@ -8,6 +8,7 @@ use crate::cli::args::DeadLettersArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::dead_letters::letter::{HEADING, Letter};
 use crate::commands::dead_letters::reading::{LetterCounts, read_letters};
+use crate::commands::serving::require_topics;
 use crate::commands::watch::reading::WatchOptions;
 use crate::telemetry::logging;
 use kvset_kafka::kafka::reader::From;
@@ -19,6 +20,11 @@ use std::io::{self, Write as _};
 /// Runs `kvset dead-letters`.
 pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
+    if args.topic.is_none() && !args.prepare {
+        let file = settings.output.file.display();
+        let instead = format!("dead letters are lines of {file}.dead-letters; --topic names a topic");
+        require_topics(&settings, "dead-letters", &instead)?;
+    }
     logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let configured =

@@ -5,6 +5,7 @@ pub mod reading;
 use crate::cli::Failure;
 use crate::cli::args::WatchArgs;
 use crate::cli::interrupt::shutdown_by_signals;
+use crate::commands::serving::require_topics;
 use crate::commands::watch::reading::{WatchOptions, watch};
 use crate::present::terminal::live::LiveEstimates;
 use crate::telemetry::logging;
@@ -16,6 +17,13 @@ use kvset_settings::Settings;
 /// Runs `kvset watch`.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
+    if args.topic.is_none() {
+        let file = settings.output.file.display();
+        let instead = format!(
+            "estimates are lines of {file} (`tail -F {file}`) and on the page; --topic names a topic"
+        );
+        require_topics(&settings, "watch", &instead)?;
+    }
     logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
