@@ -110,10 +110,13 @@ fn conclusion(
     };
     let cost = bytes_per_token.map_or_else(String::new, |cost| format!(" --kv-bytes-per-token {cost}"));
     format!(
-        "{found}\n{}\n  kvset generate --requests 2000 --output load.jsonl.zst\n  kvset replay{cost} load.jsonl.zst\n",
+        "{found}\n{}\n  kvset generate --requests 2000 --output load.jsonl.zst\n  kvset replay{cost} load.jsonl.zst\n\n{}\n  \
+         kvset run --folder /var/log/kvset\n",
         terminal.paragraph(
             "Next, the same from a file, with the hit-rate curve (then from a trace of your own):"
         ),
+        terminal
+            .paragraph("Or live, without a broker, from the folder that vLLM writes with kvset's connector:"),
     )
 }
 

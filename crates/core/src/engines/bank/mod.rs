@@ -299,7 +299,7 @@ impl CacheBank {
             Caches::Hybrid(Ceiled { caches, ceiling }) => {
                 let mut caches = idle(caches);
                 if ends_as_logged {
-                    caches = caches.into_iter().map(CacheLoad::as_logged).collect();
+                    caches = caches.into_iter().map(CacheLoad::ending_as_logged).collect();
                 }
                 let hybrids = Ceiled { caches, ceiling };
                 Caches::HybridLoads(DraftHybrids { head: DraftHead::default(), hybrids })

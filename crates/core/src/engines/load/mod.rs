@@ -10,7 +10,7 @@
 //! room back and waits before all others, and nobody is looked up at that moment. It goes on from the token it had come to, so
 //! the time it waited is added.
 //!
-//! A log of an engine that was as full has these times in its durations already ([`CacheLoad::as_logged`]).
+//! A log of an engine that was as full has these times in its durations already ([`CacheLoad::ending_as_logged`]).
 
 mod pace;
 
@@ -166,7 +166,7 @@ impl<C: LoadedCache> CacheLoad<C> {
     }
 
     /// The same, with requests that end when the log says, where nobody is in flight yet.
-    pub(super) fn as_logged(self) -> Self {
+    pub(super) fn ending_as_logged(self) -> Self {
         Self { pace: Pace::logged(), ..self }
     }
 
