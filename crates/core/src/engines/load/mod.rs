@@ -18,7 +18,7 @@ use crate::request::event::RequestEvent;
 use crate::stack::{EngineSteps, Growth, MAX_IN_FLIGHT, NextEvent, Phase, Stay};
 use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::{EventTime, is_countable};
-use pace::Pace;
+use pace::TokenPace;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -136,7 +136,7 @@ pub(super) struct CacheLoad<C: LoadedCache> {
     number: u64,
     flights: Vec<Option<LoadedRequest<C::Request>>>,
     free: Vec<usize>,
-    pace: Pace,
+    pace: TokenPace,
     /// Those that were preempted and wait, the first to go on first.
     preempted: VecDeque<LoadedRequest<C::Request>>,
     /// Until then, the next token of the one that had its room taken for it, none of them goes on.
@@ -159,7 +159,7 @@ impl<C: LoadedCache> CacheLoad<C> {
             number: 0,
             flights: Vec::new(),
             free: Vec::new(),
-            pace: Pace::served(),
+            pace: TokenPace::served(),
             preempted: VecDeque::new(),
             held_up: None,
         }
@@ -167,7 +167,7 @@ impl<C: LoadedCache> CacheLoad<C> {
 
     /// The same, with requests that end when the log says, where nobody is in flight yet.
     pub(super) fn ending_as_logged(self) -> Self {
-        Self { pace: Pace::logged(), ..self }
+        Self { pace: TokenPace::logged(), ..self }
     }
 
     /// Lets everything happen that comes before a request, and looks it up; the pages it found, none where it was refused.
@@ -216,8 +216,8 @@ impl<C: LoadedCache> CacheLoad<C> {
             self.end(first.at);
         }
         let begun = match self.pace {
-            Pace::Served(_) => now,
-            Pace::Logged(_) => event.event_time,
+            TokenPace::Served(_) => now,
+            TokenPace::Logged(_) => event.event_time,
         };
         let tokens = event.output_tokens.unwrap_or(0);
         let flight = LoadedRequest {
@@ -318,9 +318,9 @@ impl<C: LoadedCache> CacheLoad<C> {
         if let Some(flight) = self.flights[at].take() {
             self.free.push(at);
             match self.pace {
-                Pace::Served(_) => self.cache.finish(flight.request),
+                TokenPace::Served(_) => self.cache.finish(flight.request),
                 // It may have waited for some of its tokens until then.
-                Pace::Logged(_) => self.complete(flight.request, self.in_flight() + 1),
+                TokenPace::Logged(_) => self.complete(flight.request, self.in_flight() + 1),
             }
         }
     }
@@ -364,9 +364,9 @@ impl<C: LoadedCache> CacheLoad<C> {
             if self.cache.resume(&mut flight.request) {
                 let waited = now.0.saturating_sub(due.0).max(0);
                 match self.pace {
-                    Pace::Served(_) => flight.begun = EventTime(flight.begun.0.saturating_add(waited)),
+                    TokenPace::Served(_) => flight.begun = EventTime(flight.begun.0.saturating_add(waited)),
                     // Its latest token is computed as it goes on.
-                    Pace::Logged(_) => flight.had = stored.saturating_add(1).min(flight.tokens),
+                    TokenPace::Logged(_) => flight.had = stored.saturating_add(1).min(flight.tokens),
                 }
                 self.file(flight, now);
             } else if self.peek().is_some() {

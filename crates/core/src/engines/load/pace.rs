@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 /// When tokens come, and what is to come of whom. Either has one entry a request in flight, or two, and some of requests that were
 /// preempted.
 #[derive(Debug)]
-pub(super) enum Pace {
+pub(super) enum TokenPace {
     /// A duration is the time of service: it begins as the request is looked up, however long that waited, and tokens come
     /// evenly over it.
     Served(BinaryHeap<Reverse<NextEvent<usize>>>),
@@ -19,7 +19,7 @@ pub(super) enum Pace {
     Logged(Agenda<usize>),
 }
 
-impl HeapBytes for Pace {
+impl HeapBytes for TokenPace {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Served(agenda) => agenda.heap_bytes(),
@@ -28,7 +28,7 @@ impl HeapBytes for Pace {
     }
 }
 
-impl Pace {
+impl TokenPace {
     pub fn served() -> Self {
         Self::Served(BinaryHeap::new())
     }
@@ -77,7 +77,7 @@ impl Pace {
         }
     }
 
-    /// Takes what [`Pace::peek`] gave.
+    /// Takes what [`TokenPace::peek`] gave.
     pub fn pop(&mut self) {
         match self {
             Self::Served(agenda) => _ = agenda.pop(),
