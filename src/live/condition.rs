@@ -72,7 +72,7 @@ pub(super) fn refused_problem(pool: &str, refused: &PoolRefusals) -> Option<Over
         ErrorCode::UnknownPageSize => {
             "have its producer send page_size, or set page_size for it in [[pools]]"
         }
-        _ => "correct its producer; `kvset dead-letters` shows why",
+        _ => "correct its producer; its dead letters say why",
     };
     refused.is_over_limit.then(|| {
         let message = format!(

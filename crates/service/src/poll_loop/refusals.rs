@@ -71,7 +71,7 @@ impl RefusalLog {
                 offset = last_offset,
                 count = records,
                 "refused {records} records as {code}, the last at {topic}/{partition}, offset {last_offset}: they \
-                 go to {dead_letters}; `kvset dead-letters` shows why"
+                 go to {dead_letters}, each with its reason"
             );
         }
     }
