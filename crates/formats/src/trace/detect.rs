@@ -1,5 +1,6 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
+use super::id_arrays::Shortened;
 use super::options::Format;
 use crate::almost_json;
 use crate::logs::shape::{PromptKind, RecordShape};
@@ -13,6 +14,15 @@ use serde_json::value::RawValue;
 
 /// Most field names that an error message shows.
 const SHOWN_FIELDS: usize = 8;
+
+/// Tells a format by the row without its ids: they are nearly all of it, and would be read for each format anew.
+pub(super) fn detect_row(row: &[u8]) -> Result<Detected, String> {
+    let mut shortened = Shortened::default();
+    match shortened.take(row, &mut Vec::new()) {
+        true => detect(&shortened.json),
+        false => detect(row),
+    }
+}
 
 /// How the rows of a trace are to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 use super::arrival::HoldBack;
 use super::avro::{self, Events};
 use super::delta::Delta;
-use super::detect::{Detected, detect};
+use super::detect::{Detected, detect_row};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
 use super::events::EventLines;
 use super::fields::FieldWatch;
 use super::frames::{self, Frames};
-use super::id_arrays::Shortened;
 use super::input::{TraceInput, file_bytes};
 use super::lines::{LineReader, LineStep};
 use super::logged::LogDecoder;
@@ -557,15 +556,6 @@ fn detect_format(lines: &mut LineReader, name: &Arc<str>) -> Result<Detected, Tr
         LineStep::Cut | LineStep::End => Ok(Detected::plain(Format::Mooncake)),
     };
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
-}
-
-/// Tells a format by the row without its ids: they are nearly all of it, and would be read for each format anew.
-fn detect_row(row: &[u8]) -> Result<Detected, String> {
-    let mut shortened = Shortened::default();
-    match shortened.take(row, &mut Vec::new()) {
-        true => detect(&shortened.json),
-        false => detect(row),
-    }
 }
 
 /// The source of lines that need nothing of one another to be parsed.
