@@ -8,8 +8,7 @@ use serde_json::Value;
 /// Requests that the models here still answer differently, of 600 at a capacity; docs/engines-recorded.md says why. A
 /// model that gets better must come here and lower its number.
 const DIFFERING: [(&str, u64, usize); 30] = [
-    // A log has whole milliseconds, and a request that ends before the next step begins ends one too early: of 45 that were
-    // preempted some take a page in another moment than others arrive.
+    // A log has whole milliseconds: whether a page was taken before another request arrived in the same one it does not say.
     ("vllm_load_crowd-16_full.json", 250, 7),
     ("vllm_load_crowd-16_full.json", 400, 3),
     // A prompt over states takes two or three steps of the engine, and waits for a step where the state it would go on from was

@@ -28,7 +28,7 @@ use crate::snapshots::checkpoints::Checkpoints;
 use journal::{FolderIdentity, FolderJournal};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_settings::Settings;
-use outputs::beside;
+use outputs::with_suffix;
 use sink::FolderSink;
 use source::FolderSource;
 use std::path::{Path, PathBuf};
@@ -77,12 +77,12 @@ impl FolderPlan {
 
     /// Where dead letters go.
     pub fn dead_letters(&self) -> PathBuf {
-        beside(&self.estimates, ".dead-letters")
+        with_suffix(&self.estimates, ".dead-letters")
     }
 
     /// The directory that says how far the folder was read.
     pub fn positions(&self) -> PathBuf {
-        beside(&self.estimates, ".positions")
+        with_suffix(&self.estimates, ".positions")
     }
 
     fn journal(&self) -> Result<FolderJournal, KafkaFailure> {

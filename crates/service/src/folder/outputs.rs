@@ -20,7 +20,7 @@ pub(super) struct LinesFile {
 }
 
 /// A path with more behind its name.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -67,7 +67,7 @@ impl LinesFile {
     /// # Errors
     /// What the system says, or that the file has lost lines.
     pub fn settle(&mut self) -> io::Result<()> {
-        let former = beside(&self.path, ".1");
+        let former = with_suffix(&self.path, ".1");
         let found = match length(&self.path)? {
             // Killed between two steps of making room.
             None if self.committed() > 0 && length(&former)? == Some(self.committed()) => {
@@ -121,7 +121,7 @@ impl LinesFile {
         if self.bytes < self.full {
             return Ok(());
         }
-        fs::rename(&self.path, beside(&self.path, ".1"))?;
+        fs::rename(&self.path, with_suffix(&self.path, ".1"))?;
         sync_names(&self.path)?;
         self.bytes = 0;
         Ok(())
@@ -168,14 +168,14 @@ mod tests {
         file.settle().expect("settled");
         file.make_room().expect("moved");
         assert_eq!(
-            (file.committed(), path.exists(), text(&beside(&path, ".1")).as_str()),
+            (file.committed(), path.exists(), text(&with_suffix(&path, ".1")).as_str()),
             (0, false, "one\n")
         );
         // The journal says four bytes still.
         LinesFile::new(path.clone(), 4, String::new()).settle().expect("settled");
-        assert_eq!((text(&path).as_str(), beside(&path, ".1").exists()), ("one\n", false));
+        assert_eq!((text(&path).as_str(), with_suffix(&path, ".1").exists()), ("one\n", false));
         file.make_room().expect("it is not full");
-        fs::rename(&path, beside(&path, ".1")).expect("moved");
+        fs::rename(&path, with_suffix(&path, ".1")).expect("moved");
         file.add("two\n".to_owned());
         file.settle().expect("settled");
         assert_eq!(text(&path), "two\n");

@@ -50,9 +50,9 @@ impl InputRecord for FileRecord {
     }
 }
 
-/// How far the poll loop has been told of it.
+/// What the poll loop was given last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum LastGiven {
     Nothing,
     Partition,
     Records,
@@ -63,7 +63,7 @@ struct FolderReading {
     streams: FolderStreams,
     /// Of what was committed before this life, what is read again.
     replayed: Option<ReplayedLines>,
-    told: Told,
+    given: LastGiven,
     paused: bool,
     held: bool,
     looked: Instant,
@@ -122,7 +122,7 @@ impl FolderSource {
         let reading = FolderReading {
             streams,
             replayed: None,
-            told: Told::Nothing,
+            given: LastGiven::Nothing,
             paused: false,
             held: false,
             looked: Instant::now(),
@@ -186,13 +186,13 @@ impl FolderSource {
     }
 
     fn event(&self, reading: &mut FolderReading) -> Option<Event<FileRecord>> {
-        match reading.told {
-            Told::Nothing => {
-                reading.told = Told::Partition;
+        match reading.given {
+            LastGiven::Nothing => {
+                reading.given = LastGiven::Partition;
                 return Some(Event::Assigned(vec![ALL]));
             }
-            Told::Partition => return None,
-            Told::Records | Told::End => {}
+            LastGiven::Partition => return None,
+            LastGiven::Records | LastGiven::End => {}
         }
         if reading.paused || reading.held {
             return None;
@@ -202,11 +202,11 @@ impl FolderSource {
         }
         match self.record(reading) {
             Ok(Some(record)) => {
-                reading.told = Told::Records;
+                reading.given = LastGiven::Records;
                 Some(Event::Record(record))
             }
-            Ok(None) if reading.told == Told::Records => {
-                reading.told = Told::End;
+            Ok(None) if reading.given == LastGiven::Records => {
+                reading.given = LastGiven::End;
                 Some(Event::End(ALL))
             }
             Ok(None) => None,
@@ -227,7 +227,8 @@ impl Member for FolderSource {
         if let Some(event) = self.event(&mut reading) {
             return Some(event);
         }
-        let is_over = reading.held || (reading.told == Told::End && !reading.paused && self.is_committed());
+        let is_over =
+            reading.held || (reading.given == LastGiven::End && !reading.paused && self.is_committed());
         if self.until_end && is_over {
             self.shutdown.request();
             return None;
@@ -279,7 +280,7 @@ impl Member for FolderSource {
         let mut reading = lock(&self.reading);
         for (_, start) in starts {
             reading.replayed = Some(ReplayedLines::new(&lock(&self.journal).positions, start.0));
-            reading.told = Told::Records;
+            reading.given = LastGiven::Records;
         }
         Ok(())
     }
