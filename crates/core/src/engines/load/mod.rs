@@ -334,7 +334,7 @@ impl<C: LoadedCache> CacheLoad<C> {
                 self.schedule(now.at);
                 break;
             }
-            let of_token = (flight.steps, token.unwrap_or(0).saturating_sub(flight.had));
+            let steps = flight.steps_of(token.unwrap_or(0));
             next = token.map(|token| self.pace.moment_after(flight, token.saturating_add(1)));
             let numbers = self.flights.iter().enumerate();
             let last = numbers.filter_map(|(at, flight)| Some((flight.as_ref()?.number, at))).max();
@@ -344,7 +344,7 @@ impl<C: LoadedCache> CacheLoad<C> {
             let tokens = match last == now.at {
                 // Each of its tokens that came before took its own room.
                 true => self.cache.next_token(&flight.request).map_or(flight.tokens, |next| next - 1),
-                false => self.pace.tokens_before(&flight, of_token, now),
+                false => self.pace.tokens_before(&flight, steps, now),
             };
             self.cache.preempt(&mut flight.request, tokens);
             self.preempted.push_front(flight);

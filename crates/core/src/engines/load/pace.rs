@@ -98,17 +98,17 @@ impl TokenPace {
         EventTime(time.0.saturating_add(i64::from(phase == Phase::GrowsLater)))
     }
 
-    /// Output tokens that a request had before the one of `other` that comes now.
+    /// Output tokens that a request had before that of another one which comes now, at these steps of the engine.
     pub fn tokens_before<R>(
         &self,
         flight: &LoadedRequest<R>,
-        (other, token): (EngineSteps, u64),
+        steps: EngineSteps,
         now: NextEvent<usize>,
     ) -> u64 {
         match self {
             Self::Served(_) => flight.tokens_before(now),
             Self::Logged(_) => {
-                let since = other.after(token).since(flight.steps);
+                let since = steps.since(flight.steps);
                 flight.had.saturating_add(since.saturating_sub(1)).min(flight.tokens)
             }
         }
