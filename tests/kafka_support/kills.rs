@@ -33,6 +33,8 @@ const KILLS_A_BROKER_KILL: u32 = 5;
 /// Kills for each of the other faults of three brokers.
 const KILLS_A_FAULT: u32 = 20;
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// What an instance says of a partition that it takes up from a snapshot.
+const FROM_SNAPSHOT: &str = "snapshot at ";
 /// Two members with stable names and a nameless one, which is sometimes there.
 const MEMBERS: [&str; 3] = ["one", "two", "guest"];
 const GUEST: usize = 2;
@@ -163,6 +165,7 @@ fn kill_run(broker: &Broker, plan: &Plan) -> KillTable {
         // Whatever happens here, the feeder must come to its end.
         let _all = Raise(&quota);
         run.go_through(scope, plan, brokers.as_ref(), &quota);
+        run.find_a_snapshot();
         quota.store(u64::MAX, Ordering::SeqCst);
         run.finish(&outputs, &expected);
     });
@@ -332,6 +335,23 @@ impl<'b> Run<'b> {
             let Some(instance) = instance else { continue };
             if let Some(status) = instance.ended() {
                 panic!("{name} ended by itself with {status}: {}", instance.said());
+            }
+        }
+    }
+
+    /// On a slow machine each kill may come before the first snapshot is due. Then a member leaves, which writes
+    /// one, and returns, until it was found: a run without would prove nothing of it.
+    fn find_a_snapshot(&mut self) {
+        let begin = Instant::now();
+        while self.said(FROM_SNAPSHOT) == 0 {
+            assert!(begin.elapsed() < TIMEOUT, "no snapshot was found; {}", self.folder.display());
+            std::thread::sleep(Duration::from_millis(LIFE.0 + LIFE.1));
+            self.check();
+            for member in 0..GUEST {
+                self.table.leaves += u32::from(self.running[member].is_some());
+                self.table.joins += 1;
+                self.leave(member);
+                self.start(member);
             }
         }
     }
