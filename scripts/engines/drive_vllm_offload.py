@@ -6,8 +6,6 @@ What stands in: the copies between device and host, which are done as soon as th
 requests the engine takes steps until no copy is left, as a live one does.
 """
 
-import os
-import tempfile
 from types import SimpleNamespace
 
 import drive_vllm
@@ -69,14 +67,12 @@ class Connector(OffloadingConnector):
         self.found.setdefault(request.request_id, self.answers[request.request_id])
 
 
-def transfer(settings, folder):
-    """The settings of the connector; files of a secondary tier go below a folder."""
+def transfer(settings):
+    """The settings of the connector."""
     chunks = settings["below_pages"] // settings["blocks_per_chunk"]
     extra = {"cpu_bytes_to_use": chunks * CHUNK_BYTES, "eviction_policy": settings["policy"]}
     extra["blocks_per_chunk"] = settings["blocks_per_chunk"]
     extra["store_threshold"] = settings["store_threshold"]
-    if "secondary" in settings:
-        extra |= {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [{"type": settings["secondary"], "root_dir": folder}]}
     return KVTransferConfig(
         kv_connector="Connector",
         kv_connector_module_path=__name__,
@@ -146,15 +142,10 @@ def serve(engine, request, cached, hasher, name, work):
 
 
 def drive(requests, settings, capacity):
-    """Pages each request found in vLLM's cache, and after them in its tier and in the files behind it, in order."""
-    with tempfile.TemporaryDirectory() as folder:
-        return drive_over(requests, settings, capacity, folder)
-
-
-def drive_over(requests, settings, capacity, folder):
+    """Pages each request found in vLLM's cache, and after them in its tier, in order."""
     page_size = requests[0].page_size
     hasher = drive_vllm.block_hasher(page_size)
-    config, pool = drive_vllm.configuration(settings, page_size, capacity, transfer(settings, folder))
+    config, pool = drive_vllm.configuration(settings, page_size, capacity, transfer(settings))
     # The layers of every group begin at the same byte, for a block is one group's at a time; a chunk of the tier holds a block
     # or more.
     block = CHUNK_BYTES // settings["blocks_per_chunk"]
@@ -175,9 +166,6 @@ def drive_over(requests, settings, capacity, folder):
         on_device, in_tier = engine.connector.found[str(at)]
         hits.append(on_device // page_size)
         below.append(in_tier // page_size)
-    manager = engine.connector.scheduler.manager
-    chunks = getattr(manager, "primary_tier", manager)._num_chunks
-    files = sum(len(names) for _, _, names in os.walk(folder))
-    print(f"{capacity} blocks over {chunks} chunks, {files} files", flush=True)
+    print(f"{capacity} blocks over {engine.connector.scheduler.manager._num_chunks} chunks", flush=True)
     engine.connector.shutdown()
     return hits, below

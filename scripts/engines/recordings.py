@@ -171,16 +171,12 @@ OFFLOADS = [
     ("agents-16", {"prefill_chunk_tokens": 512}, 1_200, [220, 350, 700, 1500]),
     ("short-turns-16", {"policy": "arc", "prefill_chunk_tokens": 512}, 1_600, [180, 280, 550, 1100]),
     ("agents-64", {"blocks_per_chunk": 4}, 1_600, [230, 400, 800, 1600]),
-    # Files behind it, which are never removed.
-    ("agents-16", {"secondary": "fs"}, 1_000, [220, 350, 700, 1500]),
-    ("short-turns-16", {"policy": "arc", "secondary": "fs", "prefill_chunk_tokens": 512}, 600, [180, 280, 550, 1100]),
     # Answers that come back, forks within pages, prompts of whole pages again.
     ("chats-16", {}, 500, [90, 150, 300, 700]),
     ("chats-16", {}, 60, [90, 150, 300, 700]),
     ("chats-16", {"policy": "arc", "store_threshold": 2, "blocks_per_chunk": 4}, 500, [90, 150, 300, 700]),
     ("chats-16", {"policy": "arc", "prefill_chunk_tokens": 512}, 300, [90, 150, 300, 700]),
     ("fixed-16", {}, 200, [40, 120, 250, 400]),
-    ("chats-16", {"secondary": "fs"}, 200, [90, 150, 300, 700]),
 ]
 
 # The same over several groups of layers: what the layout is called, its groups, what vLLM and its tier are told, the tier's

@@ -103,7 +103,7 @@ pub(super) fn tenants(evidence: &LogEvidence<'_>) -> Finding {
     let finding = named(evidence, Subject::Tenants, &evidence.census.tenants, ("tenant", "tenants"), "");
     match finding.verdict {
         FindingVerdict::No => finding
-            .meaning("capacities need no tenants; --tenants and --quota cannot say whose pages they are")
+            .meaning("capacities need no tenants; --tenants cannot say whose pages they are")
             .cured_by("log tenant where that matters"),
         FindingVerdict::Partly => finding
             .meaning("--tenants attributes the others to nobody")

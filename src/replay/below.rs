@@ -1,7 +1,6 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
 use super::Extras;
-use super::files_below::{FilesBelow, FilesResult};
 use crate::present::words;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::config::CacheConfig;
@@ -12,7 +11,7 @@ use kvset_core::pool::Pool;
 use kvset_core::questions::worth::TierWorth;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
-use kvset_core::units::{Bytes, PageBytes, PageCount, PageSize};
+use kvset_core::units::{Bytes, PageBytes, PageCount};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -55,8 +54,6 @@ pub struct BelowOption {
     pub bandwidth: Option<Bytes>,
     /// Price of a GiB of it for an hour.
     pub gib_hour: Option<f64>,
-    /// Whether files behind it keep all that it stores (`secondary=fs` of vLLM's own).
-    pub has_files: bool,
 }
 
 /// The options of a tier alongside those of its own rules.
@@ -64,7 +61,6 @@ pub struct BelowOption {
 struct TierOptions {
     bandwidth: Option<Bytes>,
     gib_hour: Option<f64>,
-    has_files: bool,
 }
 
 impl TierOptions {
@@ -88,10 +84,6 @@ impl TierOptions {
                     let price = price.filter(|price| (0.0..=1e9).contains(price));
                     let price = price.ok_or("price is a number from 0 to 1000000000, per GiB and hour")?;
                     self.gib_hour = Some(price);
-                }
-                Some(("secondary", "fs")) => self.has_files = true,
-                Some(("secondary", other)) => {
-                    return Err(format!("secondary={other} is not modelled: expected secondary=fs"));
                 }
                 _ => others.push(option),
             }
@@ -125,7 +117,7 @@ impl FromStr for BelowOption {
         let (names, forms) = match store {
             Some(Store::VllmOffload(_)) => (
                 &OffloadOptions::NAMES[..],
-                "policy=lru or policy=arc, store_threshold=N, blocks_per_chunk=N, secondary=fs, ",
+                "policy=lru or policy=arc, store_threshold=N, blocks_per_chunk=N, ",
             ),
             _ => (&[][..], ""),
         };
@@ -143,19 +135,9 @@ impl FromStr for BelowOption {
             }
             Some(store) => TierBelow::Store(store),
         };
-        let TierOptions { bandwidth, gib_hour, has_files } = taken;
-        match tier {
-            TierBelow::Store(Store::VllmOffload(options)) if has_files && options.store_threshold >= 2 => {
-                Err(format!(
-                    "{text}: vLLM refuses a store_threshold where files lie behind the tier: leave one of them out"
-                ))
-            }
-            TierBelow::Store(Store::VllmOffload(_)) => Ok(()),
-            _ if has_files => Err(format!("{text}: secondary=fs is an option of vllm-offload: leave it out")),
-            _ => Ok(()),
-        }?;
+        let TierOptions { bandwidth, gib_hour } = taken;
         let capacity = size.parse().map_err(|error| said(&error))?;
-        Ok(Self { tier, capacity, bandwidth, gib_hour, has_files })
+        Ok(Self { tier, capacity, bandwidth, gib_hour })
     }
 }
 
@@ -165,9 +147,8 @@ impl fmt::Display for BelowOption {
         write!(f, "{name}:{}", self.capacity)?;
         match self.tier {
             TierBelow::Store(Store::VllmOffload(options)) if options != OffloadOptions::default() => {
-                write!(f, ":{options}{}", if self.has_files { ",secondary=fs" } else { "" })
+                write!(f, ":{options}")
             }
-            _ if self.has_files => write!(f, ":secondary=fs"),
             _ => Ok(()),
         }
     }
@@ -202,9 +183,6 @@ pub struct BelowHits {
     /// The same if each block took the bytes of its own group's layers, where a block is as large as the largest group's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_pages_of_all_groups: Option<u64>,
-    /// The files behind it, where these are requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<FilesResult>,
 }
 
 impl BelowHits {
@@ -242,8 +220,6 @@ pub(super) struct Tiers {
     groups: Option<(u64, (u64, u64))>,
     /// The others, one chain a capacity of the engine.
     chains: Vec<Chain>,
-    /// The files behind the first of them, likewise, where these are requested.
-    files: Vec<FilesBelow>,
     /// What each tier found of the last request, by capacity.
     last: Vec<Vec<u64>>,
     /// Hits of the requests that count, by capacity and tier.
@@ -281,7 +257,6 @@ impl Tiers {
             page_seconds: Vec::new(),
             page_bytes: None,
             chains: Vec::new(),
-            files: Vec::new(),
             last: Vec::new(),
             found: Vec::new(),
             written: Vec::new(),
@@ -311,8 +286,6 @@ impl Tiers {
             let stores: Vec<_> = stores.collect();
             for _ in curve.thresholds() {
                 self.chains.push(Chain::new(&stores, &self.rules, page_size)?);
-                let files = self.files_of(page_size)?;
-                self.files.extend(files);
                 self.last.push(Vec::with_capacity(self.asked.len()));
                 self.found.push(vec![0; self.asked.len()]);
                 self.written.push(vec![0; self.asked.len()]);
@@ -329,9 +302,6 @@ impl Tiers {
                 }
                 None => (outcome.hits_at(*threshold), 0, 0),
             };
-            if let Some(files) = self.files.get_mut(at) {
-                files.observe(event, own, counted);
-            }
             last.clear();
             last.extend(has_host.then_some(host));
             last.extend(match has_host {
@@ -346,14 +316,6 @@ impl Tiers {
             }
         }
         Ok(())
-    }
-
-    /// The files behind vLLM's own tier, where these are requested.
-    fn files_of(&self, page_size: PageSize) -> Result<Option<FilesBelow>, RulesError> {
-        let Some(first) = self.asked.first().filter(|below| below.has_files) else { return Ok(None) };
-        let without_limit: Vec<_> =
-            first.tier.store().map(|store| (store, PageCount(u64::MAX))).into_iter().collect();
-        Ok(Some(FilesBelow::new(Chain::new(&without_limit, &self.rules, page_size)?)))
     }
 
     /// What the tiers found of the last request, by capacity of the engine.
@@ -386,7 +348,7 @@ impl Tiers {
 
     /// What they found in all, by capacity of the engine.
     pub(super) fn result(&self) -> Vec<Vec<BelowHits>> {
-        let of = |(at, (found, written)): (usize, (&Vec<u64>, &Vec<u64>))| {
+        let of = |(found, written): (&Vec<u64>, &Vec<u64>)| {
             let tiers = self.asked.iter().zip(&self.pages).zip(found.iter().zip(written));
             let hits = |((below, pages), (hits, writes)): ((&BelowOption, &u64), (&u64, &u64))| BelowHits {
                 tier: below.to_string(),
@@ -399,10 +361,9 @@ impl Tiers {
                     // Fewer than blocks.
                     fair.max(u128::from(pages / groups)) as u64
                 }),
-                files: self.files.get(at).map(FilesBelow::result),
             };
             tiers.map(hits).collect()
         };
-        self.found.iter().zip(&self.written).enumerate().map(of).collect()
+        self.found.iter().zip(&self.written).map(of).collect()
     }
 }

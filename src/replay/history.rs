@@ -1,27 +1,21 @@
 //! From a replay to its report.
 
 use super::{GrownTraffic, Replay};
-use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::{
     Caveats, HistoryRecorder, OtherEnd, PoolEstimates, PoolReport, Replicas, ReportInput, ShownDistribution,
     WindowRow,
 };
+use crate::present::questions;
 use crate::present::questions::QuestionSections;
-use crate::present::{questions, words};
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
 use kvset_core::questions::routing::RouterEstimate;
-use kvset_core::questions::tenants::QuotaResult;
-use kvset_core::sizing::curve::share;
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::window::WindowKind;
 use kvset_core::units::{Offset, PageSize};
 
 /// The window the history is taken over: as in the paper's figure 4, it forgets users who left.
 pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 };
-
-/// Most characters of a tenant's name.
-const MOST_NAME: usize = 24;
 
 /// What a report shows alongside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -112,54 +106,10 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let before = super::pointwise::sections(replay).into_iter().chain(optimum);
     let sections = &mut pool.questions.sections;
     sections.splice(0..0, before);
-    sections.extend(whole.and_then(|whole| quotas(&replay.quotas, whole)));
     if let Some((worth, whole)) = replay.worth.as_ref().zip(whole) {
         pool.questions.add_worth(&worth.estimate, &worth.tiers, whole);
     }
     pool
-}
-
-/// What splits by quota cost: in words at the recommended capacity, and at those of the curve.
-fn quotas(quotas: &[QuotaResult], whole: &Estimate) -> Option<Section> {
-    quotas.first()?;
-    let rate = |hits: u64| share(hits, whole.page_accesses);
-    let at = questions::recommended_place(whole);
-    let sentence = |quota: &QuotaResult| {
-        let ((_, split), shared) = (quota.capacities.get(at?)?, &whole.capacities[at?]);
-        let points = (rate(shared.page_hits?) - rate((*split)?)) * 100.0;
-        let change = if points < 0.0 { "gain" } else { "lose" };
-        let (size, points) = (words::capacity(shared.pages, whole.page_bytes), points.abs());
-        Some(format!("Split by quota {}, {size} {change} {points:.1} points of hit rate.", quota.quota))
-    };
-    let unused = quotas.iter().flat_map(|quota| &quota.unused).map(|name| {
-        let name = words::short_name(name, MOST_NAME);
-        format!("No request names {name}: what it has a share of stays empty.")
-    });
-    let sentences = quotas.iter().filter_map(sentence).chain(unused).collect();
-    let tables = quotas.iter().map(|quota| split(quota, whole)).collect();
-    Some(Section { title: "Splits by quota".to_owned(), sentences, tables })
-}
-
-/// Page hits of the parts of a split and of one cache shared by all, at capacities of the curve.
-fn split(quota: &QuotaResult, whole: &Estimate) -> Table {
-    let caption = format!("Page hits, split by quota {}", quota.quota);
-    let mut table = Table::new(caption, ["capacity", "split", "shared", "points lost"]);
-    let shown = questions::telling(whole);
-    let points = |split: u64, shared: u64| {
-        let lost = share(shared, whole.page_accesses) - share(split, whole.page_accesses);
-        Cell::Figure(format!("{:.2}", lost * 100.0))
-    };
-    for shared in shown {
-        let split = quota.capacities.iter().find(|(pages, _)| *pages == shared.pages);
-        let Some((_, split)) = split.copied() else { continue };
-        table.row([
-            Cell::Pages(shared.pages, whole.page_bytes),
-            Cell::within_bound(split, Cell::Count),
-            Cell::within_bound(shared.page_hits, Cell::Count),
-            Cell::within_bound(split.zip(shared.page_hits), |(split, shared)| points(split, shared)),
-        ]);
-    }
-    table
 }
 
 /// A trace of which no request counts.

@@ -8,7 +8,6 @@ mod below;
 mod cache_writes;
 mod ceiling;
 mod channels;
-mod files_below;
 mod growth;
 mod history;
 mod ledger;
@@ -28,7 +27,6 @@ mod worth;
 use crate::present::pool::HistoryRecorder;
 use channels::Channels;
 use kvset_core::engines::hybrid::RulesError;
-use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::{PoolConfig, PoolConfigError};
@@ -39,7 +37,6 @@ use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::restarts::TooManyRestarts;
 use kvset_core::questions::routing::QuestionError;
 use kvset_core::questions::routing::SpecError;
-use kvset_core::questions::tenants::{Quota, QuotaResult};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
@@ -56,7 +53,6 @@ pub use below::{BelowHits, BelowOption, TierBelow, over_offload};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;
-pub use files_below::{FilesAt, FilesResult};
 pub use growth::{FamilyLog, GrownTraffic, TrafficBy, TrafficStatus, certainty};
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use kvset_formats::trace::TraceFindings;
@@ -109,8 +105,6 @@ pub struct Extras {
     pub prefill_rate: Option<PrefillRate>,
     /// What accelerators and memory cost.
     pub prices: Prices,
-    /// Splits by quota to price.
-    pub quotas: Vec<Quota>,
     /// Tiers under the engine's own cache, from the fastest, and what their engines are reported.
     pub below: Vec<BelowOption>,
     /// See `below`.
@@ -203,9 +197,6 @@ pub enum ReplayError {
     /// The engine cannot be modelled at the trace's page size.
     #[error("{place}: {source}")]
     Page { place: String, source: RulesError },
-    /// A tenant's part of a split refuses a request.
-    #[error("{place}: {source}")]
-    Quota { place: String, source: EngineRefusal },
     /// A request cannot be followed for a question.
     #[error("{place}: {source}")]
     Question { place: String, source: QuestionError },
@@ -313,8 +304,6 @@ pub struct Replay {
     pub cache_writes: Option<CacheWritesResult>,
     /// The recommended capacity alongside the one that perfect foresight would need, where that was requested.
     pub optimal: Option<OptimalCapacity>,
-    /// What splits by quota give, at every capacity of the curve.
-    pub quotas: Vec<QuotaResult>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     pub worth: Option<WorthResult>,
     /// The same of replicas behind routers, in the order of these.

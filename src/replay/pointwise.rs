@@ -95,54 +95,24 @@ impl Units {
     fn below(&self, engine: &str, capacities: &[CapacityPoint], below: &[Vec<BelowHits>]) -> Option<Section> {
         let first = below.first().filter(|tiers| !tiers.is_empty())?;
         let names = first.iter().map(|tier| tier.tier.as_str());
-        let with_files = first.iter().any(|tier| tier.files.is_some()).then_some("with files");
-        let columns = ["capacity", engine].into_iter().chain(names).chain(["together"]).chain(with_files);
+        let columns = ["capacity", engine].into_iter().chain(names).chain(["together"]);
         let mut table = Table::new("Hit rates by tier", columns);
         for (point, tiers) in capacities.iter().zip(below) {
             let own = point.prefix_hits.unwrap_or(0);
             let found = tiers.iter().map(|tier| tier.page_hits);
             let together = own + found.clone().sum::<u64>();
-            let with_files = tiers.iter().filter_map(|tier| Some(own + tier.files.as_ref()?.page_hits));
-            let hits = std::iter::once(own).chain(found).chain([together]).chain(with_files);
+            let hits = std::iter::once(own).chain(found).chain([together]);
             let rates = hits.map(|hits| self.rate_cell(hits));
             table.row(std::iter::once(self.named(point)).chain(rates));
         }
         let counted = "A tier counts what it held and no tier before it.".to_owned();
-        let files = with_files.map(|_| {
-            "`with files` is what the engine, host memory and the files find together, as long as host memory holds a prompt; the \
-             other columns are without files."
-                .to_owned()
-        });
         Some(Section {
             title: "Tiers below".to_owned(),
             sentences: std::iter::once(counted)
                 .chain(first.iter().filter_map(BelowHits::of_groups))
-                .chain(files)
                 .collect(),
-            tables: [table, self.traffic(capacities, below, first)]
-                .into_iter()
-                .chain(self.files(capacities, below))
-                .collect(),
+            tables: vec![table, self.traffic(capacities, below, first)],
         })
-    }
-
-    /// How the files behind the first tier grow, at the smallest and the largest capacity of the engine.
-    fn files(&self, capacities: &[CapacityPoint], below: &[Vec<BelowHits>]) -> Option<Table> {
-        let files = |tiers: &'_ Vec<BelowHits>| tiers.first().and_then(|tier| tier.files.clone());
-        let all = capacities.iter().zip(below).filter_map(|(point, tiers)| Some((point, files(tiers)?)));
-        let mut shown: Vec<_> = all.collect();
-        if shown.len() > 2 {
-            shown.drain(1..shown.len() - 1);
-        }
-        let (_, first) = shown.first()?;
-        let mut table = Table::new("Files behind the first tier, which are never removed", ["after"]);
-        table.columns.extend(shown.iter().map(|(point, _)| format!("under {}", self.named(point).text())));
-        for (at, moment) in first.growth.iter().enumerate() {
-            let pages = shown.iter().map(|(_, files)| files.growth.get(at).map_or(0, |moment| moment.pages));
-            let after = Cell::Figure(words::elapsed(moment.after_ms));
-            table.row(std::iter::once(after).chain(pages.map(|pages| self.size_cell(pages))));
-        }
-        Some(table)
     }
 
     /// What is read from each of the `tiers` and written to it.

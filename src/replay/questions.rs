@@ -37,11 +37,9 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
 ///
 /// # Errors
 /// [`ReplayError`].
-pub(super) fn check(config: &PoolConfig, extras: &Extras) -> Result<(), ReplayError> {
+pub(super) fn check(config: &PoolConfig) -> Result<(), ReplayError> {
     let asked = &config.questions;
-    let quota = || (!extras.quotas.is_empty()).then(|| "--quota".to_owned());
-    let option = asked.first_of_a_stack().map(option_of).or_else(quota);
-    if let Some(asked) = option.filter(|_| config.cache.is_pointwise()) {
+    if let Some(asked) = asked.first_of_a_stack().map(option_of).filter(|_| config.cache.is_pointwise()) {
         return Err(ReplayError::NoStack { asked, engine: config.cache.profile.name() });
     }
     asked.routers.iter().try_for_each(|spec| spec.check(config.cache.kv_bytes_per_token.is_some()))?;

@@ -25,7 +25,6 @@ use kvset_core::pool::set::{
 };
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::questions::costs::Prices;
-use kvset_core::questions::tenants::QuotaRun;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::window::WindowKind;
@@ -63,7 +62,6 @@ pub(super) struct ReplayRun {
     cache_writes: CacheWritesResult,
     /// What requests computed again, where one pass has no choice between second copies of it.
     recomputed: Option<RecomputedPages>,
-    quotas: Vec<QuotaRun>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     worth: Option<CacheWorth>,
     prices: Prices,
@@ -113,7 +111,7 @@ impl ReplayRun {
         config.publish_every_ms = 0;
         // The whole log is what there is to act on.
         config.act_on = Some(WindowKind::All);
-        questions::check(&config, &options.extras)?;
+        questions::check(&config)?;
         config.questions = questions::of_finite_log(&config, options);
         if !options.extras.below.is_empty() {
             let CacheConfig { profile, rules, .. } = &config.cache;
@@ -143,12 +141,6 @@ impl ReplayRun {
             recomputed: has_copies.then(RecomputedPages::default),
             cache_writes: CacheWritesResult::default(),
             names: NamedFields::default(),
-            quotas: options
-                .extras
-                .quotas
-                .iter()
-                .map(|quota| QuotaRun::new(quota.clone(), &pool.cache))
-                .collect(),
             worth: CacheWorth::new(options),
             prices: options.extras.prices,
             routed: RoutedTally::all(options),
@@ -275,10 +267,6 @@ impl ReplayRun {
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
         }
-        for run in &mut self.quotas {
-            let observed = run.observe(event, page_size, counted);
-            observed.map_err(|source| ReplayError::Quota { place: place(), source })?;
-        }
         Ok(())
     }
 
@@ -342,8 +330,6 @@ impl ReplayRun {
         let page_size = pool.map_or(self.config.cache.page_size, Pool::page_size);
         let page_bytes = pool.and_then(Pool::page_bytes);
         self.names.check(&self.config.questions.routers)?;
-        let points = whole.as_ref().map(|whole| whole.capacities.as_slice()).unwrap_or_default();
-        let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let never_stated = pool.and_then(questions::never_stated);
         let of_tiers = self.below.as_ref().and_then(|below| below.note(&self.config.cache));
         let of_heads = of_pairs.map(|_| crate::present::questions::draft_range::NOTE.to_owned());
@@ -380,7 +366,6 @@ impl ReplayRun {
             optimal: pool
                 .zip(whole.as_ref())
                 .and_then(|(pool, whole)| pool.optimal_capacity(whole.recommendation()?.so_far()?)),
-            quotas: self.quotas.iter().map(|run| run.result(&totals, &self.config.cache)).collect(),
             config: self.config,
             whole,
             provisioned: self.provisioned,

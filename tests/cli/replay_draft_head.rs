@@ -357,26 +357,8 @@ fn what_does_not_go_together_is_refused_with_the_cure() {
             "expected policy=lru or policy=arc",
         ),
         (
-            &[&["--engine", "vllm"], &below[..3], &["lmcache:9p:secondary=fs"]].concat(),
-            "an option of vllm-offload",
-        ),
-        (
-            &[&["--engine", "vllm"], &below[..3], &["vllm-offload:9p:secondary=obj"]].concat(),
-            "expected secondary=fs",
-        ),
-        (
-            &[&["--engine", "vllm"], &below[..3], &["vllm-offload:9p:store_threshold=2,secondary=fs"]]
-                .concat(),
-            "leave one of them out",
-        ),
-        (
-            &[
-                &["--engine", "vllm", "--attention", "full+window:128", "--overlap", "off"],
-                &below[..3],
-                &["vllm-offload:9p:secondary=fs"],
-            ]
-            .concat(),
-            "full attention without a draft head",
+            &[&["--engine", "vllm"], &below[..3], &["vllm-offload:9p:secondary=fs"]].concat(),
+            "no option of vllm-offload",
         ),
     ] {
         let output = kvset(&["replay"]).args(args).arg(&trace).assert().code(2).get_output().stderr.clone();

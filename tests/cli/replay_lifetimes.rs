@@ -1,4 +1,4 @@
-//! `kvset replay --ttl`, `--optimal`, `--tenants` and `--quota`: the known figures of real traces, and that what is
+//! `kvset replay --ttl`, `--optimal` and `--tenants`: the known figures of real traces, and that what is
 //! said of tenants adds up to what is said of all.
 
 use crate::support::program::kvset;
@@ -101,9 +101,9 @@ fn a_week_of_coding_sessions_says_what_five_minutes_need() {
 }
 
 #[test]
-fn tenants_add_up_to_the_pool_and_a_split_costs_hits() {
+fn tenants_add_up_to_the_pool() {
     let rows = tenants_rows();
-    let args = ["--capacities", "2p,5p,9p,100p", "--tenants", "2", "--quota", "t1=0.5,t2=0.25"];
+    let args = ["--capacities", "2p,5p,9p,100p", "--tenants", "2"];
     let result = replay(&rows, &args);
     let tenants = result["tenants"].as_array().expect("tenants");
     let names: Vec<_> = tenants.iter().map(|tenant| tenant["tenant"].clone()).collect();
@@ -126,12 +126,6 @@ fn tenants_add_up_to_the_pool_and_a_split_costs_hits() {
         let held = tenants.iter().map(|tenant| tenant["page_milliseconds"][at].as_u64().expect("a sum"));
         assert_eq!(json!(held.sum::<u64>()), pool[at]);
     }
-    let split = &result["quotas"][0]["capacities"];
-    assert_eq!(split[0]["shared_page_hits"], result["capacities"][0]["page_hits"]);
-    assert!(
-        split[3]["page_hits"].as_u64() < split[3]["shared_page_hits"].as_u64(),
-        "the shared page is there thrice"
-    );
 }
 
 #[test]
@@ -139,7 +133,7 @@ fn an_engine_without_one_curve_is_refused_with_a_reason() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
     let trace = file.path().to_str().expect("UTF-8");
-    for asked in [&["--ttl", "5m"][..], &["--optimal"], &["--tenants"], &["--quota", "a=1"]] {
+    for asked in [&["--ttl", "5m"][..], &["--optimal"], &["--tenants"]] {
         let command = [&["replay", "--engine", "sglang"], asked, &[trace]].concat();
         let assert = kvset(&command).assert().code(2);
         let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
@@ -152,14 +146,11 @@ fn tables_say_what_was_asked() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
     let trace = file.path().to_str().expect("UTF-8");
-    let asked =
-        ["replay", "--ttl", "1s,5m,1h", "--optimal", "--quota", "t1=0.5", "--kv-bytes-per-token", "1000"];
+    let asked = ["replay", "--ttl", "1s,5m,1h", "--optimal", "--kv-bytes-per-token", "1000"];
     let mut command = kvset(&[&asked[..], &["--tenants", trace]].concat());
     let output = command.assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("UTF-8");
-    for said in
-        ["kept for", "How long unused pages live", "with foresight", "Whose pages", "split by quota t1=0.5"]
-    {
+    for said in ["kept for", "How long unused pages live", "with foresight", "Whose pages"] {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
 }
@@ -205,9 +196,9 @@ fn the_report_has_a_section_for_each_thing_asked() {
     let read = || std::fs::read_to_string(&page).expect("a page");
     kvset(&["replay", "--report", out, trace]).assert().success();
     assert!(sections.iter().all(|section| !read().contains(section)), "nothing was asked for");
-    let asked = ["--ttl", "5m", "--optimal", "--quota", "t1=0.5", "--tier", "a:0.5:2p", "--tier", "b:1:2p"];
+    let asked = ["--ttl", "5m", "--optimal", "--tier", "a:0.5:2p", "--tier", "b:1:2p"];
     kvset(&[&["replay", "--report", out], &asked[..], &["--tenants", trace]].concat()).assert().success();
-    for section in sections.iter().chain(&["with perfect foresight", "Split by quota t1=0.5"]) {
+    for section in sections.iter().chain(&["with perfect foresight"]) {
         assert!(read().contains(section), "{section} is missing");
     }
     std::fs::remove_file(&page).expect("the page");
@@ -289,21 +280,12 @@ fn a_tenant_s_name_cannot_command_the_terminal() {
     rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
     file.flush().expect("written");
     let trace = file.path().to_str().expect("UTF-8");
-    let args = ["replay", "--tenants", "--capacities", "5p", "--quota", "b\u{1b}[1m=0.5", trace];
+    let args = ["replay", "--tenants", "--capacities", "5p", trace];
     let output = kvset(&args).assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("UTF-8");
     assert!(text.contains("a\u{fffd}[2Jb\u{fffd}c\u{fffd}d e"), "{text}");
-    assert!(text.contains("No request names b\u{fffd}[1m"), "{text}");
     let obeyed = |character: char| character != '\n' && character.is_control() || character == '\u{202e}';
     assert!(!text.contains(obeyed), "{text}");
-}
-
-#[test]
-fn a_share_of_a_tenant_that_no_request_names_is_told_by_replay() {
-    let args = ["--capacities", "5p", "--quota", "t1=0.5,nobody=0.25", "--quota", "t1=0.5"];
-    let result = replay(&tenants_rows(), &args);
-    assert_eq!(result["quotas"][0]["unused"], json!(["nobody"]));
-    assert_eq!(result["quotas"][1].get("unused"), None);
 }
 
 #[test]

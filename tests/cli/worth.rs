@@ -164,11 +164,7 @@ fn what_a_tier_costs_is_refused_where_it_means_nothing() {
         ("lmcache:90p:price=-1", &[][..], "price is a number"),
         ("lmcache:90p:policy=arc", &[][..], "`policy=arc` is no option of lmcache"),
         ("vllm-offload:90p:policy=x,price=1", &[][..], "policy"),
-        (
-            "vllm-offload:90p:threshold=2",
-            &[][..],
-            "blocks_per_chunk=N, secondary=fs, bandwidth=SIZE or price=X",
-        ),
+        ("vllm-offload:90p:threshold=2", &[][..], "blocks_per_chunk=N, bandwidth=SIZE or price=X"),
     ] {
         let run = kvset(&engine).arg(below).args(more).arg(&trace).assert().code(2).get_output().clone();
         let said = String::from_utf8(run.stderr).expect("UTF-8");

@@ -57,7 +57,6 @@ pub struct Settings {
     pub store_threshold: Option<u32>,
     pub blocks_per_chunk: Option<u32>,
     /// What lies behind that tier.
-    pub secondary: Option<String>,
     /// Tokens that a head drafts at a time in the same cache.
     pub draft_tokens: Option<u32>,
     /// The groups that its layers lie in, where they are not all of attention.
@@ -115,11 +114,9 @@ impl Recorded {
         self.settings.write.is_some()
     }
 
-    /// The tier below, as `--below` names it. Files behind it are never removed, so that both find together what a tier
-    /// without a limit does.
+    /// The tier below, as `--below` names it.
     fn below(&self) -> Option<String> {
         let (store, pages) = (self.settings.below.as_ref()?, self.settings.below_pages?);
-        let pages = if self.settings.secondary.is_some() { u64::from(u32::MAX) } else { pages };
         let options = [
             self.settings.policy.as_ref().map(|policy| format!("policy={policy}")),
             self.settings.store_threshold.map(|threshold| format!("store_threshold={threshold}")),

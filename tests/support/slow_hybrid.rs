@@ -1,5 +1,5 @@
 //! vLLM's pool of blocks shared by several groups, transcribed step by step: a block at a time, each with
-//! its place in one linked list of free blocks, names in a map (docs/engines.md, hybrid attention).
+//! its place in one linked list of free blocks, names in a map (docs/engines/vllm.md, hybrid attention).
 
 use super::slow_load::SlowCache;
 use std::collections::HashMap;

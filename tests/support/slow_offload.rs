@@ -1,4 +1,4 @@
-//! vLLM's tier in host memory, a chunk at a time: ordered lists of whole prefixes (docs/engines.md, section 2).
+//! vLLM's tier in host memory, a chunk at a time: ordered lists of whole prefixes (docs/engines/vllm.md).
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! LMCache's and Mooncake's caches, a page at a time: lists and maps of whole prefixes (docs/engines.md, section 2).
+//! LMCache's and Mooncake's caches, a page at a time: lists and maps of whole prefixes (docs/engines/lmcache.md and mooncake.md).
 
 use std::collections::{HashMap, VecDeque};
 

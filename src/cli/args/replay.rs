@@ -16,7 +16,6 @@ use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::routing::RouterSpec;
-use kvset_core::questions::tenants::Quota;
 use kvset_core::sizing::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::capacity::CapacitySpec;
@@ -148,7 +147,7 @@ Examples:
   kvset replay --router round-robin:4 --router hash:4 --router prefix:4 --capacities 8192p trace.jsonl
   kvset replay --ttl 5m,1h --optimal --capacities 30GiB --kv-bytes-per-token 61464 trace.jsonl
   kvset replay --traffic 0.5,2,4 --kv-bytes-per-token 61464 --provisioned 64GiB trace.jsonl
-  kvset replay --tenants 5 --quota acme=0.5 --capacities 8192p trace.jsonl
+  kvset replay --tenants 5 --capacities 8192p trace.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
     /// What to read.
@@ -219,8 +218,7 @@ pub struct ReplayArgs {
     /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
     /// mooncake:SIZE, at each of the --capacities. The first looks up the whole prompt, as the engines' connectors do,
     /// each further one what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
-    /// device finds. Under vllm, vllm-offload:SIZE; vllm-offload:SIZE:secondary=fs says what files behind it bring, and
-    /// how they grow. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004
+    /// device finds. Under vllm, vllm-offload:SIZE. With --prefill-rate, lmcache:500GiB:bandwidth=20GiB,price=0.0004
     /// says how many bytes are loaded from it per second, and what a GiB of it costs per hour.
     #[arg(long, value_name = "TIER:SIZE[:OPTIONS]")]
     pub below: Vec<BelowOption>,
@@ -282,10 +280,6 @@ pub struct ReplayArgs {
     /// requests want their pages kept (cache_control, a retention priority, retention_class of a row).
     #[arg(long)]
     pub retention_classes: bool,
-    /// A split of the cache by quota to price (repeatable): TENANT=SHARE,..., such as acme=0.5,beta=0.25; who is not
-    /// named shares what is left.
-    #[arg(long = "quota", value_name = "SPLIT")]
-    pub quotas: Vec<Quota>,
     /// How certain the figures are, and what other traffic would need.
     #[command(flatten)]
     pub growth: GrowthArgs,
@@ -352,7 +346,6 @@ impl ReplayArgs {
     /// What to follow besides the pool.
     pub fn extras(&self) -> Extras {
         Extras {
-            quotas: self.quotas.clone(),
             prefill_rate: self.prefill_rate.clone(),
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),

@@ -1,7 +1,6 @@
 //! What a replay says of time, of tenants and of the optimum: put into its result.
 
 use super::output::ReplayResult;
-use super::quota::QuotaOutput;
 use crate::replay::Replay;
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::enabled::Questions;
@@ -19,7 +18,6 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
         window.optimal_page_hits = Some(optimal_hits(estimate, capacities));
     }
     result.optimal = done.optimal;
-    result.quotas = done.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
 }
 
 /// What perfect foresight would have in a window, one entry per capacity of the trace; none where nothing is reported.

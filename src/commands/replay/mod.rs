@@ -12,7 +12,6 @@ mod model;
 pub mod output;
 pub mod pools;
 pub mod printed;
-pub mod quota;
 pub mod replicas;
 pub mod report;
 pub mod required;
@@ -250,11 +249,6 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
         }
         _ if offloads && args.engines != [Profile::Vllm] => {
             "vllm-offload is vLLM's own tier: choose --engine vllm, or another tier"
-        }
-        _ if args.below.iter().any(|below| below.has_files)
-            && (has_groups || args.options.has("draft_head")) =>
-        {
-            "secondary=fs is modelled under full attention without a draft head: leave it out, or the other options"
         }
         _ if offloads && has_groups && args.search => {
             "--search looks for one capacity, and vllm-offload below several groups of layers is a part of it: leave one out"

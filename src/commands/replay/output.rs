@@ -4,7 +4,6 @@ use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
-use crate::commands::replay::quota::QuotaOutput;
 use crate::commands::replay::required::{
     CapacityResult, CoverageResult, RecommendedResult, RequiredResult, capacities_of, is_false,
     recommended_of, required_of,
@@ -125,9 +124,6 @@ pub struct ReplayResult {
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
-    /// What splits by quota give, in the order requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub quotas: Vec<QuotaOutput>,
     /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
@@ -278,7 +274,6 @@ impl ReplayResult {
             retention_required: whole.map(|all| all.retention_required.clone()).unwrap_or_default(),
             optimal: None,
             tenants: whole.map(|all| all.tenants.clone()).unwrap_or_default(),
-            quotas: Vec::new(),
             answers: whole.map(Estimate::answers).unwrap_or_default(),
             facts,
             trace,
@@ -308,7 +303,6 @@ impl ReplayResult {
             tenant.capacity_page_hits.truncate(capacities);
             tenant.page_milliseconds.truncate(capacities);
         }
-        self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
 }
 

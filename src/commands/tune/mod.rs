@@ -60,10 +60,7 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         (args.search, "--search is of a replay: leave it out"),
         (args.windows != [WindowKind::All], "--window is of a replay: leave it out"),
         (!args.tiers.is_empty(), "--tier is of a replay: name tiers that are there with --below"),
-        (
-            args.tenants.is_some() || !args.quotas.is_empty(),
-            "--tenants and --quota are of a replay: leave them out",
-        ),
+        (args.tenants.is_some(), "--tenants is of a replay: leave it out"),
     ];
     let reason = refused.into_iter().find_map(|(is_given, reason)| is_given.then_some(reason));
     reason.map_or(Ok(()), |reason| Err(Failure::Usage(anyhow::anyhow!(reason))))

@@ -67,9 +67,17 @@ fn agreement(
         Some(to) => format!("{from} to {}", size(to)),
     };
     let of_those = if pointwise { ", of the capacities requested" } else { "" };
+    let gone: u64 = measured.restarts.iter().map(|restart| restart.misses).sum();
+    let restarted = match gone {
+        0 => String::new(),
+        _ => format!(
+            " {} not agree because the cache had been emptied.",
+            counted(gone, "request does", "requests do")
+        ),
+    };
     format!(
         "Of {} measured requests, {} of those that can tell agree on an effective capacity of {like}{of_those}; {} by \
-         their pages.",
+         their pages.{restarted}",
         integer(measured.requests),
         rate(effective.agreement),
         rate(effective.agreement_by_pages)

@@ -399,7 +399,7 @@ impl Engine {
         })
     }
 
-    /// vLLM, step by step as in docs/engines.md, section 2: full pages only; the prompt's last token is always
+    /// vLLM, step by step as in docs/engines/vllm.md: full pages only; the prompt's last token is always
     /// computed; the last sampled token stores nothing; a partial page takes room once released.
     fn vllm_footprint<'a>(
         &self,

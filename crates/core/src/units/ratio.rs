@@ -90,14 +90,6 @@ impl Ratio {
         part.saturating_mul(denominator).saturating_add(numerator / 2) / numerator
     }
 
-    /// What is left of this without another share; `None` where that is larger.
-    pub fn minus(self, other: Self) -> Option<Self> {
-        let denominator = self.denominator.max(other.denominator);
-        let scaled = |ratio: Self| ratio.numerator * (denominator / ratio.denominator);
-        let numerator = scaled(self).checked_sub(scaled(other))?;
-        Some(Self { numerator, denominator })
-    }
-
     /// The smallest whole whose [`Ratio::share_of`] is at least this many units; saturates at `u64::MAX`.
     /// The share 0 is of no whole and leaves the units as they are.
     pub fn least_whole_of(self, part: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! vLLM's pool of blocks shared by several groups of layers, at one capacity (docs/engines.md, hybrid attention).
+//! vLLM's pool of blocks shared by several groups of layers, at one capacity (docs/engines/vllm.md, hybrid attention).
 //!
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one

@@ -1,4 +1,4 @@
-//! LMCache's cache in the engine's process (docs/engines.md, LMCache in-process).
+//! LMCache's cache in the engine's process (docs/engines/lmcache.md).
 //!
 //! What a request finds moves to the young end, its first chunk youngest; then room is made for every chunk after
 //! those, even where it is there already; then the missing ones are put in prefix order, their first chunk oldest.

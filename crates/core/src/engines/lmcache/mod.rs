@@ -1,4 +1,4 @@
-//! LMCache at one capacity, by its own rules (docs/engines.md, section 2): in the engine's process, and as a process of its own that
+//! LMCache at one capacity, by its own rules (docs/engines/lmcache.md): in the engine's process, and as a process of its own that
 //! several engines share.
 //!
 //! Both keep chunks of tokens, 256 by default, in one order, of prompts only: LMCache does not store what was

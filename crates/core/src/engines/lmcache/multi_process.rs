@@ -1,4 +1,4 @@
-//! LMCache as a process of its own, which the engines of a host share (docs/engines.md, LMCache multi-process).
+//! LMCache as a process of its own, which the engines of a host share (docs/engines/lmcache.md).
 //!
 //! All chunks of a request that are there move to the young end as it ends, its first chunk youngest. The missing ones
 //! are stored in one call, and where they do not all fit none is. Room is made by a loop that wakes every second: where

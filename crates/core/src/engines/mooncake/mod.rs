@@ -1,4 +1,4 @@
-//! Mooncake's store at one capacity, by its own rules and by event time (docs/engines.md, Mooncake store).
+//! Mooncake's store at one capacity, by its own rules and by event time (docs/engines/mooncake.md).
 //!
 //! An object (a page) may go once its stamp has passed: a put stamps it with the time, being asked about or
 //! read with the time and a lease. A put into a full store fails and is not tried again. Every 10 ms the

@@ -1,4 +1,4 @@
-//! SGLang with HiCache: one tree over the device and the host, at one capacity of each (docs/engines.md, section 2).
+//! SGLang with HiCache: one tree over the device and the host, at one capacity of each (docs/engines/sglang.md).
 
 use super::MAX_CAPACITY;
 use super::flight::FlyingTree;

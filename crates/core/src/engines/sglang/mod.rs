@@ -1,4 +1,4 @@
-//! The `sglang` profile: SGLang's prefix cache, node by node, at one capacity (docs/engines.md, section 2).
+//! The `sglang` profile: SGLang's prefix cache, node by node, at one capacity (docs/engines/sglang.md).
 //!
 //! SGLang evicts a whole leaf node at once, so more capacity can lose hits and no stack distance
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.

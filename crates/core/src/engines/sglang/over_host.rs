@@ -1,4 +1,4 @@
-//! SGLang's caches of two pools over a host tier, HiCache, which has both pools as well (docs/engines.md, section 2).
+//! SGLang's caches of two pools over a host tier, HiCache, which has both pools as well (docs/engines/sglang.md).
 
 use super::MAX_CAPACITY;
 use super::hicache::HicacheRules;

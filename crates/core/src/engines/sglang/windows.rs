@@ -1,5 +1,5 @@
 //! SGLang with a pool of its own for windows: one radix tree over that pool and the one of full attention, at one
-//! capacity of both together (docs/engines.md, SGLang's pool of windows).
+//! capacity of both together (docs/engines/sglang.md, a pool of windows).
 
 use super::auxiliary::Auxiliary;
 use super::hicache::HicacheRules;

@@ -1,4 +1,4 @@
-//! The `trtllm` profile: TensorRT-LLM's block manager at one capacity (docs/engines.md, TensorRT-LLM).
+//! The `trtllm` profile: TensorRT-LLM's block manager at one capacity (docs/engines/trtllm.md).
 //!
 //! Free blocks stand in a queue for each priority, of which the lowest that is not empty gives its block released longest ago.
 //! So a page can go before those that follow it, which nobody finds then; more capacity can lose hits, and no stack distance

@@ -1,4 +1,4 @@
-//! vLLM's own tier in host memory, at one capacity (docs/engines.md, vLLM's tier in host memory).
+//! vLLM's own tier in host memory, at one capacity (docs/engines/vllm.md, the tier in host memory).
 //!
 //! The tier is asked for the chunks after those that the device found. What it finds is loaded, which counts as a use, and
 //! storing goes on behind it: what the device had is neither used nor stored. Where it finds nothing, all chunks of the

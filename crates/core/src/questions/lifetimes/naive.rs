@@ -78,8 +78,6 @@ pub(crate) struct StackModel {
     clock: i64,
     pub partial: bool,
     fresh: u64,
-    /// Whether a page that is computed again leaves a copy.
-    keeps_copies: bool,
 }
 
 impl StackModel {
@@ -93,13 +91,7 @@ impl StackModel {
             clock: 0,
             partial: false,
             fresh: 0,
-            keeps_copies: false,
         }
-    }
-
-    /// The same of a cache in which a page that is computed again leaves a copy, as in vLLM's pool.
-    pub(crate) fn with_copies(self) -> Self {
-        Self { keeps_copies: true, ..self }
     }
 
     /// Takes a request in: the event time, what the engine says, and what the list does.
@@ -148,12 +140,7 @@ impl StackModel {
             }
         }
         if self.profile != Profile::Paper {
-            for (index, page) in pages.iter().enumerate().rev() {
-                let again = self.keeps_copies && index >= limit;
-                if let Some(copy) = self.list.iter_mut().find(|held| again && held.page == *page) {
-                    self.fresh += 1;
-                    copy.page = vec![0, 0, self.fresh];
-                }
+            for page in pages.iter().rev() {
                 self.list.retain(|held| held.page != *page);
                 self.list.insert(0, held(page));
             }

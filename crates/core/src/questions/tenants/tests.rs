@@ -8,11 +8,8 @@ use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally, MAX_NA
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::naive::{StackModel, TimedRequest, profiles, timed_requests};
 use crate::questions::observers::Lifetimes;
-use crate::request::event::RequestEvent;
-use crate::request::labels::Label;
 use crate::request::outcome::Outcome;
-use crate::units::pages::PageIds;
-use crate::units::{PageCount, PageSize};
+use crate::units::PageCount;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -187,37 +184,6 @@ proptest! {
         let held: Vec<u128> = (0..CAPACITIES.len()).map(held).collect();
         prop_assert_eq!(held, pool.held.to_vec(), "sums are the pool's");
     }
-
-    /// A split is as many engines, each with its own requests.
-    #[test]
-    fn a_split_equals_caches_of_their_own(requests in timed_requests(60), profile in profiles()) {
-        let config = config(profile);
-        let quota: Quota = "tenant-1=0.5,tenant-2=0.2".parse().expect("a split");
-        let mut run = QuotaRun::new(quota, &config.cache);
-        let mut models: Vec<StackModel> = (0..3).map(|_| StackModel::new(profile, 1 << 20).with_copies()).collect();
-        let mut hits = [0; 6];
-        for request in &requests {
-            let part = match request.tenant { Some(1) => 0, Some(2) => 1, _ => 2 };
-            let tenant = name(request.tenant);
-            let event = RequestEvent {
-                page_ids: PageIds::from_slice(&request.ids),
-                input_tokens: Some(request.ids.len() as u64 * 4 + request.rest),
-                output_tokens: Some(request.output),
-                labels: tenant.as_deref().map(|name| (Label::Tenant, name)).into_iter().collect(),
-                ..RequestEvent::default()
-            };
-            run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
-            let (_, _, looked) = models[part].observe(request);
-            for (hits, capacity) in hits.iter_mut().zip(CAPACITIES) {
-                let (half, fifth) = (capacity / 2, capacity / 5);
-                let own = [half, fifth, capacity - half - fifth][part];
-                *hits += looked.reusable().iter().filter(|(need, _)| *need <= own).count() as u64;
-            }
-        }
-        let result = run.result(&CAPACITIES.map(PageCount), &config.cache);
-        let found: Vec<_> = result.capacities.iter().map(|(_, page_hits)| *page_hits).collect();
-        prop_assert_eq!(found, hits.map(Some).to_vec());
-    }
 }
 
 #[test]
@@ -236,46 +202,4 @@ fn tenants_beyond_the_limit_are_accounted_together() {
     assert_eq!(results.len(), MAX_NAMES + 1);
     let last = results.last().expect("the others");
     assert_eq!((last.tenants, last.requests, last.cold_pages), (Some(0), 9, 18));
-}
-
-/// Follows two requests of one page each for every tenant named, in caches split by `quota`.
-fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
-    let config = config(Profile::Paper);
-    let mut run = QuotaRun::new(quota.parse().expect("a split"), &config.cache);
-    for (page, tenant) in (1_u64..).zip(tenants).chain((1..).zip(tenants)) {
-        let ids = [page];
-        let event = RequestEvent {
-            page_ids: PageIds::from_slice(&ids),
-            labels: [(Label::Tenant, *tenant)].into_iter().collect(),
-            ..RequestEvent::default()
-        };
-        run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
-    }
-    run.result(&[1, 2, 3].map(PageCount), &config.cache)
-}
-
-#[test]
-fn parts_of_a_split_are_the_whole_together() {
-    let found = split("acme=0.5,beta=0.5", &["other"]);
-    let hits: Vec<_> = found.capacities.iter().map(|(_, page_hits)| *page_hits).collect();
-    assert_eq!(
-        hits,
-        [Some(1), Some(0), Some(1)],
-        "the page that halves leave of an odd number is the others'"
-    );
-}
-
-#[test]
-fn a_share_of_a_tenant_that_no_request_names_is_told() {
-    assert_eq!(split("acme=0.5,nobody=0.25", &["acme", "beta"]).unused, ["nobody"]);
-    assert_eq!(split("acme=0.5", &["acme", "beta"]).unused, [""; 0]);
-}
-
-#[test]
-fn a_split_reads_back_as_written_and_refuses_with_a_reason() {
-    let text = "acme=0.5,be=ta=0.25";
-    assert_eq!(text.parse::<Quota>().expect(text).to_string(), text);
-    for text in ["", "acme", "=0.5", "acme=2", "a=0.5,a=0.1", "a=0.7,b=0.4"] {
-        assert!(text.parse::<Quota>().expect_err(text).to_string().contains("expected"), "{text}");
-    }
 }
