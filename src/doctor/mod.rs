@@ -14,7 +14,7 @@ mod times;
 pub use census::{Census, NameCounts};
 pub use finding::{Finding, FindingVerdict, Subject};
 
-use crate::replay::{PoolReplay, ReplayError, ReplayOptions, replay_counted};
+use crate::replay::{PoolReplay, ReplayError, ReplayOptions, mend_rows, replay_counted};
 use kvset_formats::trace::{ReadProgress, Recording, TraceError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -76,9 +76,7 @@ impl LogEvidence<'_> {
             Ok(_) if self.accepted() == 0 => Some("no request was read".to_owned()),
             Ok(_) if rejected > 0 && !self.may_skip => {
                 let rows = self.census.ledger.rows + self.undecodable();
-                Some(format!(
-                    "{rejected} of {rows} rows cannot be used: mend them, or go on without them with --skip-bad-rows"
-                ))
+                Some(format!("{rejected} of {rows} rows cannot be used: {}", mend_rows(rejected, rows)))
             }
             Ok(_) => None,
         }

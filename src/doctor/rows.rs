@@ -111,9 +111,9 @@ pub(super) fn fields(evidence: &LogEvidence<'_>) -> Finding {
         let meaning = "no other field of theirs could matter by what it holds or is called";
         return Finding::new(Subject::Fields, FindingVerdict::Yes, text, meaning).with(numbers);
     }
-    let meaning = match fields.misses_prompts() {
-        true => "prompts may be longer than is known, and share more: no figure is of them",
-        false => "the answer may be of other requests, caches or counts than the engine's",
+    let meaning = match fields.doubt() {
+        Some(_) => "prompts, requests or caches may be others than the engine's: no figure is of them",
+        None => "the answer may be of other times, owners or counts than the engine's",
     };
     Finding::new(Subject::Fields, FindingVerdict::Partly, sentences.join("; "), meaning)
         .cured_by("write the field by the name that is read, or name where it lies, as it says")

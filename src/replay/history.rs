@@ -83,7 +83,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         chain_checked_fully: replay.config.cache.chain_check == ChainCheck::Full,
         rejected_records: replay.rejected_rows,
         warm_up_requests: replay.warm_up_requests,
-        misses_prompts: replay.misses_prompts,
+        doubt: replay.doubt.clone(),
         ..pool.caveats
     };
     pool.with_answers = replay.with_answers.as_ref().map(|(returned_pages, estimate)| OtherEnd {

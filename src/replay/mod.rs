@@ -105,6 +105,8 @@ pub struct Extras {
     pub prefill_rate: Option<PrefillRate>,
     /// What accelerators and memory cost.
     pub prices: Prices,
+    /// Bytes per token of models by name, in place of those of all.
+    pub pool_costs: Vec<(String, f64)>,
     /// Tiers under the engine's own cache, from the fastest, and what their engines are reported.
     pub below: Vec<BelowOption>,
     /// See `below`.
@@ -161,8 +163,8 @@ pub enum ReplayError {
     Config(#[from] PoolConfigError),
     /// Rows were passed over, and the caller did not allow that.
     #[error(
-        "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with \
-         --skip-bad-rows{}",
+        "{count} of {rows} rows cannot be used, so the result would be wrong: {}{}",
+        mend_rows(*.count, *.rows),
         listed(.first)
     )]
     BadRows { count: u64, rows: u64, first: Vec<BadRow> },
@@ -233,6 +235,12 @@ pub enum ReplayError {
          --restarts out"
     )]
     NoHours(&'static str),
+    /// No row says when its request came.
+    #[error(
+        "--ttl goes by the times between requests, and no row says when its request came: log the time of each, or leave \
+         --ttl out"
+    )]
+    NoTimes,
     /// Not all hits at the provisioned size are known.
     #[error(
         "--restarts at --provisioned needs {pages} pages, and {most} are tracked: name a smaller size, or raise \
@@ -246,6 +254,14 @@ pub enum ReplayError {
 
 fn reasons(why: &BTreeMap<&'static str, u64>) -> String {
     why.iter().map(|(why, records)| format!("\n  {records} passed over: {why}")).collect()
+}
+
+/// What can be done about rows that cannot be used, of so many.
+pub(crate) fn mend_rows(count: u64, rows: u64) -> &'static str {
+    match count < rows {
+        true => "mend them, or go on without them with --skip-bad-rows",
+        false => "mend them",
+    }
 }
 
 fn listed(rows: &[BadRow]) -> String {
@@ -318,8 +334,8 @@ pub struct Replay {
     pub notes: Vec<String>,
     /// How many caches its rows name.
     pub logged_replicas: u64,
-    /// Whether its rows have parts of prompts that were not read.
-    pub misses_prompts: bool,
+    /// What could change the answer by itself, in a few words.
+    pub doubt: Option<String>,
 }
 
 /// What a trace came to, for one engine.

@@ -73,8 +73,11 @@ pub(super) fn check_restarts(pool: &Pool) -> Result<(), ReplayError> {
 /// Says of an estimate's restarts what their hours count from.
 ///
 /// # Errors
-/// The log does not say in which hours requests came.
+/// The log does not say in which hours requests came, or how long pages were kept.
 pub(super) fn set_clock(estimate: &mut Estimate, times: &TimeFacts) -> Result<(), ReplayError> {
+    if times.clock.is_none() && !estimate.retention.is_empty() {
+        return Err(ReplayError::NoTimes);
+    }
     let Some(restarts) = &mut estimate.restarts else { return Ok(()) };
     let clock = match times.clock {
         Some(TraceClock::Epoch) => HourClock::Utc,

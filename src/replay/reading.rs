@@ -295,7 +295,14 @@ impl<'a, 'w> TraceReading<'a, 'w> {
         if self.pools.len() == MAX_POOLS {
             return Err(ReplayError::TooManyPools { most: MAX_POOLS });
         }
-        let runs = self.engines.iter().map(self.start).collect::<Result<_, _>>()?;
+        let costs = &self.options.extras.pool_costs;
+        let cost = name.and_then(|name| costs.iter().find(|(of, _)| of == name));
+        let run = |engine: &PoolConfig| {
+            let mut own = engine.clone();
+            own.cache.kv_bytes_per_token = cost.map_or(own.cache.kv_bytes_per_token, |(_, cost)| Some(*cost));
+            (self.start)(&own)
+        };
+        let runs = self.engines.iter().map(run).collect::<Result<_, _>>()?;
         self.pools.push((name.map(Box::from), runs));
         Ok(self.pools.len() - 1)
     }

@@ -377,7 +377,7 @@ impl ReplayRun {
             times: findings.times.clone(),
             notes,
             logged_replicas: findings.replicas,
-            misses_prompts: findings.fields.misses_prompts(),
+            doubt: findings.doubt.clone(),
         };
         Ok((replay, history))
     }

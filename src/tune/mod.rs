@@ -223,6 +223,11 @@ pub enum TuneError {
         "the capacity is larger than the pages that are tracked: raise --max-tracked-pages, or name a smaller one"
     )]
     Beyond,
+    /// Tiers are modelled below one cache.
+    #[error(
+        "tiers below the replicas of a router are not modelled together with them: leave out --below, or --router"
+    )]
+    BelowReplicas,
     /// The log is empty.
     #[error("the trace has no request that counts, so there is nothing to tune for")]
     NoRequests,

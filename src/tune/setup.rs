@@ -120,6 +120,9 @@ impl Setup {
     /// # Errors
     /// It cannot be replayed.
     pub fn hits(&self, log: &RequestLog) -> Result<Hits, TuneError> {
+        if !self.options.extras.below.is_empty() && !self.options.pool.questions.routers.is_empty() {
+            return Err(TuneError::BelowReplicas);
+        }
         let done = log.replay(&self.options, Some(self.page_size), &|_, _| {})?;
         if done.whole.is_none() {
             return Err(TuneError::NoRequests);

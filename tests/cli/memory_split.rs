@@ -40,6 +40,13 @@ fn one_memory_is_split_by_what_models_require() {
     assert_eq!(parts, [&json!(24), &json!(48)]);
     assert_eq!(split["left_bytes"], 8);
     assert!(split["pools"].as_array().expect("pools").iter().all(|part| part["coverage"] == 1.0));
+    // The answer of a model is at its own bytes.
+    let sizes = result["pools"].as_array().expect("pools").iter().map(|pool| &pool["trace"]["page_bytes"]);
+    assert_eq!(sizes.collect::<Vec<_>>(), [&json!(2), &json!(2)]);
+    let args = ["--plan", "90B", "--pool-cost", "large=3", "--kv-bytes-per-token", "2"];
+    let apart = replay(&trace, &args);
+    let sizes = apart["pools"].as_array().expect("pools").iter().map(|pool| &pool["trace"]["page_bytes"]);
+    assert_eq!(sizes.collect::<Vec<_>>(), [&json!(2), &json!(3)]);
     // Too little for all of `large`: its first, cold requests require nothing.
     let result = replay(&trace, &["--plan", "71B", "--kv-bytes-per-token", "2"]);
     assert_eq!(result["memory_split"]["pools"][0]["coverage"], 1.0);

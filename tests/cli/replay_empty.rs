@@ -51,3 +51,36 @@ fn a_table_of_no_row_is_left_out() {
     assert!(has_curve("39"));
     assert!(!has_curve("40"));
 }
+
+/// A result that was written over the log, with exit code 0.
+#[test]
+fn no_output_is_written_over_the_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    generate(&trace);
+    let link = directory.path().join("link.jsonl");
+    std::os::unix::fs::symlink(&trace, &link).expect("a link");
+    let before = std::fs::read(&trace).expect("the log");
+    for output in [&trace, &link] {
+        for option in ["--per-request", "--report", "--plot", "--traffic-log"] {
+            let mut command = Command::cargo_bin("kvset").expect("the program");
+            command.arg("replay").arg(option).arg(output).args(["--traffic", "2"]).arg(&trace);
+            let errors = command.assert().code(2).get_output().stderr.clone();
+            let errors = String::from_utf8_lossy(&errors).into_owned();
+            assert!(errors.contains(option) && errors.contains("would write over what is read"), "{errors}");
+            assert!(std::fs::read(&trace).expect("the log") == before, "{option}: the log is as it was");
+        }
+    }
+}
+
+/// Times to live of a log without times were told: "0 ms" keeps all.
+#[test]
+fn times_to_live_without_times_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    std::fs::write(&trace, "[1,2,3,4]\n[1,2,3,4,5]\n").expect("a disk");
+    let mut command = Command::cargo_bin("kvset").expect("the program");
+    command.args(["replay", "--page-size", "1", "--ttl", "1m"]).arg(&trace);
+    let errors = command.assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8_lossy(&errors).contains("no row says when its request came"));
+}

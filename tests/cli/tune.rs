@@ -159,6 +159,22 @@ fn a_tier_below_counts_with_what_it_finds() {
     assert!(change(&result, "no tiers below")["points"].as_f64() <= Some(0.0), "{result:#}");
 }
 
+/// The tier was modelled below one cache, and its hits added to those of replicas, but not to their hours.
+#[test]
+fn a_tier_below_replicas_is_told_to_be_impossible() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path(), "300");
+    let args = ["--engine", "vllm", "--router", "round-robin:2", "--provisioned", "500p"];
+    let result = tune(&trace, &args);
+    let tiers = result["changes"].as_array().expect("changes").iter();
+    let tiers: Vec<_> =
+        tiers.filter(|tried| tried["change"].as_str().is_some_and(|name| name.contains("below"))).collect();
+    assert!(!tiers.is_empty(), "{result:#}");
+    for tier in tiers {
+        assert!(tier["impossible"].as_str().is_some_and(|why| why.contains("leave out --below")), "{tier}");
+    }
+}
+
 #[test]
 fn pages_of_a_log_are_merged_into_larger_ones() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -39,7 +39,8 @@ pub fn pages() -> Vec<(String, PathBuf)> {
 #[test]
 fn the_index_lists_every_page() {
     let listed: BTreeSet<_> = pages().into_iter().map(|(_, path)| path).collect();
-    let folders = ["docs", "docs/engines"].map(|folder| std::fs::read_dir(root().join(folder)).expect(folder));
+    let folders =
+        ["docs", "docs/engines"].map(|folder| std::fs::read_dir(root().join(folder)).expect(folder));
     for entry in folders.into_iter().flatten() {
         let path = entry.expect("an entry").path();
         let is_page = path.extension().is_some_and(|extension| extension == "md");

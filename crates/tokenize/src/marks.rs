@@ -32,8 +32,23 @@ const MASKS: [&str; 15] = [
     "not logged",
 ];
 /// The same for what was cut.
-const CUTS: [&str; 9] =
-    ["truncat", "cut off", "[cut", "(cut", "<cut", "more char", "more bytes", "more tokens", "[...]"];
+const CUTS: [&str; 11] = [
+    "truncat",
+    "cut off",
+    "[cut",
+    "(cut",
+    "<cut",
+    "more char",
+    "more bytes",
+    "more tokens",
+    "[...]",
+    "been dropped",
+    "size limit",
+];
+/// Texts that say that there is none.
+const PLACEHOLDERS: [&str; 6] = ["n/a", "null", "undefined", "nan", "<none>", "…"];
+/// The shortest text that may be one in a code, and the longest single word of a language.
+const CODE_BYTES: usize = 64;
 
 /// What the texts of messages show of how they were logged.
 pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
@@ -43,13 +58,26 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
         let Some(content) = message.get("content") else { continue };
         each_text(content, &mut |text| {
             remarks.texts += 1;
-            remarks.masked_texts += u64::from(is_masked(text));
-            remarks.cut_texts += u64::from(is_cut(text));
+            remarks.masked_texts += u64::from(is_masked(text) || is_coded(text));
+            remarks.cut_texts += u64::from(is_cut(text) || lacks_its_middle(text));
             remarks.empty_texts +=
                 u64::from(text.is_empty() && ["system", "user", "developer"].contains(&role));
         });
     }
+    let others = remarks.texts - remarks.masked_texts;
+    remarks.masked_texts +=
+        ["user", "assistant"].map(|role| repeated(messages, role)).iter().sum::<u64>().min(others);
     remarks
+}
+
+/// Texts of a role where all of them are one and the same: nobody says one thing in every turn.
+fn repeated(messages: &[ObjectFields], role: &str) -> u64 {
+    const FEWEST: usize = 3;
+    let own = messages.iter().filter(|message| message.get("role").and_then(Value::as_str) == Some(role));
+    let texts: Vec<&str> = own.filter_map(|message| message.get("content")?.as_str()).collect();
+    let is_one =
+        texts.windows(2).all(|pair| pair[0] == pair[1]) && texts.first().is_some_and(|text| !is_masked(text));
+    if texts.len() >= FEWEST && is_one { texts.len() as u64 } else { 0 }
 }
 
 /// Whether any message says something: by a text, by calls, or by something else that is refused where it is read.
@@ -76,17 +104,56 @@ fn each_text(content: &Value, look: &mut dyn FnMut(&str)) {
 /// Whether something stands for the whole of a text.
 fn is_masked(text: &str) -> bool {
     let text = text.trim();
+    if is_filled(text) {
+        return true;
+    }
     if text.is_empty() || text.len() > LONGEST_MASK {
         return false;
     }
     let is_bracketed = text.starts_with(['[', '<', '(', '{', '*', '_', '#'])
         && text.ends_with([']', '>', ')', '}', '*', '_', '#']);
     let is_word = text.split_whitespace().count() <= 3 && text.chars().all(|c| !c.is_lowercase());
+    let is_label = !text.contains(char::is_whitespace) && text.contains(['-', '_', ':']);
     let lower = text.to_lowercase();
-    let names_mask = (is_bracketed || is_word) && MASKS.iter().any(|mask| lower.contains(mask));
-    let is_filled = text.len() >= 3
-        && ["*", "x", "X", "█", "•", "#", "-"].iter().any(|fill| text.replace(fill, "").is_empty());
-    names_mask || is_filled || is_digest(&lower)
+    let names_mask = (is_bracketed || is_word || is_label) && MASKS.iter().any(|mask| lower.contains(mask));
+    let counts_chars = is_bracketed && text.contains(|c: char| c.is_ascii_digit()) && lower.contains("char");
+    names_mask || counts_chars || PLACEHOLDERS.contains(&lower.as_str()) || is_digest(&lower)
+}
+
+/// Whether one letter stands for each of a text, spaces kept or not.
+fn is_filled(text: &str) -> bool {
+    let mut letters = text.chars().filter(|c| !c.is_whitespace() && !".,;:!?".contains(*c));
+    let first = letters.next().filter(|first| "*xX█•#-".contains(*first));
+    text.len() >= 3 && first.is_some_and(|first| letters.all(|letter| letter.eq_ignore_ascii_case(&first)))
+}
+
+/// Whether a text is another in a code, encrypted or encoded: one long word of letters of both cases and digits.
+fn is_coded(text: &str) -> bool {
+    let text = text.trim();
+    let word = text.split_once('[').filter(|(kind, _)| kind.len() <= 8).map_or(text, |(_, inner)| inner);
+    let word = word.trim_end_matches(']');
+    let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
+    word.len() >= CODE_BYTES
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-,:.".contains(&byte))
+        && !word.contains("://")
+}
+
+/// Whether a note stands where the middle of a text was left out: `<529 characters omitted>`.
+fn lacks_its_middle(text: &str) -> bool {
+    const LEFT_OUT: [&str; 4] = ["omitted", "truncated", "elided", "removed"];
+    const NOTE_BYTES: usize = 48;
+    LEFT_OUT.iter().any(|word| {
+        text.match_indices(word).any(|(at, _)| {
+            let begin = (at.saturating_sub(NOTE_BYTES)..at).find(|begin| text.is_char_boundary(*begin));
+            let note = begin.map_or("", |begin| &text[begin..at]);
+            let note = note.rfind(['<', '[', '(', '{']).map_or("", |open| &note[open..]);
+            let is_of = ["char", "byte", "token", "line", "word"].iter().any(|unit| note.contains(unit));
+            is_of && note.contains(|c: char| c.is_ascii_digit())
+        })
+    })
 }
 
 /// Whether a text is the digest of another: `sha256:` or so and hexadecimal digits.
@@ -125,8 +192,18 @@ mod tests {
             "[PII_MASKED]",
             "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "████",
+            "redacted-by-litellm",
+            "N/A",
+            "…",
+            "Xxx xx, xxxxxx.",
+            "<154 chars>",
         ] {
             assert!(is_masked(text), "{text}");
+        }
+        let code = "Q2luIG5lIHpvciB6b3JmYSB0ZXIgYmFmYSBkcmFiYSBodW1uZXByYSB0ZXJ0aWtiYSBiYSBi";
+        assert!(is_coded(code) && is_coded(&format!("ENC[v1,{code}]")) && is_coded(&format!("{code}==")));
+        for text in ["https://example.org/A1/".repeat(9).as_str(), &"a word ".repeat(40), &"ab".repeat(99)] {
+            assert!(!is_coded(text), "{text}");
         }
         for text in [
             "",
@@ -152,9 +229,12 @@ mod tests {
             format!("{long}mil..."),
             format!("{long}mil…"),
             "short… [truncated]".to_owned(),
+            format!("{long}[This value has been dropped because it exceeds the size limit.]"),
         ] {
             assert!(is_cut(&text), "{text}");
         }
+        assert!(lacks_its_middle("It begins <529 characters omitted> and ends."));
+        assert!(!lacks_its_middle("He omitted 5 words (of 12) and removed lines."));
         for text in [
             long.as_str(),
             "Go on...",

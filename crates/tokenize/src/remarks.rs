@@ -56,6 +56,13 @@ impl ChatRemarks {
         self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
     }
 
+    /// In a few words, that so many texts are not those which the engine had that the answer is of others.
+    pub fn doubt(&self) -> Option<String> {
+        let (hidden, texts) = (self.masked_texts.max(self.cut_texts), self.texts);
+        (hidden > 0 && hidden * 10 >= texts)
+            .then(|| format!("{hidden} of {texts} texts of messages are masked or cut off"))
+    }
+
     /// The same in sentences; `setting` is how users name the engine.
     pub fn sentences(&self, engine: ChatEngine, setting: &str) -> Vec<String> {
         let (name, rules) = (engine_version(engine), ChatRules::of(engine));

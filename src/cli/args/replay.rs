@@ -347,6 +347,7 @@ impl ReplayArgs {
     pub fn extras(&self) -> Extras {
         Extras {
             prefill_rate: self.prefill_rate.clone(),
+            pool_costs: self.pool_costs.clone(),
             prices: Prices { accelerator_hour: self.gpu_price, gib_hour: self.gib_price },
             below: self.below.clone(),
             below_rules: self.options.rules(None),

@@ -159,6 +159,7 @@ impl DryRunFindings {
                     let cached = found.event.cached_tokens.stated();
                     reading.has_cached |= cached.is_some();
                     reading.cached_tokens = reading.cached_tokens.saturating_add(cached.unwrap_or(0));
+                    reading.has_time |= found.event.event_time.0 != 0;
                     reading.has_replica |= found.event.labels.get(Label::Replica).is_some();
                 }
             }

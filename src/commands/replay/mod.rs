@@ -45,6 +45,7 @@ use kvset_core::units::capacity::CapacitySize;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
 use std::fs::File;
+use std::path::PathBuf;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
@@ -53,6 +54,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
             "--below is modelled under each of the --capacities: name what the engine's own cache holds";
         return Err(Failure::Usage(anyhow::anyhow!(reason)));
     }
+    spare_inputs(args)?;
     let (model, options) = prepared(args)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options, &model);
@@ -98,6 +100,27 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let asked = !args.capacities.is_empty();
     let text = if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) };
     print(&text)
+}
+
+/// Refuses to write a result over what is read: the log would be lost.
+fn spare_inputs(args: &ReplayArgs) -> Result<(), Failure> {
+    let outputs = [
+        ("--per-request", &args.per_request),
+        ("--report", &args.report),
+        ("--plot", &args.plot),
+        ("--worth-plot", &args.worth_plot),
+        ("--traffic-log", &args.growth.traffic_log),
+    ];
+    let inputs: Vec<PathBuf> = args.trace.traces.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
+        if path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
+            let path = path.display();
+            return Err(Failure::Usage(anyhow::anyhow!(
+                "{option} {path} would write over what is read: name another file"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What the arguments ask for, with what is taken from a model's config.
@@ -390,6 +413,7 @@ impl From<ReplayError> for Failure {
             | ReplayError::NoSuchPool { .. }
             | ReplayError::TooManyPools { .. }
             | ReplayError::NoHours(_)
+            | ReplayError::NoTimes
             | ReplayError::RestartsBeyond { .. }
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),

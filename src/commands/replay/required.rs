@@ -2,7 +2,7 @@
 
 use crate::replay::BelowHits;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
-use kvset_core::families::certainty::Interval;
+use kvset_core::families::certainty::{FigureStanding, Interval};
 use kvset_core::sizing::curve::share;
 use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::sizing::recommendation::Recommendation;
@@ -107,6 +107,12 @@ pub struct RecommendedResult {
     /// The upper end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<u64>,
+    /// How much stands behind the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_status: Option<FigureStanding>,
+    /// Conversations with a request that needs more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversations_above: Option<u64>,
 }
 
 impl From<&CapacityPoint> for CapacityResult {
@@ -179,6 +185,8 @@ pub(crate) fn recommended_of(
             found: found.clone(),
             low: end(&|interval| interval.low),
             high: end(&|interval| interval.high),
+            interval_status: interval.map(|interval| interval.standing),
+            conversations_above: interval.map(|interval| interval.conversations_above),
         }
     };
     estimate.recommended.iter().map(convert).collect()

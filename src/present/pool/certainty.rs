@@ -24,6 +24,12 @@ pub(crate) fn ends(pool: &PoolReport, entry: &Recommendation) -> Option<(u64, u6
     found.low.zip(found.high).filter(|(_, high)| *high > 0)
 }
 
+/// What stands before a size that is the least that the log says.
+pub(super) fn at_least(pool: &PoolReport, entry: &Recommendation) -> &'static str {
+    let is_rough = interval(pool, entry).is_some_and(|found| found.standing == FigureStanding::Rough);
+    if is_rough { "at least " } else { "" }
+}
+
 /// The interval of a recommendation in a table.
 pub(super) fn cell(pool: &PoolReport, entry: &Recommendation) -> String {
     let Some(found) = interval(pool, entry) else { return "-".to_owned() };
@@ -55,11 +61,8 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
     }
     let own = ends(pool, entry).map(|(low, high)| {
         let but = match entry.convergence {
-            Settled::NotConverged if entry.growth_per_window < Some(0.0) => {
-                "; that the requirement was still falling is not in it"
-            }
-            Settled::NotConverged => "; that the requirement was still growing is not in it",
-            _ => "",
+            Settled::NotConverged => format!("; that the requirement {} is not in it", entry.movement()),
+            _ => String::new(),
         };
         format!(
             "With other conversations at the same hours it would be {} ({:.0} %){but}.",

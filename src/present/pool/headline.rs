@@ -106,7 +106,7 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
     let answer = Answer::from(entry);
     let mut clauses = vec![lead(pool, entry, &answer)];
     clauses.extend(neighbours(pool, entry));
-    clauses.extend(missed_prompts(pool));
+    clauses.extend(doubt(pool));
     let apart = pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
     further.push(hits(pool, &answer));
@@ -133,7 +133,9 @@ fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let one = one_cache(pool);
     let ends = certainty::ends(pool, entry);
-    let keeps = |pages| format!("{} {aim}{room}{one}", size_does(pool, (pages, ends), "keeps", "keep"));
+    let least = certainty::at_least(pool, entry);
+    let keeps =
+        |pages| format!("{least}{} {aim}{room}{one}", size_does(pool, (pages, ends), "keeps", "keep"));
     let why = || entry.why.as_deref().unwrap_or_default();
     match (entry.status, entry.so_far()) {
         (RecommendationStatus::TooFew, Some(pages)) => {
@@ -151,10 +153,9 @@ fn one_cache(pool: &PoolReport) -> String {
     pool.replicas.as_ref().map_or_else(String::new, Replicas::as_one_cache)
 }
 
-/// That the figures are of prompts of which parts were not read.
-fn missed_prompts(pool: &PoolReport) -> Option<String> {
-    let missed = "of what was read: rows have parts of prompts that were not (see the notes)";
-    pool.caveats.misses_prompts.then(|| missed.to_owned())
+/// That the figures may be of other prompts, requests or caches than the engine's.
+fn doubt(pool: &PoolReport) -> Option<String> {
+    pool.caveats.doubt.as_ref().map(|doubt| format!("of what was read: {doubt} (see the notes)"))
 }
 
 /// What is needed against what is provisioned.
@@ -171,12 +172,12 @@ fn verdict(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> Option
         }
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
-            format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
+            let (word, needed_words) = within_doubt(pool, entry, held);
+            format!("Too small{word}: {needed_words} needed, {have}, {} short.", size(needed - held))
         }
-        Some(_) if pool.caveats.misses_prompts => {
-            format!(
-                "Of {have}, it is not known whether it is enough: rows have parts of prompts that were not read."
-            )
+        Some(_) if pool.caveats.doubt.is_some() => {
+            let doubt = pool.caveats.doubt.as_deref().unwrap_or_default();
+            format!("Of {have}, it is not known whether it is enough: {doubt}.")
         }
         Some(needed) if several.is_some() => match routed {
             Some(routed) if routed > held => format!(
@@ -191,8 +192,19 @@ fn verdict(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> Option
                 size(needed)
             ),
         },
-        Some(needed) => format!("Large enough: {} needed, {have}.", size(needed)),
+        Some(_) => {
+            let (word, needed) = within_doubt(pool, entry, held);
+            format!("Large enough{word}: {needed} needed, {have}.")
+        }
     })
+}
+
+/// What is said where what is provisioned lies within the interval, and the size that is needed.
+fn within_doubt(pool: &PoolReport, entry: &Recommendation, held: u64) -> (&'static str, String) {
+    let pages = entry.so_far().unwrap_or_default();
+    let ends = certainty::ends(pool, entry).filter(|(low, high)| (*low..*high).contains(&held));
+    let word = if ends.is_some() { " by the figure, not beyond its doubt" } else { "" };
+    (word, words::capacity_between(pages, ends, pool.page_bytes))
 }
 
 /// That the recommended requirement itself still moves.
@@ -250,7 +262,8 @@ fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
                 Some(format!("{} enough for {share}", size_does(pool, (pages, None), "is", "are")))
             }
             (Some(pages), _) => {
-                Some(format!("{} needed for {share}", size_does(pool, (pages, None), "is", "are")))
+                let least = certainty::at_least(pool, other);
+                Some(format!("{least}{} needed for {share}", size_does(pool, (pages, None), "is", "are")))
             }
         }
     };
@@ -364,7 +377,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
         }
     };
     let size = point.map(|point| words::capacity(point.pages, pool.page_bytes));
-    let lead: Vec<_> = std::iter::once(lead).chain(missed_prompts(pool)).collect();
+    let lead: Vec<_> = std::iter::once(lead).chain(doubt(pool)).collect();
     Headline {
         verdict: None,
         lead: sentence(&lead.join("; ")),

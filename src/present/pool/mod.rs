@@ -188,8 +188,8 @@ pub struct WindowRow {
     pub coverage: Vec<Recommendation>,
 }
 
-/// Counts that limit what the figures say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What limits what the figures say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caveats {
     /// Records that came after their window had closed.
     pub late_records: u64,
@@ -207,8 +207,8 @@ pub struct Caveats {
     pub output_reuse_unseen: bool,
     /// Pages that vLLM computed again although its cache had them, and has twice.
     pub recomputed_pages: u64,
-    /// Rows have parts of prompts that were not read.
-    pub misses_prompts: bool,
+    /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches.
+    pub doubt: Option<String>,
 }
 
 impl WindowRow {

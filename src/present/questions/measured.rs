@@ -182,6 +182,9 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
                  decode side of a split deployment, which is handed the pages of its prompts, so nothing of a cache shows; log what \
                  was cached where prompts are prefilled"
             }
+            _ if measured.effective_capacity.is_some() => {
+                "what is lost, and where, is not known at any capacity that was modelled"
+            }
             _ => "no request came back to pages that the log shows, so none can tell",
         };
         return none.to_owned();

@@ -6,6 +6,7 @@ use super::traffic::{GrownTraffic, TrafficStatus};
 use super::{FamilyLog, LogFeed, notes};
 use crate::replay::{Replay, ReplayError, ReplayOptions, parallel};
 use kvset_core::estimate::Estimate;
+use kvset_core::estimate::config::MAX_MIN_REQUESTS;
 use kvset_core::families::certainty::{Certainty, CertaintyStatus, Interval};
 use kvset_core::families::overlay::TrafficGrowth;
 use kvset_core::sizing::recommendation::RecommendationStatus;
@@ -63,6 +64,11 @@ impl FamilyLog {
         status: TrafficStatus,
         plain: &Replay,
     ) -> Result<GrownTraffic, ReplayError> {
+        // Copies say no more than what they are copies of.
+        let mut options = options.clone();
+        let least = options.pool.min_requests as f64 * growth.factor;
+        options.pool.min_requests = (least.ceil() as u64).clamp(1, MAX_MIN_REQUESTS);
+        let options = &options;
         let is_more = growth.factor > 1.0;
         let seeds = if is_more && self.families().count() < SETTLED { SEEDS } else { 1 };
         let replay = match status.is_answered() {

@@ -28,7 +28,7 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
     let (families, certainty) = (log.families(), log.unreplayed());
     let share = certainty.largest_share;
     let act_on = plain.whole.as_ref().and_then(|whole| whole.recommendation());
-    let unsettled = act_on.is_some_and(|entry| entry.convergence == Settled::NotConverged);
+    let unsettled = act_on.filter(|entry| entry.convergence == Settled::NotConverged);
     let span = log.span_ms();
     let (pages, line) = (found.required_pages(), found.check.map(|check| check.straight_line(factor)));
     let apart = pages.zip(line).map(|(pages, line)| line as f64 / pages.max(1) as f64 - 1.0);
@@ -52,9 +52,8 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
                 families.count()
             )
         }),
-        unsettled.then(|| {
-            let way = if act_on.is_some_and(|entry| entry.growth_per_window < Some(0.0)) { "falling" } else { "growing" };
-            format!("the requirement was still {way} as the log ended: the interval does not cover that")
+        unsettled.map(|entry| {
+            format!("the requirement {} as the log ended: the interval does not cover that", entry.movement())
         }),
         (span < HOUR_MS).then(|| "the log spans less than an hour: it says nothing of a day".to_owned()),
         (HOUR_MS..DAY_MS)

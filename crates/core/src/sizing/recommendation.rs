@@ -192,6 +192,15 @@ pub fn with_room(required: Option<u64>, in_flight: Option<u64>) -> Option<u64> {
 }
 
 impl Recommendation {
+    /// What is known of a requirement that had not settled.
+    pub fn movement(&self) -> &'static str {
+        match self.growth_per_window {
+            None => "is not known to have settled",
+            Some(growth) if growth < 0.0 => "was still falling",
+            Some(_) => "was still growing",
+        }
+    }
+
     /// What the window asks for so far: the recommended capacity, or what it would be of more requests; absent beyond
     /// the tracked bound.
     pub fn so_far(&self) -> Option<u64> {
@@ -401,5 +410,18 @@ mod tests {
         let json = serde_json::to_value(&found).expect("JSON");
         assert_eq!((&json["coverage"], &json["status"]), (&"p99.9".into(), &"ready".into()));
         assert_eq!(serde_json::from_value::<Recommendation>(json).expect("it reads back"), found);
+    }
+
+    /// Unknown was told as falling, for none is less than any number.
+    #[test]
+    fn a_movement_that_is_not_known_is_no_fall() {
+        let mut found = recommend(&[required("1", vec![covered("0.99", Some(7))])], &BASIS);
+        let entry = found.first_mut().expect("one");
+        let mut told = |growth| {
+            entry.growth_per_window = growth;
+            entry.movement()
+        };
+        assert_eq!(told(None), "is not known to have settled");
+        assert_eq!([told(Some(-0.1)), told(Some(0.1))], ["was still falling", "was still growing"]);
     }
 }

@@ -28,8 +28,12 @@ pub(super) fn looks_nothing_up(name: &[String], value: &Value) -> bool {
 /// Whether a field says that a cache of answers gave the answer: a flag, a hit, or a cache's name where the name of who
 /// answered is asked for. What an engine says of its pages is none of that.
 pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
-    const SAYS: [&str; 10] =
-        ["hit", "from", "served", "status", "answered", "semantic", "exact", "result", "is", "was"];
+    const SAYS: [&str; 13] = [
+        "hit", "from", "served", "status", "answered", "semantic", "exact", "result", "is", "was",
+        "response", "answer", "reply",
+    ];
+    const ANSWERS: [&str; 5] = ["is", "was", "response", "answer", "reply"];
+    const STORES: [&str; 6] = ["cache", "cached", "redis", "memcached", "semantic", "cdn"];
     const OF_PAGES: [&str; 11] =
         ["prefix", "kv", "page", "block", "radix", "token", "tokens", "count", "rate", "lookup", "engine"];
     const WHO: [&str; 6] = ["answered", "served", "source", "responder", "by", "from"];
@@ -39,11 +43,11 @@ pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
         return false;
     }
     let is_of_cache = any(&names, &["cache", "cached", "caching"]);
-    let flag = is_set(value) || (value.as_u64() == Some(1) && any(&names, &["is", "was"]));
+    let flag = is_set(value) || (value.as_u64() == Some(1) && any(&names, &ANSWERS));
     let is_alone = words_of_last(own) == ["cached"];
     (is_of_cache && flag && (is_alone || any(&names, &SAYS)))
         || (is_of_cache && any(&said, &["hit"]) && !any(&said, &["miss", "no", "not"]))
-        || (any(&names, &WHO) && any(&said, &["cache", "cached"]))
+        || (any(&names, &WHO) && any(&said, &STORES))
 }
 
 /// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status that
@@ -61,7 +65,9 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         "throttled",
         "dry",
     ];
-    const OUTCOMES: [&str; 13] = [
+    const OUTCOMES: [&str; 15] = [
+        "code",
+        "level",
         "outcome",
         "status",
         "state",
@@ -106,7 +112,7 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     const CLIENT_GONE: u64 = 499;
     let last = words_of_last(own);
     let said = words_of_value(value);
-    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http"]);
+    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http", "grpc"]);
     let code = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     // The sixth hundred and beyond are no codes of HTTP.
     let is_error = |code: u64| match own.iter().any(|name| any(&words(name), &["grpc"])) {
@@ -116,7 +122,7 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     };
     (is_set(value) && any(&last, &FLAGS))
         || (any(&last, &OUTCOMES)
-            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "block", "deny"])))
+            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
         || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
         || (is_code && code.is_some_and(is_error))
 }

@@ -41,6 +41,8 @@ pub struct RowReading {
     pub cached_tokens: u64,
     /// Whether one of them names the cache that served it.
     pub has_replica: bool,
+    /// Whether one of them says when it came.
+    pub has_time: bool,
     /// Whether prompts of its format may be texts.
     pub may_be_text: bool,
 }
@@ -51,8 +53,9 @@ pub struct UnreadField {
     /// Where it lies in a row.
     pub path: String,
     pub kind: UnreadKind,
-    /// Rows that have it, of those that were looked at.
+    /// Rows that have it, of so many: rows that are spread over the log, where one of these has it.
     pub rows: u64,
+    pub of: u64,
     /// How many different values it has there.
     pub values: usize,
     /// The share of the traffic that it says was kept.
@@ -83,6 +86,8 @@ struct Candidate {
 /// Rows under census, and what reads one.
 struct Rows<'r, 'f> {
     rows: Vec<RowValue<'r>>,
+    /// How many of them are spread over the log: the first ones.
+    spread: usize,
     readings: HashMap<usize, Option<RowReading>>,
     read: &'f mut dyn FnMut(&[u8]) -> Option<RowReading>,
 }
@@ -97,8 +102,9 @@ impl FieldCensus {
             values.push(row);
         }
         let count = values.len() as u64;
+        let spread = sample.spread_rows().min(values.len());
         candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
-        let mut rows = Rows { rows: values, readings: HashMap::new(), read };
+        let mut rows = Rows { rows: values, spread, readings: HashMap::new(), read };
         Self { rows: count, unread: rows.unread(candidates) }
     }
 
@@ -111,6 +117,7 @@ impl FieldCensus {
             match known {
                 Some(known) => {
                     known.rows += field.rows;
+                    known.of += field.of;
                     known.values = known.values.max(field.values);
                 }
                 None => self.unread.push(field),
@@ -119,17 +126,18 @@ impl FieldCensus {
         self.unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
     }
 
-    /// Whether something could change the answer by itself: the prompts are not those that the engine had.
-    pub fn misses_prompts(&self) -> bool {
+    /// What could change the answer by itself, in a few words: the prompts, the requests or the caches are not those of
+    /// the engine.
+    pub fn doubt(&self) -> Option<String> {
+        let doubts = self.unread.iter().filter_map(|field| Some((field, field.kind.doubt()?)));
         // Of a hundred and more rows one alone changes little.
-        let is_much = |field: &UnreadField| field.rows * 100 >= self.rows;
-        self.unread.iter().any(|field| field.kind.is_of_prompts() && is_much(field))
+        let mut much = doubts.filter(|(field, (one_in, _))| field.rows * one_in >= field.of);
+        much.next().map(|(_, (_, what))| what.to_owned())
     }
 
     /// A sentence on each field, and how many more there are.
     pub fn sentences(&self) -> Vec<String> {
-        let mut said: Vec<_> =
-            self.unread.iter().take(SHOWN).map(|field| field.sentence(self.rows)).collect();
+        let mut said: Vec<_> = self.unread.iter().take(SHOWN).map(UnreadField::sentence).collect();
         let more: Vec<_> = self.unread.iter().skip(SHOWN).map(|field| format!("`{}`", field.path)).collect();
         if !more.is_empty() {
             said.push(format!("not read either, and each could matter: {}", more.join(", ")));
@@ -185,6 +193,7 @@ impl Candidate {
             UnreadKind::Cache | UnreadKind::Owner => values > 1 && values <= MAX_VALUES as u64 && is_few,
             UnreadKind::Adapter => values + u64::from(self.count() < rows) > 1,
             UnreadKind::CachedTokens => self.is_positive,
+            UnreadKind::Time => values > 1 && self.count() * 2 >= rows,
             _ => true,
         }
     }
@@ -244,6 +253,8 @@ impl Rows<'_, '_> {
                     is_of_text && !self.is_said_elsewhere(path, candidate, &read)
                 }
                 UnreadKind::Integers => !is_of_pages && !self.is_said_elsewhere(path, candidate, &read),
+                // One that was set aside is read, and told of by itself.
+                UnreadKind::CachedTokens if path == "cached_tokens" => false,
                 UnreadKind::CachedTokens => {
                     !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_cached))
                 }
@@ -251,18 +262,35 @@ impl Rows<'_, '_> {
                     !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_replica))
                 }
                 UnreadKind::Adapter => !names_adapter,
+                // Its gateway's cache is another.
+                UnreadKind::NoLookup => {
+                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.cached_tokens > 0))
+                }
+                UnreadKind::Time => !self.readings.values().flatten().any(|reading| reading.has_time),
                 _ => true,
             }
         });
         unread.retain(|(_, candidate)| {
             candidate.kind != UnreadKind::AnswerCache || !self.says_what_a_cache_of_pages_found(candidate)
         });
+        // One tells when requests came.
+        let mut tells_time = false;
+        unread.retain(|(_, candidate)| {
+            candidate.kind != UnreadKind::Time || !std::mem::replace(&mut tells_time, true)
+        });
+        let of_spread = |candidate: &Candidate| {
+            let own = candidate.rows.partition_point(|row| *row < self.spread) as u64;
+            if own > 0 { (own, self.spread as u64) } else { (candidate.count(), self.rows.len() as u64) }
+        };
+        let counts: Vec<_> = unread.iter().map(|(_, candidate)| of_spread(candidate)).collect();
         let mut unread: Vec<_> = unread
             .into_iter()
-            .map(|(path, candidate)| UnreadField {
+            .zip(counts)
+            .map(|((path, candidate), (rows, of))| UnreadField {
                 path,
                 kind: candidate.kind,
-                rows: candidate.count(),
+                rows,
+                of,
                 values: candidate.values.len(),
                 share: candidate.share,
                 cached_share: self.cached_share(&candidate),
@@ -338,15 +366,26 @@ fn is_of_known_tools(path: &str, rows: &[RowValue<'_>]) -> bool {
 }
 
 impl UnreadKind {
-    /// Whether what is of this kind is a part of a prompt.
-    pub const fn is_of_prompts(self) -> bool {
-        matches!(self, Self::Text | Self::Functions | Self::Integers)
+    /// Whether what is of this kind changes the answer by itself: where one of so many rows has it, and what is wrong
+    /// then.
+    const fn doubt(self) -> Option<(u64, &'static str)> {
+        match self {
+            Self::Text | Self::Functions | Self::Integers => {
+                Some((100, "rows have parts of prompts that were not read"))
+            }
+            Self::AnswerCache | Self::NotComputed => {
+                Some((10, "rows seem to be of requests that no engine computed"))
+            }
+            Self::SampleRate => Some((10, "the log is a sample of the traffic")),
+            Self::Cache => Some((2, "rows seem to name several caches in a field that was not read")),
+            Self::CachedTokens | Self::Adapter | Self::Owner | Self::NoLookup | Self::Time => None,
+        }
     }
 }
 
 impl UnreadField {
-    fn sentence(&self, of: u64) -> String {
-        let Self { path, rows, values, .. } = self;
+    fn sentence(&self) -> String {
+        let Self { path, rows, of, values, .. } = self;
         let has = format!("`{path}`, in {rows} of the {of} rows that were looked at,");
         match self.kind {
             UnreadKind::Text => format!(
@@ -380,6 +419,10 @@ impl UnreadField {
                  write it as `replica`; where its pages are its own{}",
                 self.scope_cure().replacen(", or", ",", 1)
             ),
+            UnreadKind::Time => format!(
+                "{has} is a time and was not read, and no row says when its request came: requests are taken in the \
+                 order of the file; write it as `timestamp` of the request"
+            ),
             UnreadKind::SampleRate => {
                 let share = self.share.unwrap_or(1.0);
                 format!(
@@ -392,7 +435,8 @@ impl UnreadField {
             }
             UnreadKind::AnswerCache => format!(
                 "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
-                 not read: such prompts reached no engine and count here{}; write it as `cache_hit`",
+                 not read: such prompts reached no engine and count here{}; leave these rows out, or write \
+                 `\"cache_hit\": true` in them",
                 self.hits_that_count()
             ),
             UnreadKind::NotComputed => format!(

@@ -28,6 +28,8 @@ pub enum UnreadKind {
     NoLookup,
     /// A word that a cache in front of the engine gave the answer.
     AnswerCache,
+    /// When something was, where nothing says when requests came.
+    Time,
     /// A word that no engine computed the prompt: refused before, failed, only tried, or another call than for an answer.
     NotComputed,
 }
@@ -227,11 +229,42 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         _ if is_count(value) && is_of_cached(&own) && !any(&words(path), &["output", "completion"]) => {
             Some(UnreadKind::CachedTokens)
         }
+        Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
         Value::String(text) if is_text(text) => (!of_answer).then_some(UnreadKind::Text),
         Value::String(text) if text.is_empty() || text.len() > MAX_NAME => None,
         Value::String(_) | Value::Number(_) => name_kind(&own, &last),
         _ => None,
     }
+}
+
+/// Whether a value is a date, or by its name and size a time of the last decades in seconds to nanoseconds.
+fn is_time(last: &[String], value: &Value) -> bool {
+    const TIMES: [&str; 14] = [
+        "time",
+        "timestamp",
+        "ts",
+        "date",
+        "at",
+        "created",
+        "start",
+        "started",
+        "received",
+        "begin",
+        "when",
+        "logged",
+        "unix",
+        "ns",
+    ];
+    /// 2001 to 2096, in seconds.
+    const SECONDS: std::ops::Range<f64> = 1e9..4e9;
+    let text = value.as_str().unwrap_or_default();
+    let digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let is_date = (16..=40).contains(&text.len())
+        && [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15].into_iter().all(digit)
+        && text.as_bytes()[4] == b'-';
+    let number = value.as_f64().or_else(|| text.parse().ok()).unwrap_or(0.0);
+    let is_moment = [1.0, 1e3, 1e6, 1e9].iter().any(|unit| SECONDS.contains(&(number / unit)));
+    is_date || (is_moment && any(last, &TIMES))
 }
 
 /// Whether a path leads to what was answered, or to what is said of that or of the log. A name that says prompt is
@@ -340,12 +373,16 @@ pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
         return value.as_str().and_then(share_of_trace_state);
     }
     let around = path.rsplit('.').nth(1).unwrap_or_default();
-    if name.len() == 1 && SHARES.contains(&name[0].as_str()) {
+    if name.len() <= 2 && any(&name, &SHARES) || name == ["adjusted", "count"] {
         name.extend(words(around));
     }
     let is_sampled = name.iter().any(|word| word.starts_with("sampl"))
         || (any(&name, &["psr"]) || any(&name, &["keep", "kept", "retained"]) && any(&name, &SHARES));
-    let names_share = any(&name, &SHARES) || name.len() == 1 || any(&name, &["psr", "every", "n"]);
+    let says_percent = value.as_str().is_some_and(|text| text.trim_end().ends_with('%'));
+    let names_share = any(&name, &SHARES)
+        || name.len() == 1
+        || says_percent
+        || any(&name, &["psr", "every", "n", "in", "one", "adjusted"]);
     let is_of_generation = words(path).iter().any(|word| word == "params" || word == "parameters");
     if !is_sampled || !names_share || is_of_generation {
         return None;
@@ -424,6 +461,15 @@ mod tests {
             ("SampleRate", json!(20), Some(UnreadKind::SampleRate)),
             ("sampling_params.n", json!(2), None),
             ("temperature", json!(0.7), None),
+            ("logging_time", json!("2026-11-29T18:00:00Z"), Some(UnreadKind::Time)),
+            ("values[][]", json!("1763640005159000000"), None),
+            ("span.start_ns", json!("1763640005159000000"), Some(UnreadKind::Time)),
+            ("start_ms", json!(1_763_640_005_159_i64), Some(UnreadKind::Time)),
+            ("sampled_one_in", json!(50), Some(UnreadKind::SampleRate)),
+            ("log_sampling", json!("5%"), Some(UnreadKind::SampleRate)),
+            ("sampling.adjusted_count", json!(20), Some(UnreadKind::SampleRate)),
+            ("sampled", json!(1), None),
+            ("itemCount", json!(10), None),
             ("sampling.rate", json!(0.5), Some(UnreadKind::SampleRate)),
             ("agent.instructions", json!(prose), Some(UnreadKind::Text)),
             ("user_agent", json!(prose), None),

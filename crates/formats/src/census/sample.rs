@@ -8,6 +8,7 @@ use super::scan::{digest, items, scan};
 use foldhash::fast::FixedState;
 use memchr::memchr;
 use std::collections::{HashMap, HashSet};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Rows that are spread over the log, at most.
 const MAX_SPREAD: usize = 256;
@@ -27,8 +28,10 @@ const SCANNED_PART: usize = 6;
 const MAX_FIELDS: usize = 1 << 13;
 /// A field with so many values has any.
 const MAX_VALUES: u8 = 6;
-/// Values of a field before one may be new: those of a name or a number are new in every row.
+/// How often a field is seen before any other value of it is new: those of a name or a number are new in every row.
 const SETTLED: u8 = 12;
+/// The first few values of a field are new whenever they come: a flag has two.
+const FIRST_VALUES: u8 = 3;
 
 /// Rows of a log.
 #[derive(Debug, Default)]
@@ -117,11 +120,12 @@ impl RowSample {
         }
     }
 
+    /// By a digest of the number: no step is the period of a log whose rows alternate.
     fn is_of_spread(&self, number: u64) -> bool {
-        number.trailing_zeros() >= self.thinned
+        xxh3_64(&number.to_le_bytes()).trailing_zeros() >= self.thinned
     }
 
-    /// Leaves out every other of the spread rows until they are few enough.
+    /// Leaves out half of the spread rows until they are few enough.
     fn thin_out(&mut self) {
         let is_much = |rows: usize, bytes: usize| {
             rows > MAX_SPREAD || (rows > MIN_SPREAD && bytes > self.budget) || (rows > 1 && bytes > BYTES.1)
@@ -129,7 +133,8 @@ impl RowSample {
         while is_much(self.spread.len(), self.spread_bytes) {
             self.thinned += 1;
             let rows = std::mem::take(&mut self.spread);
-            self.spread = rows.into_iter().filter(|(number, _)| self.is_of_spread(*number)).collect();
+            let is_kept = |number: u64| number == 0 || self.is_of_spread(number);
+            self.spread = rows.into_iter().filter(|(number, _)| is_kept(*number)).collect();
             self.spread_bytes = self.spread.iter().map(|(_, row)| row.len()).sum();
         }
     }
@@ -149,7 +154,7 @@ impl RowSample {
             };
             if field.different < MAX_VALUES {
                 let is_other = values.insert(digest(path, value));
-                is_new |= is_other && field.seen >= SETTLED;
+                is_new |= is_other && (field.different < FIRST_VALUES || field.seen >= SETTLED);
                 field.different += u8::from(is_other);
                 field.seen = field.seen.saturating_add(1);
             }
@@ -157,9 +162,14 @@ impl RowSample {
         is_new
     }
 
-    /// The rows, in no order.
+    /// The rows, in no order: those that are spread over the log first.
     pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
         self.spread.iter().map(|(_, row)| &**row).chain(self.new.iter().map(|row| &**row))
+    }
+
+    /// How many of the rows are spread over the log: a share of them is about the share of all.
+    pub fn spread_rows(&self) -> usize {
+        self.spread.len()
     }
 }
 
@@ -198,6 +208,22 @@ mod tests {
         let rows = kept((0..3_000).map(row), 100_000);
         assert!(rows.iter().any(|row| row.contains("late")));
         assert!(rows.iter().any(|row| row.contains("true")));
+    }
+
+    #[test]
+    fn rows_that_alternate_are_kept_of_both_kinds() {
+        let long = "x".repeat(3_000);
+        for period in [2, 3, 4, 8] {
+            let row = |number: u64| {
+                let kind = if number % period == 1 { "HIT" } else { "MISS" };
+                format!("{{\"number\": {number}, \"text\": \"{long}\", \"cache\": \"{kind}\"}}")
+            };
+            for rows in [20, 40, 200] {
+                let kept = kept((0..rows).map(row), rows * 3_000);
+                let hits = kept.iter().filter(|row| row.contains("HIT")).count();
+                assert!(hits >= 1 && hits < kept.len(), "{hits} of {} at {period} of {rows}", kept.len());
+            }
+        }
     }
 
     #[test]

@@ -26,6 +26,10 @@ const SUCCESS: &str = "success";
 /// Whether a gateway answered it from a cache of answers.
 const ANSWER_CACHES: [&str; 3] = ["cached", "cache_hit", "cache_status"];
 
+/// Values of a hit that was none, in small letters, alongside those that begin as a refusal does.
+const NO_HIT: [&str; 12] =
+    ["false", "n", "f", "nil", "null", "off", "disabled", "dynamic", "stale", "unknown", "error", "pass"];
+
 /// The path that was asked: not every endpoint takes prompts to answer.
 const ENDPOINTS: [&str; 3] = ["endpoint", "request_path", "url_path"];
 
@@ -100,8 +104,15 @@ impl LoggedOutcome {
             }
             _ if ENDPOINTS.contains(&key) => self.generates_no_text |= answers_no_prompt(text),
             _ if ANSWER_CACHES.contains(&key) => {
+                // The name of a cache or of a kind of hit says that there was one.
+                let lower = text.to_ascii_lowercase();
+                let is_named = key == "cache_hit"
+                    && lower.starts_with(|first: char| first.is_ascii_alphabetic())
+                    && !NO_HIT.contains(&lower.as_str())
+                    && !["miss", "no", "bypass", "skip", "expire"].iter().any(|no| lower.starts_with(no))
+                    && !lower.contains("miss");
                 self.from_cache_of_answers |=
-                    is_one_of(&["true", "1", "yes", "y", "t", "hit", "semantic hit"]);
+                    is_named || is_one_of(&["true", "1", "yes", "y", "t", "hit", "semantic hit"]);
             }
             _ => {
                 let status = count(text).ok().flatten();
@@ -267,6 +278,8 @@ mod tests {
             ("cache_status", "\"HIT\""),
             ("cached", "1"),
             ("cache_hit", "\"yes\""),
+            ("cache_hit", "\"redis\""),
+            ("cache_hit", "\"semantic\""),
             ("error_code", "\"E_TIMEOUT\""),
         ] {
             assert!(passed_over(key, value).is_some(), "{key}: {value}");
@@ -282,6 +295,10 @@ mod tests {
             ("success", "true"),
             ("cached", "false"),
             ("cached", "128"),
+            ("cache_hit", "\"none\""),
+            ("cache_hit", "\"bypass\""),
+            ("cache_hit", "\"cache-miss\""),
+            ("cache_hit", "0.97"),
             ("cache_status", "\"MISS\""),
             ("error_code", "\"OK\""),
             ("error_code", "200"),

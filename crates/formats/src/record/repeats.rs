@@ -137,6 +137,13 @@ impl RepeatFacts {
         self.same_name > 0 || (self.repeated_prompts >= TOLD_PROMPTS && are_most && !are_own)
     }
 
+    /// In a few words, where so many are told that the answer is of them.
+    pub fn doubt(&self) -> Option<String> {
+        let Self { requests, whole, .. } = *self;
+        let is_much = self.are_told() && whole * 10 >= requests;
+        is_much.then(|| format!("{whole} of {requests} requests repeat the whole prompt of another"))
+    }
+
     /// The same in a sentence, where they are told.
     pub fn sentence(&self) -> Option<String> {
         let Self { requests, whole, same_name, farthest_ms, .. } = *self;

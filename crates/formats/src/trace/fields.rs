@@ -69,6 +69,7 @@ fn reading(row: &[u8], options: &ReadOptions, read: ReadRow) -> Option<RowReadin
             known.has_cached = true;
             known.cached_tokens = known.cached_tokens.saturating_add(tokens);
         }
+        known.has_time |= row.event.event_time.0 != 0;
         known.has_replica |= row.event.labels.get(Label::Replica).is_some();
         is_written &= write!(digest, "{row:?}").is_ok();
     })

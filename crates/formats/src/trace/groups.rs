@@ -153,6 +153,8 @@ pub struct TraceFindings {
     pub repeats: RepeatFacts,
     /// Fields that could matter and were not read.
     pub fields: FieldCensus,
+    /// What could change the answer by itself ([`TraceReader::doubt`]).
+    pub doubt: Option<String>,
     /// What was passed over, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
     /// When its requests came.
@@ -203,6 +205,7 @@ impl GroupReader {
             notes: reader.notes(),
             fields: reader.fields().clone(),
             repeats: reader.repeats(),
+            doubt: reader.doubt(),
             replicas: reader.replicas(),
             passed_over: reader.passed_over().clone(),
             times: reader.times().clone(),

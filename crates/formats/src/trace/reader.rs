@@ -493,6 +493,15 @@ impl TraceReader {
         &self.carried.fields
     }
 
+    /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches than the
+    /// engine's.
+    pub fn doubt(&self) -> Option<String> {
+        let of_rows = self.carried.fields.doubt().or_else(|| self.repeats().doubt());
+        #[cfg(feature = "tokenize")]
+        let of_rows = of_rows.or_else(|| self.carried.chats.doubt());
+        of_rows
+    }
+
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
         let placed = self.times().placed_sessions;

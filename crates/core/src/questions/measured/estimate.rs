@@ -222,7 +222,8 @@ impl MeasuredFigures<'_> {
             requests_left_out: 0,
             verdict: (can_tell > 0 && !decode_side)
                 .then(|| Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len()))
-                .map(|verdict| verdict.unless_crowded(self.share_without_room(at))),
+                .map(|verdict| verdict.unless_crowded(self.share_without_room(at)))
+                .filter(|verdict| verdict.is_known(&ledger)),
             restarts,
         }
     }

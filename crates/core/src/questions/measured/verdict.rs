@@ -72,6 +72,13 @@ impl Verdict {
         }
     }
 
+    /// Whether it rests on what is known: that little is lost nobody knows where some is, and not where.
+    pub(super) fn is_known(self, ledger: &Ledger) -> bool {
+        let lost = ledger.unlimited.saturating_sub(ledger.measured);
+        let is_little = ledger.share(i64::try_from(lost).unwrap_or(i64::MAX)) < SMALL_LOSS;
+        ledger.shared.is_some() || is_little || !matches!(self, Self::Healthy | Self::Workload)
+    }
+
     /// The same, unless so large a share of the requests arrived while more was in flight than is provisioned that it
     /// explains what is lost, or found: with ids and a capacity that explain the rest, and where most is not lost to
     /// routing.
