@@ -194,7 +194,7 @@ mod tests {
                 let number = row.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
                 number.is_ok_and(|number| number / 2_500 == part)
             };
-            assert!(rows.iter().filter(is_of_part).count() >= 4, "part {part} of 8");
+            assert!(rows.iter().filter(is_of_part).count() >= 2, "part {part} of 8");
         }
     }
 
