@@ -16,7 +16,6 @@ COPY crates crates
 COPY src src
 COPY benches benches
 RUN cargo build --release --locked --bin kvset --features tokenize,tls,object-store-s3,object-store-gcs,object-store-azure \
-    && strip target/release/kvset \
     && mkdir /state
 
 # What a release ships beside the image.
