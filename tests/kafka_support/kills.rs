@@ -4,7 +4,7 @@
 use super::asked::{ask_everything, tell};
 use super::faults::{Brokers, Dice, Fault, Places, of_three, restarts, suspend};
 use super::process::{Instance, configure};
-use super::{Broker, Bytes, Input, Published, number, output_topics, stamp};
+use super::{Broker, Bytes, Input, KeyValue, Published, number, output_topics, stamp};
 use kvset::codec::RequestEncoding;
 use kvset::kafka::config::{Connection, MemberProtocol};
 use kvset::kafka::sink::OutputTopics;
@@ -12,7 +12,7 @@ use kvset::kafka::topic_producer::TopicProducer;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,21 +157,25 @@ fn kill_run(broker: &Broker, plan: &Plan) -> KillTable {
     let brokers = broker_control().map(|control| brokers(broker, control, &topic, &outputs));
     let mut run = Run::new(broker, &folder, plan);
     let settings = Settings::load(Some(&run.configs[0])).expect("usable settings");
-    let expected = input.expected(&task_config(&settings).expect("usable settings"));
+    let task = task_config(&settings).expect("usable settings");
 
     let (connection, quota) = (&broker.connection, AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        scope.spawn(|| produce(connection, &topic, &input, &quota));
+    let (log, expected) = std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| produce(connection, &topic, &input, &quota));
         // Whatever happens here, the feeder must come to its end.
         let _all = Raise(&quota);
         run.go_through(scope, plan, brokers.as_ref(), &quota);
         run.find_a_snapshot();
         quota.store(u64::MAX, Ordering::SeqCst);
+        feeder.join().expect("delivered");
+        let log = log_of(broker, &topic, &input);
+        let expected = log.expected(&task);
         run.finish(&outputs, &expected);
+        (log, expected)
     });
     let published = Published::read(broker, &outputs);
     let table = KillTable {
-        records: input.records(),
+        records: log.records(),
         estimates: count(&published),
         restored: run.said("snapshot at "),
         parked: run.said("state kept in memory is at "),
@@ -422,6 +426,29 @@ pub fn produce(connection: &Connection, topic: &str, input: &Input, quota: &Atom
         std::thread::sleep(PACE);
     }
     assert_eq!(producer.finish().expect("delivered"), input.records());
+}
+
+/// The log as it lies there, which what is published is a function of. A broker that is killed may leave the feeder's client
+/// in doubt of its last records: it begins a new epoch of its sequence and sends them again. So all of the input is there, in
+/// its order, and some of it more than once.
+fn log_of(broker: &Broker, topic: &str, input: &Input) -> Input {
+    let mut log = Input::default();
+    for record in broker.read_all(topic) {
+        let (key, value) = (record.key.expect("a key"), record.value.expect("a value"));
+        log.partitions.entry(record.partition).or_default().push((key, value));
+    }
+    let once = |records: &[KeyValue]| -> Vec<KeyValue> {
+        let mut seen = BTreeSet::new();
+        records.iter().filter(|record| seen.insert(*record)).cloned().collect()
+    };
+    for (partition, records) in &input.partitions {
+        let there = log.partitions.get(partition).map_or(&[][..], Vec::as_slice);
+        assert!(once(there) == once(records), "the log of partition {partition} is not what was fed");
+        if there.len() > records.len() {
+            println!("partition {partition}: {} records were sent again", there.len() - records.len());
+        }
+    }
+    log
 }
 
 fn compare(published: &Published, expected: &Published, mut table: KillTable) -> KillTable {
