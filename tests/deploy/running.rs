@@ -1,7 +1,7 @@
 //! The real program with everything turned on, on an embedded broker, under a steady load.
 
 use super::kafka_support::process::Instance;
-use super::kafka_support::{Broker, stamp};
+use super::kafka_support::{Broker, PATIENCE, stamp};
 use super::registry_support::Registry;
 use kvset::codec::{RequestEncoding, encode_request};
 use kvset::commands::produce::producing::message_of;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Time for a program to start, or for a broker to answer.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = PATIENCE;
 /// Requests of one step of the load, and the time between two.
 const STEP: (usize, Duration) = (60, Duration::from_millis(100));
 

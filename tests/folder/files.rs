@@ -1,9 +1,10 @@
 //! What happens to files while nobody reads, and while somebody does.
 
 use crate::bench::{Bench, events, joined};
+use crate::kafka_support::wait_for;
 use std::fs;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[track_caller]
 fn runs(bench: &Bench, records: u64) -> String {
@@ -79,18 +80,11 @@ fn a_line_without_its_end_waits_and_is_no_dead_letter() {
     bench.write("a.jsonl", &lines[..100]);
     bench.append("a.jsonl", &lines[100][..40]);
     let mut child = bench.command("run", &[]).stderr(Stdio::null()).spawn().expect("started");
-    let begin = Instant::now();
-    let wait = |until: &dyn Fn() -> bool| {
-        while !until() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "nothing came");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
     let read_to = |next: i64| bench.log_of("run").lines().count() as i64 == next;
-    wait(&|| bench.place.path().join("run.jsonl.positions/journal").exists() && read_to(100));
+    wait_for(|| bench.place.path().join("run.jsonl.positions/journal").exists() && read_to(100));
     std::thread::sleep(Duration::from_millis(500));
     bench.append("a.jsonl", &format!("{}\n{}", &lines[100][40..], joined(&lines[101..])));
-    wait(&|| read_to(200));
+    wait_for(|| read_to(200));
     // Ctrl-C.
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("run").success());

@@ -2,6 +2,7 @@
 //! undisturbed run publishes.
 
 use crate::bench::{Bench, events, lines};
+use crate::kafka_support::wait_for;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Child, Stdio};
@@ -61,6 +62,40 @@ fn compare(found: &[String], expected: &[String]) -> (usize, usize, usize) {
     (missing as usize, doubled as usize, different)
 }
 
+/// What a life says that goes on from a snapshot.
+const FROM_SNAPSHOT: &str = "partition 0: snapshot at";
+
+fn has_said(bench: &Bench, life: u64, words: &str) -> bool {
+    lines(&bench.place.path().join(format!("life-{life}.log"))).iter().any(|line| line.contains(words))
+}
+
+/// Lives another one until it has said this.
+fn live_until(bench: &Bench, life: u64, words: &str) -> Child {
+    let mut child = start(bench, life);
+    wait_for(|| {
+        assert_eq!(child.try_wait().expect("ours"), None, "life {life} ended by itself");
+        has_said(bench, life, words)
+    });
+    child
+}
+
+/// On a slow machine each kill may come before the first snapshot is due. Then one life ends in order, which writes one, and
+/// the next is killed when it has found it: a run without would prove nothing of it. Gives the number of lives.
+fn find_a_snapshot(bench: &Bench, lives: u64) -> u64 {
+    if (0..lives).any(|life| has_said(bench, life, FROM_SNAPSHOT)) {
+        return lives;
+    }
+    let mut child = live_until(bench, lives, "partition 0: ");
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("run").success());
+    let status = child.wait().expect("gone");
+    assert!(status.success(), "{status}");
+    let mut child = live_until(bench, lives + 1, FROM_SNAPSHOT);
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    lives + 2
+}
+
 fn kill_run(writers: u64, kills: u64) {
     let seed = number("KVSET_SEED", 7);
     let (bench, mut dice, stop) = (Bench::new(), Dice(seed), AtomicBool::new(false));
@@ -78,8 +113,9 @@ fn kill_run(writers: u64, kills: u64) {
             let status = child.wait().expect("gone");
             assert!(status.code().is_none(), "life {life} ended by itself: {status}");
         }
+        let lives = find_a_snapshot(&bench, kills);
         stop.store(true, Ordering::SeqCst);
-        kills
+        lives
     });
     let last = bench.run("killed");
     assert!(last.succeeded, "{}", last.said);
@@ -91,12 +127,7 @@ fn kill_run(writers: u64, kills: u64) {
     assert!(once.succeeded, "{}", once.said);
     let [expected, expected_letters] = undisturbed.published("once");
     let (missing, doubled, different) = compare(&found, &expected);
-    let restored = (0..lives).filter(|life| {
-        lines(&bench.place.path().join(format!("life-{life}.log")))
-            .iter()
-            .any(|line| line.contains("partition 0: snapshot at"))
-    });
-    let restored = restored.count();
+    let restored = (0..lives).filter(|life| has_said(&bench, *life, FROM_SNAPSHOT)).count();
     println!(
         "{writers} writers, seed {seed}: {kills} kills in {:?}, {restored} from snapshots, {} records, {} estimates, {} dead \
          letters: {missing} missing, {doubled} doubled, {different} different",

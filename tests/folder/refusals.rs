@@ -1,6 +1,7 @@
 //! What keeps a folder from being followed, and what the other commands say of it.
 
 use crate::bench::{Bench, events};
+use crate::kafka_support::wait_for;
 use crate::program::kvset;
 use std::fs;
 use std::process::Stdio;
@@ -63,9 +64,10 @@ fn two_processes_and_two_folders_do_not_share_one_file() {
     bench.write("a.jsonl", &events(1, 50, "m"));
     let mut child = bench.command("run", &[]).stderr(Stdio::null()).spawn().expect("started");
     let journal = bench.place.path().join("run.jsonl.positions/journal");
-    while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("a.jsonl")) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for(|| {
+        assert_eq!(child.try_wait().expect("ours"), None, "it ended before it read the file");
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("a.jsonl"))
+    });
     let second = bench.run("run");
     assert!(!second.succeeded && second.said.contains("run.jsonl.positions"), "{}", second.said);
     child.kill().expect("killed");

@@ -1,5 +1,6 @@
 //! Calls of the client that never come back.
 
+use crate::kafka_support::PATIENCE;
 use kvset::kafka::config::Connection;
 use kvset::kafka::sink::{Delivery, KafkaSink, OutputTopic, OutputTopics};
 use kvset::kafka::source::Source;
@@ -34,7 +35,7 @@ fn offsets_that_no_coordinator_takes_end_the_client_and_not_the_service() {
     let begin = Instant::now();
     let error = sink.offsets(&[(Partition(0), NextOffset(1))], &source).expect_err("nobody takes them");
     assert_eq!(error.kind, FailureKind::Spent, "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(60), "{error}");
+    assert!(begin.elapsed() < PATIENCE, "{error}");
     // The call ends, so that nothing is left behind.
     cluster.broker_up(3).expect("up");
 }

@@ -1,6 +1,8 @@
 //! The service over a broker equals the pipeline in memory, byte for byte.
 
-use crate::kafka_support::{Broker, Input, Published, StopAfter, serve_records, shared_trace, stamp};
+use crate::kafka_support::{
+    Broker, Input, PATIENCE, Published, StopAfter, serve_records, shared_trace, stamp,
+};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
 use kvset::core::estimate::config::PoolConfig;
@@ -198,7 +200,7 @@ fn a_partition_of_which_nothing_can_be_read_is_held_and_the_others_go_on() {
         let watch = StopAfter::new(&shutdown, records);
         std::thread::scope(|scope| {
             let run = scope.spawn(|| serve(&plan, &shutdown, &watch));
-            while watch.held().is_empty() && begin.elapsed() < Duration::from_secs(60) {
+            while watch.held().is_empty() && begin.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(20));
             }
             if held_twice {

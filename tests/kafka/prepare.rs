@@ -8,7 +8,7 @@
 //! ```
 
 use crate::kafka_support::{
-    Broker, Input, Published, StopAfter, kills, output_topics, serve_records, shared_trace,
+    Broker, Input, Published, StopAfter, kills, output_topics, serve_records, shared_trace, wait_for,
 };
 use crate::prepare_support::{assert_clean, hostile, model_directory, tokenizers, week, week_settings};
 use kvset::codec::{RequestDecoder, decode_estimate};
@@ -266,14 +266,6 @@ fn members_share_the_partitions_and_every_event_is_written_once() {
         producing.join().expect("no panic");
     });
     assert!(Events::read(&broker, &outputs) == Events::expected(&settings, &input));
-}
-
-fn wait_for(condition: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < TIMEOUT, "waited for {TIMEOUT:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// A configuration for the program itself.

@@ -1,6 +1,6 @@
 //! The service on a topic in Confluent's wire format, with a registry that comes and goes.
 
-use crate::kafka_support::{Broker, Input, Published, serve_records, stamp};
+use crate::kafka_support::{Broker, Input, PATIENCE, Published, serve_records, stamp};
 use crate::registry_support::Registry;
 use kvset::codec::{RequestDecoder, RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
 use kvset::commands::produce::producing::message_of;
@@ -67,7 +67,7 @@ impl Watch {
     fn wait(&self) {
         let begin = Instant::now();
         while !self.waited.load(Ordering::SeqCst) {
-            assert!(begin.elapsed() < Duration::from_secs(60), "nothing waited for the registry");
+            assert!(begin.elapsed() < PATIENCE, "nothing waited for the registry");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -131,7 +131,7 @@ fn a_registry_that_is_down_holds_records_back_until_it_is_up() {
         let held = again.registry.as_ref().expect("a registry");
         let begin = Instant::now();
         while !held.is_waiting() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "nothing waited for the registry");
+            assert!(begin.elapsed() < PATIENCE, "nothing waited for the registry");
             std::thread::sleep(Duration::from_millis(5));
         }
         registry.start();

@@ -1,5 +1,6 @@
 //! What the client of a Schema Registry does with every way a registry can behave.
 
+use crate::kafka_support::wait_for;
 use crate::registry_support::{Fault, Registry};
 use kvset::codec::{LookupError, SchemaId, SchemaRef, WriterSchemas, schema};
 use kvset::registry::cache::SchemaCache;
@@ -7,7 +8,7 @@ use kvset::registry::client::{RegistryClient, RegistryFailure};
 use kvset::service::plan::schemas::{RegistryError, id_of_values, open};
 use kvset::settings::{HttpUrl, SchemaRegistry, Secret, Span};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SECRET: &str = "hunter2-marker";
 
@@ -40,14 +41,6 @@ fn refused(settings: &SchemaRegistry) -> String {
             reason
         }
         other => panic!("expected a refusal, got {other:?}"),
-    }
-}
-
-fn wait_for(condition: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "waited for half a minute");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -4,15 +4,13 @@
 //! Needs a server: scripts/parts.sh run s3 -- cargo test --features object-store-s3 --test kafka shared_snapshots
 
 use crate::kafka_support::process::{Instance, configure};
-use crate::kafka_support::{Broker, Input, Published, output_topics, wait_for};
+use crate::kafka_support::{Broker, Input, PATIENCE, Published, output_topics, wait_for};
 use crate::parts_support::named;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
 use std::path::Path;
-use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(60);
 /// Requests before the instance is killed, and in all.
 const REQUESTS: (usize, usize) = (400, 700);
 /// Partitions wait for a killed member until its session ends.
@@ -63,7 +61,7 @@ impl Bucket {
 }
 
 fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().timeout_global(Some(SOON)).build().new_agent()
+    ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().new_agent()
 }
 
 fn input() -> Input {
@@ -96,12 +94,12 @@ fn a_new_host_restores_from_s3_what_a_killed_one_left() {
     input.produce_part(&broker.connection, &topic, REQUESTS.0..REQUESTS.1);
     let log = folder.path().join("second.log");
     let mut instance = bucket.start(&second, log);
-    instance.wait_for(&format!("snapshot at {}", REQUESTS.0), SOON);
+    instance.wait_for(&format!("snapshot at {}", REQUESTS.0), PATIENCE);
     let settings = Settings::load(Some(&second)).expect("usable settings");
     let expected = input.expected(&task_config(&settings).expect("usable settings"));
     wait_for(|| estimates(&Published::read(&broker, &outputs)) >= estimates(&expected));
     instance.signal("TERM");
-    assert!(instance.wait(SOON).success(), "{}", instance.said());
+    assert!(instance.wait(PATIENCE).success(), "{}", instance.said());
     assert!(Published::read(&broker, &outputs) == expected, "{}", instance.said());
 }
 

@@ -2,12 +2,10 @@
 //! deadline.
 
 use crate::kafka_support::process::{Instance, configure};
-use crate::kafka_support::{Broker, Input, output_topics};
+use crate::kafka_support::{Broker, Input, PATIENCE, output_topics};
 use kvset::workload::{Generator, Workload};
 use std::path::Path;
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// Nothing is committed by the clock, so that there is something to commit when the service stops.
 const PACE: &str = "[commit]\nevery = \"10m\"\n[shutdown]\n";
 
@@ -26,7 +24,7 @@ fn at_work(broker: &Broker, folder: &Path, deadline: &str) -> Instance {
     let extra = format!("{PACE}deadline = \"{deadline}\"\n[log]\nlevel = \"info,kvset=debug\"\n");
     let config = configure(broker, folder, "stop", "one", &extra);
     let mut instance = Instance::start(&config, folder.join("one.log"));
-    instance.wait_for("partition 0: new group", LIMIT);
+    instance.wait_for("partition 0: new group", PATIENCE);
     instance
 }
 
@@ -37,7 +35,7 @@ fn a_signal_stops_the_service_in_order() {
             let folder = tempfile::tempdir().expect("a folder");
             let mut instance = at_work(&broker, folder.path(), "30s");
             instance.signal(signal);
-            let status = instance.wait(LIMIT);
+            let status = instance.wait(PATIENCE);
             assert!(status.success(), "{status}: {}", instance.said());
             assert!(instance.said().contains("stopped in order"), "{}", instance.said());
         }
@@ -51,9 +49,9 @@ fn a_second_signal_forces_the_service_to_stop() {
     let mut instance = at_work(&broker, folder.path(), "10m");
     drop(broker);
     instance.signal("TERM");
-    instance.wait_for("stopping: within", LIMIT);
+    instance.wait_for("stopping: within", PATIENCE);
     instance.signal("TERM");
-    assert_eq!(instance.wait(LIMIT).code(), Some(1), "{}", instance.said());
+    assert_eq!(instance.wait(PATIENCE).code(), Some(1), "{}", instance.said());
 }
 
 #[test]
@@ -62,7 +60,7 @@ fn the_deadline_ends_a_shutdown_that_waits_for_brokers() {
     let mut instance = at_work(&broker, folder.path(), "2s");
     drop(broker);
     instance.signal("TERM");
-    assert_eq!(instance.wait(LIMIT).code(), Some(1), "{}", instance.said());
+    assert_eq!(instance.wait(PATIENCE).code(), Some(1), "{}", instance.said());
     let said = instance.said();
     assert!(said.contains("shutdown.deadline = 2s") || said.contains("error: "), "{said}");
 }
@@ -78,8 +76,8 @@ fn a_signal_ends_at_once_what_has_not_found_a_broker_yet() {
     for (command, code) in commands {
         let log = folder.path().join(format!("{}.log", command[0]));
         let mut instance = Instance::start_command(&command, &config, log);
-        instance.wait_for("check kafka.brokers and the network", LIMIT);
+        instance.wait_for("check kafka.brokers and the network", PATIENCE);
         instance.signal("INT");
-        assert_eq!(instance.wait(LIMIT).code(), Some(code), "{command:?}: {}", instance.said());
+        assert_eq!(instance.wait(PATIENCE).code(), Some(code), "{command:?}: {}", instance.said());
     }
 }

@@ -1,14 +1,12 @@
 //! A process that stands still while its session ends, with work in hand: what it does when it wakes must not count.
 
 use crate::kafka_support::process::{Instance, configure};
-use crate::kafka_support::{Broker, Input, Published, output_topics, wait_for};
+use crate::kafka_support::{Broker, Input, PATIENCE, Published, output_topics, wait_for};
 use kvset::kafka::config::MemberProtocol;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(90);
 const REQUESTS: usize = 3000;
 
 fn backlog() -> Input {
@@ -63,14 +61,14 @@ fn a_process_that_was_suspended_beyond_its_session_publishes_nothing_twice() {
         if one.ended().is_none() {
             one.signal("TERM");
         }
-        let status = one.wait(LIMIT);
+        let status = one.wait(PATIENCE);
         assert!(
             status.success() || one.said().contains(learned[2]),
             "{protocol:?}, {status}: {}",
             one.said()
         );
         two.signal("TERM");
-        let status = two.wait(LIMIT);
+        let status = two.wait(PATIENCE);
         assert!(status.success(), "{protocol:?}, {status}: {}", two.said());
         let published = Published::read(&broker, &outputs);
         assert!(published == expected, "{protocol:?}: not what an undisturbed run publishes");

@@ -353,10 +353,8 @@ impl Published {
 struct Deadline(Instant);
 
 impl Deadline {
-    const LIMIT: Duration = Duration::from_secs(240);
-
     fn check(&self) {
-        assert!(self.0.elapsed() < Self::LIMIT, "the service was not done after {:?}", Self::LIMIT);
+        assert!(self.0.elapsed() < PATIENCE, "the service was not done after {PATIENCE:?}");
     }
 }
 
@@ -445,11 +443,15 @@ pub fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Looks again and again until it is so.
+/// How long tests wait for what must come. Nothing follows from how soon it comes, so that a busy machine may take long.
+pub const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Looks again and again until it is so. A wait in vain names the place of the call, which says for what.
+#[track_caller]
 pub fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < Duration::from_secs(90), "waited for 90 s");
+        assert!(begin.elapsed() < PATIENCE, "not so after {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

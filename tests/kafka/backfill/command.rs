@@ -8,7 +8,7 @@ use std::time::Instant;
 
 fn backfill(config: &Path, args: &[&str]) -> Command {
     let mut command = kvset(&["backfill", "--config"]);
-    command.arg(config).args(args).timeout(Duration::from_secs(120));
+    command.arg(config).args(args).timeout(PATIENCE);
     command
 }
 
@@ -85,7 +85,7 @@ fn kills_leave_no_trace_in_what_a_run_published() {
         let mut child = spawn(&config, "killed");
         let begin = Instant::now();
         while child.try_wait().expect("our child").is_none() && published() < before + count(&live) / 6 {
-            assert!(begin.elapsed() < Duration::from_secs(60), "nothing is published");
+            assert!(begin.elapsed() < PATIENCE, "nothing is published");
         }
         midway += usize::from(child.try_wait().expect("our child").is_none());
         child.kill().and_then(|()| child.wait()).expect("our child");
@@ -112,7 +112,7 @@ fn a_signal_stops_a_run_in_order_and_says_how_to_go_on() {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let begin = Instant::now();
     while count(&Published::read(&bench.broker, &backfill.plan.stream.outputs)) == 0 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is published");
+        assert!(begin.elapsed() < PATIENCE, "nothing is published");
     }
     let asked = std::process::Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
     let output = child.wait_with_output().expect("our child");

@@ -166,7 +166,7 @@ fn a_compacted_log_is_read_to_its_end() {
         if kept.first().is_some_and(|record| record.offset > 20) {
             break kept;
         }
-        assert!(begin.elapsed() < Duration::from_secs(120), "the broker did not compact the log");
+        assert!(begin.elapsed() < PATIENCE, "the broker did not compact the log");
         let (key, (_, value)) = (format!("tail-{}", kept.len()), &source.partitions[&0][0]);
         // With a time stamp of its own: by these a segment's age is measured.
         producer

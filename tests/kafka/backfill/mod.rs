@@ -4,7 +4,7 @@ mod command;
 mod log_ends;
 
 use crate::kafka_support::asked::{asking_everything, tell};
-use crate::kafka_support::{Broker, Bytes, Input, Published, StopAfter, serve_records, stamp};
+use crate::kafka_support::{Broker, Bytes, Input, PATIENCE, Published, StopAfter, serve_records, stamp};
 use kvset::codec::{EstimateDetail, decode_estimate};
 use kvset::core::estimate::Estimate;
 use kvset::core::sizing::tiers::Settled;

@@ -3,7 +3,7 @@
 //! Needs both: scripts/parts.sh run registry -- cargo test --test kafka registry_real
 
 use crate::kafka_support::process::{Instance, configure};
-use crate::kafka_support::{Broker, Published, output_topics, wait_for};
+use crate::kafka_support::{Broker, PATIENCE, Published, output_topics, wait_for};
 use crate::parts_support::named;
 use crate::registry::generated;
 use kvset::codec::{decode_estimate, schema};
@@ -13,14 +13,12 @@ use kvset::settings::Settings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(60);
 const PARTITIONS: u32 = 2;
 const REQUESTS: usize = 200;
 
 fn agent() -> ureq::Agent {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(SOON));
+    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE));
     config.build().new_agent()
 }
 
@@ -106,7 +104,7 @@ fn estimates_in_confluents_format_are_read_by_pythons_deserialiser() {
             estimates(&Published::read(&broker, &outputs)) >= wanted
         });
         instance.signal("TERM");
-        assert!(instance.wait(SOON).success(), "{}", instance.said());
+        assert!(instance.wait(PATIENCE).success(), "{}", instance.said());
 
         let results = &outputs.results.name;
         let here = decoded_here(&broker, results);
