@@ -31,8 +31,9 @@ pub fn python_with(packages: &[&str]) -> PathBuf {
         let name = concat!("examples-venv-", env!("CARGO_CRATE_NAME"));
         let venv = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         output_of(Command::new("python3").args(["-m", "venv"]).arg(&venv), "", &needs);
-        let mut pip = Command::new(venv.join("bin/pip"));
-        output_of(pip.args(["install", "--quiet"]).args(packages), "", &needs);
+        // Not `bin/pip`, which names its interpreter by the place where it was made: a checkout may be moved.
+        let mut pip = Command::new(venv.join("bin/python"));
+        output_of(pip.args(["-m", "pip", "install", "--quiet"]).args(packages), "", &needs);
         venv.join("bin/python")
     });
     made.clone()
