@@ -34,7 +34,7 @@ fn a_seed_is_a_trace() {
 
 #[test]
 fn a_duration_ends_it_and_files_are_compressed_by_their_name() {
-    let args = ["--duration", "2h", "--start", "36000000", "--sessions-per-day", "200"];
+    let args = ["--duration", "2h", "--start", "36000000", "--sessions-per-day", "20"];
     let plain = generate(&args);
     let last = rows(&plain).last().expect("requests")["timestamp"].as_i64().expect("a time");
     assert!(last < 36_000_000 + 7_200_000);

@@ -1,6 +1,6 @@
 //! `kvset replay --engine`: one engine, several side by side, and engines without a stack.
 
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use crate::support::shared::{golden, read_shared, shared_path};
 use crate::support::slow_stores::{SlowLmcache, SlowMooncake};
 use serde_json::Value;
@@ -8,7 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// Standard output and standard error of a run that succeeds.
 fn replay(trace: &Path, args: &[&str]) -> (String, String) {
-    let output = kvset(&["replay"]).args(args).arg(trace).assert().success().get_output().clone();
+    let output = kvset(&["replay"])
+        .args(WITHOUT_CERTAINTY)
+        .args(args)
+        .arg(trace)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (text(output.stdout), text(output.stderr))
 }
@@ -175,14 +182,12 @@ fn engines_side_by_side_are_the_engines_one_by_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());
     let own = ["--capacities", "200p,1000p,4000p,9000p", "--warm-up", "25%", "--window", "last:100"];
-    // Certainty is found of one engine.
-    let common = [&own[..], &["--certainty", "off"]].concat();
-    let together = json(&trace, &[&common[..], &["--engine", &ENGINES.join(",")]].concat());
+    let together = json(&trace, &[&own[..], &["--engine", &ENGINES.join(",")]].concat());
     assert_eq!(together.as_object().expect("an object").len(), 1);
     assert_eq!(together["engines"].as_array().expect("a list").len(), ENGINES.len());
     for (engine, found) in ENGINES.iter().zip(together["engines"].as_array().expect("a list")) {
         assert_eq!(found["trace"]["engine"], *engine);
-        assert_eq!(*found, json(&trace, &[&common[..], &["--engine", engine]].concat()), "{engine}");
+        assert_eq!(*found, json(&trace, &[&own[..], &["--engine", engine]].concat()), "{engine}");
         assert_eq!(
             found["approximation"].as_str().is_some_and(|text| text.contains("hits were off by")),
             *engine == "mooncake"

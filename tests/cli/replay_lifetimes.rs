@@ -1,7 +1,7 @@
 //! `kvset replay --ttl`, `--optimal` and `--tenants`: the known figures of real traces, and that what is
 //! said of tenants adds up to what is said of all.
 
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use crate::support::shared::shared_path;
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 fn run(trace: &Path, args: &[&str]) -> Value {
     let trace = trace.to_str().expect("UTF-8");
-    let mut command = kvset(&[&["replay", "--json"], args, &[trace]].concat());
+    let mut command = kvset(&[&["replay", "--json"], &WITHOUT_CERTAINTY[..], args, &[trace]].concat());
     let output = command.assert().success().get_output().stdout.clone();
     serde_json::from_slice(&output).expect("JSON")
 }

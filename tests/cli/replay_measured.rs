@@ -2,7 +2,7 @@
 //! capacity back, and routers equal replays of the split trace.
 
 use crate::page_lru::PageLru;
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use crate::support::shared::{golden, mooncake_trace, read_shared};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub fn replay<R: Display>(rows: &[R], args: &[&str]) -> Value {
 
 fn run(trace: &Path, args: &[&str]) -> Value {
     let trace = trace.to_str().expect("UTF-8");
-    let mut command = kvset(&[&["replay", "--json"], args, &[trace]].concat());
+    let mut command = kvset(&[&["replay", "--json"], &WITHOUT_CERTAINTY[..], args, &[trace]].concat());
     let output = command.assert().success().get_output().stdout.clone();
     serde_json::from_slice(&output).expect("JSON")
 }

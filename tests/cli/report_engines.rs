@@ -1,6 +1,6 @@
 //! `kvset replay --report` of engines that are modelled a capacity at a time: ceiling, tiers below, search.
 
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use serde_json::Value;
 use std::path::Path;
 
@@ -9,6 +9,7 @@ fn reported(directory: &Path, args: &[&str]) -> (String, Value) {
     let (trace, report) = (directory.join("trace.jsonl"), directory.join("report.html"));
     kvset(&["generate", "--requests", "400", "--output"]).arg(&trace).assert().success();
     let mut command = kvset(&["replay", "--json"]);
+    command.args(WITHOUT_CERTAINTY);
     let output = command.args(args).arg("--report").arg(&report).arg(&trace).assert().success();
     let printed = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
     (std::fs::read_to_string(report).expect("a report"), printed)

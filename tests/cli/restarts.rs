@@ -1,7 +1,7 @@
 //! `kvset replay --restarts`: what a restart loses, against a cache kept page by page that is emptied at the hour.
 
 use super::page_lru::PageLru;
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,7 @@ fn requests(trace: &Path) -> Vec<Request> {
 
 fn replay(trace: &Path, args: &[&str]) -> Value {
     let run = kvset(&["replay", "--restarts", "--json"])
+        .args(WITHOUT_CERTAINTY)
         .args(args)
         .arg(trace)
         .assert()

@@ -1,12 +1,14 @@
 //! `kvset tune`: what is set wrong is found first, with the figures that a replay of the change has.
 
-use crate::support::program::kvset;
+use crate::support::program::{WITHOUT_CERTAINTY, kvset};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn json_of(command: &str, trace: &Path, args: &[&str]) -> Value {
-    let run = kvset(&[command, "--json"]).args(args).arg(trace).assert().success().get_output().clone();
+    let less: &[&str] = if command == "replay" { &WITHOUT_CERTAINTY } else { &[] };
+    let run =
+        kvset(&[command, "--json"]).args(less).args(args).arg(trace).assert().success().get_output().clone();
     serde_json::from_slice(&run.stdout).expect("JSON")
 }
 
