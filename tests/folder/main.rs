@@ -9,5 +9,6 @@ mod program;
 mod bench;
 mod equality;
 mod files;
+mod hanging;
 mod kills;
 mod refusals;

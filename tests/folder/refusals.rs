@@ -45,6 +45,9 @@ fn a_folder_that_cannot_be_followed_is_refused_with_what_to_do() {
         &[],
         &["lies in the folder of events"],
     );
+    let mistyped = ["run", "--folder", "events", "--estimates", "mistyped/out.jsonl", "--until-end"];
+    refused(&bench, &mistyped, &[], &["its directory mistyped cannot be used", "--estimates"]);
+    assert!(!bench.place.path().join("mistyped").exists(), "a mistyped path made directories");
     refused(&bench, &["run", "--estimates", "out.jsonl"], &[], &["--folder", "input.folder"]);
     refused(&bench, &["run", "--until-end"], &[], &["--folder", "input.folder"]);
     let avro = [("KVSET__OUTPUT__ENCODING", "avro")];

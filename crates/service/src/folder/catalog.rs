@@ -96,7 +96,9 @@ impl FolderCatalog {
             }
             // What was removed since, or is a dead link, is not there.
             let Ok(metadata) = fs::metadata(self.path(&name)) else { continue };
+            // To open a pipe waits for somebody who writes to it.
             if !metadata.is_file() {
+                self.say_once(&name, "is not read: it is no regular file");
                 continue;
             }
             if self.seen.len() == MAX_FILES {

@@ -20,7 +20,7 @@ mod streams;
 use crate::clock::{SystemClock, TellingClock};
 use crate::error::ServiceError;
 use crate::estimating::estimate;
-use crate::events::Observer;
+use crate::events::{Observer, ServiceEvent};
 use crate::plan::{PlanError, ServicePlan};
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
@@ -53,7 +53,7 @@ impl FolderPlan {
     /// The plan that the settings name, of a folder that can be read; none without one.
     ///
     /// # Errors
-    /// The folder cannot be read, or the file of estimates lies in it.
+    /// The folder cannot be read, or the file of estimates lies in it, or in a directory that is not there.
     pub fn make(settings: &Settings, until_end: bool) -> Result<Option<Self>, PlanError> {
         let Some(folder) = &settings.input.folder else { return Ok(None) };
         let refused = |message| PlanError::Kafka(KafkaFailure::fatal(message));
@@ -62,12 +62,19 @@ impl FolderPlan {
         let folder = whole(folder).unwrap_or_else(|_| folder.clone());
         let estimates = settings.output.file.clone();
         let parent = estimates.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let is_within = whole(parent.unwrap_or(Path::new("."))).is_ok_and(|parent| parent == folder);
-        if is_within {
+        let parent = parent.unwrap_or(Path::new("."));
+        let (file, directory) = (estimates.display(), parent.display());
+        // A mistyped path would make directories, and begin at the first event again.
+        std::fs::metadata(parent.join(".")).map_err(|error| {
+            refused(format!(
+                "{file}: its directory {directory} cannot be used: {error}; make it, or correct the name (output.file, \
+                 --estimates)"
+            ))
+        })?;
+        if whole(parent).is_ok_and(|parent| parent == folder) {
             let message = format!(
-                "{} lies in the folder of events, whose files are read as events: name one elsewhere (output.file, \
-                 --estimates)",
-                estimates.display()
+                "{file} lies in the folder of events, whose files are read as events: name one elsewhere (output.file, \
+                 --estimates)"
             );
             return Err(refused(message));
         }
@@ -104,13 +111,17 @@ pub fn follow(
     shutdown: &Shutdown,
     observer: &dyn Observer,
 ) -> Result<Summary, ServiceError> {
+    // From here on a mount that hangs shows: nothing that follows waits for long.
+    let sign = || observer.on(&ServiceEvent::Waiting);
+    sign();
     let journal = folder.journal()?;
     let names = [&folder.estimates, &folder.dead_letters()].map(|path| path.display().to_string());
     let plan = ServicePlan::of_folder(settings, &journal.identity.topic, names);
     let plan = plan.map_err(|error| KafkaFailure::fatal(error.to_string()))?;
     let checkpoints =
         plan.state.as_ref().map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let source = FolderSource::open(folder, plan.stream.start, Arc::new(Mutex::new(journal)), shutdown)?;
+    let journal = Arc::new(Mutex::new(journal));
+    let source = FolderSource::open(folder, plan.stream.start, journal, shutdown, &sign)?;
     tracing::info!("following {}: estimates go to {}", folder.folder.display(), folder.estimates.display());
     let clock = TellingClock { clock: &SystemClock, observer };
     let mut summary = Summary::default();

@@ -83,7 +83,7 @@ pub struct FolderSource {
 }
 
 impl FolderSource {
-    /// Begins to read where the journal says.
+    /// Begins to read where the journal says. Gives a `sign` of life now and then.
     ///
     /// # Errors
     /// The folder cannot be listed, or it is not the one that was read before.
@@ -92,6 +92,7 @@ impl FolderSource {
         start: StartFrom,
         journal: SharedJournal,
         shutdown: &Shutdown,
+        sign: &dyn Fn(),
     ) -> Result<Self, KafkaFailure> {
         let mut streams = FolderStreams::new(plan.folder.clone(), plan.most_line, plan.until_end);
         let topic = {
@@ -113,7 +114,7 @@ impl FolderSource {
                 )));
             }
             if is_new && start == StartFrom::Latest {
-                streams.pass_all(&mut journal.positions);
+                streams.pass_all(&mut journal.positions, sign);
                 journal.prepare()?;
                 journal.commit(0, Default::default())?;
             }

@@ -170,10 +170,13 @@ impl FolderStreams {
         self.files.keys().any(|id| positions.file(*id).is_some_and(|file| file.read > 0))
     }
 
-    /// Passes everything that is there.
-    pub fn pass_all(&mut self, positions: &mut FolderPositions) {
+    /// Passes everything that is there, with a sign of life now and then.
+    pub fn pass_all(&mut self, positions: &mut FolderPositions, sign: &dyn Fn()) {
         while let Some((id, line)) = self.next() {
             positions.pass(id, line.end);
+            if self.read.0 % 4096 == 0 {
+                sign();
+            }
         }
     }
 
