@@ -3,7 +3,7 @@
 //! A file is known by its first line, whatever its name: one that was renamed or compressed is the same, and one that was begun
 //! anew under its old name is another.
 
-use super::lines::{FileLines, WholeLine, written_at};
+use super::lines::{FileLines, LineRules, written_at};
 use super::positions::{FolderPositions, MAX_FILES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -12,38 +12,40 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// What to do about a file that cannot be read.
+pub(super) const UNREADABLE: &str = "let this user read it, or test it with `zstd -t` or `gzip -t`";
+
 /// A file as it lay there at the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct SeenFile {
+pub(super) struct SeenFile {
+    pub name: String,
     /// Which file it is to the system.
     inode: u64,
-    bytes: u64,
-    changed: Option<SystemTime>,
-    /// Hash of its first line, and when that was written; none while it has none.
-    first: Option<(u64, i64)>,
-    packed: bool,
-}
-
-/// A file that can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PresentFile {
-    pub name: String,
     /// As it lies there, compressed or not.
     pub bytes: u64,
     pub changed: Option<SystemTime>,
     pub packed: bool,
+    /// Hash of its first line, and when that was written; none while it has none.
+    first: Option<(u64, i64)>,
+}
+
+impl SeenFile {
     /// When its first line was written.
-    pub written_at: i64,
+    pub fn written_at(&self) -> i64 {
+        self.first.map_or(i64::MIN, |(_, written_at)| written_at)
+    }
+
+    /// Whether it is another file than before, or has other bytes.
+    pub fn differs(&self, before: &Self) -> bool {
+        (self.inode, self.bytes, self.changed) != (before.inode, before.bytes, before.changed)
+    }
 }
 
 /// What was seen in a folder.
 pub(super) struct FolderCatalog {
     folder: PathBuf,
-    most_line: usize,
-    /// Whether a last line needs no end if it is whole.
-    complete: bool,
+    pub rules: LineRules,
     seen: BTreeMap<String, SeenFile>,
-    ids: BTreeMap<u64, (u32, String)>,
     /// Names that something was said about.
     said: BTreeSet<String>,
 }
@@ -68,9 +70,8 @@ fn inode(_: &Metadata) -> u64 {
 
 impl FolderCatalog {
     /// Of a folder that was not looked at yet.
-    pub fn new(folder: PathBuf, most_line: usize, complete: bool) -> Self {
-        let (seen, ids, said) = Default::default();
-        Self { folder, most_line, complete, seen, ids, said }
+    pub fn new(folder: PathBuf, rules: LineRules) -> Self {
+        Self { folder, rules, seen: BTreeMap::new(), said: BTreeSet::new() }
     }
 
     /// Where a file of this name is.
@@ -78,11 +79,19 @@ impl FolderCatalog {
         self.folder.join(name)
     }
 
+    /// The lines of a file, from this byte on.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn lines(&self, name: &str, at: u64) -> io::Result<FileLines> {
+        FileLines::open(&self.path(name), at, self.rules)
+    }
+
     /// Looks at the folder: the files that can be read, by their numbers.
     ///
     /// # Errors
     /// The folder cannot be listed.
-    pub fn look(&mut self, positions: &mut FolderPositions) -> io::Result<BTreeMap<u32, PresentFile>> {
+    pub fn look(&mut self, positions: &mut FolderPositions) -> io::Result<BTreeMap<u32, SeenFile>> {
         let mut before = std::mem::take(&mut self.seen);
         for entry in fs::read_dir(&self.folder)? {
             let name = entry?.file_name();
@@ -117,63 +126,53 @@ impl FolderCatalog {
     /// What a file is now. Its first line is read again where it may be another one.
     fn see(&mut self, name: &str, metadata: &Metadata, before: Option<SeenFile>) -> SeenFile {
         let (inode, bytes, changed) = (inode(metadata), metadata.len(), metadata.modified().ok());
+        let mut now = SeenFile { name: name.to_owned(), inode, bytes, changed, packed: false, first: None };
         match before {
-            Some(before) if before.inode == inode && before.bytes == bytes && before.changed == changed => {
-                before
+            Some(before) if !now.differs(&before) => return before,
+            Some(before) if !before.packed && before.inode == inode && before.bytes <= bytes => {
+                now.first = before.first;
             }
-            Some(SeenFile { first: Some(first), packed: false, inode: same, bytes: fewer, .. })
-                if same == inode && fewer <= bytes =>
-            {
-                SeenFile { inode, bytes, changed, first: Some(first), packed: false }
-            }
-            _ => {
-                let (first, packed) = self.first_line(name).unwrap_or_else(|error| {
-                    if error.kind() != io::ErrorKind::UnexpectedEof && error.kind() != io::ErrorKind::NotFound {
-                        self.say_once(name, &format!("cannot be read: {error}; let this user read it, or test it with `zstd -t` or `gzip -t`"));
-                    }
-                    (None, false)
-                });
-                let first = first.map(|line| (xxh3_64(&line.bytes), written_at(&line.bytes)));
-                SeenFile { inode, bytes, changed, first, packed }
+            _ => {}
+        }
+        if now.first.is_none() {
+            match self.lines(name, 0).and_then(|mut lines| Ok((lines.next()?, lines.is_packed()))) {
+                Ok((first, packed)) => {
+                    now.first = first.map(|line| (xxh3_64(&line.bytes), written_at(&line.bytes)));
+                    now.packed = packed;
+                }
+                // It is being copied, or is gone.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound) => {}
+                Err(error) => self.say_once(name, &format!("cannot be read: {error}; {UNREADABLE}")),
             }
         }
-    }
-
-    fn first_line(&self, name: &str) -> io::Result<(Option<WholeLine>, bool)> {
-        let mut lines = FileLines::open(&self.path(name), 0)?;
-        Ok((lines.next(self.most_line, self.complete)?, lines.is_packed()))
+        now
     }
 
     /// Gives every first line its number. Of several files with the same one, the one that has its name is read, and the others are
     /// copies of it: logs that are rotated or compressed are there twice for a while.
-    fn number(&mut self, positions: &mut FolderPositions) -> BTreeMap<u32, PresentFile> {
-        let mut by_print: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-        for (name, seen) in &self.seen {
-            by_print.entry(seen.first.map_or(0, |(print, _)| print)).or_default().push(name);
+    fn number(&mut self, positions: &mut FolderPositions) -> BTreeMap<u32, SeenFile> {
+        let mut by_print: BTreeMap<u64, Vec<&SeenFile>> = BTreeMap::new();
+        for seen in self.seen.values() {
+            if let Some((print, _)) = seen.first {
+                by_print.entry(print).or_default().push(seen);
+            }
         }
         let (mut found, mut copies) = (BTreeMap::new(), Vec::new());
-        for (name, seen) in &self.seen {
-            let Some((print, written_at)) = seen.first else { continue };
-            let names = by_print.get(&print).map_or(&[][..], Vec::as_slice);
-            let known = self.ids.get(&print).map(|(_, name)| name.as_str());
-            let known = known.or_else(|| positions.file_of(print)).filter(|known| names.contains(known));
-            if known.or(names.first().copied()) != Some(name) {
-                copies.push(name.clone());
+        for seen in self.seen.values() {
+            // Each group at the first of its names.
+            let Some((print, mut same)) = seen.first.and_then(|(print, _)| by_print.remove_entry(&print))
+            else {
                 continue;
-            }
-            let id = match self.ids.get(&print) {
-                Some((id, known)) if known == name => *id,
-                _ => positions.name(print, name),
             };
-            self.ids.insert(print, (id, name.clone()));
-            let (bytes, changed, packed) = (seen.bytes, seen.changed, seen.packed);
-            found.insert(id, PresentFile { name: name.clone(), bytes, changed, packed, written_at });
+            let known = positions.file_of(print);
+            let at = same.iter().position(|file| Some(file.name.as_str()) == known).unwrap_or(0);
+            let file = same.swap_remove(at);
+            found.insert(positions.name(print, &file.name), file.clone());
+            copies.extend(same.into_iter().map(|copy| copy.name.clone()));
         }
         for name in copies {
             self.say_once(&name, "begins with the same line as another file: it is a copy and not read");
-        }
-        if self.ids.len() > 2 * MAX_FILES {
-            self.ids.retain(|_, (id, _)| found.contains_key(id));
         }
         found
     }
@@ -218,7 +217,8 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
-            let catalog = FolderCatalog::new(folder.path().to_owned(), 1000, false);
+            let catalog =
+                FolderCatalog::new(folder.path().to_owned(), LineRules { most: 1000, complete: false });
             Self { folder, catalog, positions: FolderPositions::default() }
         }
 

@@ -27,8 +27,19 @@ pub(super) struct WholeLine {
     pub end: u64,
 }
 
+/// What makes a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineRules {
+    /// Bytes at which it is cut.
+    pub most: usize,
+    /// Whether a last one needs no end if it is a whole object, since its file grows no further. That of a compressed file never
+    /// does.
+    pub complete: bool,
+}
+
 /// Reads the lines of a file from some place on.
 pub(super) struct FileLines {
+    rules: LineRules,
     input: Box<dyn BufRead + Send>,
     packed: bool,
     start: u64,
@@ -42,7 +53,7 @@ impl FileLines {
     ///
     /// # Errors
     /// What the system says; a compressed file that ends before.
-    pub fn open(path: &Path, start: u64) -> io::Result<Self> {
+    pub fn open(path: &Path, start: u64, rules: LineRules) -> io::Result<Self> {
         let (mut input, packed) = decompress(File::open(path)?)?;
         if packed {
             if io::copy(&mut (&mut input).take(start), &mut io::sink())? < start {
@@ -53,7 +64,7 @@ impl FileLines {
             file.seek(SeekFrom::Start(start))?;
             input = Box::new(BufReader::with_capacity(BUFFER_BYTES, file));
         }
-        Ok(Self { input, packed, start, read: 0, line: Vec::new() })
+        Ok(Self { rules, input, packed, start, read: 0, line: Vec::new() })
     }
 
     /// Whether the file is compressed.
@@ -66,14 +77,13 @@ impl FileLines {
         self.read
     }
 
-    /// The next line of at most so many bytes; none while it has no end. The last one of a compressed file, or where the file is
-    /// `complete`, needs no end if it is a whole object.
+    /// The next line; none while it has no end.
     ///
     /// # Errors
     /// What the system says, or that compressed data is damaged or not all there.
-    pub fn next(&mut self, most: usize, complete: bool) -> io::Result<Option<WholeLine>> {
+    pub fn next(&mut self) -> io::Result<Option<WholeLine>> {
         loop {
-            let room = (most as u64 + 2).saturating_sub(self.line.len() as u64);
+            let room = (self.rules.most as u64 + 2).saturating_sub(self.line.len() as u64);
             let mut passed = Vec::new();
             let (into, limit) = if room > 0 { (&mut self.line, room) } else { (&mut passed, PASSED_BYTES) };
             let read = (&mut self.input).take(limit).read_until(b'\n', into)?;
@@ -82,7 +92,7 @@ impl FileLines {
             if read > 0 && !has_end {
                 continue;
             }
-            let is_last = read == 0 && (complete || self.packed) && is_object(&self.line);
+            let is_last = read == 0 && (self.rules.complete || self.packed) && is_object(&self.line);
             if !has_end && !is_last {
                 return Ok(None);
             }
@@ -129,9 +139,9 @@ mod tests {
     use std::io::Write;
 
     fn all(path: &Path, start: u64, complete: bool) -> Vec<(String, u64, u64)> {
-        let mut lines = FileLines::open(path, start).expect("there");
+        let mut lines = FileLines::open(path, start, LineRules { most: 20, complete }).expect("there");
         let mut found = Vec::new();
-        while let Some(WholeLine { bytes, start, end }) = lines.next(20, complete).expect("readable") {
+        while let Some(WholeLine { bytes, start, end }) = lines.next().expect("readable") {
             found.push((String::from_utf8(bytes).expect("text"), start, end));
         }
         found
@@ -143,15 +153,16 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let mut file = File::create(&path).expect("made");
         file.write_all(b"\xef\xbb\xbf{\"a\":1}\r\n\n  \n{\"b\"").expect("written");
-        let mut lines = FileLines::open(&path, 0).expect("there");
-        let first = lines.next(20, true).expect("readable").expect("whole");
+        let mut lines = FileLines::open(&path, 0, LineRules { most: 20, complete: true }).expect("there");
+        let first = lines.next().expect("readable").expect("whole");
         assert_eq!((&first.bytes[..], first.start, first.end), (&b"{\"a\":1}"[..], 0, 12));
-        assert_eq!(lines.next(20, true).expect("readable"), None, "no object is half an object");
+        assert_eq!(lines.next().expect("readable"), None, "no object is half an object");
         assert_eq!(lines.unfinished(), 8);
+        lines.rules.complete = false;
         file.write_all(b":2}").expect("written");
-        assert_eq!(lines.next(20, false).expect("readable"), None);
+        assert_eq!(lines.next().expect("readable"), None);
         file.write_all(b"\n").expect("written");
-        let second = lines.next(20, false).expect("readable").expect("whole");
+        let second = lines.next().expect("readable").expect("whole");
         assert_eq!((&second.bytes[..], second.start, second.end), (&b"{\"b\":2}"[..], 12, 24));
         assert_eq!(all(&path, 12, false), [("{\"b\":2}".to_owned(), 12, 24)]);
     }

@@ -63,6 +63,8 @@ pub(super) struct Advance {
 pub(super) struct FolderPositions {
     next: Option<i64>,
     known: BTreeMap<u32, KnownFile>,
+    /// The same by the hash of their first lines.
+    by_print: BTreeMap<u64, u32>,
     stretches: VecDeque<FileStretch>,
     /// A line each.
     handed: VecDeque<FileStretch>,
@@ -130,6 +132,7 @@ impl FolderPositions {
         }
         for file in files {
             self.changed.remove(&file.id);
+            self.by_print.insert(file.print, file.id);
             self.known.insert(file.id, file);
         }
         for stretch in stretches {
@@ -144,16 +147,14 @@ impl FolderPositions {
 
     /// The file with this first line, which has this name now; a new one where there is none.
     pub fn name(&mut self, print: u64, name: &str) -> u32 {
-        if let Some(file) = self.known.values_mut().find(|file| file.print == print) {
-            if file.name != name {
-                name.clone_into(&mut file.name);
-                self.changed.insert(file.id);
-            }
-            return file.id;
+        let new = self.known.last_key_value().map_or(0, |(last, _)| last + 1);
+        let id = *self.by_print.entry(print).or_insert(new);
+        let empty = || KnownFile { id, name: String::new(), print, read: 0 };
+        let file = self.known.entry(id).or_insert_with(empty);
+        if file.name != name {
+            name.clone_into(&mut file.name);
+            self.changed.insert(id);
         }
-        let id = self.known.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.known.insert(id, KnownFile { id, name: name.to_owned(), print, read: 0 });
-        self.changed.insert(id);
         id
     }
 
@@ -164,7 +165,7 @@ impl FolderPositions {
 
     /// The name that the file with this first line had.
     pub fn file_of(&self, print: u64) -> Option<&str> {
-        Some(&self.known.values().find(|file| file.print == print)?.name)
+        Some(&self.known.get(self.by_print.get(&print)?)?.name)
     }
 
     /// Whether any file is known.
@@ -197,6 +198,7 @@ impl FolderPositions {
                 spare -= usize::from(goes);
                 !goes
             });
+            self.by_print.retain(|_, id| self.known.contains_key(id));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::FolderPlan;
 use super::journal::FolderJournal;
-use super::positions::FolderPositions;
+use super::lines::LineRules;
 use super::streams::{FolderStreams, ReplayedLines};
 use crate::shutdown::Shutdown;
 use kvset_core::units::Offset;
@@ -12,7 +12,6 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Committed, Event, Identities, InputRecord, LogEnd, Member, TopicId};
 use kvset_pipeline::facts::RecordIdentity;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,15 +70,14 @@ struct FolderReading {
     is_there: bool,
 }
 
-/// Follows the files of a folder.
+/// Follows the files of a folder. A clone looks single records of the same reading up.
+#[derive(Clone)]
 pub struct FolderSource {
     topic: Arc<str>,
-    folder: PathBuf,
-    most_line: usize,
-    until_end: bool,
+    plan: FolderPlan,
     shutdown: Shutdown,
     journal: SharedJournal,
-    reading: Mutex<FolderReading>,
+    reading: Arc<Mutex<FolderReading>>,
 }
 
 impl FolderSource {
@@ -94,7 +92,8 @@ impl FolderSource {
         shutdown: &Shutdown,
         sign: &dyn Fn(),
     ) -> Result<Self, KafkaFailure> {
-        let mut streams = FolderStreams::new(plan.folder.clone(), plan.most_line, plan.until_end);
+        let rules = LineRules { most: plan.most_line, complete: plan.until_end };
+        let mut streams = FolderStreams::new(plan.folder.clone(), rules);
         let topic = {
             let mut journal = lock(&journal);
             let knew_files = journal.positions.knows_files();
@@ -129,15 +128,8 @@ impl FolderSource {
             looked: Instant::now(),
             is_there: true,
         };
-        Ok(Self {
-            topic,
-            folder: plan.folder.clone(),
-            most_line: plan.most_line,
-            until_end: plan.until_end,
-            shutdown: shutdown.clone(),
-            journal,
-            reading: Mutex::new(reading),
-        })
+        let (plan, shutdown) = (plan.clone(), shutdown.clone());
+        Ok(Self { topic, plan, shutdown, journal, reading: Arc::new(Mutex::new(reading)) })
     }
 
     /// What it shares with the sink.
@@ -153,12 +145,11 @@ impl FolderSource {
     fn record(&self, reading: &mut FolderReading) -> Result<Option<FileRecord>, KafkaFailure> {
         let record = |(offset, value)| FileRecord { topic: Arc::clone(&self.topic), offset, value };
         if let Some(replayed) = &mut reading.replayed {
-            let again = replayed.next(|id| reading.streams.path(id), self.most_line);
-            let again = again.map_err(|error| {
+            let again = replayed.next(&reading.streams).map_err(|error| {
                 KafkaFailure::fatal(format!(
                     "{}: what was read of it before cannot be read again: {error}. Start once more, which goes on without \
                      it where state.lost_history is \"rebuild\"",
-                    self.folder.display()
+                    self.plan.folder.display()
                 ))
             })?;
             if again.is_some() {
@@ -175,7 +166,10 @@ impl FolderSource {
         reading.looked = Instant::now();
         let looked = reading.streams.look(&mut lock(&self.journal).positions);
         if let (Err(error), true) = (&looked, reading.is_there) {
-            tracing::warn!("{} cannot be listed: {error}; waiting until it can be", self.folder.display());
+            tracing::warn!(
+                "{} cannot be listed: {error}; waiting until it can be",
+                self.plan.folder.display()
+            );
         }
         reading.is_there = looked.is_ok();
     }
@@ -221,7 +215,7 @@ impl FolderSource {
 
 impl Member for FolderSource {
     type Record<'r> = FileRecord;
-    type Lookup = FolderLookup;
+    type Lookup = Self;
 
     fn poll(&self, timeout: Duration) -> Option<Event<FileRecord>> {
         let mut reading = lock(&self.reading);
@@ -230,7 +224,7 @@ impl Member for FolderSource {
         }
         let is_over =
             reading.held || (reading.given == LastGiven::End && !reading.paused && self.is_committed());
-        if self.until_end && is_over {
+        if self.plan.until_end && is_over {
             self.shutdown.request();
             return None;
         }
@@ -267,14 +261,8 @@ impl Member for FolderSource {
 
     fn share_out_again(&self) {}
 
-    fn lookup(&self) -> Result<FolderLookup, KafkaFailure> {
-        let reading = lock(&self.reading);
-        let positions = &lock(&self.journal).positions;
-        let stretches =
-            positions.from(0).filter_map(|stretch| Some((stretch.file, reading.streams.path(stretch.file)?)));
-        let mut positions_now = FolderPositions::default();
-        positions_now.apply(positions.whole());
-        Ok(FolderLookup { paths: stretches.collect(), positions: positions_now, most_line: self.most_line })
+    fn lookup(&self) -> Result<Self, KafkaFailure> {
+        Ok(self.clone())
     }
 
     fn assign(&self, starts: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
@@ -331,23 +319,16 @@ impl Member for FolderSource {
     fn leave(&self, _: bool) {}
 }
 
-/// Reads single records again.
-pub struct FolderLookup {
-    paths: BTreeMap<u32, PathBuf>,
-    positions: FolderPositions,
-    most_line: usize,
-}
-
-impl Identities for FolderLookup {
+impl Identities for FolderSource {
     fn identity(
         &self,
         _: Partition,
         offset: Offset,
         _: Duration,
     ) -> Result<Option<RecordIdentity>, KafkaFailure> {
-        let mut lines = ReplayedLines::new(&self.positions, offset.0);
+        let mut lines = ReplayedLines::new(&lock(&self.journal).positions, offset.0);
         // What cannot be read is not there; what is another record shows by its bytes.
-        let found = lines.next(|id| self.paths.get(&id).cloned(), self.most_line).unwrap_or_default();
+        let found = lines.next(&lock(&self.reading).streams).unwrap_or_default();
         let identity = |(at, value): (i64, Vec<u8>)| RecordIdentity::of(Offset(at), -1, None, Some(&value));
         Ok(found.map(identity).filter(|identity| identity.offset == offset))
     }

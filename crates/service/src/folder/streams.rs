@@ -1,15 +1,15 @@
 //! The files of a folder as one log: what follows in each, in the order in which it was written.
 
-use super::catalog::{FolderCatalog, PresentFile};
-use super::lines::{FileLines, WholeLine, written_at};
+use super::catalog::{FolderCatalog, SeenFile, UNREADABLE};
+use super::lines::{FileLines, LineRules, WholeLine, written_at};
 use super::positions::{FileStretch, FolderPositions};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
 /// What is read of one file.
 struct FileCursor {
-    file: PresentFile,
+    file: SeenFile,
     is_there: bool,
     /// Where the next line begins.
     at: u64,
@@ -22,8 +22,6 @@ struct FileCursor {
 /// What follows in the files of a folder.
 pub(super) struct FolderStreams {
     catalog: FolderCatalog,
-    most_line: usize,
-    complete: bool,
     files: BTreeMap<u32, FileCursor>,
     /// Files that may have a line, by when it was written.
     ready: BTreeSet<(i64, u32)>,
@@ -32,11 +30,10 @@ pub(super) struct FolderStreams {
 }
 
 impl FolderStreams {
-    /// Of a folder that was not looked at yet. Lines are cut at so many bytes; a `complete` folder grows no further.
-    pub fn new(folder: PathBuf, most_line: usize, complete: bool) -> Self {
-        let catalog = FolderCatalog::new(folder, most_line, complete);
+    /// Of a folder that was not looked at yet.
+    pub fn new(folder: PathBuf, rules: LineRules) -> Self {
         let (files, ready) = Default::default();
-        Self { catalog, most_line, complete, files, ready, read: (0, 0) }
+        Self { catalog: FolderCatalog::new(folder, rules), files, ready, read: (0, 0) }
     }
 
     /// Looks at the folder again.
@@ -61,10 +58,10 @@ impl FolderStreams {
         Ok(())
     }
 
-    fn see(&mut self, id: u32, file: PresentFile, positions: &mut FolderPositions) {
+    fn see(&mut self, id: u32, file: SeenFile, positions: &mut FolderPositions) {
         let is_new = !self.files.contains_key(&id);
         let cursor = self.files.entry(id).or_insert_with(|| FileCursor {
-            written_at: file.written_at,
+            written_at: file.written_at(),
             file: file.clone(),
             is_there: true,
             at: positions.read_to(id),
@@ -72,7 +69,7 @@ impl FolderStreams {
             head: None,
         });
         cursor.is_there = true;
-        let has_changed = is_new || cursor.file.bytes != file.bytes || cursor.file.changed != file.changed;
+        let has_changed = is_new || file.differs(&cursor.file);
         if !file.packed && file.bytes < cursor.at {
             let (name, lost) = (&file.name, cursor.at - file.bytes);
             tracing::warn!(
@@ -97,10 +94,9 @@ impl FolderStreams {
 
     /// Reads the next line of a file, and puts the file where it belongs.
     fn fill(&mut self, id: u32) {
-        let (most, complete) = (self.most_line, self.complete);
         let Some(cursor) = self.files.get_mut(&id) else { return };
         self.ready.remove(&(cursor.written_at, id));
-        match cursor.next(&self.catalog, most, complete) {
+        match cursor.next(&self.catalog) {
             Ok(Some(line)) => {
                 cursor.written_at = written_at(&line.bytes);
                 cursor.head = Some(line);
@@ -113,8 +109,7 @@ impl FolderStreams {
             Err(error) => {
                 let (name, at) = (&cursor.file.name, cursor.at);
                 tracing::warn!(
-                    "{name} cannot be read at byte {at}: {error}; it is read on when it has changed. Let this user read \
-                     it, or test it with `zstd -t` or `gzip -t`"
+                    "{name} cannot be read at byte {at}: {error}; it is read on when it has changed: {UNREADABLE}"
                 );
             }
         }
@@ -186,30 +181,29 @@ impl FolderStreams {
         there.is_some_and(|cursor| cursor.file.packed || cursor.file.bytes >= stretch.end)
     }
 
-    /// Where a file is now.
-    pub fn path(&self, id: u32) -> Option<PathBuf> {
-        Some(self.catalog.path(&self.files.get(&id).filter(|cursor| cursor.is_there)?.file.name))
+    /// The lines of a stretch.
+    fn again(&self, stretch: &FileStretch) -> io::Result<FileLines> {
+        let there = self.files.get(&stretch.file).filter(|cursor| cursor.is_there);
+        let name = &there.ok_or(io::ErrorKind::NotFound)?.file.name;
+        // What was read as a line is one, whatever has become of its end.
+        let rules = LineRules { complete: true, ..self.catalog.rules };
+        FileLines::open(&self.catalog.path(name), stretch.start, rules)
     }
 }
 
 impl FileCursor {
-    fn next(
-        &mut self,
-        catalog: &FolderCatalog,
-        most: usize,
-        complete: bool,
-    ) -> io::Result<Option<WholeLine>> {
+    fn next(&mut self, catalog: &FolderCatalog) -> io::Result<Option<WholeLine>> {
         let lines = match &mut self.lines {
             Some(lines) => lines,
-            None => self.lines.insert(FileLines::open(&catalog.path(&self.file.name), self.at)?),
+            None => self.lines.insert(catalog.lines(&self.file.name, self.at)?),
         };
-        lines.next(most, complete)
+        lines.next()
     }
 }
 
 /// The records of committed stretches, read again.
 pub(super) struct ReplayedLines {
-    stretches: std::collections::VecDeque<FileStretch>,
+    stretches: VecDeque<FileStretch>,
     next: i64,
     lines: Option<FileLines>,
 }
@@ -224,25 +218,20 @@ impl ReplayedLines {
     ///
     /// # Errors
     /// The file is not as it was read.
-    pub fn next(
-        &mut self,
-        path: impl Fn(u32) -> Option<PathBuf>,
-        most: usize,
-    ) -> io::Result<Option<(i64, Vec<u8>)>> {
+    pub fn next(&mut self, streams: &FolderStreams) -> io::Result<Option<(i64, Vec<u8>)>> {
         let Some(stretch) = self.stretches.front() else { return Ok(None) };
         let lines = match &mut self.lines {
             Some(lines) => lines,
             None => {
-                let path = path(stretch.file).ok_or(io::ErrorKind::NotFound)?;
-                let lines = self.lines.insert(FileLines::open(&path, stretch.start)?);
+                let lines = self.lines.insert(streams.again(stretch)?);
                 for _ in stretch.first..self.next {
-                    lines.next(most, true)?;
+                    lines.next()?;
                 }
                 lines
             }
         };
         let changed = || io::Error::other("the file is not as it was when it was read");
-        let line = lines.next(most, true)?.filter(|line| line.end <= stretch.end).ok_or_else(changed)?;
+        let line = lines.next()?.filter(|line| line.end <= stretch.end).ok_or_else(changed)?;
         let offset = self.next;
         self.next += 1;
         if self.next == stretch.after() {
