@@ -28,6 +28,7 @@ check() {
     names deploy/helm/kvset/Chart.yaml '^(version|appVersion): .*'
     names deploy/kubernetes/kustomization.yaml 'newTag: .*'
     names docker-compose.yml 'image: kvset:.*'
+    names deploy/vllm/docker-compose.yml 'image: kvset:.*'
     names Dockerfile 'kvset:[0-9.]+'
     names docs/quick-start.md 'kvset:[0-9.]+'
     grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}\$" CHANGELOG.md ||

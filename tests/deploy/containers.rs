@@ -5,6 +5,7 @@ use kvset::codec::pool_partition;
 use kvset::core::units::capacity::{CapacitySize, CapacitySpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The lines of the Dockerfile, continued ones joined.
 fn instructions() -> Vec<String> {
@@ -79,8 +80,11 @@ fn the_image_runs_as_nobody_with_settings_and_a_command_that_there_are() {
 }
 
 fn service(name: &str) -> Value {
-    let compose = yaml("docker-compose.yml");
-    compose["services"].get(name).unwrap_or_else(|| panic!("no service {name}")).clone()
+    service_of("docker-compose.yml", name)
+}
+
+fn service_of(file: &str, name: &str) -> Value {
+    yaml(file)["services"].get(name).unwrap_or_else(|| panic!("no service {name}")).clone()
 }
 
 /// A service's environment over the image's.
@@ -158,6 +162,35 @@ fn the_health_check_runs_the_image_s_program_without_a_shell() {
     takes(&check[2..]);
     let listen = settings(None, &environment(&service)).http.listen.0;
     assert!(listen.is_some_and(|address| address.port() != 0), "there is an address to ask");
+}
+
+/// vLLM's connector and the service agree on the folder, and what the service writes outlives its container.
+#[test]
+fn the_stack_without_a_broker_follows_the_folder_that_its_vllm_writes() {
+    let [vllm, kvset] = ["vllm", "kvset"].map(|name| service_of("deploy/vllm/docker-compose.yml", name));
+    assert_eq!(text_at(&kvset, "/image"), concat!("kvset:", env!("CARGO_PKG_VERSION")));
+    let given = settings(None, &environment(&kvset));
+    let command = texts(list_at(&vllm, "/command"));
+    let connector: Value = serde_json::from_str(&command[2]).expect("JSON");
+    assert_eq!(command[1], "--kv-transfer-config");
+    let folder = text_at(&connector, "/kv_connector_extra_config/path").to_owned();
+    assert_eq!(given.input.folder.as_deref(), Some(Path::new(&folder)));
+    let mounts = |service: &Value| texts(list_at(service, "/volumes"));
+    assert!(mounts(&vllm).contains(&format!("events:{folder}")), "{vllm}");
+    assert!(mounts(&kvset).contains(&format!("events:{folder}:ro")), "{kvset}");
+    let kept = given.state.directory.display().to_string();
+    assert!(
+        given.output.file.starts_with(&kept) && mounts(&kvset).contains(&format!("state:{kept}")),
+        "{kvset}"
+    );
+    let module = text_at(&connector, "/kv_connector_module_path").replace('.', "/");
+    let source = mounts(&vllm)[0].split(':').next().map(|source| path("deploy/vllm").join(source));
+    assert!(source.expect("a source").join(module).is_dir(), "the module is where Python looks");
+    let check = texts(list_at(&kvset, "/healthcheck/test"));
+    takes(&check[2..]);
+    for port in [&vllm, &kvset].iter().flat_map(|service| texts(list_at(service, "/ports"))) {
+        assert!(port.starts_with("127.0.0.1:"), "{port}");
+    }
 }
 
 #[test]
