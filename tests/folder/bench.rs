@@ -106,6 +106,20 @@ impl Bench {
         ["", ".dead-letters"].map(|suffix| lines(&self.place.path().join(format!("{run}.jsonl{suffix}"))))
     }
 
+    /// What a compacted topic would have of a run's estimates, and what its file of the newest says.
+    pub fn newest(&self, run: &str) -> [Vec<String>; 2] {
+        let mut newest: Vec<String> = Vec::new();
+        let key = |line: &str| {
+            let estimate: Value = serde_json::from_str(line).expect("JSON");
+            [estimate["pool"].to_string(), estimate["window"].to_string()]
+        };
+        for line in &self.published(run)[0] {
+            newest.retain(|other| key(other) != key(line));
+            newest.push(line.clone());
+        }
+        [newest, lines(&self.place.path().join(format!("{run}.jsonl.newest")))]
+    }
+
     /// The log in the order in which a run took it, as its journal says; from files that are all there.
     pub fn log_of(&self, run: &str) -> String {
         let journal = self.place.path().join(format!("{run}.jsonl.positions/journal"));

@@ -112,3 +112,40 @@ fn a_dead_letter_names_the_file_and_the_byte() {
     );
     assert_eq!(letter["kvset_offset"], "30", "{letter}");
 }
+
+/// Where estimates end in a file, they are watched there, and the newest ones stand in one of their own.
+#[test]
+fn the_files_of_a_folder_are_watched_as_topics_are() {
+    let (bench, lines) = (Bench::new(), events(6, 600, "m"));
+    bench.write("a.jsonl", &lines);
+    bench.append("a.jsonl", "not an event\n");
+    runs(&bench, 601);
+    let [newest, said] = bench.newest("run");
+    assert_eq!((said.len(), &said), (3, &newest), "a line for each window");
+    let shown = |args: &[&str], settings: &[(&str, &str)]| {
+        let mut command = crate::program::kvset(args);
+        command.args(["--from-beginning", "--until-end", "--json"]).current_dir(bench.place.path());
+        command.envs(settings.iter().copied());
+        let output = command.output().expect("run");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let published = bench.published("run")[0].len();
+    assert_eq!(shown(&["watch", "--estimates", "run.jsonl"], &[]).len(), published);
+    assert_eq!(shown(&["watch", "--estimates", "run.jsonl.newest"], &[]).len(), 3);
+    let configured = [("KVSET__INPUT__FOLDER", "events"), ("KVSET__OUTPUT__FILE", "run.jsonl")];
+    assert_eq!(shown(&["watch", "--pool", "m"], &configured).len(), published);
+    assert_eq!(shown(&["watch", "--pool", "n"], &configured).len(), 0);
+    for letters in [
+        shown(&["dead-letters", "--raw"], &configured),
+        shown(&["dead-letters", "--raw", "--estimates", "run.jsonl"], &[]),
+    ] {
+        assert_eq!(letters.len(), 1);
+        assert!(letters[0].contains("a.jsonl") && letters[0].contains("not an event"), "{letters:?}");
+    }
+    // Removed, it is made again of what the file of estimates keeps.
+    let path = bench.place.path().join("run.jsonl.newest");
+    fs::remove_file(&path).expect("removed");
+    runs(&bench, 0);
+    assert_eq!(bench.newest("run")[1], newest);
+}

@@ -129,7 +129,7 @@ fn kill_run(writers: u64, kills: u64) {
     let (missing, doubled, different) = compare(&found, &expected);
     let restored = (0..lives).filter(|life| has_said(&bench, *life, FROM_SNAPSHOT)).count();
     println!(
-        "{writers} writers, seed {seed}: {kills} kills in {:?}, {restored} from snapshots, {} records, {} estimates, {} dead \
+        "{writers} writers, seed {seed}: {lives} kills in {:?}, {restored} from snapshots, {} records, {} estimates, {} dead \
          letters: {missing} missing, {doubled} doubled, {different} different",
         begin.elapsed(),
         once.records,
@@ -139,6 +139,8 @@ fn kill_run(writers: u64, kills: u64) {
     assert_eq!((missing, doubled, different), (0, 0, 0), "seed {seed}");
     assert_eq!(found, expected, "seed {seed}: in another order");
     assert_eq!(letters.len(), expected_letters.len(), "seed {seed}");
+    let [newest, said] = bench.newest("killed");
+    assert_eq!(said, newest, "seed {seed}: the file of the newest estimates");
     let whole: usize = fs::read_dir(bench.events())
         .expect("there")
         .map(|entry| lines(&entry.expect("an entry").path()).len())

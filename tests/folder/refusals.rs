@@ -89,10 +89,8 @@ fn commands_of_topics_say_what_to_do_with_a_folder() {
     let bench = Bench::new();
     let folder = [("KVSET__INPUT__FOLDER", "events")];
     for (args, part) in [
-        (&["watch"][..], "tail -F kvset-estimates.jsonl"),
-        (&["backfill", "--from", "earliest"], "kvset replay"),
+        (&["backfill", "--from", "earliest"][..], "kvset replay"),
         (&["skip", "--partition", "0", "--offset", "1"], "mend, move or remove the file"),
-        (&["dead-letters"], "kvset-estimates.jsonl.dead-letters"),
         (&["run", "--create-topics"], "there are no topics"),
     ] {
         refused(&bench, args, &folder, &[part, "input.folder"]);

@@ -8,6 +8,7 @@ use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// How long records are held back, where nobody says.
 const HOLD_BACK: Span = Span::from_mins(5);
@@ -37,6 +38,11 @@ impl Settings {
             general: self.estimate.questions.provisioned.clone(),
             own: self.pools.iter().filter_map(own).collect(),
         }
+    }
+
+    /// The file that stands for the topic of estimates, where a folder is followed.
+    pub fn estimates_file(&self) -> Option<&Path> {
+        self.input.folder.as_ref().map(|_| self.output.file.as_path())
     }
 
     /// The configuration of the pool called `name`.

@@ -118,8 +118,8 @@ sections! {
         /// Topic of records that could not be used, as they came, with a code that says why.
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
         /// Where estimates of input.folder go, in place of the topic: a file of JSON lines, of which one of 64 MiB is kept beside
-        /// the present one. Beside it are NAME.dead-letters, and NAME.positions, which says how far the folder was read:
-        /// they belong together.
+        /// the present one. Beside it are NAME.newest with the newest estimate of each window of each pool, NAME.dead-letters,
+        /// and NAME.positions, which says how far the folder was read: they belong together.
         file: PathBuf = PathBuf::from("kvset-estimates.jsonl");
         /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;

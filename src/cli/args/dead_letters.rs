@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use kvset_formats::codec::ErrorCode;
 use kvset_settings::TopicName;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 /// Arguments of `kvset dead-letters`.
 #[derive(Debug, Args)]
@@ -17,11 +18,16 @@ Examples:
   kvset dead-letters --from-beginning --until-end
   kvset dead-letters --from-beginning --until-end --json | jq -r .code | sort | uniq -c
   kvset dead-letters --code missing_field -n 1 --from-beginning --raw
+  kvset dead-letters --estimates kvset-estimates.jsonl --from-beginning --until-end
   kvset dead-letters --prepare")]
 pub struct DeadLettersArgs {
     /// Topic to read; output.dead_letter_topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
+    /// File of estimates, as `kvset run --folder` writes it, whose dead letters to read in place of a topic; output.file where
+    /// the configuration has input.folder.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["topic", "prepare"])]
+    pub estimates: Option<PathBuf>,
     /// Read prepare.dead_letter_topic of the configuration: what `kvset prepare` refused.
     #[arg(long, conflicts_with = "topic")]
     pub prepare: bool,
@@ -31,7 +37,7 @@ pub struct DeadLettersArgs {
     /// Begin with the oldest dead letter kept, not with the next one.
     #[arg(long)]
     pub from_beginning: bool,
-    /// Stop at the present end of the topic.
+    /// Stop at the present end of the topic, or of the file.
     #[arg(long)]
     pub until_end: bool,
     /// Stop after so many were shown.

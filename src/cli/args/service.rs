@@ -122,18 +122,23 @@ Only committed records are read.
 Examples:
   kvset watch --config kvset.toml
   kvset watch --from-beginning --until-end --json | jq .required
-  kvset watch --pool llama-70b/eu")]
+  kvset watch --pool llama-70b/eu
+  kvset watch --estimates kvset-estimates.jsonl --from-beginning")]
 pub struct WatchArgs {
     /// Topic to read; output.topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
+    /// File of estimates to read in place of a topic, as `kvset run --folder` writes it; output.file where the configuration has
+    /// input.folder.
+    #[arg(long, value_name = "FILE", conflicts_with = "topic")]
+    pub estimates: Option<PathBuf>,
     /// Show this pool only (repeatable).
     #[arg(long = "pool", value_name = "NAME")]
     pub pools: Vec<String>,
     /// Begin with the oldest estimate kept, not with the next one.
     #[arg(long)]
     pub from_beginning: bool,
-    /// Stop at the present end of the topic.
+    /// Stop at the present end of the topic, or of the file.
     #[arg(long)]
     pub until_end: bool,
     /// Print each estimate as a line of JSON.

@@ -8,42 +8,29 @@ use crate::cli::args::DeadLettersArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::commands::dead_letters::letter::{HEADING, Letter};
 use crate::commands::dead_letters::reading::{LetterCounts, read_letters};
-use crate::commands::serving::require_topics;
-use crate::commands::watch::reading::WatchOptions;
+use crate::commands::watch::reading::NamedLog;
 use crate::telemetry::logging;
-use kvset_kafka::kafka::reader::From;
-use kvset_kafka::kafka::topics::FIRST_ANSWER;
-use kvset_service::plan::connection;
+use kvset_service::folder::outputs::with_suffix;
 use kvset_settings::Settings;
 use std::io::{self, Write as _};
 
 /// Runs `kvset dead-letters`.
 pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
-    if args.topic.is_none() && !args.prepare {
-        let file = settings.output.file.display();
-        let instead = format!("dead letters are lines of {file}.dead-letters; --topic names a topic");
-        require_topics(&settings, "dead-letters", &instead)?;
-    }
     logging::init(&settings.log).map_err(Failure::Usage)?;
     let shutdown = shutdown_by_signals()?;
     let configured =
         if args.prepare { &settings.prepare.dead_letter_topic } else { &settings.output.dead_letter_topic };
-    let options = WatchOptions {
-        connection: connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?,
-        topic: args.topic.as_ref().unwrap_or(configured).as_str().to_owned(),
-        from: if args.from_beginning { From::Beginning } else { From::Now },
-        until_end: args.until_end,
-        only: args.codes.clone(),
-        retry_for: settings.kafka.retry_for.as_duration().min(FIRST_ANSWER),
-    };
-    let limit = args.limit.map(std::num::NonZeroU64::get);
+    let file = args.estimates.as_deref().or(settings.estimates_file());
+    let file = file.filter(|_| args.topic.is_none() && !args.prepare);
+    let file = file.map(|estimates| with_suffix(estimates, ".dead-letters"));
+    let topic = args.topic.as_ref().unwrap_or(configured);
+    let mut log = NamedLog::open(&settings, file.as_deref(), topic, args.from_beginning)?;
     if !args.json {
         writeln!(io::stdout().lock(), "{HEADING}")?;
     }
-    let seen = read_letters(&options, limit, &shutdown, &mut |letter| show(letter, args.json, args.raw));
-    let seen = seen?;
-    eprint!("{}", summary(&seen, &options.topic));
+    let seen = read_letters(&mut *log.log, args, &shutdown, &mut |letter| show(letter, args.json, args.raw));
+    eprint!("{}", summary(&seen?, &format!("{}{}", log.kind, log.name)));
     Ok(())
 }
 
@@ -58,13 +45,13 @@ fn show(letter: &Letter, json: bool, raw: bool) -> io::Result<()> {
 }
 
 /// How many there were, code by code.
-fn summary(seen: &LetterCounts, topic: &str) -> String {
-    let mut text = format!("{} dead letters of topic {topic}\n", seen.letters);
+fn summary(seen: &LetterCounts, log: &str) -> String {
+    let mut text = format!("{} dead letters of {log}\n", seen.letters);
     for (code, letters) in &seen.by_code {
         text += &format!("{letters:>8}  {code}\n");
     }
     if seen.others > 0 {
-        text += &format!("{} records of the topic are no dead letters\n", seen.others);
+        text += &format!("{} records of {log} are no dead letters\n", seen.others);
     }
     text
 }

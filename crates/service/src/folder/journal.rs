@@ -3,11 +3,11 @@
 //! A commit is its line in the journal. The line has the outputs, which are written to their files after it, so these never hold what
 //! is not committed. A line that was not written whole is no commit.
 
-use super::outputs::LinesFile;
+use super::newest::NewestFile;
+use super::outputs::{LinesFile, replace, with_suffix};
 use super::positions::{Advance, FolderPositions};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::publish::FailureKind;
-use kvset_snapshot::files::{DiskFiles, Files};
 use kvset_snapshot::lock::acquire;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -43,13 +43,14 @@ pub(super) struct FolderJournal {
     pub identity: FolderIdentity,
     pub positions: FolderPositions,
     /// Estimates and dead letters.
-    pub outputs: [LinesFile; 2],
+    outputs: [LinesFile; 2],
+    newest: NewestFile,
     path: PathBuf,
     file: Option<File>,
     bytes: u64,
     /// Bytes after it was written anew.
     begin: u64,
-    files: DiskFiles,
+    _lock: File,
 }
 
 fn line_of(line: &JournalLine) -> io::Result<String> {
@@ -135,10 +136,16 @@ impl FolderJournal {
             return Err(KafkaFailure::fatal(message));
         }
         let [(at, lines), (letters_at, letter_lines)] = outputs;
+        let mut newest = NewestFile::new(with_suffix(&estimates, ".newest"));
+        if !is_new {
+            let read = newest.read(&[with_suffix(&estimates, ".1"), estimates.clone()]);
+            read.map_err(|error| failed(FailureKind::Fatal, "reading", newest.path(), &error))?;
+        }
+        newest.add(&lines);
         let outputs =
             [LinesFile::new(estimates, at, lines), LinesFile::new(letters, letters_at, letter_lines)];
-        let files = DiskFiles::new(Some(lock));
-        let mut journal = Self { identity, positions, outputs, path, file: None, bytes, begin: 0, files };
+        let mut journal =
+            Self { identity, positions, outputs, newest, path, file: None, bytes, begin: 0, _lock: lock };
         journal.settle().map_err(|failure| KafkaFailure { kind: FailureKind::Fatal, ..failure })?;
         journal.write_anew().map_err(|error| fatal("writing positions in", &error))?;
         Ok(journal)
@@ -183,6 +190,7 @@ impl FolderJournal {
         file.sync_data().map_err(of(FailureKind::Fatal))?;
         self.bytes += text.len() as u64;
         self.positions.apply(line.advance);
+        self.newest.add(&line.outputs[0].1);
         for (file, (_, lines)) in self.outputs.iter_mut().zip(line.outputs) {
             file.add(lines);
         }
@@ -197,7 +205,8 @@ impl FolderJournal {
             let settled = file.settle();
             settled.map_err(|error| failed(FailureKind::Abortable, "writing", file.path(), &error))?;
         }
-        Ok(())
+        let settled = self.newest.settle();
+        settled.map_err(|error| failed(FailureKind::Abortable, "writing", self.newest.path(), &error))
     }
 
     /// Writes the journal anew, as one line. Everything is settled.
@@ -207,14 +216,7 @@ impl FolderJournal {
         let outputs = [(estimates.committed(), String::new()), (letters.committed(), String::new())];
         let begins = Some(self.identity.clone());
         let text = line_of(&JournalLine { begins, advance: self.positions.whole(), outputs })?;
-        let (directory, new) =
-            (self.path.parent().unwrap_or(Path::new(".")), self.path.with_extension("new"));
-        if new.exists() {
-            self.files.remove(&new)?;
-        }
-        self.files.sync(self.files.write_new(&new, &[text.as_bytes()])?)?;
-        self.files.rename(&new, &self.path)?;
-        self.files.sync_dir(directory)?;
+        replace(&self.path, &text, true)?;
         self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
         (self.bytes, self.begin) = (text.len() as u64, text.len() as u64);
         Ok(())
@@ -298,5 +300,122 @@ mod tests {
         }
         let bytes = fs::metadata(folder.path().join("positions/journal")).expect("there").len();
         assert!(bytes < SLACK_BYTES + (3 << 20), "{bytes}");
+    }
+
+    type Disk = std::collections::BTreeMap<PathBuf, Vec<u8>>;
+
+    const FILES: [&str; 6] = [
+        "out.jsonl.1",
+        "out.jsonl",
+        "letters.jsonl.1",
+        "letters.jsonl",
+        "out.jsonl.newest",
+        "positions/journal",
+    ];
+
+    fn disk(folder: &Path) -> Disk {
+        let file = |name: &str| Some((folder.join(name), fs::read(folder.join(name)).ok()?));
+        FILES.iter().filter_map(|name| file(name)).collect()
+    }
+
+    /// One state with these files as they are in another.
+    fn with(mut disk: Disk, files: &[&str], other: &Disk, folder: &Path) -> Disk {
+        for path in files.iter().map(|name| folder.join(name)) {
+            match other.get(&path) {
+                Some(bytes) => disk.insert(path, bytes.clone()),
+                None => disk.remove(&path),
+            };
+        }
+        disk
+    }
+
+    /// Lives that end at a step and a byte that a seed chooses, also between the steps of making room.
+    #[test]
+    fn lives_that_end_anywhere_leave_what_is_committed_and_nothing_else() {
+        let only = std::env::var("KVSET_SEED").ok().map(|seed| seed.parse().expect("a number"));
+        let seeds = only.map_or(0..40, |seed: u64| seed..seed + 1);
+        let mut ends = [0; 8];
+        for seed in seeds {
+            let mut dice = seed;
+            let mut below = move |end: usize| {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (dice >> 33) as usize % end
+            };
+            let place = tempfile::tempdir().expect("a folder");
+            let folder = place.path();
+            let (mut expected, mut next) = ([String::new(), String::new()], 0);
+            for life in 0..12 {
+                let mut journal =
+                    open(folder).unwrap_or_else(|failure| panic!("seed {seed}, life {life}: {failure}"));
+                assert_eq!(journal.positions.next(), next, "seed {seed}, life {life}");
+                for (name, all) in ["out.jsonl", "letters.jsonl"].iter().zip(&expected) {
+                    let there = [".1", ""].map(|end| fs::read_to_string(folder.join(format!("{name}{end}"))));
+                    let there = there.map(Result::unwrap_or_default).concat();
+                    assert!(all.ends_with(&there), "seed {seed}, life {life}: {name} has {there}, not {all}");
+                    assert!(all.is_empty() || !there.is_empty(), "seed {seed}, life {life}: {name} is empty");
+                }
+                let newest = fs::read_to_string(folder.join("out.jsonl.newest")).expect("there");
+                let mut keys = std::collections::BTreeSet::new();
+                let mut last: Vec<&str> =
+                    expected[0].lines().rev().filter(|line| keys.insert(line.split(',').next())).collect();
+                last.reverse();
+                assert_eq!(newest.lines().collect::<Vec<_>>(), last, "seed {seed}, life {life}");
+                journal.outputs.iter_mut().for_each(|file| file.full = 150);
+                let whole = below(4);
+                for number in 0..=whole {
+                    let line = |at| format!("{{\"pool\":\"{}\",\"window\":\"all\",\"at\":{at}}}\n", at % 3);
+                    let estimates: String = (0..below(3)).map(|more| line(10 * next + more as i64)).collect();
+                    let letters = if below(2) == 0 { format!("letter {next}\n") } else { String::new() };
+                    let before = disk(folder);
+                    let file = journal.positions.name(1, "a.jsonl");
+                    journal.positions.hand_out(file, next as u64, next as u64 + 1);
+                    journal.prepare().expect("ready");
+                    let ready = disk(folder);
+                    journal.commit(next + 1, [estimates.clone(), letters.clone()]).expect("committed");
+                    let after = disk(folder);
+                    let end = if number < whole { 7 } else { below(8) };
+                    ends[end] += 1;
+                    if end > 3 {
+                        next += 1;
+                        expected[0] += &estimates;
+                        expected[1] += &letters;
+                    }
+                    if number < whole {
+                        continue;
+                    }
+                    // As far as it came: room for each file, the journal, the files, the newest.
+                    let steps: [&[&str]; 7] = [
+                        &FILES[..2],
+                        &FILES[2..4],
+                        &FILES[5..],
+                        &FILES[5..],
+                        &FILES[..2],
+                        &FILES[2..4],
+                        &FILES[4..5],
+                    ];
+                    let mut left = before;
+                    for (step, files) in steps.iter().enumerate().take(end) {
+                        left = with(left, files, if step < 3 { &ready } else { &after }, folder);
+                    }
+                    // And into the middle of the next step, where that appends to a file.
+                    if (3..6).contains(&end) {
+                        let path = folder.join(steps[end].last().expect("a file"));
+                        let now = left.get(&path).map_or(0, Vec::len);
+                        let then = after.get(&path).cloned().unwrap_or_default();
+                        if then.len() > now {
+                            left.insert(path, then[..now + below(then.len() - now)].to_vec());
+                        }
+                    }
+                    for name in FILES {
+                        drop(fs::remove_file(folder.join(name)));
+                    }
+                    for (path, bytes) in left {
+                        fs::write(path, bytes).expect("written");
+                    }
+                }
+                drop(journal);
+            }
+        }
+        assert!(only.is_some() || ends.iter().all(|count| *count > 10), "{ends:?}");
     }
 }

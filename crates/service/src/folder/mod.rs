@@ -5,13 +5,14 @@
 //! - [`catalog`]: which files there are, whatever their names
 //! - `lines`, `streams`: their whole lines, as one log in the order in which they were written
 //! - `positions`: which stretch of which file stands at which offsets
-//! - `journal`, `outputs`: what is committed, durable, and the files of lines that belong to it
+//! - `journal`, [`outputs`], `newest`: what is committed, durable, and the files of lines that belong to it
 //! - [`source`], [`sink`]: the member of a group of one, and where its outputs go
 
 pub mod catalog;
 mod journal;
 mod lines;
-mod outputs;
+mod newest;
+pub mod outputs;
 mod positions;
 pub mod sink;
 pub mod source;

@@ -16,11 +16,11 @@ pub(super) struct LinesFile {
     bytes: u64,
     /// Committed, and maybe not in the file yet.
     unsettled: String,
-    full: u64,
+    pub(super) full: u64,
 }
 
 /// A path with more behind its name.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -34,8 +34,33 @@ fn length(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+/// How a file is opened for writing: for its owner and whom the owner's group lets read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
+    options
+}
+
+/// Puts a text in the place of a file: whoever reads it finds the former one or this one, and if it is `durable` also after
+/// the machine stopped.
+///
+/// # Errors
+/// What the system says; the former one is there then.
+pub(super) fn replace(path: &Path, text: &str, durable: bool) -> io::Result<()> {
+    let new = with_suffix(path, ".new");
+    let mut file = private().truncate(true).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    if durable {
+        file.sync_all()?;
+    }
+    fs::rename(&new, path)?;
+    if durable { sync_names(path) } else { Ok(()) }
+}
+
 /// Makes the names in the directory of a file durable.
-pub(super) fn sync_names(path: &Path) -> io::Result<()> {
+fn sync_names(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if cfg!(unix) { File::open(directory.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
 }
@@ -90,11 +115,7 @@ impl LinesFile {
         if found == self.committed() && self.unsettled.is_empty() {
             return Ok(());
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
-        let mut file = options.open(&self.path)?;
+        let mut file = private().read(true).truncate(false).open(&self.path)?;
         let written = found.saturating_sub(self.bytes).min(self.unsettled.len() as u64);
         file.seek(SeekFrom::Start(self.bytes))?;
         let mut there = Vec::new();

@@ -169,7 +169,7 @@ impl FolderStreams {
     pub fn pass_all(&mut self, positions: &mut FolderPositions, sign: &dyn Fn()) {
         while let Some((id, line)) = self.next() {
             positions.pass(id, line.end);
-            if self.read.0 % 4096 == 0 {
+            if self.read.0.is_multiple_of(4096) {
                 sign();
             }
         }
