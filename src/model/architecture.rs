@@ -30,6 +30,18 @@ pub(super) struct KnownModel<'a> {
     pub remarks: Vec<String>,
 }
 
+/// Files that lie beside a model's config, by a member that tells each.
+const OTHER_FILES: [(&str, &str); 8] = [
+    ("peft_type", "the configuration of an adapter"),
+    ("general.architecture", "the metadata of a GGUF file"),
+    ("cfg", "a configuration of NeMo"),
+    ("tokenizer_class", "the configuration of a tokenizer"),
+    ("_from_model_config", "how answers are generated (generation_config.json)"),
+    ("do_sample", "how answers are generated (generation_config.json)"),
+    ("search", "a configuration of ONNX Runtime"),
+    ("weight_map", "the index of a model's weights"),
+];
+
 /// What one level calls its model.
 #[derive(Debug, Clone, Copy)]
 struct ModelNames<'a> {
@@ -48,6 +60,9 @@ pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelCo
         );
     }
     let Some(name) = names.class.or(names.model_type).map(str::to_owned) else {
+        if let Some((_, what)) = OTHER_FILES.into_iter().find(|(key, _)| root.has(key)) {
+            return Err(ModelConfigError::OtherFile { what });
+        }
         return Err(ModelConfigError::Missing {
             field: root.path_of("architectures"),
             needed_for: "it names the cache layout; a `model_type` does too",
@@ -150,13 +165,10 @@ fn resolve<'a>(
         let level = level.of_family(family, defaults);
         // A class's own defaults are those of one model. They stand for what a config of that class leaves out.
         if outer.is_none() && !level.says_sizes() {
-            let place = level.sized_object();
-            if names.class.is_none() || place.is_some() {
-                return Err(ModelConfigError::NoSizes {
-                    name: shorten(names.class.or(names.model_type).unwrap_or("")),
-                    place: place.map(shorten),
-                });
-            }
+            return Err(ModelConfigError::NoSizes {
+                name: shorten(names.class.or(names.model_type).unwrap_or("")),
+                place: level.sized_object().map(shorten),
+            });
         }
         return Ok((family, level));
     }

@@ -57,6 +57,12 @@ pub enum ModelConfigError {
         /// The object that has sizes, if one has.
         place: Option<String>,
     },
+    /// The file is of something else than a model.
+    #[error("this is {what}, which does not say what a model caches: give the model's own config.json")]
+    OtherFile {
+        /// Of what.
+        what: &'static str,
+    },
     /// A field the formula reads is not there.
     #[error("field `{field}` is missing from the model's config: {needed_for}")]
     Missing {

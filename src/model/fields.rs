@@ -76,6 +76,11 @@ impl<'a> ConfigFields<'a> {
         Self { form, ..self }
     }
 
+    /// Whether this level has a member of that very name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.map.contains_key(name)
+    }
+
     /// Whether this level says how large its model is.
     pub(super) fn says_sizes(&self) -> bool {
         let own = self.names.iter().map(|(_, own)| *own);

@@ -255,6 +255,20 @@ fn unknown_architectures_are_refused_by_name() {
     );
     let nameless = error_of(&small(json!({"architectures": null})), CostOptions::default());
     assert!(nameless.contains("`architectures` is missing"), "{nameless}");
+    // A class names a layout and no size: the class's defaults were told for any file that got a class.
+    for (file, what) in [
+        (
+            json!({"architectures": ["LlamaForCausalLM"], "llama.block_count": 16}),
+            "how large `LlamaForCausalLM` is",
+        ),
+        (json!({"peft_type": "LORA", "base_model_name_or_path": "m"}), "the configuration of an adapter"),
+        (json!({"general.architecture": "llama", "llama.block_count": 16}), "the metadata of a GGUF file"),
+        (json!({"cfg": {"num_layers": 16}}), "a configuration of NeMo"),
+        (json!({"_from_model_config": true, "eos_token_id": 2}), "generation_config.json"),
+    ] {
+        let error = error_of(&file.to_string(), CostOptions::default());
+        assert!(error.contains(what), "{file}: {error}");
+    }
     let escape =
         error_of(&small(json!({"architectures": ["\u{1b}[31m".repeat(50)]})), CostOptions::default());
     assert!(!escape.contains('\u{1b}'), "nothing from outside upsets a terminal");

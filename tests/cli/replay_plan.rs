@@ -166,3 +166,18 @@ fn the_week_is_planned_in_one_pass() {
     let at_20_gib = replay(&trace, &[&args[..2], &["--capacities", "20GiB"]].concat());
     assert_eq!(figure(0, "hit_rate"), at_20_gib["capacities"][0]["prefix_hit_rate"]);
 }
+
+/// What the first tier drops was counted as written to a second one that was not bought.
+#[test]
+fn nothing_is_written_to_a_tier_of_no_units() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let tiers = ["--tier", "hbm:0.99:1GiB:100", "--tier", "dram:0.9:1GiB:10", "--kv-bytes-per-token", "1000"];
+    let result = replay(&trace, &tiers);
+    let dram = &result["traffic"]["tiers"][0];
+    assert_eq!(
+        (&dram["pages"], &dram["read_pages"], &dram["written_pages"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
+    assert!(dram["peaks"].as_array().expect("spans").iter().all(|peak| peak["written_pages"] == 0), "{dram}");
+}

@@ -73,6 +73,24 @@ fn what_is_cut_off_or_gone_is_said_and_the_rest_is_read_on() {
     assert!(said.contains("no usable snapshot: rebuilding from 120") && said.contains("warm_up"), "{said}");
 }
 
+/// Without a record after it, no commit said that a file was cut off: what was appended since was passed over as well.
+#[test]
+fn a_file_that_was_cut_off_is_read_on_though_nothing_else_was_read() {
+    let (bench, lines) = (Bench::new(), events(12, 120, "m"));
+    bench.write("a.jsonl", &lines[..100]);
+    runs(&bench, 100);
+    let cut = joined(&lines[..50]).len() as u64;
+    let file = fs::OpenOptions::new().write(true).open(bench.path("a.jsonl")).expect("opened");
+    file.set_len(cut).expect("cut");
+    let said = runs(&bench, 0);
+    assert!(said.contains("a.jsonl was cut off "), "{said}");
+    bench.append("a.jsonl", &joined(&lines[100..110]));
+    let said = runs(&bench, 10);
+    assert!(!said.contains("was cut off"), "it was said: {said}");
+    bench.append("a.jsonl", &joined(&lines[110..]));
+    runs(&bench, 10);
+}
+
 /// Follows a folder live: half a line waits, and a file that vanishes while it is read is said.
 #[test]
 fn a_line_without_its_end_waits_and_is_no_dead_letter() {

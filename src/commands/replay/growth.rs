@@ -68,6 +68,13 @@ pub(super) fn add(
     if is_asked {
         done.certainty = Some(certainty(&log, options)?);
     }
+    let silent = of_the_log_alone(args);
+    if !growths.is_empty() && !silent.is_empty() {
+        note(&format!(
+            "note: {} say nothing of other traffic: --traffic-log writes the grown log, and a replay of that does",
+            silent.join(", ")
+        ));
+    }
     done.traffic = log.traffic(options, &growths, done, done.certainty.as_ref())?;
     if let (Some(path), Some(growth)) = (&args.growth.traffic_log, growths.first()) {
         if let Some(refused) = done.traffic.first().filter(|found| !found.status.is_answered()) {
@@ -79,6 +86,19 @@ pub(super) fn add(
         note(&format!("note: the grown log is in {}", path.display()));
     }
     Ok(())
+}
+
+/// Options that were given, and whose answers are of the log as it is.
+fn of_the_log_alone(args: &ReplayArgs) -> Vec<&'static str> {
+    let options = [
+        (!args.below.is_empty(), "--below"),
+        (!args.routers.is_empty(), "--router"),
+        (args.prefill_rate.is_some(), "--prefill-rate"),
+        (!args.tiers.is_empty(), "--tier"),
+        (args.restarts, "--restarts"),
+        (args.search, "--search"),
+    ];
+    options.into_iter().filter_map(|(is_given, option)| is_given.then_some(option)).collect()
 }
 
 fn write_log(

@@ -45,10 +45,16 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
     let (Some(certainty), Some(entry)) = (&pool.certainty, pool.recommendation()) else { return Vec::new() };
     let count = words::counted(certainty.conversations, "conversation", "conversations");
     match certainty.status {
+        CertaintyStatus::TooFewConversations if certainty.conversations == 1 => {
+            return vec![
+                "All requests are of one conversation, by its name or by what they share, so nothing says how certain this \
+                 is, or what more traffic needs: name sessions."
+                    .to_owned(),
+            ];
+        }
         CertaintyStatus::TooFewConversations => {
-            let verb = if certainty.conversations == 1 { "is" } else { "are" };
             return vec![format!(
-                "{count} {verb} too few to say how certain this is, or what more traffic needs: {FEWEST} at least."
+                "{count} are too few to say how certain this is, or what more traffic needs: {FEWEST} at least."
             )];
         }
         CertaintyStatus::OneConversation => {

@@ -435,9 +435,14 @@ impl UnreadField {
             }
             UnreadKind::AnswerCache => format!(
                 "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
-                 not read: such prompts reached no engine and count here{}; leave these rows out, or write \
-                 `\"cache_hit\": true` in them",
-                self.hits_that_count()
+                 not read: such prompts reached no engine and count here{}; {}",
+                self.hits_that_count(),
+                // One of that name has a value that says neither.
+                if path.ends_with("cache_hit") {
+                    "write true or false in it"
+                } else {
+                    "write it as `cache_hit`"
+                }
             ),
             UnreadKind::NotComputed => format!(
                 "{has} seems to say that no engine computed the prompt (refused, failed, only tried, or no call for \

@@ -200,6 +200,21 @@ impl FolderJournal {
         Ok(())
     }
 
+    /// Commits that files were cut off, whether or not a record follows: a start would take what is appended since for what
+    /// it has read.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn keep_cuts(&mut self) -> Result<(), KafkaFailure> {
+        match self.positions.committed().filter(|_| self.positions.has_new_cut()) {
+            Some(next) => {
+                self.prepare()?;
+                self.commit(next, Default::default())
+            }
+            None => Ok(()),
+        }
+    }
+
     fn settle(&mut self) -> Result<(), KafkaFailure> {
         for file in &mut self.outputs {
             let settled = file.settle();

@@ -70,6 +70,11 @@ pub(super) struct FolderPositions {
     handed: VecDeque<FileStretch>,
     /// Files whose names are not committed as they are.
     changed: BTreeSet<u32>,
+    /// Files that were cut off, or passed: at which offset of the log, and to which byte. What was handed out before lies
+    /// behind that byte.
+    cuts: BTreeMap<u32, (i64, u64)>,
+    /// Whether one of them is not committed.
+    has_new_cut: bool,
 }
 
 impl FolderPositions {
@@ -111,10 +116,21 @@ impl FolderPositions {
                 files.extend(known(&line.file));
             }
             if let Some(file) = files.get_mut(&line.file) {
-                file.read = line.end;
+                file.read = self.end_of(line);
             }
         }
         Advance { next: Some(next), files: files.into_values().collect(), stretches }
+    }
+
+    /// Up to where a line was read of its file as it is now.
+    fn end_of(&self, line: &FileStretch) -> u64 {
+        let cut = self.cuts.get(&line.file).filter(|(offset, _)| line.first < *offset);
+        cut.map_or(line.end, |(_, bytes)| line.end.min(*bytes))
+    }
+
+    /// Whether a file was cut off, and no commit says so.
+    pub fn has_new_cut(&self) -> bool {
+        self.has_new_cut
     }
 
     /// Everything, as one commit adds it to nothing.
@@ -127,6 +143,8 @@ impl FolderPositions {
     pub fn apply(&mut self, advance: Advance) {
         let Advance { next, files, stretches } = advance;
         self.next = next;
+        self.has_new_cut = false;
+        self.cuts.retain(|_, (offset, _)| Some(*offset) > next);
         while self.handed.front().is_some_and(|line| Some(line.first) < next) {
             self.handed.pop_front();
         }
@@ -178,12 +196,14 @@ impl FolderPositions {
         if let Some(file) = self.known.get_mut(&id) {
             file.read = bytes;
             self.changed.insert(id);
+            self.has_new_cut = true;
         }
+        self.cuts.insert(id, (self.next(), bytes));
     }
 
     /// Up to where a file was handed out.
     pub fn read_to(&self, id: u32) -> u64 {
-        let handed = self.handed.iter().rev().find(|line| line.file == id).map(|line| line.end);
+        let handed = self.handed.iter().rev().find(|line| line.file == id).map(|line| self.end_of(line));
         handed.or_else(|| Some(self.known.get(&id)?.read)).unwrap_or(0)
     }
 
@@ -218,6 +238,24 @@ impl FolderPositions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_handed_out_before_a_file_was_cut_off_moves_it_no_further() {
+        let mut positions = FolderPositions::default();
+        let file = positions.name(7, "one");
+        positions.hand_out(file, 0, 10);
+        positions.hand_out(file, 10, 30);
+        positions.pass(file, 12);
+        assert!(positions.has_new_cut() && positions.read_to(file) == 12);
+        positions.hand_out(file, 12, 20);
+        let read = |advance: &Advance| advance.files[0].read;
+        let first = positions.until(2);
+        assert_eq!((read(&positions.until(1)), read(&first), read(&positions.until(3))), (10, 12, 20));
+        positions.apply(first);
+        assert_eq!((positions.has_new_cut(), positions.read_to(file)), (false, 20));
+        positions.apply(positions.until(3));
+        assert_eq!(positions.file(file).map(|file| file.read), Some(20));
+    }
 
     #[test]
     fn positions_are_what_was_handed_out_up_to_the_committed_offset() {

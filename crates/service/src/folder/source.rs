@@ -11,6 +11,7 @@ use kvset_formats::position::{LogRange, NextOffset, Partition, StartFrom};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Committed, Event, Identities, InputRecord, LogEnd, Member, TopicId};
 use kvset_pipeline::facts::RecordIdentity;
+use kvset_pipeline::publish::FailureKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -102,6 +103,7 @@ impl FolderSource {
             listed.map_err(|error| {
                 KafkaFailure::fatal(format!("listing {}: {error}", plan.folder.display()))
             })?;
+            journal.keep_cuts()?;
             let before = journal.identity.folder.clone();
             if knew_files && before != plan.folder && !streams.knows_any(&journal.positions) {
                 return Err(KafkaFailure::fatal(format!(
@@ -162,9 +164,10 @@ impl FolderSource {
         Ok(Some(record((offset, line.bytes))))
     }
 
-    fn look(&self, reading: &mut FolderReading) {
+    fn look(&self, reading: &mut FolderReading) -> Result<(), KafkaFailure> {
         reading.looked = Instant::now();
-        let looked = reading.streams.look(&mut lock(&self.journal).positions);
+        let mut journal = lock(&self.journal);
+        let looked = reading.streams.look(&mut journal.positions);
         if let (Err(error), true) = (&looked, reading.is_there) {
             tracing::warn!(
                 "{} cannot be listed: {error}; waiting until it can be",
@@ -172,6 +175,11 @@ impl FolderSource {
             );
         }
         reading.is_there = looked.is_ok();
+        // What a full disk refuses is tried again.
+        journal.keep_cuts().or_else(|failure| match failure.kind {
+            FailureKind::Fatal => Err(failure),
+            _ => Ok(()),
+        })
     }
 
     /// Whether everything that was handed out is committed.
@@ -192,10 +200,8 @@ impl FolderSource {
         if reading.paused || reading.held {
             return None;
         }
-        if reading.looked.elapsed() >= LOOK {
-            self.look(reading);
-        }
-        match self.record(reading) {
+        let looked = if reading.looked.elapsed() >= LOOK { self.look(reading) } else { Ok(()) };
+        match looked.and_then(|()| self.record(reading)) {
             Ok(Some(record)) => {
                 reading.given = LastGiven::Records;
                 Some(Event::Record(record))

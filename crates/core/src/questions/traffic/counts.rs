@@ -77,6 +77,15 @@ impl Traffic {
         let loaded = rank.checked_sub(without + 1).and_then(|at| self.loads.get(usize::try_from(at).ok()?));
         Some(loaded.copied().unwrap_or(0))
     }
+
+    /// The same of a tier of so many pages: nothing passes to one that holds none.
+    pub(super) fn of_tier(mut self, pages: u64) -> Self {
+        if pages == 0 {
+            (self.written_pages, self.written_otherwise) = (0, 0);
+            self.peaks.iter_mut().for_each(|peak| peak.written_pages = 0);
+        }
+        self
+    }
 }
 
 /// Pages by span of one length, as time passes.

@@ -97,7 +97,7 @@ impl TrafficFigures<'_> {
         for below in 1..self.tiers.len() {
             // A tier without a size has nothing below it either.
             let Some((span, pages)) = self.span_of(&self.tiers[..=below]) else { break };
-            let traffic = Traffic::of(log, span, skipped);
+            let traffic = Traffic::of(log, span, skipped).of_tier(pages);
             span_ms = traffic.span_ms;
             tiers.push(self.tier(&self.tiers[below], pages, &traffic));
         }
