@@ -165,10 +165,14 @@ fn resolve<'a>(
         let level = level.of_family(family, defaults);
         // A class's own defaults are those of one model. They stand for what a config of that class leaves out.
         if outer.is_none() && !level.says_sizes() {
-            return Err(ModelConfigError::NoSizes {
-                name: shorten(names.class.or(names.model_type).unwrap_or("")),
-                place: level.sized_object().map(shorten),
-            });
+            let place = level.sized_object();
+            // Both are in every config that a class writes; any other file may have got one of them.
+            if names.class.is_none() || names.model_type.is_none() || place.is_some() {
+                return Err(ModelConfigError::NoSizes {
+                    name: shorten(names.class.or(names.model_type).unwrap_or("")),
+                    place: place.map(shorten),
+                });
+            }
         }
         return Ok((family, level));
     }

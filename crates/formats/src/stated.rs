@@ -85,6 +85,12 @@ impl StatedPrompts {
         self.found_tokens = self.found_tokens.saturating_add(other.found_tokens);
     }
 
+    /// Whether nearly all of so many prompts are as long as their records state: then nothing of them is missing.
+    pub fn are_whole(&self, prompts: u64) -> bool {
+        const FEWEST: u64 = 3;
+        self.prompts >= FEWEST && self.prompts * 10 >= prompts * 9 && self.differing * 20 <= self.prompts
+    }
+
     /// What a reader of the result should know; nothing where all agree.
     pub fn sentence(&self) -> Option<String> {
         let Self { prompts, differing, stated_tokens, found_tokens } = self;
@@ -142,6 +148,8 @@ mod tests {
         }
         assert!(all.compare(None, 7, PromptForm::TokenIds, &NONE).is_ok(), "nothing is stated");
         assert_eq!((all.prompts, all.differing), (5, 3));
+        let whole = StatedPrompts { prompts: 40, differing: 2, ..StatedPrompts::default() };
+        assert!(whole.are_whole(44) && !whole.are_whole(45) && !all.are_whole(5));
     }
 
     #[test]

@@ -52,7 +52,9 @@ const CODE_BYTES: usize = 64;
 
 /// What the texts of messages show of how they were logged.
 pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
-    let mut remarks = ChatRemarks::default();
+    let last = messages.last().and_then(|message| message.get("role")?.as_str().map(str::to_owned));
+    let mut remarks =
+        ChatRemarks { answered: u64::from(last.as_deref() == Some("assistant")), ..ChatRemarks::default() };
     for message in messages {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
         let Some(content) = message.get("content") else { continue };

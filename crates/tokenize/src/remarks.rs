@@ -26,6 +26,8 @@ pub struct ChatRemarks {
     /// Prompts with the system message, or else the first text, of an earlier one but for its numbers.
     pub renumbered_systems: u64,
     pub renumbered_texts: u64,
+    /// Chats whose last message is an assistant's.
+    pub answered: u64,
     /// Texts of messages, and those that are masked, end as cut ones do, or are empty though a system or a user says
     /// them.
     pub texts: u64,
@@ -49,6 +51,7 @@ impl ChatRemarks {
         self.completions += other.completions;
         self.renumbered_systems += other.renumbered_systems;
         self.renumbered_texts += other.renumbered_texts;
+        self.answered += other.answered;
         self.texts += other.texts;
         self.masked_texts += other.masked_texts;
         self.cut_texts += other.cut_texts;
@@ -120,6 +123,14 @@ impl ChatRemarks {
                 self.reordered_tools, self.chats
             ));
         }
+        // A few ask to go on with what they say in the assistant's place.
+        if self.answered * 10 >= self.chats * 9 && self.answered >= 3 {
+            sentences.push(format!(
+                "{} of {} chats end with an assistant's message: these are conversations with their answers, and prompts \
+                 end with what was asked; log each request with the messages before its answer",
+                self.answered, self.chats
+            ));
+        }
         let texts = self.texts;
         for (some, what) in [
             (
@@ -156,5 +167,27 @@ impl ChatRemarks {
             }
         }
         sentences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversations_with_their_answers_are_told_and_a_few_that_go_on_are_not() {
+        let said = |answered| {
+            let remarks = ChatRemarks { chats: 40, answered, ..ChatRemarks::default() };
+            remarks.sentences(ChatEngine::Vllm, "--chat-engine").join("; ")
+        };
+        assert!(said(40).contains("40 of 40 chats end with an assistant's message"));
+        assert!(!said(20).contains("assistant"));
+    }
+
+    #[test]
+    fn many_masked_texts_put_the_answer_in_doubt() {
+        let doubt = |masked_texts| ChatRemarks { texts: 100, masked_texts, ..ChatRemarks::default() }.doubt();
+        assert_eq!(doubt(10).as_deref(), Some("10 of 100 texts of messages are masked or cut off"));
+        assert_eq!(doubt(9), None);
     }
 }

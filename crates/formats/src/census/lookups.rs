@@ -121,7 +121,9 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         false => (400..600).contains(&code) && code != CLIENT_GONE,
     };
     (is_set(value) && any(&last, &FLAGS))
+        // Of a cache it says what that had.
         || (any(&last, &OUTCOMES)
+            && !any(&last, &["cache"])
             && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
         || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
         || (is_code && code.is_some_and(is_error))

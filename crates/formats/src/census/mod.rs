@@ -15,7 +15,7 @@ pub use rules::UnreadKind;
 pub use sample::RowSample;
 
 use crate::row_values::{RowValue, walk};
-use rules::{kind_of, share_of};
+use rules::{cache_named_in, kind_of, share_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -135,6 +135,12 @@ impl FieldCensus {
         much.next().map(|(_, (_, what))| what.to_owned())
     }
 
+    /// The same where the prompts are known to be whole: a text beside them is no part of them.
+    pub fn beside_whole_prompts(mut self) -> Self {
+        self.unread.retain(|field| !field.kind.is_of_prompts());
+        self
+    }
+
     /// A sentence on each field, and how many more there are.
     pub fn sentences(&self) -> Vec<String> {
         let mut said: Vec<_> = self.unread.iter().take(SHOWN).map(UnreadField::sentence).collect();
@@ -164,7 +170,8 @@ fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Can
             candidate.rows.push(number);
         }
         if candidate.values.len() <= MAX_VALUES && !value.is_array() && !value.is_object() {
-            candidate.values.insert(xxh3_64(value.to_string().as_bytes()));
+            let named = cache_named_in(path, value).map(str::to_owned);
+            candidate.values.insert(xxh3_64(named.unwrap_or_else(|| value.to_string()).as_bytes()));
         }
         candidate.share = share_of(path, value).or(candidate.share);
         let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
@@ -366,19 +373,22 @@ fn is_of_known_tools(path: &str, rows: &[RowValue<'_>]) -> bool {
 }
 
 impl UnreadKind {
+    /// Whether what is of this kind is a part of a prompt.
+    const fn is_of_prompts(self) -> bool {
+        matches!(self, Self::Text | Self::Functions | Self::Integers)
+    }
+
     /// Whether what is of this kind changes the answer by itself: where one of so many rows has it, and what is wrong
     /// then.
     const fn doubt(self) -> Option<(u64, &'static str)> {
         match self {
-            Self::Text | Self::Functions | Self::Integers => {
-                Some((100, "rows have parts of prompts that were not read"))
-            }
+            _ if self.is_of_prompts() => Some((100, "rows have parts of prompts that were not read")),
             Self::AnswerCache | Self::NotComputed => {
                 Some((10, "rows seem to be of requests that no engine computed"))
             }
             Self::SampleRate => Some((10, "the log is a sample of the traffic")),
             Self::Cache => Some((2, "rows seem to name several caches in a field that was not read")),
-            Self::CachedTokens | Self::Adapter | Self::Owner | Self::NoLookup | Self::Time => None,
+            _ => None,
         }
     }
 }
@@ -401,8 +411,9 @@ impl UnreadField {
                  `token_ids` in place of what was read"
             ),
             UnreadKind::CachedTokens => format!(
-                "{has} counts cached tokens by its name and was not read, so nothing says what the engine found: \
-                 write it as `cached_tokens`{}",
+                "{has} counts by its name what a cache had and was not read, so nothing says what the engine found: \
+                 write {} as `cached_tokens`{}",
+                if path.to_lowercase().contains("block") { "its tokens" } else { "it" },
                 self.response_cure()
             ),
             UnreadKind::Cache => format!(
@@ -417,7 +428,10 @@ impl UnreadField {
             UnreadKind::Owner => format!(
                 "{has} has {values} values, would part the log, and was not read: where each has caches of its own, \
                  write it as `replica`; where its pages are its own{}",
-                self.scope_cure().replacen(", or", ",", 1)
+                match self.scope_cure() {
+                    none if none.is_empty() => ", write it as `cache_salt`".to_owned(),
+                    cure => cure.replacen(", or", ",", 1),
+                }
             ),
             UnreadKind::Time => format!(
                 "{has} is a time and was not read, and no row says when its request came: requests are taken in the \

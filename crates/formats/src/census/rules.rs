@@ -94,7 +94,13 @@ const NO_TOKENS: [&str; 14] = [
     "bounds",
     "counts",
 ];
-const CACHES: [&str; 33] = [
+const CACHES: [&str; 38] = [
+    "hosts",
+    "pods",
+    "nodes",
+    "ranks",
+    "gpus",
+    "slot",
     "host",
     "hostname",
     "node",
@@ -118,7 +124,6 @@ const CACHES: [&str; 33] = [
     "pid",
     "endpoint",
     "vm",
-    "task",
     "addr",
     "address",
     "ip",
@@ -129,6 +134,8 @@ const CACHES: [&str; 33] = [
     "dispatched",
     "deployment",
 ];
+/// The same where a URL names one: its own API is what it is reached by.
+const CALLERS_OF_URLS: [&str; 8] = ["client", "user", "remote", "peer", "caller", "agent", "browser", "db"];
 /// Names of those who ask, which are no caches.
 const CALLERS: [&str; 16] = [
     "client",
@@ -148,7 +155,8 @@ const CALLERS: [&str; 16] = [
     "db",
     "task_type",
 ];
-const ADAPTERS: [&str; 4] = ["adapter", "adapters", "lora", "peft"];
+const ADAPTERS: [&str; 9] =
+    ["adapter", "adapters", "lora", "peft", "finetune", "finetuned", "checkpoint", "salt", "weights"];
 const OWNERS: [&str; 20] = [
     "tenant",
     "organization",
@@ -230,8 +238,10 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
             Some(UnreadKind::CachedTokens)
         }
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
+        Value::String(_) if cache_named_in(path, value).is_some() => Some(UnreadKind::Cache),
         Value::String(text) if is_text(text) => (!of_answer).then_some(UnreadKind::Text),
         Value::String(text) if text.is_empty() || text.len() > MAX_NAME => None,
+        Value::String(text) if served_by(&last, text) => Some(UnreadKind::Cache),
         Value::String(_) | Value::Number(_) => name_kind(&own, &last),
         _ => None,
     }
@@ -294,8 +304,13 @@ fn name_kind(own: &[&str], last: &[String]) -> Option<UnreadKind> {
     let around = own.get(1).map(|name| words(name)).unwrap_or_default();
     let is = |of: &[&str]| any(last, of) || (is_name(last) && any(&around, of));
     let is_measure =
-        any(last, &["ms", "s", "seconds", "time", "count", "total", "size", "version", "type", "duration"]);
-    if is_measure {
+        any(last, &["ms", "s", "seconds", "time", "count", "total", "size", "version", "type", "duration"])
+            || any(last, &["status", "state", "code", "message"]);
+    // New weights make old pages worthless, as another adapter does.
+    let is_of_weights = any(last, &["weight", "weights"]) && any(last, &["version", "id", "name", "hash"]);
+    if is_of_weights {
+        Some(UnreadKind::Adapter)
+    } else if is_measure {
         None
     } else if is(&ADAPTERS) {
         Some(UnreadKind::Adapter)
@@ -304,6 +319,33 @@ fn name_kind(own: &[&str], last: &[String]) -> Option<UnreadKind> {
     } else {
         is(&OWNERS).then_some(UnreadKind::Owner)
     }
+}
+
+/// Whether a name asks who served (`x-served-by`), and a value names one of several: they are numbered.
+fn served_by(last: &[String], value: &str) -> bool {
+    value.contains(|c: char| c.is_ascii_digit())
+        && any(last, &["served", "handled", "processed", "routed"])
+        && any(last, &["by", "from", "to", "at"])
+}
+
+/// What of a value names a cache, where the name of its field does not: the host of a URL by which something is reached,
+/// and the value of a tag such as `host:gpu-1`.
+pub(super) fn cache_named_in<'v>(path: &str, value: &'v Value) -> Option<&'v str> {
+    const REACHED_BY: [&str; 9] =
+        ["url", "uri", "base", "host", "endpoint", "server", "address", "upstream", "backend"];
+    const NOT_REACHED: [&str; 10] = [
+        "image", "file", "document", "source", "callback", "webhook", "origin", "referer", "page", "messages",
+    ];
+    let text = value.as_str().filter(|text| text.len() <= MAX_NAME)?;
+    let words = words(path);
+    if let Some((_, rest)) = text.split_once("://") {
+        let is_reached =
+            any(&words, &REACHED_BY) && !any(&words, &NOT_REACHED) && !any(&words, &CALLERS_OF_URLS);
+        return rest.split(['/', '?']).next().filter(|host| is_reached && !host.is_empty());
+    }
+    let (key, named) = text.split_once([':', '='])?;
+    let is_tag = path.ends_with("[]") && !named.is_empty() && !text.contains(char::is_whitespace);
+    (is_tag && CACHES.contains(&key)).then_some(named)
 }
 
 /// Whether a field's name says only that it is a name.
@@ -317,14 +359,16 @@ fn is_of_cached(own: &[&str]) -> bool {
     let last = words_of_last(own);
     let speaks = |of: &[&str]| words.iter().any(|word| of.iter().any(|part| word.contains(part)));
     let is_found = any(&words, &FOUND) || speaks(&["cache"]);
+    // What was not found is another count, and a stored block none.
     is_found
-        && speaks(&["token", "toks", "usage"])
+        && speaks(&["token", "toks", "usage", "block", "prefix"])
+        && !any(&words, &["uncached", "noncached", "uncacheable"])
         && !any(&last, &NOT_FOUND)
         && any(
             &last,
             &[
                 "tokens", "token", "toks", "cached", "hit", "hits", "read", "n", "count", "num", "reused",
-                "matched",
+                "matched", "blocks", "len", "length",
             ],
         )
 }
@@ -454,6 +498,19 @@ mod tests {
             ("kubernetes.pod_name", json!("a-0"), Some(UnreadKind::Cache)),
             ("worker.id", json!("a"), Some(UnreadKind::Cache)),
             ("client_ip", json!("10.0.0.1"), None),
+            ("x-served-by", json!("gpu-7"), Some(UnreadKind::Cache)),
+            ("id_slot", json!(3), Some(UnreadKind::Cache)),
+            ("api_base", json!("http://10.0.0.5:8000/v1"), Some(UnreadKind::Cache)),
+            ("tags[]", json!("host:gpu-1"), Some(UnreadKind::Cache)),
+            ("tags[]", json!("team:red"), None),
+            ("image_url.url", json!("https://example.org/a.png"), None),
+            ("upstream_cache_status", json!("EXPIRED"), None),
+            ("weight_version", json!("2"), Some(UnreadKind::Adapter)),
+            ("model_version", json!("2"), None),
+            ("vllm_xargs.cache_salt", json!("a"), Some(UnreadKind::Adapter)),
+            ("num_reused_blocks", json!(7), Some(UnreadKind::CachedTokens)),
+            ("matched_prefix_len", json!(7), Some(UnreadKind::CachedTokens)),
+            ("uncached_prompt_tokens", json!(7), None),
             ("lora_task_id", json!(5), Some(UnreadKind::Adapter)),
             ("adapters[]", json!("a"), Some(UnreadKind::Adapter)),
             ("deployment.environment", json!("prod"), Some(UnreadKind::Owner)),

@@ -46,6 +46,8 @@ pub struct RepeatFacts {
     pub looked_up_prompts: u64,
     /// Of the requests that came back, those under the name of the earlier one.
     pub same_name: u64,
+    /// Of the requests that came back, those at the very time of the earlier one, which found as much.
+    pub same_time: u64,
     /// How far they are from the earlier one at most, in milliseconds.
     pub farthest_ms: u64,
 }
@@ -125,6 +127,7 @@ impl RepeatFacts {
         self.repeated_prompts += u64::from(!earlier.came_back);
         self.looked_up_prompts += u64::from(is_looked_up && !earlier.was_looked_up);
         self.same_name += u64::from(is_same_name);
+        self.same_time += u64::from(apart == Some(0) && earlier.cached == prompt.cached);
         self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
         prompt.came_back = true;
         prompt.was_looked_up |= is_looked_up;
@@ -134,7 +137,10 @@ impl RepeatFacts {
     pub fn are_told(&self) -> bool {
         let are_most = self.repeated_prompts * 2 >= self.prompts;
         let are_own = self.looked_up_prompts * 2 >= self.repeated_prompts;
-        self.same_name > 0 || (self.repeated_prompts >= TOLD_PROMPTS && are_most && !are_own)
+        // One log in two files: nobody sends many prompts again within the same millisecond.
+        let are_copied = self.same_time * 10 >= self.requests && self.same_time == self.whole;
+        let are_several = self.repeated_prompts >= TOLD_PROMPTS;
+        self.same_name > 0 || (are_several && (are_most || are_copied) && !are_own)
     }
 
     /// In a few words, where so many are told that the answer is of them.
@@ -276,6 +282,15 @@ mod tests {
             benchmark.facts().sentence(),
             None,
             "requests of which the engine found more are their own"
+        );
+        // Two files of one log: some requests stand in both.
+        let mut exported = PromptRepeats::default();
+        exported.add(&batch(&(0..20).map(|at| (60 * at, at as u64, None)).collect::<Vec<_>>()));
+        exported.add(&batch(&(3..7).map(|at| (60 * at, at as u64, None)).collect::<Vec<_>>()));
+        assert!(exported.facts().sentence().is_some_and(|said| said.contains("4 of 24 requests repeat")));
+        assert_eq!(
+            exported.facts().doubt().as_deref(),
+            Some("4 of 24 requests repeat the whole prompt of another")
         );
         let mut legs = PromptRepeats::default();
         for (draft, cached) in sent.drafts.iter_mut().zip([0, 0, 0, 127, 127, 127]) {

@@ -203,7 +203,7 @@ impl GroupReader {
         TraceFindings {
             formats: reader.formats().to_vec(),
             notes: reader.notes(),
-            fields: reader.fields().clone(),
+            fields: reader.fields(),
             repeats: reader.repeats(),
             doubt: reader.doubt(),
             replicas: reader.replicas(),

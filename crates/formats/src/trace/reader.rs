@@ -489,14 +489,18 @@ impl TraceReader {
     }
 
     /// What of its fields could matter and was not read.
-    pub fn fields(&self) -> &FieldCensus {
-        &self.carried.fields
+    pub fn fields(&self) -> FieldCensus {
+        let fields = self.carried.fields.clone();
+        match self.carried.stated.are_whole(self.repeats().requests) {
+            true => fields.beside_whole_prompts(),
+            false => fields,
+        }
     }
 
     /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches than the
     /// engine's.
     pub fn doubt(&self) -> Option<String> {
-        let of_rows = self.carried.fields.doubt().or_else(|| self.repeats().doubt());
+        let of_rows = self.fields().doubt().or_else(|| self.repeats().doubt());
         #[cfg(feature = "tokenize")]
         let of_rows = of_rows.or_else(|| self.carried.chats.doubt());
         of_rows
@@ -515,7 +519,7 @@ impl TraceReader {
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
-        notes.extend(self.carried.fields.sentences());
+        notes.extend(self.fields().sentences());
         notes.extend(self.repeats().sentence());
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
