@@ -180,9 +180,26 @@ const OWNERS: [&str; 20] = [
     "cell",
 ];
 const FOUND: [&str; 8] = ["cache", "cached", "hit", "hits", "reused", "matched", "caching", "prefix"];
-const NOT_FOUND: [&str; 17] = [
-    "creation", "create", "created", "write", "written", "miss", "missed", "max", "limit", "size",
-    "capacity", "cost", "price", "usd", "rate", "ttl", "ratio",
+const NOT_FOUND: [&str; 19] = [
+    "creation",
+    "create",
+    "created",
+    "write",
+    "written",
+    "miss",
+    "missed",
+    "max",
+    "limit",
+    "size",
+    "capacity",
+    "cost",
+    "price",
+    "usd",
+    "rate",
+    "ttl",
+    "ratio",
+    "allocated",
+    "free",
 ];
 const SCHEMAS: [&str; 9] = [
     "function",
@@ -509,6 +526,7 @@ mod tests {
             ("model_version", json!("2"), None),
             ("vllm_xargs.cache_salt", json!("a"), Some(UnreadKind::Adapter)),
             ("num_reused_blocks", json!(7), Some(UnreadKind::CachedTokens)),
+            ("kv_cache.num_total_allocated_blocks", json!(7), None),
             ("matched_prefix_len", json!(7), Some(UnreadKind::CachedTokens)),
             ("uncached_prompt_tokens", json!(7), None),
             ("lora_task_id", json!(5), Some(UnreadKind::Adapter)),
