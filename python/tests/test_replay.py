@@ -1,5 +1,6 @@
 """The functions, with the program that KVSET_PROGRAM names."""
 
+import functools
 import html
 import importlib.util
 import json
@@ -21,17 +22,6 @@ ROWS = [
 ]
 HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
-
-
-def interrupted(process):
-    """What a process prints that is interrupted: again after a while, for Python may lose a signal while it starts a program."""
-    for _ in range(20):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=10)[0]
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError("interrupts do not end it")
 
 
 class Replay(unittest.TestCase):
@@ -208,10 +198,15 @@ class Replay(unittest.TestCase):
         os.mkfifo(pipe)
         source = "import sys, kvset\ntry: kvset.replay(sys.argv[1])\nexcept KeyboardInterrupt: print('interrupted')"
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), TMPDIR=str(self.folder))
-        held = subprocess.Popen([sys.executable, "-c", source, str(pipe)], stdout=subprocess.PIPE, env=environment)
+        # Of a shell's background, which these tests may be run in, interrupts are ignored.
+        heeding = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        held = subprocess.Popen(
+            [sys.executable, "-c", source, str(pipe)], stdout=subprocess.PIPE, env=environment, preexec_fn=heeding
+        )
         # The program opens the pipe, and waits for what is written to it.
         with pipe.open("wb"):
-            self.assertEqual(interrupted(held), b"interrupted\n")
+            held.send_signal(signal.SIGINT)
+            self.assertEqual(held.communicate(timeout=60)[0], b"interrupted\n")
         with self.assertRaises(OSError):
             os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         self.assertEqual([path.name for path in self.folder.iterdir() if path.is_dir()], [])
