@@ -20,7 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCHES = ["engine", "worker", "replay", "caches"]
-NUMBER = re.compile(r"(?<![\w.:])\d[\d,]*(?:\.\d+)?(?!\w)")
+# With its unit behind it, or none: `332.18ms`, `1.4x`.
+NUMBER = re.compile(r"(?<![\w.:])\d[\d,]*(?:\.\d+)?")
 
 
 def git(*arguments):
@@ -52,7 +53,10 @@ def built(folder, bench):
 
 def reading(folder, program):
     """The lines that a run prints: each one's words, and its figures."""
-    done = subprocess.run([program, "--bench"], cwd=folder, capture_output=True, text=True)
+    # The shared traces lie beside the repository, not beside its worktree.
+    shared = os.environ.get("KVSET_SHARED", str(ROOT.parent / "shared"))
+    done = subprocess.run([program, "--bench"], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "KVSET_SHARED": shared})
     if done.returncode != 0:
         sys.exit(f"{folder.name}: {program.name} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     lines, seen = {}, {}
