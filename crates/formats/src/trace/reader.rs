@@ -490,20 +490,13 @@ impl TraceReader {
 
     /// What of its fields could matter and was not read.
     pub fn fields(&self) -> FieldCensus {
-        let fields = self.carried.fields.clone();
-        match self.carried.stated.are_whole(self.repeats().requests) {
-            true => fields.beside_whole_prompts(),
-            false => fields,
-        }
+        self.carried.unread()
     }
 
     /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches than the
     /// engine's.
     pub fn doubt(&self) -> Option<String> {
-        let of_rows = self.fields().doubt().or_else(|| self.repeats().doubt());
-        #[cfg(feature = "tokenize")]
-        let of_rows = of_rows.or_else(|| self.carried.chats.doubt());
-        of_rows
+        self.carried.doubt()
     }
 
     /// What a reader of the results has to know about how this trace was read so far.

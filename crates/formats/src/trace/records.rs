@@ -133,6 +133,23 @@ impl Carried {
         ))
     }
 
+    /// What of the fields could matter and was not read; a text beside prompts that are whole could not.
+    pub fn unread(&self) -> FieldCensus {
+        let fields = self.fields.clone();
+        match self.stated.are_whole(self.repeats.facts().requests) {
+            true => fields.beside_whole_prompts(),
+            false => fields,
+        }
+    }
+
+    /// What could change the answer by itself ([`super::TraceReader::doubt`]).
+    pub fn doubt(&self) -> Option<String> {
+        let of_rows = self.unread().doubt().or_else(|| self.repeats.facts().doubt());
+        #[cfg(feature = "tokenize")]
+        let of_rows = of_rows.or_else(|| self.chats.doubt());
+        of_rows
+    }
+
     /// Notes the format of a file.
     pub fn note_format(&mut self, format: Format) {
         if !self.formats.contains(&format) {
