@@ -41,6 +41,9 @@ impl LinesLog {
         if file.is_none() {
             file = opened(path)?;
         }
+        if file.is_none() {
+            eprintln!("note: {} is not there yet", path.display());
+        }
         if let (Some(file), From::Now) = (&mut file, from) {
             at = file.seek(SeekFrom::End(0))?;
         }
