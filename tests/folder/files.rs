@@ -2,6 +2,9 @@
 
 use crate::bench::{Bench, events, joined};
 use crate::kafka_support::wait_for;
+use apache_avro::types::Value as AvroValue;
+use apache_avro::{Codec, Schema, Writer};
+use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
@@ -73,6 +76,68 @@ fn what_is_cut_off_or_gone_is_said_and_the_rest_is_read_on() {
     assert!(said.contains("no usable snapshot: rebuilding from 120") && said.contains("warm_up"), "{said}");
 }
 
+fn avro_value(json: Value) -> AvroValue {
+    match json {
+        Value::Bool(truth) => AvroValue::Boolean(truth),
+        Value::Number(number) => AvroValue::Long(number.as_u64().expect("a whole number").cast_signed()),
+        Value::String(text) => AvroValue::String(text),
+        Value::Array(items) => AvroValue::Array(items.into_iter().map(avro_value).collect()),
+        Value::Object(fields) => {
+            AvroValue::Map(fields.into_iter().map(|(name, value)| (name, avro_value(value))).collect())
+        }
+        other => panic!("no event has {other}"),
+    }
+}
+
+/// An Avro container of these lines, a block each time.
+fn container(blocks: &[&[String]]) -> Vec<u8> {
+    let schema = Schema::parse_str(include_str!("../../schemas/request_event.avsc")).expect("a schema");
+    let codec = Codec::Deflate(Default::default());
+    let writer = Writer::builder().schema(&schema).codec(codec).block_size(1 << 24).writer(Vec::new());
+    let mut writer = writer.build().expect("a writer");
+    for block in blocks {
+        for line in *block {
+            let event = avro_value(serde_json::from_str(line).expect("JSON"));
+            writer.append_value(event.resolve(&schema).expect("an event")).expect("memory");
+        }
+        writer.flush().expect("memory");
+    }
+    writer.into_inner().expect("memory")
+}
+
+/// A container is read as its events would be as lines: what came of it is the same, a half block waits, what no line can
+/// say is a dead letter, and a damaged one is named.
+#[test]
+fn an_avro_container_is_its_events() {
+    let (lines, packed) = (Bench::new(), Bench::new());
+    let mut log = events(13, 300, "m");
+    let mut reserved: Value = serde_json::from_str(&log[120]).expect("JSON");
+    reserved["prefix_pages"] = 3.into();
+    log.insert(121, reserved.to_string());
+    lines.write("a.jsonl", &log);
+    runs(&lines, 301);
+    let whole = container(&[&log[..100], &log[100..200], &log[200..]]);
+    let two = container(&[&log[..100], &log[100..200]]).len();
+    for (end, records) in
+        [(3, 0), (60, 0), (two - 40, 100), (two + 200, 100), (whole.len(), 101), (whole.len(), 0)]
+    {
+        fs::write(packed.path("a.avro"), &whole[..end]).expect("written");
+        let said = runs(&packed, records);
+        assert!(!said.contains("cannot be read"), "{end}: {said}");
+    }
+    let [estimates, letters] = packed.published("run");
+    let [expected, expected_letters] = lines.published("run");
+    assert_eq!(estimates, expected);
+    assert_eq!((letters.len(), expected_letters.len()), (1, 1));
+    assert!(letters[0].contains("prefix_pages are reserved"), "{}", letters[0]);
+    let mut damaged = container(&[&log[..50]]);
+    let last = damaged.len() - 3;
+    damaged[last] ^= 1;
+    fs::write(packed.path("b.avro"), damaged).expect("written");
+    let said = runs(&packed, 0);
+    assert!(said.contains("b.avro cannot be read") && said.contains("marker"), "{said}");
+}
+
 /// Without a record after it, no commit said that a file was cut off: what was appended since was passed over as well.
 #[test]
 fn a_file_that_was_cut_off_is_read_on_though_nothing_else_was_read() {
@@ -122,7 +187,7 @@ fn a_dead_letter_names_the_file_and_the_byte() {
     bench.append("a.jsonl", &joined(&lines[30..]));
     runs(&bench, 51);
     let [_, letters] = bench.published("run");
-    let letter: serde_json::Value = serde_json::from_str(&letters[0]).expect("JSON");
+    let letter: Value = serde_json::from_str(&letters[0]).expect("JSON");
     assert_eq!(
         (letters.len(), &letter["file"], &letter["byte"]),
         (1, &"a.jsonl".into(), &byte.into()),

@@ -88,8 +88,8 @@ sections! {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
         /// Folder of event files, such as vLLM's connector writes, that is followed in place of the topic: `kvset run` then needs
-        /// no broker, reads nothing of [kafka], and writes to output.file. JSON lines (.jsonl, .ndjson, .json), also
-        /// rotated and compressed (.1, .zst, .gz). One process follows a folder.
+        /// no broker, reads nothing of [kafka], and writes to output.file. JSON lines (.jsonl, .ndjson, .json) and
+        /// Avro containers (.avro), also rotated and compressed (.1, .zst, .gz). One process follows a folder.
         folder: Option<PathBuf> = None, like Some(PathBuf::from("/var/log/kvset"));
         /// Where a group without committed offsets begins.
         start: StartFrom = StartFrom::Earliest;

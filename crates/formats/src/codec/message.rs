@@ -1,5 +1,6 @@
 //! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
 
+use super::error::{DecodeError, ErrorCode};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::PageIds;
@@ -76,6 +77,18 @@ impl<'a> RequestMessage<'a> {
     pub(crate) fn or_pool(mut self, name: &'a str) -> Self {
         self.pool.get_or_insert(Cow::Borrowed(name));
         self
+    }
+
+    /// The same, which lists all its pages.
+    pub(super) fn without_prefix(self) -> Result<Self, DecodeError> {
+        match self.names_prefix {
+            false => Ok(self),
+            true => {
+                let detail =
+                    "prefix_last_id and prefix_pages are reserved: list the ids of all pages in page_ids";
+                Err(DecodeError::new(ErrorCode::InvalidField, detail))
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub mod schema;
 mod wire;
 mod writer;
 
-pub use container::{ContainerError, ContainerReader};
+pub use container::{CONTAINER_MAGIC, ContainerError, ContainerLines, ContainerReader};
 pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{

@@ -11,9 +11,6 @@ use kvset_core::units::PageSize;
 use std::io::BufRead;
 use std::sync::Arc;
 
-/// First bytes of a container.
-pub(super) const MAGIC: &[u8] = b"Obj\x01";
-
 /// A container file.
 pub(super) struct Events {
     reader: ContainerReader<Box<dyn BufRead + Send>>,

@@ -1,7 +1,7 @@
 //! One or several trace files as one stream of requests.
 
 use super::arrival::HoldBack;
-use super::avro::{self, Events};
+use super::avro::Events;
 use super::delta::Delta;
 use super::detect::{Detected, detect_row};
 use super::dynamo::Dynamo;
@@ -23,6 +23,7 @@ use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
 use crate::census::FieldCensus;
+use crate::codec::CONTAINER_MAGIC;
 use crate::logs::{LogReader, Places, Preset};
 use crate::record::repeats::RepeatFacts;
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
@@ -325,7 +326,7 @@ impl TraceReader {
             true => read_ahead(bytes).map_err(|source| unreadable(name, source)),
             false => Ok(bytes),
         };
-        if asked == Format::Avro || (asked == Format::Auto && head.starts_with(avro::MAGIC)) {
+        if asked == Format::Avro || (asked == Format::Auto && head.starts_with(&CONTAINER_MAGIC)) {
             let events = Events::open(ahead(bytes)?, name, page_size::DEFAULT, &self.options)?;
             return Ok(OpenSource::unwatched(Format::Avro, Box::new(events)));
         }

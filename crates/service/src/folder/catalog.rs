@@ -54,7 +54,8 @@ pub(super) struct FolderCatalog {
 fn is_event_file(name: &str) -> bool {
     let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || matches!(letter, '.' | '-'));
-    !name.starts_with('.') && [".jsonl", ".ndjson", ".json"].iter().any(|ending| name.ends_with(ending))
+    !name.starts_with('.')
+        && [".jsonl", ".ndjson", ".json", ".avro"].iter().any(|ending| name.ends_with(ending))
 }
 
 #[cfg(unix)]
@@ -99,7 +100,7 @@ impl FolderCatalog {
             if !is_event_file(&name) {
                 self.say_once(
                     &name,
-                    "is not read: events lie in .jsonl, .ndjson and .json, also rotated, .zst or .gz",
+                    "is not read: events lie in .jsonl, .ndjson, .json and .avro, also rotated, .zst or .gz",
                 );
                 continue;
             }
@@ -245,10 +246,11 @@ mod tests {
             "a.jsonl-20260101.gz",
             "a.ndjson.zst",
             "a.json",
+            "a.avro",
         ] {
             assert!(is_event_file(name), "{name}");
         }
-        for name in [".a.jsonl.Xy12", "a.jsonl.tmp", "a.avro", "jsonl", "a.parquet", "a.jsonl.1.part"] {
+        for name in [".a.jsonl.Xy12", "a.jsonl.tmp", "avro", "jsonl", "a.parquet", "a.jsonl.1.part"] {
             assert!(!is_event_file(name), "{name}");
         }
     }

@@ -1,5 +1,6 @@
-//! Lines of one file, plain or compressed, as far as they are whole.
+//! Lines of one file, plain, compressed or those of an Avro container, as far as they are whole.
 
+use kvset_formats::codec::{CONTAINER_MAGIC, ContainerLines};
 use kvset_formats::trace::decompress;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -21,7 +22,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(super) struct WholeLine {
     /// Its bytes. Of one that is too long no more than shows that.
     pub bytes: Vec<u8>,
-    /// Where the line before it ended, in bytes of the file as it was before it was compressed.
+    /// Where the line before it ended, in bytes of the file as it was before it was compressed; of a container, of its
+    /// events as lines of JSON.
     pub start: u64,
     /// Where the next one begins.
     pub end: u64,
@@ -54,7 +56,10 @@ impl FileLines {
     /// # Errors
     /// What the system says; a compressed file that ends before.
     pub fn open(path: &Path, start: u64, rules: LineRules) -> io::Result<Self> {
-        let (mut input, packed) = decompress(File::open(path)?)?;
+        let (mut input, mut packed) = decompress(File::open(path)?)?;
+        if input.fill_buf()?.starts_with(&CONTAINER_MAGIC) {
+            (input, packed) = (Box::new(BufReader::new(ContainerLines::open(input)?)), true);
+        }
         if packed {
             if io::copy(&mut (&mut input).take(start), &mut io::sink())? < start {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -67,7 +72,7 @@ impl FileLines {
         Ok(Self { rules, input, packed, start, read: 0, line: Vec::new() })
     }
 
-    /// Whether the file is compressed.
+    /// Whether the file is compressed or a container: what is read of it are not its own bytes.
     pub fn is_packed(&self) -> bool {
         self.packed
     }
