@@ -591,6 +591,28 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
     }
 }
 
+/// Where several threads read a log, rows that no engine computed counted, and no request had a name.
+#[test]
+fn what_rows_say_of_themselves_is_heard_on_any_number_of_threads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("log.jsonl");
+    let row = |number: u64| {
+        let leg = if number % 3 == 1 { r#", "kv": {"do_remote_prefill": true}"# } else { "" };
+        let (prompt, id) = (number / 2 * 600, number / 2);
+        let pages: Vec<String> = (prompt..prompt + 600).map(|page| page.to_string()).collect();
+        let pages = pages.join(",");
+        format!(r#"{{"timestamp": {}, "request_id": "r{id}"{leg}, "hash_ids": [{pages}]}}"#, number * 90_000)
+    };
+    std::fs::write(&log, (0..300).map(|number| row(number) + "\n").collect::<String>()).expect("written");
+    let run = |threads: &str| replay(&log, &["--json", "--threads", threads]);
+    let (alone, said) = run("1");
+    assert!(said.contains("100") && said.contains("the decode worker's leg"), "{said}");
+    assert!(said.contains("under the same request id"), "{said}");
+    for threads in ["2", "5"] {
+        assert_eq!(run(threads), (alone.clone(), said.clone()), "{threads} threads");
+    }
+}
+
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a directory");

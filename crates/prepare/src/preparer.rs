@@ -89,7 +89,7 @@ impl Preparer {
             };
         }
         let value = self.json_within(record);
-        if let Some(why) = served_elsewhere(value) {
+        if let Some(why) = served_elsewhere(value, value) {
             let partition = Partition(record.source.partition);
             return PreparedRecord { partition, passed_over: Some(why), ..PreparedRecord::default() };
         }

@@ -78,6 +78,8 @@ struct Candidate {
     kind: UnreadKind,
     /// The rows that have it.
     rows: Vec<usize>,
+    /// Those that it is tried in.
+    tried_in: Vec<usize>,
     values: HashSet<u64>,
     share: Option<f64>,
     is_positive: bool,
@@ -95,15 +97,17 @@ struct Rows<'r, 'f> {
 impl FieldCensus {
     /// Looks at these rows. `read` reads a row by itself; nothing where it has no request.
     pub fn take(sample: &RowSample, read: &mut dyn FnMut(&[u8]) -> Option<RowReading>) -> Self {
-        let (mut candidates, mut values) = (BTreeMap::new(), Vec::new());
-        for row in sample.rows() {
-            let Some(row) = RowValue::of(row) else { continue };
+        let (mut candidates, mut values, mut lengths) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for bytes in sample.rows() {
+            let Some(row) = RowValue::of(bytes) else { continue };
             note(&row, values.len(), &mut candidates);
             values.push(row);
+            lengths.push(bytes.len());
         }
         let count = values.len() as u64;
         let spread = sample.spread_rows().min(values.len());
         candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
+        candidates.values_mut().for_each(|candidate| candidate.choose(&lengths));
         let mut rows = Rows { rows: values, spread, readings: HashMap::new(), read };
         Self { rows: count, unread: rows.unread(candidates) }
     }
@@ -162,6 +166,7 @@ fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Can
         let candidate = candidates.entry(path.to_owned()).or_insert_with(|| Candidate {
             kind,
             rows: Vec::new(),
+            tried_in: Vec::new(),
             values: HashSet::new(),
             share: None,
             is_positive: false,
@@ -185,9 +190,12 @@ impl Candidate {
         self.rows.len() as u64
     }
 
-    /// The rows that it is tried in.
-    fn tried_in(&self) -> &[usize] {
-        &self.rows[..self.rows.len().min(TRIED_IN)]
+    /// Chooses the rows that it is tried in, by the lengths of all: each is read once more for it, so the first short ones.
+    fn choose(&mut self, lengths: &[usize]) {
+        const SHORT: usize = 8 << 10;
+        self.tried_in.clone_from(&self.rows);
+        self.tried_in.sort_by_key(|row| lengths[*row] / SHORT);
+        self.tried_in.truncate(TRIED_IN);
     }
 
     /// Whether it could change an answer over so many rows: a name does where there are several, and few.
@@ -233,7 +241,7 @@ impl Rows<'_, '_> {
     fn unread(&mut self, candidates: BTreeMap<String, Candidate>) -> Vec<UnreadField> {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
         for (path, candidate) in candidates.into_iter().take(MAX_TRIED) {
-            match self.is_read(&path, candidate.tried_in()) {
+            match self.is_read(&path, &candidate.tried_in) {
                 Some(true) => read.push((path, candidate.kind)),
                 Some(false) => unread.push((path, candidate)),
                 None => {}
@@ -263,15 +271,15 @@ impl Rows<'_, '_> {
                 // One that was set aside is read, and told of by itself.
                 UnreadKind::CachedTokens if path == "cached_tokens" => false,
                 UnreadKind::CachedTokens => {
-                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_cached))
+                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_cached))
                 }
                 UnreadKind::Cache => {
-                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.has_replica))
+                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_replica))
                 }
                 UnreadKind::Adapter => !names_adapter,
                 // Its gateway's cache is another.
                 UnreadKind::NoLookup => {
-                    !candidate.tried_in().iter().any(|row| has(row, |reading| reading.cached_tokens > 0))
+                    !candidate.tried_in.iter().any(|row| has(row, |reading| reading.cached_tokens > 0))
                 }
                 UnreadKind::Time => !self.readings.values().flatten().any(|reading| reading.has_time),
                 _ => true,
@@ -337,7 +345,7 @@ impl Rows<'_, '_> {
 
     /// Whether what a field holds stands in what was read, or around all of that.
     fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &[(String, UnreadKind)]) -> bool {
-        candidate.tried_in().iter().all(|row| {
+        candidate.tried_in.iter().all(|row| {
             let (mut own, mut others) = (Vec::new(), Vec::new());
             walk(&self.rows[*row].value, &mut |here, value| {
                 let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());

@@ -3,6 +3,7 @@
 
 pub mod answer;
 mod answer_names;
+pub(crate) mod brief;
 pub(crate) mod dynamo;
 pub mod fault;
 pub(crate) mod file_spans;

@@ -5,7 +5,7 @@ use super::members::members;
 use super::numbers::count;
 use crate::row_values::{RowValue, walk};
 use crate::spelling::Spellings;
-use memchr::memmem;
+use aho_corasick::AhoCorasick;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
@@ -144,40 +144,43 @@ impl LoggedOutcome {
     }
 }
 
+/// Fields and their values that say that no engine computed the prompt, and why.
+const MARKS: [(&str, &[&str], &str); 7] = [
+    ("encoding_format", &["float", "base64"], EMBEDS),
+    ("dimensions", &[NUMBER], EMBEDS),
+    ("cache_status", &["hit", "semantic hit", "semantic_hit", "exact hit"], OF_GATEWAY),
+    ("do_remote_prefill", &["true"], "the decode worker's leg, whose prompt a prefill worker computed"),
+    (
+        "run_type",
+        &["chain", "tool", "retriever", "parser", "prompt"],
+        "a chain or a tool around a model's run",
+    ),
+    (
+        "span_attributes.type",
+        &["task", "function", "tool", "score", "eval"],
+        "a task or a tool around a model's run",
+    ),
+    ("type", &[RESPONSE_EVENT], "an event of an answer, whose request is another"),
+];
+const EMBEDS: &str = "its endpoint generates no text";
+const RESPONSE_EVENT: &str = "org.kubeflow.serving.inference.response";
+
+/// Of every mark a word that a record with it has.
+static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let word = |name: &'static str| name.split('.').next().filter(|word| *word != "type");
+    AhoCorasick::new(MARKS.map(|(name, ..)| word(name).unwrap_or(RESPONSE_EVENT))).ok()
+});
+
 /// Why a record is of no request whose prompt the engine of the log computed, where a mark deep in it says so: the
 /// decode worker's leg of a request, a chain around a model's run, an event of the answer alone.
-pub fn served_elsewhere(record: &[u8]) -> Option<&'static str> {
-    const EMBEDS: &str = "its endpoint generates no text";
-    const MARKS: [(&str, &[&str], &str); 7] = [
-        ("encoding_format", &["float", "base64"], EMBEDS),
-        ("dimensions", &[NUMBER], EMBEDS),
-        ("cache_status", &["hit", "semantic hit", "semantic_hit", "exact hit"], OF_GATEWAY),
-        ("do_remote_prefill", &["true"], "the decode worker's leg, whose prompt a prefill worker computed"),
-        (
-            "run_type",
-            &["chain", "tool", "retriever", "parser", "prompt"],
-            "a chain or a tool around a model's run",
-        ),
-        (
-            "span_attributes.type",
-            &["task", "function", "tool", "score", "eval"],
-            "a task or a tool around a model's run",
-        ),
-        (
-            "type",
-            &["org.kubeflow.serving.inference.response"],
-            "an event of an answer, whose request is another",
-        ),
-    ];
-    let is_there = |word: &str| memmem::find(record, word.as_bytes()).is_some();
-    let may_hold = |(name, values, _): &&(&str, &[&str], &str)| {
-        is_there(name.split('.').next().unwrap_or(name))
-            && (*name != "type" || values.iter().all(|value| is_there(value)))
-    };
-    let mut marks = MARKS.iter().filter(may_hold).peekable();
-    marks.peek()?;
+///
+/// What is looked for is looked for in `brief`, which is the record, or the record without its long lists of numbers.
+pub fn served_elsewhere(record: &[u8], brief: &[u8]) -> Option<&'static str> {
+    if !WORDS.as_ref().is_none_or(|words| words.is_match(brief)) {
+        return None;
+    }
     let row = RowValue::of(record)?;
-    marks.find_map(|(name, values, why)| {
+    MARKS.iter().find_map(|(name, values, why)| {
         let mut is_so = false;
         walk(&row.value, &mut |path, value| {
             let around = path.strip_suffix(name).filter(|around| around.is_empty() || around.ends_with('.'));
@@ -244,7 +247,7 @@ mod tests {
             br#"{"body": "{\"do_remote_prefill\": true}"}"#,
             br#"{"run_type": "chain", "inputs": {}}"#,
         ] {
-            assert!(served_elsewhere(record).is_some(), "{}", String::from_utf8_lossy(record));
+            assert!(served_elsewhere(record, record).is_some(), "{}", String::from_utf8_lossy(record));
         }
         for record in [
             &br#"{"kv_transfer_params": {"do_remote_decode": true, "do_remote_prefill": false}}"#[..],
@@ -253,7 +256,7 @@ mod tests {
             br#"{"prompt": "what is run_type chain?"}"#,
             br#"{"messages": [{"role": "user", "content": "{\"run_type\": \"chain\"}"}]}"#,
         ] {
-            assert_eq!(served_elsewhere(record), None, "{}", String::from_utf8_lossy(record));
+            assert_eq!(served_elsewhere(record, record), None, "{}", String::from_utf8_lossy(record));
         }
     }
 

@@ -7,10 +7,11 @@
 //! the one before it is its own, as in a benchmark that sends few prompts often.
 
 use super::row::{Draft, RowBatch, StatedTimes};
+use aho_corasick::AhoCorasick;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::pages::Scope;
-use memchr::memmem;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use std::sync::LazyLock;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// How far apart copies are written, in milliseconds.
 const WITHIN_MS: u64 = 30_000;
@@ -181,11 +182,8 @@ fn cached_of(draft: &Draft) -> Option<u64> {
 
 /// A digest of a prompt: its length, some of its ids, and what keeps it apart.
 fn digest(pages: usize, tokens: Option<u64>, ids: [u64; 3], scope: Scope, pool: &str) -> u64 {
-    let mut hasher = Xxh3::new();
     let some = [pages as u64, tokens.unwrap_or(0), ids[0], ids[1], ids[2], scope.value()];
-    some.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
-    hasher.update(pool.as_bytes());
-    hasher.digest()
+    xxh3_64_with_seed(bytemuck::bytes_of(&some), xxh3_64(pool.as_bytes()))
 }
 
 fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
@@ -195,13 +193,17 @@ fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
     digest(ids.len(), draft.input_tokens, parts, draft.scope, pool)
 }
 
-/// A digest of the name that a record gives its request, wherever in it that stands.
+/// All of these names at once.
+static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(NAMES).ok());
+
+/// A digest of the name that a record gives its request, wherever in it that stands; by the first of the names if it has
+/// several.
 pub(crate) fn request_name(record: &[u8]) -> Option<u64> {
-    NAMES.into_iter().find_map(|name| {
-        let at = memmem::find_iter(record, name).find(|at| is_key(record, *at, name.len()))?;
-        let value = value_behind(&record[at + name.len()..])?;
-        (!value.is_empty() && value != b"null").then(|| xxh3_64(value))
-    })
+    let found = FINDER.as_ref()?.find_iter(record);
+    let keys = found.filter(|found| is_key(record, found.start(), found.len()));
+    let named = keys.filter_map(|found| Some((found.pattern(), value_behind(&record[found.end()..])?)));
+    let told = named.filter(|(_, value)| !value.is_empty() && *value != b"null");
+    told.min_by_key(|(name, _)| *name).map(|(_, value)| xxh3_64(value))
 }
 
 /// Whether what stands here is the whole of a member's name, also where the object is packed in a text.

@@ -153,6 +153,8 @@ pub(crate) struct RowBatch {
     pub sessions: Vec<Range<usize>>,
     /// What was refused, last first.
     pub refused: Vec<RefusedRow>,
+    /// Why records were passed over that are of no request which a cache served.
+    pub passed_over: Vec<&'static str>,
     /// What the times of sub-agents show.
     pub subagents: SubagentEvidence,
     next: usize,
@@ -185,6 +187,7 @@ impl RowBatch {
         self.drafts.clear();
         self.sessions.clear();
         self.refused.clear();
+        self.passed_over.clear();
         self.subagents = SubagentEvidence::default();
         self.next = 0;
     }

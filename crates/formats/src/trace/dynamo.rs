@@ -26,10 +26,10 @@ impl Decode for Dynamo {
         line: &[u8],
         number: u64,
         batch: &mut RowBatch,
-        carried: &mut Carried,
+        _: &mut Carried,
     ) -> Result<(), RowFault> {
         let Some(mut draft) = read_record(line, batch, &self.id_scope)? else {
-            carried.pass_over(OTHER_EVENT);
+            batch.passed_over.push(OTHER_EVENT);
             return Ok(());
         };
         (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));

@@ -69,7 +69,7 @@ impl Decode for LogDecoder {
         let reader = Arc::clone(&self.reader);
         let (count, requests) = match reader.read(line)? {
             Logged::PassedOver(why) => {
-                carried.pass_over(why);
+                batch.passed_over.push(why);
                 return Ok(());
             }
             Logged::Requests { count, requests } => (count, requests),

@@ -53,6 +53,7 @@ mod parallel;
 mod reader;
 mod records;
 mod rows;
+mod served;
 mod text;
 mod timeline;
 mod tokens;

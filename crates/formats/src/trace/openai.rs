@@ -65,7 +65,7 @@ impl Decode for Requests {
         }
         let LineExtras { time, session, scope_name, mut labels, answer, parts, .. } = beside;
         if let Some(why) = answer.passed_over() {
-            carried.pass_over(why);
+            batch.passed_over.push(why);
             return Ok(());
         }
         retention_class::complete(&mut labels, line, &mut batch.text);

@@ -414,19 +414,10 @@ impl TraceReader {
         let opener = if is_enveloped { Opener::Rows(format) } else { Opener::Bare };
         let (rows, file) = (RowRecords::new(rows, opener), Arc::clone(name));
         Ok(match format {
-            Format::Dynamo => {
-                let decoder = Dynamo::new(page_size::DEFAULT, options);
-                Box::new(LineSource { rows, file, decoder })
-            }
-            Format::Events => {
-                let decoder = EventLines::new(page_size::DEFAULT, options);
-                Box::new(LineSource { rows, file, decoder })
-            }
-            Format::MooncakeDelta => Box::new(LineSource { rows, file, decoder: Delta::new(options) }),
-            Format::TokenIds => {
-                let decoder = TokenIds::new(page_size::DEFAULT, options);
-                Box::new(LineSource { rows, file, decoder })
-            }
+            Format::Dynamo => LineSource::of(rows, name, Dynamo::new(page_size::DEFAULT, options)),
+            Format::Events => LineSource::of(rows, name, EventLines::new(page_size::DEFAULT, options)),
+            Format::MooncakeDelta => LineSource::of(rows, name, Delta::new(options)),
+            Format::TokenIds => LineSource::of(rows, name, TokenIds::new(page_size::DEFAULT, options)),
             Format::Openai => return openai_source(rows, file, options),
             _ => Box::new(LineSource { rows, file, decoder: Records::of_format(format, options) }),
         })
@@ -445,7 +436,7 @@ impl TraceReader {
         let reader = LogReader { preset, places };
         let rows = RowRecords::new(rows, Opener::Log(reader.clone()));
         let decoder = LogDecoder::new(reader, page_size::DEFAULT, &self.options);
-        Box::new(LineSource { rows, file: Arc::clone(name), decoder })
+        LineSource::of(rows, name, decoder)
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -587,8 +578,7 @@ fn openai_source(
     options: &ReadOptions,
 ) -> Result<Box<dyn TraceSource>, TraceError> {
     let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
-    let decoder = Requests::new(model, page_size::DEFAULT, options);
-    Ok(Box::new(LineSource { rows, file, decoder }))
+    Ok(LineSource::of(rows, &file, Requests::new(model, page_size::DEFAULT, options)))
 }
 
 /// Without a tokenizer there is no source of chat and completion requests.

@@ -5,6 +5,7 @@ use super::error::{RowError, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::options::{Format, ReadOptions, page_size};
 use super::rows::RowRecords;
+use super::served::{Served, read_served};
 use super::text::{LineWalk, TextLine};
 use super::timeline::{TimeFacts, TraceTimeline};
 use crate::almost_json;
@@ -15,8 +16,7 @@ use crate::record::fault::RowFault;
 use crate::record::file_spans::FileSpans;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Object, ParseTrouble, read_line};
-use crate::record::outcome::served_elsewhere;
-use crate::record::repeats::{PromptRepeats, request_name};
+use crate::record::repeats::PromptRepeats;
 use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
 use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
@@ -90,6 +90,9 @@ impl Carried {
                     self.models.push(Box::from(model));
                 }
             }
+        }
+        for why in batch.passed_over.drain(..) {
+            *self.passed_over.entry(why).or_default() += 1;
         }
         let all_kept = self.timeline.place(batch);
         self.set_aside(batch);
@@ -214,11 +217,6 @@ impl Carried {
             )
         })
     }
-
-    /// Counts a record that is of no request which a cache served.
-    pub fn pass_over(&mut self, why: &'static str) {
-        *self.passed_over.entry(why).or_default() += 1;
-    }
 }
 
 /// A trace file, whatever its format.
@@ -246,24 +244,25 @@ pub(super) struct LineSource<D> {
     pub decoder: D,
 }
 
+impl<D: Decode> LineSource<Served<D>> {
+    /// A file of such rows.
+    pub fn of(rows: RowRecords, file: &Arc<str>, decoder: D) -> Box<dyn TraceSource>
+    where
+        D: 'static,
+    {
+        Box::new(Self { rows, file: Arc::clone(file), decoder: Served::new(decoder) })
+    }
+}
+
 impl<D: Decode> LineSource<D> {
     /// Decodes the record at hand; where that fails, once more as the JSON that it almost is.
     fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
         let Self { rows, decoder, .. } = self;
         let (record, number) = (rows.record(), rows.number());
-        if let Some(why) = served_elsewhere(record) {
-            carried.pass_over(why);
-            return Ok(());
-        }
         if let Err(fault) = decoder.decode(record, number, batch, carried) {
             batch.clear();
             let json = almost_json::as_json(record).ok_or(fault)?;
             decoder.decode(&json, number, batch, carried).map_err(RowFault::without_words)?;
-        }
-        if let [draft] = batch.drafts.as_mut_slice()
-            && draft.request_id.is_none()
-        {
-            draft.request_id = request_name(record);
         }
         Ok(())
     }
@@ -371,14 +370,17 @@ impl Records {
         let mut shortened = std::mem::take(&mut self.shortened);
         let is_shortened = self.scope_field() != Some(FIELD) && shortened.take(line, &mut batch.ids);
         let Shortened { json, arrays } = &shortened;
-        let is_read = is_shortened && self.read_json(json, number, batch, Some(arrays)).is_ok();
+        let brief = if is_shortened { json } else { line };
+        let read = read_served((line, brief), batch, |batch| {
+            if is_shortened && self.read_json(json, number, batch, Some(arrays)).is_ok() {
+                return Ok(());
+            }
+            // What is wrong is said of the line as it is.
+            batch.go_back(mark);
+            self.read_json(line, number, batch, None)
+        });
         self.shortened = shortened;
-        if is_read {
-            return Ok(());
-        }
-        // What is wrong is said of the line as it is.
-        batch.go_back(mark);
-        self.read_json(line, number, batch, None).inspect_err(|_| batch.go_back(mark))
+        read.inspect_err(|_| batch.go_back(mark))
     }
 
     /// Adds what the sub-agents of these lines show, until that is plenty.

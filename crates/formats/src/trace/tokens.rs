@@ -250,7 +250,7 @@ impl PromptObject<'_, '_> {
         }
         if let Some(why) = self.answer.passed_over() {
             self.prompts.batch.drafts.truncate(first);
-            self.prompts.carried.pass_over(why);
+            self.prompts.batch.passed_over.push(why);
             return Ok(());
         }
         let kept = self.prompts.batch.kept_apart(&self.parts);
