@@ -7,6 +7,7 @@
 #   scripts/engines/live.sh --record            writes the logs to tests/fixtures/engines/live, ids numbered from 1
 #   scripts/engines/live.sh --cost              throughput with and without the connector, three alternating runs each
 #   scripts/kafka.sh run -- scripts/engines/live.sh --kafka    events through a broker, which is away for a while
+#   scripts/engines/live.sh --folder            events through a folder; the server and kvset run --folder are killed ten times
 #
 # Needs Python 3.11 or later with venv, the Python package index and 8 GB below target/engines; no accelerator. A run takes
 # one to three minutes on two quiet cores. KVSET is the program (target/debug/kvset, built where it is missing).

@@ -123,6 +123,7 @@ struct BoardPlace {
     publish_from: NextOffset,
     next: Option<NextOffset>,
     lag: Option<u64>,
+    waiting: u64,
     time: Option<PoolTime>,
     pools: usize,
     /// When the last one was made, up to where, and its bytes.
@@ -258,6 +259,7 @@ impl Observer for Board {
             ServiceEvent::Progress { partition, next, counts, time, pools } => {
                 inner.at(*partition, |place| {
                     place.next = Some(*next);
+                    place.waiting = counts.waiting;
                     // Records that were all refused say nothing of it.
                     place.time = time.or(place.time);
                     place.pools = *pools;
@@ -514,6 +516,7 @@ impl BoardPlace {
             publish_from,
             next: None,
             lag: None,
+            waiting: 0,
             time: None,
             pools: 0,
             snapshot: None,
@@ -527,6 +530,7 @@ impl BoardPlace {
             partition: partition.0,
             next_offset: self.next.map(|next| next.0),
             lag_records: self.lag,
+            waiting_records: self.waiting,
             watermark_ms: self.time.map(|time| time.watermark.0),
             next_close_ms: self.time.and_then(|time| time.next_close).map(|time| time.0),
             publish_from: self.publish_from.0,

@@ -58,6 +58,8 @@ pub struct PartitionState {
     pub next_offset: Option<i64>,
     /// Records that wait in the log; absent while its end is not known.
     pub lag_records: Option<u64>,
+    /// Records that were read and are held back for requests that arrived earlier.
+    pub waiting_records: u64,
     /// Event time up to which windows are closed: the lower median of the pools active last.
     pub watermark_ms: Option<i64>,
     /// The same at which the next window closes; absent while none is open.

@@ -21,7 +21,10 @@ pub(super) fn waiting(overview: &Overview, filter: &Filter) -> String {
         return catching_up(place);
     }
     if partitions.iter().all(|place| place.watermark_ms.is_none()) {
-        return "Waiting for the first record of the input topic.".to_owned();
+        return match partitions.iter().map(|place| place.waiting_records).sum() {
+            0 => "Waiting for the first record of the input.".to_owned(),
+            held => held_back(held),
+        };
     }
     let wanted = |pool: &&PoolState| filter.pool.as_ref().is_none_or(|name| *name == pool.pool);
     // The pool whose next window is nearest to its end.
@@ -40,6 +43,14 @@ fn catching_up(place: &PartitionState) -> String {
         "Waiting for partition {} to catch up with what was published before: {} to go.",
         place.partition,
         words::counted(left, "offset", "offsets")
+    )
+}
+
+/// Records came, and none was taken yet.
+fn held_back(records: u64) -> String {
+    format!(
+        "{} came. They are taken in the order in which their requests arrived, once no earlier one can follow: that is          estimate.hold_back after their arrival (5 minutes where it is left out), and estimates follow then.",
+        words::counted(records, "record", "records")
     )
 }
 

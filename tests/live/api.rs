@@ -97,7 +97,13 @@ fn a_page_without_an_estimate_says_what_it_waits_for() {
     };
     said("Waiting for the consumer group to assign partitions");
     service.take_up(0, 7);
-    said("Waiting for the first record of the input topic.");
+    said("Waiting for the first record of the input.");
+    // It said so of records that were held back, for five minutes.
+    let held = TaskCounts { waiting: 12, ..TaskCounts::default() };
+    let (partition, next) = (Partition(0), NextOffset(7));
+    service.board.on(&ServiceEvent::Progress { partition, next, counts: &held, time: None, pools: 0 });
+    said("12 records came.");
+    said("estimate.hold_back after their arrival");
     let time = Some(PoolTime {
         watermark: EventTime(1_794_700_800_000),
         next_close: Some(EventTime(1_794_700_860_000)),

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import cost
+import overfolder
 import overkafka
 from compare import compare, heading
 from runs import RUNS
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--cost", action="store_true")
     parser.add_argument("--kafka", action="store_true")
+    parser.add_argument("--folder", action="store_true")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     asked.home = asked.home.resolve()
@@ -85,6 +87,8 @@ def main():
         return cost.measure(asked.home)
     if asked.kafka:
         return overkafka.run_and_compare(asked.home)
+    if asked.folder:
+        return overfolder.run_and_compare(asked.home)
     chosen = [each for each in RUNS if not asked.names or each.name in asked.names]
     if len(chosen) < len(asked.names):
         parser.error(f"runs are {', '.join(each.name for each in RUNS)}")
