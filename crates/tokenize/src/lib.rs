@@ -39,6 +39,7 @@ mod developer;
 mod encoder;
 mod error;
 mod fields;
+mod longest;
 mod marks;
 mod messages;
 mod model;

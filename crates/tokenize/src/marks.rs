@@ -5,6 +5,7 @@
 //! what followed is neither in their length nor in what they share.
 
 use super::fields::ObjectFields;
+use super::longest::LongestTexts;
 use super::remarks::ChatRemarks;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -60,6 +61,7 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
         let Some(content) = message.get("content") else { continue };
         each_text(content, &mut |text| {
             remarks.texts += 1;
+            remarks.longest.add(&LongestTexts::of(text));
             remarks.masked_texts += u64::from(is_masked(text) || is_coded(text));
             remarks.cut_texts += u64::from(is_cut(text) || lacks_its_middle(text));
             remarks.empty_texts +=

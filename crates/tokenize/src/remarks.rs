@@ -1,6 +1,7 @@
 //! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should
 //! know.
 
+use super::longest::LongestTexts;
 use super::rules::{ChatRules, engine_version};
 use kvset_core::engines::chat_engine::ChatEngine;
 
@@ -34,6 +35,8 @@ pub struct ChatRemarks {
     pub masked_texts: u64,
     pub cut_texts: u64,
     pub empty_texts: u64,
+    /// The longest of them, or of completions' prompts.
+    pub longest: LongestTexts,
     /// The first character at which one of them parts from the earlier one.
     pub parted_at: Option<usize>,
 }
@@ -56,14 +59,17 @@ impl ChatRemarks {
         self.masked_texts += other.masked_texts;
         self.cut_texts += other.cut_texts;
         self.empty_texts += other.empty_texts;
+        self.longest.add(&other.longest);
         self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
     }
 
     /// In a few words, that so many texts are not those which the engine had that the answer is of others.
     pub fn doubt(&self) -> Option<String> {
-        let (hidden, texts) = (self.masked_texts.max(self.cut_texts), self.texts);
+        let of_one_length = self.longest.cut().map_or(0, |(_, texts)| texts);
+        let hidden = self.masked_texts.max(self.cut_texts).max(of_one_length);
+        let texts = self.texts + self.completions;
         (hidden > 0 && hidden * 10 >= texts)
-            .then(|| format!("{hidden} of {texts} texts of messages are masked or cut off"))
+            .then(|| format!("{hidden} of {texts} texts are masked or cut off"))
     }
 
     /// The same in sentences; `setting` is how users name the engine.
@@ -152,6 +158,13 @@ impl ChatRemarks {
                 sentences.push(format!("{some} of {texts} texts of messages {what}"));
             }
         }
+        if let Some((chars, some)) = self.longest.cut() {
+            sentences.push(format!(
+                "{some} of {} texts have {chars} characters, and none has more: the log cuts texts there, and what followed \
+                 is neither in their length nor in what prompts share; log them whole, or the engine's token ids",
+                texts + self.completions
+            ));
+        }
         let prompts = self.chats + self.completions;
         for (parted, what) in
             [(self.renumbered_systems, "system message"), (self.renumbered_texts, "first text")]
@@ -187,7 +200,7 @@ mod tests {
     #[test]
     fn many_masked_texts_put_the_answer_in_doubt() {
         let doubt = |masked_texts| ChatRemarks { texts: 100, masked_texts, ..ChatRemarks::default() }.doubt();
-        assert_eq!(doubt(10).as_deref(), Some("10 of 100 texts of messages are masked or cut off"));
+        assert_eq!(doubt(10).as_deref(), Some("10 of 100 texts are masked or cut off"));
         assert_eq!(doubt(9), None);
     }
 }

@@ -7,6 +7,7 @@ use super::chat::Setting;
 use super::encoder::EncoderReuse;
 use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
+use super::longest::LongestTexts;
 use super::marks;
 use super::model::Model;
 use super::partings::{FirstText, HeadPartings};
@@ -256,7 +257,8 @@ impl RequestTokenizer {
     fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
         if let Some(partings) = &mut self.partings {
             let parting = partings.observe(None, FirstText::of_completion(text));
-            self.remarks.add(&ChatRemarks { completions: 1, ..parting });
+            let longest = LongestTexts::of(text);
+            self.remarks.add(&ChatRemarks { completions: 1, longest, ..parting });
         }
         self.encode(text, framed)?;
         self.prompts.end_prompt();
