@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 /// Our own schemas, and some that apache-avro has to resolve to one of them.
 static KNOWN: LazyLock<Vec<Arc<WriterSchema>>> = LazyLock::new(|| {
     let parse = |text: &str| Arc::new(WriterSchema::parse(text));
-    let ours = [schema::REQUEST_EVENT, schema::REQUEST_EVENT_OF_V1, schema::RAW_REQUEST];
+    let ours = [schema::REQUEST_EVENT, schema::RAW_REQUEST];
     ours.into_iter().chain([OTHER_TYPES, EMPTY_ITEMS, OTHER_RAW]).map(parse).collect()
 });
 

@@ -96,7 +96,7 @@ fn under_right_checksums(body: Vec<u8>) -> Vec<u8> {
 
 fn restore(file: Vec<u8>) {
     let Ok(verified) = Verified::alone(Box::new(Cursor::new(file))) else { return };
-    let Ok(image) = verified.restore_task() else { return };
+    let Ok(image) = verified.restore() else { return };
     let resume = resume(RECORDS);
     let restored = PartitionTask::restore(Arc::clone(&CONFIG), Partition(0), &resume, None, image);
     let Ok(mut task) = restored else { return };

@@ -95,7 +95,6 @@ fn message() -> RequestMessage<'static> {
         cached_tokens: Some(128),
         cached_tokens_left_out: false,
         labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
-        names_prefix: false,
     }
 }
 
@@ -137,64 +136,6 @@ fn packed_ids_of_our_own_schema_stay_where_they_lie() {
     let decoded = decoder.decode(None, &record).expect("reads");
     let inside = record.as_ptr_range().contains(&decoded.event.page_ids.as_packed().as_ptr());
     assert!(inside, "the ids were copied");
-}
-
-/// A record without what a later version adds behind it.
-#[test]
-fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
-    let bare = RequestMessage { cached_tokens: None, labels: Labels::default(), ..message() };
-    let mut record = Vec::new();
-    encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
-    assert_eq!(record.pop(), Some(0), "what version 7 added is null");
-    let mut sixth = expected();
-    sixth["measured"] = json!([null, null, null]);
-    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V6)]));
-    assert_eq!(facts(&mut reader, &record), Ok(sixth));
-    assert_eq!(record.pop(), Some(0), "what version 6 added is null");
-    let mut fifth = expected();
-    fifth["measured"] = json!([null, null, null]);
-    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V5)]));
-    assert_eq!(facts(&mut reader, &record), Ok(fifth));
-    assert_eq!(record.pop(), Some(0), "what version 5 added is false");
-    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V4)]));
-    let mut fourth = expected();
-    fourth["measured"] = json!([null, null, null]);
-    assert_eq!(facts(&mut reader, &record), Ok(fourth));
-    let added = record.split_off(record.len() - 2);
-    assert_eq!(added, [0, 0], "what version 4 added is null");
-    let mut second = expected();
-    second["measured"] = json!([null, null, null]);
-    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V3)]));
-    assert_eq!(facts(&mut reader, &record), Ok(second.clone()));
-    let added = record.split_off(record.len() - 3);
-    assert_eq!(added, [0, 0, 0], "what version 3 added is null");
-    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V2)]));
-    assert_eq!(facts(&mut reader, &record), Ok(second.clone()));
-    assert_eq!(record.pop(), Some(1), "whether the ids are chained");
-    let mut decoder = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V1)]));
-    let mut first = second;
-    first["chained"] = json!(false);
-    assert_eq!(facts(&mut decoder, &record), Ok(first));
-    let decoded = decoder.decode(None, &record).expect("reads");
-    assert!(record.as_ptr_range().contains(&decoded.event.page_ids.as_packed().as_ptr()), "not copied");
-}
-
-/// As it lies, and resolved from a schema with a field of its own.
-#[test]
-fn a_framed_event_that_names_a_prefix_is_refused() {
-    let mut record = Vec::new();
-    encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
-    // The reserved fields, and the flag and two names behind them: a last id and a length in place of two nulls.
-    assert_eq!(record.split_off(record.len() - 5), [0, 0, 0, 0, 0]);
-    record.extend([2, 1, 2, 4, 0, 0, 0]);
-    let of_another =
-        schema::REQUEST_EVENT.replace(r#""fields": ["#, r#""fields": [{"name": "x", "type": "null"},"#);
-    for text in [schema::REQUEST_EVENT, &of_another] {
-        let mut decoder = decoder(Known::of(&[(7, text)]));
-        decoder.look_up(&record).expect("known");
-        let error = decoder.decode(None, &record).expect_err("two pages are not listed");
-        assert_eq!(error.code(), ErrorCode::InvalidField, "{error}");
-    }
 }
 
 /// An older writer: fields that came later are not there and take their defaults.

@@ -2,8 +2,8 @@
 
 use kvset::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
-    EstimateKey, Provenance, RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate,
-    read_raw_request, schema,
+    EstimateError, EstimateKey, Provenance, RawPrompt, RequestDecoder, SourceRecord, decode_estimate,
+    encode_estimate, read_raw_request, schema,
 };
 use kvset::core::estimate::Estimate;
 use kvset::core::request::event::CachedTokens;
@@ -20,29 +20,9 @@ fn fixture(name: &str) -> Vec<u8> {
 
 #[test]
 fn every_version_of_the_request_event_stays_readable() {
-    let v1 = ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"];
-    let since_v2 = ["packed.avro", "longs.avro", "json"];
-    let later =
-        ["v2", "v3", "v5", "v6", "v7"].into_iter().flat_map(|version| since_v2.map(|name| (version, name)));
-    for (version, name) in v1.map(|name| ("v1", name)).into_iter().chain(later) {
-        let expected = fixture(&format!("request_event.{version}.expected.json"));
-        let mut expected: Json = serde_json::from_slice(&expected).expect("json");
-        if version == "v1" {
-            expected["ids_chained"] = json!(false);
-        }
-        if ["v1", "v2"].contains(&version) {
-            ["cached_tokens", "replica", "tenant"].iter().for_each(|name| expected[*name] = Json::Null);
-        }
-        if !["v5", "v6", "v7"].contains(&version) {
-            expected["cached_tokens_left_out"] = json!(false);
-        }
-        if !["v6", "v7"].contains(&version) {
-            expected["id_scheme"] = Json::Null;
-        }
-        if version != "v7" {
-            expected["retention_class"] = Json::Null;
-        }
-        let record = fixture(&format!("request_event.{version}.{name}"));
+    let expected: Json = serde_json::from_slice(&fixture("request_event.v1.expected.json")).expect("json");
+    for name in ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"] {
+        let record = fixture(&format!("request_event.v1.{name}"));
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
         let decoded = decoder.decode(None, &record).unwrap_or_else(|error| panic!("{name}: {error}"));
         let event = decoded.event;
@@ -59,19 +39,7 @@ fn every_version_of_the_request_event_stays_readable() {
             "id_scheme": event.labels.get(Label::IdScheme).copied(),
             "retention_class": event.labels.get(Label::RetentionClass).copied(),
         });
-        assert_eq!(read, expected, "{version} {name}");
-    }
-}
-
-/// Version 4 could name a prefix in place of listing its pages. What does is refused, not read as a shorter prompt.
-#[test]
-fn an_event_that_names_a_prefix_is_refused() {
-    for name in ["packed.avro", "longs.avro", "json"] {
-        let record = fixture(&format!("request_event.v4.{name}"));
-        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
-        let error = decoder.decode(None, &record).expect_err("three pages are not listed");
-        assert_eq!(error.code(), ErrorCode::InvalidField, "{name}");
-        assert!(error.detail().contains("list the ids of all pages in page_ids"), "{name}: {error}");
+        assert_eq!(read, expected, "{name}");
     }
 }
 
@@ -98,93 +66,13 @@ fn every_version_of_the_raw_request_stays_readable() {
 
 #[test]
 fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
-    let first = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v1.avro")).expect("avro"), first);
-    assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v5.key"));
-
-    let second = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v2.avro")).expect("avro"), second);
-    let mut bare = second.clone();
-    (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
-    bare.required.clone_from(&first.required);
-    bare.recommended.clone_from(&first.recommended);
-    assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
-    assert_written_as_far_as_it_says_something(&second, "capacity_estimate.v2.json");
-
-    let third = decode_estimate(&fixture("capacity_estimate.v3.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v3.avro")).expect("avro"), third);
-    let mut bare = third.clone();
-    (bare.measured, bare.routing) = (None, Vec::new());
-    assert_eq!(bare, second, "version 3 adds what was measured and what routers would give");
-    assert_written_as_far_as_it_says_something(&third, "capacity_estimate.v3.json");
-
-    let fourth = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v4.avro")).expect("avro"), fourth);
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v4.short.json")).expect("json"), fourth);
-    let mut bare = fourth.clone();
-    (bare.retention, bare.retention_required, bare.tenants) = (Vec::new(), Vec::new(), Vec::new());
-    bare.traffic = None;
-    for point in &mut bare.capacities {
-        (point.optimal_page_hits, point.eviction_age_ms) = (None, None);
-    }
-    assert_eq!(bare, third, "version 4 adds time, tiers, tenants and the optimum");
-    assert_written_as_far_as_it_says_something(&fourth, "capacity_estimate.v4.json");
-
-    let fifth = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v5.avro")).expect("avro"), fifth);
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v5.short.json")).expect("json"), fifth);
-    let mut bare = Estimate { schema_version: 0, act_on: false, counted: Vec::new(), ..fifth.clone() };
-    bare.recommended.clone_from(&fourth.recommended);
-    leave_out_tokens_and_answers(&mut bare);
-    assert_eq!(
-        bare, fourth,
-        "version 5 adds what is recommended, rates by tokens, what answers explain, and overlap"
-    );
-    assert_written_as_far_as_it_says_something(&fifth, "capacity_estimate.v5.json");
-    let read = decode_estimate(&fixture("capacity_estimate.v5.summary.json")).expect("json");
-    assert_eq!((&read.recommended, read.required.len()), (&fifth.recommended, 0));
-
-    let sixth = decode_estimate(&fixture("capacity_estimate.v6.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v6.avro")).expect("avro"), sixth);
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v6.short.json")).expect("json"), sixth);
-    let bare = Estimate { schema_version: 5, worth: None, ..sixth.clone() };
-    assert_eq!(bare, fifth, "version 6 adds what the cache is worth");
-    let worth = sixth.worth.as_ref().expect("version 6 says it");
-    assert_eq!(worth.provisioned.and_then(|at| at.next_step_earns_a_gib_day), Some(0.5));
-    assert_written_as_far_as_it_says_something(&sixth, "capacity_estimate.v6.json");
-    let read = decode_estimate(&fixture("capacity_estimate.v6.summary.json")).expect("json");
-    assert_eq!((&read.recommended, read.required.len()), (&sixth.recommended, 0));
-
-    let seventh = decode_estimate(&fixture("capacity_estimate.v7.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v7.avro")).expect("avro"), seventh);
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v7.short.json")).expect("json"), seventh);
-    let bare = Estimate { schema_version: 6, restarts: None, ..seventh.clone() };
-    assert_eq!(bare, sixth, "version 7 adds what restarts cost");
-    let restarts = seventh.restarts.as_ref().expect("version 7 says it");
-    assert_eq!(restarts.sizes[0].hours[1].tokens, 4096);
-    assert_written_as_far_as_it_says_something(&seventh, "capacity_estimate.v7.json");
-    let read = decode_estimate(&fixture("capacity_estimate.v7.summary.json")).expect("json");
-    assert_eq!((&read.recommended, read.required.len()), (&seventh.recommended, 0));
-
-    let eighth = decode_estimate(&fixture("capacity_estimate.v8.json")).expect("json");
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v8.avro")).expect("avro"), eighth);
-    assert_eq!(decode_estimate(&fixture("capacity_estimate.v8.short.json")).expect("json"), eighth);
-    let bare = Estimate { schema_version: 7, retention_classes: None, ..eighth.clone() };
-    assert_eq!(bare, seventh, "version 8 adds retention classes");
-    let classes = eighth.retention_classes.as_ref().expect("version 8 says them");
-    assert_eq!(classes[0].sizes[1].page_hits, 70_000);
-    assert_written_as_far_as_it_says_something(&eighth, "capacity_estimate.v8.json");
-    let read = decode_estimate(&fixture("capacity_estimate.v8.summary.json")).expect("json");
-    assert_eq!((&read.recommended, read.required.len()), (&eighth.recommended, 0));
-
-    let estimate = decode_estimate(&fixture("capacity_estimate.v9.json")).expect("json");
-    let bare = Estimate { schema_version: 8, recomputed_pages: 0, draft_range: None, ..estimate.clone() };
-    assert_eq!(bare, eighth, "version 9 adds second copies and both ends of a draft head");
-    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v9.json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    assert_eq!(EstimateKey::of(&estimate).to_bytes(), fixture("capacity_estimate.v1.key"));
+    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v1.json");
     bless(&estimate);
-    let avro = fixture("capacity_estimate.v9.avro");
+    let avro = fixture("capacity_estimate.v1.avro");
     assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let short = fixture("capacity_estimate.v9.short.json");
+    let short = fixture("capacity_estimate.v1.short.json");
     assert_eq!(decode_estimate(&short).expect("json"), estimate);
     for (encoding, bytes) in [(EstimateEncoding::Json, short), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
@@ -195,10 +83,30 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let mut summary = Vec::new();
     encode_estimate(&EstimateDetail::Summary.of(&estimate), EstimateEncoding::Json, &mut summary)
         .expect("within the schema");
-    let frozen = fixture("capacity_estimate.v9.summary.json");
+    let frozen = fixture("capacity_estimate.v1.summary.json");
     assert_eq!(String::from_utf8_lossy(&summary), String::from_utf8_lossy(&frozen));
     let read = decode_estimate(&frozen).expect("json");
     assert_eq!((&read.recommended, read.required.len()), (&estimate.recommended, 0));
+}
+
+/// What a later program wrote is refused by its version, whether or not the rest would fit; so is what says none.
+#[test]
+fn an_estimate_of_another_version_is_refused() {
+    let text = String::from_utf8(fixture("capacity_estimate.v1.short.json")).expect("json");
+    let of = |said: &str| text.replacen("\"schema_version\":1,", said, 1);
+    let later = of("\"schema_version\":2,");
+    for text in [&later, &later.replacen("\"status\":\"final\",", "\"state\":\"final\",", 1)] {
+        let error = decode_estimate(text.as_bytes()).expect_err("of version 2").to_string();
+        let said = ["schema version 2", "reads version 1", "read it with the kvset that wrote it"];
+        assert!(said.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let error = decode_estimate(of("").as_bytes()).expect_err("of no version");
+    assert!(matches!(error, EstimateError::Undecodable { .. }), "{error}");
+
+    let mut avro = fixture("capacity_estimate.v1.avro");
+    avro[2] ^= 1;
+    let error = decode_estimate(&avro).expect_err("of another schema").to_string();
+    assert!(error.contains("version 1 of schemas/capacity_estimate.avsc"), "{error}");
 }
 
 /// Writes the newest version anew, where that is asked for.
@@ -215,74 +123,41 @@ fn bless(estimate: &Estimate) {
     for (name, estimate, encoding) in files {
         let mut written = Vec::new();
         encode_estimate(estimate, encoding, &mut written).expect("within the schema");
-        let path = format!("{}/tests/fixtures/codec/capacity_estimate.v9.{name}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/tests/fixtures/codec/capacity_estimate.v1.{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::write(path, written).expect("a writable checkout");
     }
 }
 
-/// Of what version 5 adds, all that records say by tokens, of answers, and of requests in flight.
-fn leave_out_tokens_and_answers(estimate: &mut Estimate) {
-    estimate.prompt_tokens = None;
-    estimate.theoretical.hit_rate_tokens = None;
-    estimate.capacities.iter_mut().for_each(|point| point.hit_rate_tokens = None);
-    estimate.retention.iter_mut().for_each(|kept| kept.hit_rate_tokens = None);
-    let routed = estimate.routing.iter_mut().flat_map(|router| &mut router.capacities);
-    routed.for_each(|point| point.hit_rate_tokens = None);
-    for tier in estimate.plan.iter_mut().flat_map(|plan| &mut plan.tiers) {
-        (tier.planned.hit_rate_tokens, tier.recommended.hit_rate_tokens) = (None, None);
-    }
-    if let Some(found) = &mut estimate.in_flight {
-        (found.modelled, found.p99_pages) = (false, None);
-    }
-    if let Some(measured) = &mut estimate.measured {
-        measured.ledger.prompt_tokens = None;
-        (measured.requests_taken_as_zero, measured.generated_pages, measured.decode_side) = (0, 0, false);
-    }
-}
-
-/// Records of before version 5 did not say what is recommended: it follows from what they say.
-#[test]
-fn an_older_estimate_recommends_what_follows_from_it() {
-    let fourth = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
-    let told: Vec<_> =
-        fourth.recommended.iter().map(|entry| (entry.status.name(), entry.pages, entry.bytes)).collect();
-    assert_eq!(told, [("ready", Some(223_456), Some(879_594_321_920)), ("beyond_bound", None, None)]);
-    assert!(!fourth.act_on && fourth.recommended.iter().all(|entry| !entry.act_on));
-}
-
-/// Compares what is written in JSON today against what was once: the same names and values, less what
-/// is null, false or empty and has that for its default; and nothing of what is not asked.
-fn assert_written_as_far_as_it_says_something(estimate: &Estimate, once: &str) {
+/// Compares what is written in JSON with all that the schema has: the same names and values, less what is null, false or
+/// empty and has that for its default.
+fn assert_written_as_far_as_it_says_something(estimate: &Estimate, whole: &str) {
     let mut written = Vec::new();
     encode_estimate(estimate, EstimateEncoding::Json, &mut written).expect("within the schema");
-    let once = fixture(once);
-    let [written, once] = [&written, &once].map(|text| serde_json::from_slice::<Json>(text).expect("json"));
-    assert_same_but_for_defaults(&written, &once, "");
+    let whole = fixture(whole);
+    let [written, whole] = [&written, &whole].map(|text| serde_json::from_slice::<Json>(text).expect("json"));
+    assert_same_but_for_defaults(&written, &whole, "");
 }
 
-fn assert_same_but_for_defaults(written: &Json, once: &Json, at: &str) {
-    match (written, once) {
-        (Json::Object(written), Json::Object(once)) => {
+fn assert_same_but_for_defaults(written: &Json, whole: &Json, at: &str) {
+    match (written, whole) {
+        (Json::Object(written), Json::Object(whole)) => {
             let left_out = |value: &Json| value.is_null() || *value == json!(false) || *value == json!([]);
-            for (name, value) in once {
+            for (name, value) in whole {
                 match written.get(name) {
                     Some(written) => assert_same_but_for_defaults(written, value, &format!("{at}.{name}")),
                     None => assert!(left_out(value), "{at}.{name} is left out though it says {value}"),
                 }
             }
-            // Version 5 says these of older records, too.
-            let added = ["schema_version", "act_on", "recommended"];
-            let is_known = |name: &str| once.contains_key(name) || at.is_empty() && added.contains(&name);
-            written.keys().for_each(|name| assert!(is_known(name), "{at}.{name} is new"));
+            written.keys().for_each(|name| assert!(whole.contains_key(name), "{at}.{name} is new"));
         }
-        (Json::Array(written), Json::Array(once)) => {
-            assert_eq!(written.len(), once.len(), "{at}");
+        (Json::Array(written), Json::Array(whole)) => {
+            assert_eq!(written.len(), whole.len(), "{at}");
             written
                 .iter()
-                .zip(once)
-                .for_each(|(written, once)| assert_same_but_for_defaults(written, once, at));
+                .zip(whole)
+                .for_each(|(written, whole)| assert_same_but_for_defaults(written, whole, at));
         }
-        _ => assert_eq!(written, once, "{at}"),
+        _ => assert_eq!(written, whole, "{at}"),
     }
 }
 
@@ -366,7 +241,7 @@ fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, St
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v9.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"

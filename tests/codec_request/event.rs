@@ -12,65 +12,10 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// A published version of the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    V1,
-    V2,
-    V3,
-    V4,
-    V5,
-    V6,
-    V7,
-}
-
-impl Version {
-    fn schema(self) -> &'static Schema {
-        static V1: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V1));
-        static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V2));
-        static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V3));
-        static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V4));
-        static V5: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V5));
-        static V6: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V6));
-        static V7: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
-        match self {
-            Self::V1 => &V1,
-            Self::V2 => &V2,
-            Self::V3 => &V3,
-            Self::V4 => &V4,
-            Self::V5 => &V5,
-            Self::V6 => &V6,
-            Self::V7 => &V7,
-        }
-    }
-
-    fn fields(self) -> usize {
-        match self {
-            Self::V1 => 10,
-            Self::V2 => 11,
-            Self::V3 => 14,
-            Self::V4 => 16,
-            Self::V5 => 17,
-            Self::V6 => 18,
-            Self::V7 => 19,
-        }
-    }
-
-    pub fn fingerprint(self) -> [u8; 8] {
-        match self {
-            Self::V1 => schema::REQUEST_EVENT_V1,
-            Self::V2 => schema::REQUEST_EVENT_V2,
-            Self::V3 => schema::REQUEST_EVENT_V3,
-            Self::V4 => schema::REQUEST_EVENT_V4,
-            Self::V5 => schema::REQUEST_EVENT_V5,
-            Self::V6 => schema::REQUEST_EVENT_V6,
-            Self::V7 => schema::REQUEST_EVENT_V7,
-        }
-    }
-}
-
-fn parse(text: &str) -> Schema {
-    Schema::parse_str(text).expect("the schema parses")
+fn parsed() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> =
+        LazyLock::new(|| Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses"));
+    &SCHEMA
 }
 
 /// An event with everything owned, and what a reader must find in it.
@@ -121,7 +66,6 @@ impl Event {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels(),
-            names_prefix: false,
             cached_tokens_left_out: self.cached_tokens_left_out,
         }
     }
@@ -132,20 +76,7 @@ impl Event {
         bytes
     }
 
-    /// The same of a version, which has as many of the fields.
-    pub fn at(self, version: Version) -> Self {
-        let ids_chained = self.ids_chained && version != Version::V1;
-        let cached_tokens_left_out = self.cached_tokens_left_out && version >= Version::V5;
-        let id_scheme = self.id_scheme.clone().filter(|_| version >= Version::V6);
-        let retention_class = self.retention_class.clone().filter(|_| version >= Version::V7);
-        let event = Self { ids_chained, cached_tokens_left_out, id_scheme, retention_class, ..self };
-        match version {
-            Version::V1 | Version::V2 => Self { cached_tokens: None, replica: None, tenant: None, ..event },
-            _ => event,
-        }
-    }
-
-    fn avro_value(&self, version: Version, packed: bool) -> Value {
+    fn avro_value(&self, packed: bool) -> Value {
         let ids = |ids: &[u64]| match packed {
             true => Value::Union(0, Box::new(Value::Bytes(PageIds::from_slice(ids).as_packed().to_vec()))),
             false => {
@@ -156,7 +87,7 @@ impl Event {
         let text = |text: &Option<String>| nullable(text.clone().map(Value::String));
         let long = |number: Option<i64>| nullable(number.map(Value::Long));
         let field = |name: &str, value| (name.to_owned(), value);
-        let mut fields = vec![
+        Value::Record(vec![
             field("event_time", Value::TimestampMillis(self.event_time)),
             field("page_ids", ids(&self.ids)),
             field("pool", text(&self.pool)),
@@ -169,21 +100,17 @@ impl Event {
             field("request_id", text(&self.request_id)),
             field("ids_chained", Value::Boolean(self.ids_chained)),
             field("cached_tokens", long(self.cached_tokens)),
+            field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
             field("replica", text(&self.replica)),
             field("tenant", text(&self.tenant)),
-            field("prefix_last_id", long(None)),
-            field("prefix_pages", long(None)),
-            field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
             field("id_scheme", text(&self.id_scheme)),
             field("retention_class", text(&self.retention_class)),
-        ];
-        fields.truncate(version.fields());
-        Value::Record(fields)
+        ])
     }
 
     /// What apache-avro reads out of a record of ours; `None` where it refuses.
-    pub fn by_apache_avro(version: Version, record: &[u8]) -> Option<Self> {
-        let reader = GenericDatumReader::builder(version.schema()).build().expect("the schema resolves");
+    pub fn by_apache_avro(record: &[u8]) -> Option<Self> {
+        let reader = GenericDatumReader::builder(parsed()).build().expect("the schema resolves");
         let mut datum = record.get(10..)?;
         let value = reader.read_value(&mut datum).ok()?;
         if !datum.is_empty() {
@@ -206,8 +133,7 @@ impl Event {
             _ => None,
         };
         let text = |value| if let Value::String(text) = value { Some(text) } else { None };
-        let since_v3 = version >= Version::V3;
-        let read = Self {
+        Some(Self {
             event_time: long(next())?,
             ids: ids(next())?,
             pool: text(next()),
@@ -218,21 +144,14 @@ impl Event {
             duration_ms: long(next()),
             scope: text(next()),
             request_id: text(next()),
-            ids_chained: version != Version::V1 && next() == Value::Boolean(true),
-            cached_tokens: since_v3.then(|| long(next())).flatten(),
-            replica: since_v3.then(|| text(next())).flatten(),
-            tenant: since_v3.then(|| text(next())).flatten(),
-            cached_tokens_left_out: false,
-            id_scheme: None,
-            retention_class: None,
-        };
-        // The two reserved fields.
-        let names_prefix =
-            version >= Version::V4 && [next(), next()].iter().any(|value| *value != Value::Null);
-        let cached_tokens_left_out = version >= Version::V5 && next() == Value::Boolean(true);
-        let id_scheme = (version >= Version::V6).then(|| text(next())).flatten();
-        let retention_class = (version >= Version::V7).then(|| text(next())).flatten();
-        (!names_prefix).then_some(Self { cached_tokens_left_out, id_scheme, retention_class, ..read })
+            ids_chained: next() == Value::Boolean(true),
+            cached_tokens: long(next()),
+            cached_tokens_left_out: next() == Value::Boolean(true),
+            replica: text(next()),
+            tenant: text(next()),
+            id_scheme: text(next()),
+            retention_class: text(next()),
+        })
     }
 
     pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
@@ -261,15 +180,13 @@ fn nullable(value: Option<Value>) -> Value {
     }
 }
 
-/// A record by apache-avro's writer, behind the header of a version.
-pub fn by_apache_avro(event: &Event, version: Version, packed: bool, block: Option<usize>) -> Vec<u8> {
+/// A record by apache-avro's writer, behind the header.
+pub fn by_apache_avro(event: &Event, packed: bool, block: Option<usize>) -> Vec<u8> {
     let mut record = vec![0xC3, 0x01];
-    record.extend(version.fingerprint());
-    let writer = GenericDatumWriter::builder(version.schema())
-        .maybe_target_block_size(block)
-        .build()
-        .expect("resolves");
-    writer.write_value_ref(&mut record, &event.avro_value(version, packed)).expect("an event of the schema");
+    record.extend(schema::REQUEST_EVENT_V1);
+    let writer =
+        GenericDatumWriter::builder(parsed()).maybe_target_block_size(block).build().expect("resolves");
+    writer.write_value_ref(&mut record, &event.avro_value(packed)).expect("an event of the schema");
     record
 }
 

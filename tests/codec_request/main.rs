@@ -4,7 +4,7 @@
 mod event;
 
 use base64::Engine;
-use event::{Event, Version, by_apache_avro, events};
+use event::{Event, by_apache_avro, events};
 use kvset::codec::{
     DecodeError, DecodeLimits, Encoding, ErrorCode, Repacker, RequestDecoder, RequestEncoding, SchemaId,
     schema,
@@ -91,18 +91,12 @@ fn line_with(member: &str) -> String {
     LINE.replace("}", &format!(", {member}}}"))
 }
 
-fn versions() -> impl Strategy<Value = Version> {
-    use Version::{V1, V2, V3, V4, V5, V6, V7};
-    prop::sample::select(vec![V1, V2, V3, V4, V5, V6, V7])
-}
-
 proptest! {
     #[test]
     fn reads_what_apache_avro_wrote(
-        event in events(), version in versions(), packed: bool, block in prop::option::of(1usize..64),
+        event in events(), packed: bool, block in prop::option::of(1usize..64),
     ) {
-        let event = event.at(version);
-        let record = by_apache_avro(&event, version, packed, block);
+        let record = by_apache_avro(&event, packed, block);
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
         let key = event.pool.clone().unwrap_or("the key".to_owned());
         let in_place = decoder.decode_in_place(Some(key.as_bytes()), &record);
@@ -115,14 +109,7 @@ proptest! {
     #[test]
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        // The oldest version that has all of it is read by the most readers.
-        let version = match &event {
-            event if event.retention_class.is_some() => Version::V7,
-            event if event.id_scheme.is_some() => Version::V6,
-            event if event.cached_tokens_left_out => Version::V5,
-            _ => Version::V3,
-        };
-        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
+        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, packed, None));
     }
 
     #[test]
@@ -170,11 +157,10 @@ proptest! {
     #[test]
     fn a_damaged_record_is_refused_or_read_as_apache_avro_reads_it(
         event in events(),
-        version in versions(),
         packed: bool,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {
-        let mut record = by_apache_avro(&event.at(version), version, packed, None);
+        let mut record = by_apache_avro(&event, packed, None);
         for (at, byte, kind) in damage {
             let body = record.len() - 10;
             if body == 0 {
@@ -189,7 +175,7 @@ proptest! {
             }
         }
         if let Ok(read) = decode(&record) {
-            let expected = Event::by_apache_avro(version, &record).expect("apache-avro reads what we read");
+            let expected = Event::by_apache_avro(&record).expect("apache-avro reads what we read");
             prop_assert_eq!(read, Event { scope: None, request_id: None, ..expected });
         }
     }
@@ -197,12 +183,11 @@ proptest! {
     #[test]
     fn random_bytes_never_panic_and_take_no_memory_they_do_not_hold(
         mut record in prop::collection::vec(any::<u8>(), 0..200),
-        head in 0u8..5,
+        head in 0u8..4,
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V7].concat())),
-            4 => record.insert(0, b'{'),
+            1 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
         }
@@ -227,7 +212,6 @@ proptest! {
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
             "replica": event.replica, "tenant": event.tenant, "id_scheme": event.id_scheme,
             "retention_class": event.retention_class,
-            "prefix_last_id": null, "prefix_pages": null,
             "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
@@ -288,18 +272,23 @@ fn a_used_decoder_takes_no_memory_for_ids() {
 
 #[test]
 fn the_header_of_apache_avro_for_rust_is_read_too() {
-    for (version, of_rust) in [
-        (Version::V1, schema::REQUEST_EVENT_V1_RUST),
-        (Version::V2, schema::REQUEST_EVENT_V2_RUST),
-        (Version::V3, schema::REQUEST_EVENT_V3_RUST),
-        (Version::V4, schema::REQUEST_EVENT_V4_RUST),
-        (Version::V5, schema::REQUEST_EVENT_V5_RUST),
-        (Version::V6, schema::REQUEST_EVENT_V6_RUST),
-        (Version::V7, schema::REQUEST_EVENT_V7_RUST),
-    ] {
-        let mut record = by_apache_avro(&sample(), version, true, None);
-        record[2..10].copy_from_slice(&of_rust);
-        assert_eq!(decode(&record).map(|event| event.ids_chained).ok(), Some(version != Version::V1));
+    let mut record = by_apache_avro(&sample(), true, None);
+    record[2..10].copy_from_slice(&schema::REQUEST_EVENT_V1_RUST);
+    assert_eq!(decode(&record).map(|event| event.ids_chained).ok(), Some(true));
+}
+
+/// A schema of another version is another fingerprint: the record is refused, and said which schema is read.
+#[test]
+fn an_event_of_another_version_is_refused() {
+    let mut record = by_apache_avro(&sample(), true, None);
+    record[2] ^= 1;
+    let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+    let error = decoder.decode(Some(b"pool"), &record).expect_err("unknown");
+    assert_eq!(error.code(), ErrorCode::UnknownSchema);
+    for part in
+        ["089ad6d4d002c9d3", "version 1 of schemas/request_event.avsc", "name the schema in a registry"]
+    {
+        assert!(error.detail().contains(part), "{error}");
     }
 }
 
@@ -331,7 +320,7 @@ fn trailing_bytes_are_refused() {
     }
 }
 
-/// A record of version 1 whose datum begins with event time 0 and goes on with `datum`.
+/// A record whose datum begins with event time 0 and goes on with `datum`.
 fn avro_with(datum: &[u8]) -> Vec<u8> {
     [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1, &[0], datum].concat()
 }
@@ -361,8 +350,8 @@ fn lies_about_length_are_refused_before_memory_is_taken() {
 
 #[test]
 fn the_byte_size_of_an_array_block_is_checked() {
-    // Two items of a byte each behind a negative count and the block's size, the other fields null.
-    let record = |size: u8| avro_with(&[&[2, 3, size, 2, 4, 0][..], &[0; 9]].concat());
+    // Two items of a byte each behind a negative count and the block's size, the other fields null, empty or false.
+    let record = |size: u8| avro_with(&[&[2, 3, size, 2, 4, 0][..], &[0; 16]].concat());
     let mut decoder = RequestDecoder::default();
     let right = record(4);
     let decoded = decoder.decode(Some(b"pool"), &right).expect("the size is right");
@@ -522,9 +511,9 @@ fn whether_ids_are_chained_is_a_boolean_or_not_said() {
     let bare = Event { cached_tokens: None, replica: None, tenant: None, ..sample() };
     let bare = Event { id_scheme: None, retention_class: None, ..bare };
     let mut record = bare.encode(RequestEncoding::Avro);
-    // Three nulls follow it.
-    let boolean = record.len() - 4;
-    assert_eq!(record[boolean..], [1, 0, 0, 0]);
+    // Five nulls and another boolean follow it.
+    let boolean = record.len() - 7;
+    assert_eq!(record[boolean..], [1, 0, 0, 0, 0, 0, 0]);
     record[boolean] = 2;
     assert_eq!(code(record), ErrorCode::Undecodable, "neither of the two bytes of avro");
 }
@@ -563,18 +552,6 @@ fn errors_quote_nothing_of_the_record() {
         !format!("{:?}", sample().message()).contains("18446744073709551615"),
         "no page id in debug output"
     );
-}
-
-/// Whatever stands in a reserved field, the event lists less than its prompt; null says nothing.
-#[test]
-fn an_event_that_names_a_prefix_is_refused() {
-    for member in
-        [r#""prefix_last_id": 7"#, r#""prefix_pages": 2"#, r#""prefix_last_id": "7", "prefix_pages": 0"#]
-    {
-        assert_eq!(code(line_with(member)), ErrorCode::InvalidField, "{member}");
-    }
-    let nulls = line_with(r#""prefix_last_id": null, "prefix_pages": null"#);
-    assert!(RequestDecoder::default().decode(Some(b"pool"), nulls.as_bytes()).is_ok());
 }
 
 /// What takes long to read is repacked, and nothing else: packed ids are read where they lie, and a record in Confluent's

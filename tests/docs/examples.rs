@@ -102,7 +102,7 @@ fn the_rust_producer_gives_the_published_page_ids() {
 
 /// A published estimate of a pool with these fields changed, and its key. Its recommendation to act on is `bytes`.
 fn estimate(pool: &str, end_ms: i64, bytes: u64, changes: Value) -> (String, Value) {
-    let path = root().join("tests/fixtures/codec/capacity_estimate.v5.summary.json");
+    let path = root().join("tests/fixtures/codec/capacity_estimate.v1.summary.json");
     let text = std::fs::read_to_string(path).expect("a published estimate");
     let mut estimate: Value = serde_json::from_str(&text).expect("JSON");
     estimate["pool"] = json!(pool);

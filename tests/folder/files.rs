@@ -111,9 +111,10 @@ fn container(blocks: &[&[String]]) -> Vec<u8> {
 fn an_avro_container_is_its_events() {
     let (lines, packed) = (Bench::new(), Bench::new());
     let mut log = events(13, 300, "m");
-    let mut reserved: Value = serde_json::from_str(&log[120]).expect("JSON");
-    reserved["prefix_pages"] = 3.into();
-    log.insert(121, reserved.to_string());
+    // Neither bytes of whole ids nor ids in base64.
+    let mut broken: Value = serde_json::from_str(&log[120]).expect("JSON");
+    broken["page_ids"] = "abcde".into();
+    log.insert(121, broken.to_string());
     lines.write("a.jsonl", &log);
     runs(&lines, 301);
     let whole = container(&[&log[..100], &log[100..200], &log[200..]]);
@@ -129,7 +130,7 @@ fn an_avro_container_is_its_events() {
     let [expected, expected_letters] = lines.published("run");
     assert_eq!(estimates, expected);
     assert_eq!((letters.len(), expected_letters.len()), (1, 1));
-    assert!(letters[0].contains("prefix_pages are reserved"), "{}", letters[0]);
+    assert!(letters[0].contains("page_ids"), "{}", letters[0]);
     let mut damaged = container(&[&log[..50]]);
     let last = damaged.len() - 3;
     damaged[last] ^= 1;

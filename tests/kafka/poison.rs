@@ -97,12 +97,6 @@ fn poison(is_real: bool) -> Vec<Poison> {
         event("a clock 23 hours ahead", now + 82_800_000, r#""page_ids":[1]"#, EventTimeAhead),
         event("ids that fit no tokens", now, r#""page_ids":[1,2,3],"input_tokens":16"#, PageCountMismatch),
         event("more cached than there is", now, r#""page_ids":[1],"cached_tokens":99"#, InvalidCachedTokens),
-        event(
-            "a prefix that is named, not listed",
-            now,
-            r#""ids_chained":true,"prefix_last_id":7,"prefix_pages":3,"page_ids":[1]"#,
-            InvalidField,
-        ),
         keyed(
             "a page of no tokens",
             b"ill",

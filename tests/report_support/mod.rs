@@ -360,7 +360,7 @@ pub fn estimate(requests: u64) -> Estimate {
         requests: requests.min(3000),
         requests_with_reuse: requests / 2,
         page_accesses: requests * 1000,
-        prompt_tokens: None,
+        prompt_tokens: requests * 1000 * u64::from(PAGE_SIZE),
         distinct_pages: requests * 10,
         accumulated_pages: requests * 12,
         accumulated_bytes: None,

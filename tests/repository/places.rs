@@ -96,7 +96,7 @@ fn the_newest_additions_stand_in_few_files() {
     assert_at_most(
         8,
         "a field of the request event",
-        &["Label::RetentionClass", "\"retention_class\"", "REQUEST_EVENT_V7"],
+        &["Label::RetentionClass", "\"retention_class\""],
         "crates/core/src/questions/retention_classes",
     );
     assert_at_most(3, "an option of engines", &["hicache_write"], "crates/core/src/engines/sglang");

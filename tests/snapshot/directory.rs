@@ -152,7 +152,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     partition      requests-0
     next offset    1000000
     place          DIR/requests-0/00000000000001000000.kvs
-    format         version 8
+    format         version 1
     file           60 bytes (60 B)
     state bytes    3 (3 B)
     body           3 bytes, xxh3-64 ebce9b7632ae733b
@@ -162,7 +162,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     ");
     insta::assert_json_snapshot!(newest.header, @r#"
     {
-      "version": 8,
+      "version": 1,
       "file_bytes": 60,
       "state_bytes": 3,
       "in_parts": false,

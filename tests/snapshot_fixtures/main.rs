@@ -40,16 +40,6 @@ fn folder(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/snapshot/v{version}"))
 }
 
-/// Where version 2's later files of states are: segments were shorter when those alongside were written, in the
-/// same layout.
-const WHOLE_SEGMENTS: &str = "whole_segments";
-
-/// A file that is written no more.
-fn old(version: u32, name: &str) -> Vec<u8> {
-    let path = folder(version).join(name);
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 fn blessing() -> bool {
     std::env::var_os("KVSET_BLESS").is_some()
 }
@@ -168,46 +158,9 @@ fn answers_as(version: u32, written: Vec<u8>, expected: &[u8]) {
 
 #[test]
 fn version_1_is_read_for_ever() {
-    answers_as(1, old(1, "state.kvs"), &old(1, "state.expected.json"));
-}
-
-#[test]
-fn version_2_is_read_for_ever() {
-    let expected = old(2, "state.expected.json");
-    answers_as(2, old(2, "state.kvs"), &expected);
-    answers_as(2, old(2, &format!("{WHOLE_SEGMENTS}/state.kvs")), &expected);
-}
-
-#[test]
-fn version_3_is_read_for_ever() {
-    answers_as(3, old(3, "state.kvs"), &old(3, "state.expected.json"));
-}
-
-#[test]
-fn version_4_is_read_for_ever() {
-    answers_as(4, old(4, "state.kvs"), &old(4, "state.expected.json"));
-}
-
-#[test]
-fn version_5_is_read_for_ever() {
-    answers_as(5, old(5, "state.kvs"), &old(5, "state.expected.json"));
-}
-
-#[test]
-fn version_6_is_read_for_ever() {
-    answers_as(6, old(6, "state.kvs"), &old(6, "state.expected.json"));
-}
-
-#[test]
-fn version_7_is_read_for_ever() {
-    answers_as(7, old(7, "state.kvs"), &old(7, "state.expected.json"));
-}
-
-#[test]
-fn version_8_is_read_for_ever() {
     let expected = serde_json::to_vec_pretty(&answers(engine())).expect("text");
     let expected = frozen("state.expected.json", &expected);
-    answers_as(8, frozen("state.kvs", &file(&snapshot())), &expected);
+    answers_as(1, frozen("state.kvs", &file(&snapshot())), &expected);
 }
 
 /// A change to the layout of the header or the state must raise the version and freeze a new file.
@@ -264,30 +217,6 @@ fn every_kind_of_corruption_is_refused_with_its_own_words() {
         let error = open(bytes).err().unwrap_or_else(|| panic!("{kind} is accepted")).to_string();
         let expected = frozen(&format!("refused/{kind}.expected.txt"), format!("{error}\n").as_bytes());
         assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind}: {error}");
-    }
-}
-
-#[test]
-fn broken_files_of_older_versions_are_refused_with_the_same_words() {
-    let kinds = [
-        "bit_flipped_in_header",
-        "bit_flipped_in_version",
-        "bit_flipped_in_body",
-        "truncated_in_header",
-        "truncated_in_body",
-        "empty",
-        "appended_to",
-        "wrong_magic",
-        "wrong_configuration",
-        "wrong_partition",
-        "renamed",
-        "another_state",
-    ];
-    for (version, kind) in [1, 2].into_iter().flat_map(|version| kinds.map(|kind| (version, kind))) {
-        let error = open(old(version, &format!("refused/{kind}.kvs"))).err();
-        let error = error.unwrap_or_else(|| panic!("{kind} of version {version} is accepted")).to_string();
-        let expected = old(version, &format!("refused/{kind}.expected.txt"));
-        assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind} of version {version}: {error}");
     }
 }
 

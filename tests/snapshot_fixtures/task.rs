@@ -3,7 +3,7 @@
 //! but refused requests; open windows of every kind; late records; dead letters; offsets that could not be read; a
 //! history that was warmed up.
 
-use super::{FINGERPRINT, file, frozen, old};
+use super::{FINGERPRINT, file, frozen};
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, SourceRecord, decode_estimate};
 use kvset::core::engines::config::CacheConfig;
 use kvset::core::engines::profile::Profile;
@@ -25,7 +25,7 @@ use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskRestoreError};
 use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::capture;
-use kvset::snapshot::format::{OLDEST_STATE, Snapshot, VERSION};
+use kvset::snapshot::format::{Snapshot, VERSION};
 use kvset::snapshot::stream::Verified;
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -305,7 +305,7 @@ fn image(version: u32, written: Vec<u8>) -> RestoredTask {
     assert_eq!(header.version, version);
     let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
     header.require_place(&place, NextOffset(SNAPSHOT)).expect("its own place");
-    verified.restore_task().expect("a task")
+    verified.restore().expect("a task")
 }
 
 fn restore(image: RestoredTask) -> Result<PartitionTask, TaskRestoreError> {
@@ -342,30 +342,10 @@ pub(super) fn restored_as(
     restore_as(config, last_record, image(version, written)).expect("the same configuration")
 }
 
-/// Why nobody reads what a file of this version holds; its configuration's fingerprint is another one now.
-pub(super) fn unread(version: u32, written: Vec<u8>) -> String {
-    let verified = Verified::alone(Box::new(Cursor::new(written))).expect("a sound file");
-    assert_eq!(verified.header().version, version);
-    verified.restore_task().expect_err("another layout").to_string()
-}
-
-/// States of former rules: their configuration has another fingerprint, by which they are set aside before anybody
-/// reads them. Who does all the same is informed, not misled.
 #[test]
-fn a_task_of_former_rules_is_named_as_such() {
-    for version in 1..OLDEST_STATE {
-        let words = unread(version, old(version, "task.kvs"));
-        assert!(
-            words.contains(&format!("of format version {version}, which was made by other rules")),
-            "{words}"
-        );
-    }
-}
-
-#[test]
-fn a_task_of_version_8_goes_on_as_if_it_had_never_stopped() {
+fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = rest(&mut restored(8, frozen("task.kvs", &file(&snapshot(&unstopped)))));
+    let published = rest(&mut restored(1, frozen("task.kvs", &file(&snapshot(&unstopped)))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
@@ -397,13 +377,6 @@ fn a_muted_rebuild_comes_to_the_same_state() {
     let mut rebuilt = fresh(config(), &muted);
     assert!(process(&mut rebuilt, SNAPSHOT).is_empty(), "muted");
     assert!(file(&snapshot(&rebuilt)) == file(&snapshot(&task())));
-}
-
-/// A state holds estimates, those of the schema before retention classes here: it is of former rules, too.
-#[test]
-fn a_task_with_estimates_of_a_former_schema_is_named_as_such() {
-    let words = unread(7, old(7, "estimates_v7/task.kvs"));
-    assert!(words.contains("of format version 7, which was made by other rules"), "{words}");
 }
 
 /// A change to the layout of a task's state must raise the version of the format, a change to what equal

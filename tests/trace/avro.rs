@@ -176,7 +176,7 @@ fn whether_ids_are_chained_is_kept() {
         said
     };
     let options = ReadOptions::default();
-    let events = include_bytes!("../fixtures/codec/request_events.v2.deflate.avro").to_vec();
+    let events = include_bytes!("../fixtures/codec/request_events.v1.deflate.avro").to_vec();
     assert_eq!(said(open(events, &options).expect("a container")), [true, false, true].map(|c| (c, c)));
     let tokens = b"[1, 2, 3]\n{\"tokens\": [4]}\n".to_vec();
     assert_eq!(said(open(tokens, &options).expect("token ids")), [(true, true); 2]);

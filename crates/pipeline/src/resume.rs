@@ -29,9 +29,9 @@ pub enum LastRecord {
 pub enum SnapshotHealth {
     /// Whole, of this configuration and this partition.
     Sound,
-    /// Torn, rotten or of an unknown version.
+    /// Torn or rotten.
     Damaged,
-    /// Written under another configuration or for another partition.
+    /// Written under another configuration, for another partition or in another format version.
     Foreign,
 }
 

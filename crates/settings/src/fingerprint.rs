@@ -22,10 +22,7 @@ impl Settings {
         let mut hash = Xxh3::new();
         hash.update(VERSION);
         hash.update(&RESULT_VERSION.to_le_bytes());
-        match self.estimate.engine.revision() {
-            0 => {}
-            revision => hash.update(&revision.to_le_bytes()),
-        }
+        hash.update(&self.estimate.engine.revision().to_le_bytes());
         for section in self.sections() {
             enter(&mut hash, section.name, &section.fields);
         }
@@ -48,9 +45,8 @@ impl Settings {
     /// which that is answered.
     fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&PoolSettings>) {
         let (asked, name) = (self.questions(pool), pool.map_or("", |pool| &pool.name));
-        match asked.revision() {
-            0 => {}
-            revision => hash.update(format!("asked {name}={revision}\n").as_bytes()),
+        if !asked.is_nothing() {
+            hash.update(format!("asked {name}={}\n", asked.revision()).as_bytes());
         }
         if let Some(provisioned) = asked.provisioned {
             hash.update(format!("provisioned {name}={provisioned}\n").as_bytes());

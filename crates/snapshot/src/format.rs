@@ -8,7 +8,7 @@
 //! The body is the state, or the list of the parts that a large one is kept in ([`Contents`]).
 //!
 //! Magic, version, header length and the place of the header's checksum are the same in every
-//! version, so that a rotten version number is distinguished from a newer program's file.
+//! version, so that a rotten version number is distinguished from another program's file.
 
 use super::contents::{Contents, PartsFile};
 use kvset_formats::position::NextOffset;
@@ -20,12 +20,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// How every snapshot file begins. The last bytes are mangled by transfers that take it for text.
 pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
 
-/// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 8;
-
-/// The first version whose states are read. Those of earlier ones were made by other rules; their configuration has
-/// another fingerprint, so nobody goes on from them.
-pub const OLDEST_STATE: u32 = 8;
+/// The version this program writes and reads.
+pub const VERSION: u32 = 1;
 
 /// Longest header of any version, in bytes; so much is read to learn what a file is.
 pub const MAX_HEADER_BYTES: usize = 4096;
@@ -110,16 +106,14 @@ pub enum FormatError {
         /// Where it ends.
         end: u64,
     },
-    /// Written by a newer program.
+    /// Written by another program.
     #[error(
-        "the file has format version {found} (bytes 8 to 12) and this program reads versions up to {newest}: run \
-         the newer program that wrote it, or remove the file to rebuild from the log"
+        "the file has format version {found} (bytes 8 to 12) and this program reads version {VERSION}: run the program \
+         that wrote it, or remove the file to rebuild from the log"
     )]
-    FutureVersion {
+    OtherVersion {
         /// The file's version.
         found: u32,
-        /// The newest version this program reads.
-        newest: u32,
     },
     /// The checksum is right and the fields make no sense: no release of this program wrote them.
     #[error(
@@ -190,7 +184,7 @@ impl FormatError {
             | Self::PartRotten { .. }
             | Self::Malformed { .. }
             | Self::ContentsMalformed { .. } => true,
-            Self::FutureVersion { .. }
+            Self::OtherVersion { .. }
             | Self::WrongConfiguration { .. }
             | Self::WrongPartition { .. }
             | Self::WrongOffset { .. } => false,
@@ -284,11 +278,6 @@ pub struct Header {
 }
 
 /// The fields of a header, in the order they are written. Frozen: a change is a new version.
-///
-/// Versions 1 to 5 have these alone and differ in the body: 2 lays a stack's tree out otherwise than 1, 3 adds to a
-/// task's state the newest estimate of each pool and kind of window, 4 what pools are asked alongside their estimates,
-/// and 5 what they are asked about time, tenants and tiers. 6 lays large trees out so that they change where the
-/// tree does.
 #[derive(Serialize, Deserialize)]
 struct HeaderFields<'a> {
     fingerprint: u64,
@@ -298,10 +287,9 @@ struct HeaderFields<'a> {
     last_record: Option<RecordIdentity>,
     body_bytes: u64,
     body_checksum: u64,
+    /// Bytes of the state, where the body is the list of its parts.
+    in_parts: Option<u64>,
 }
-
-/// What version 6 says besides: the bytes of the state where the body is the list of its parts.
-type InPartsField = Option<u64>;
 
 impl Snapshot {
     /// What follows the header in the file: the state, or the list of its parts.
@@ -341,10 +329,10 @@ impl Snapshot {
             last_record: self.fact.last_record,
             body_bytes: body.len() as u64,
             body_checksum: xxh3_64(body),
-        };
-        let in_parts: InPartsField = match &self.body {
-            StateBody::Whole(_) => None,
-            StateBody::InParts(parts) => Some(parts.state_bytes),
+            in_parts: match &self.body {
+                StateBody::Whole(_) => None,
+                StateBody::InParts(parts) => Some(parts.state_bytes),
+            },
         };
         let malformed = |field| FormatError::Malformed { field, end: FIELDS_AT as u64 };
         offsets_fit(&self.fact).map_err(malformed)?;
@@ -352,7 +340,7 @@ impl Snapshot {
         header.extend(MAGIC);
         header.extend(VERSION.to_le_bytes());
         header.extend([0; 4]);
-        let mut header = postcard::to_extend(&(fields, in_parts), header).map_err(|_| malformed("length"))?;
+        let mut header = postcard::to_extend(&fields, header).map_err(|_| malformed("length"))?;
         let length = (header.len() + CHECKSUM_BYTES) as u32;
         header[HEADER_BYTES_AT..FIELDS_AT].copy_from_slice(&length.to_le_bytes());
         header.extend(xxh3_64(&header).to_le_bytes());
@@ -394,9 +382,8 @@ pub fn decode_header(head: &[u8], file_bytes: u64) -> Result<Header, FormatError
         return Err(FormatError::HeaderRotten { end: end as u64 });
     }
     match version {
-        1..=VERSION => decode_fields(version, covered, end as u64, file_bytes),
-        0 => Err(FormatError::Malformed { field: "version", end: end as u64 }),
-        found => Err(FormatError::FutureVersion { found, newest: VERSION }),
+        VERSION => decode_fields(covered, end as u64, file_bytes),
+        found => Err(FormatError::OtherVersion { found }),
     }
 }
 
@@ -405,19 +392,15 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*four))
 }
 
-fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
+fn decode_fields(covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
     let malformed = |field| FormatError::Malformed { field, end };
     let (fields, rest) = postcard::take_from_bytes::<HeaderFields<'_>>(&covered[FIELDS_AT..])
         .map_err(|_| malformed("layout"))?;
-    let (in_parts, rest) = match version {
-        ..=5 => (None, rest),
-        _ => postcard::take_from_bytes::<InPartsField>(rest).map_err(|_| malformed("layout"))?,
-    };
     if !rest.is_empty() {
         return Err(malformed("layout"));
     }
     let header = Header {
-        version,
+        version: VERSION,
         partition: PartitionId::new(fields.topic, fields.partition).map_err(|_| malformed("partition"))?,
         fact: SnapshotFact {
             next_offset: NextOffset(fields.next_offset),
@@ -427,8 +410,8 @@ fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Res
         header_bytes: end,
         body_bytes: fields.body_bytes,
         body_checksum: fields.body_checksum,
-        state_bytes: in_parts.unwrap_or(fields.body_bytes),
-        is_in_parts: in_parts.is_some(),
+        state_bytes: fields.in_parts.unwrap_or(fields.body_bytes),
+        is_in_parts: fields.in_parts.is_some(),
     };
     offsets_fit(&header.fact).map_err(malformed)?;
     let expected = end.checked_add(header.body_bytes).ok_or_else(|| malformed("body length"))?;

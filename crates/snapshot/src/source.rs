@@ -18,15 +18,6 @@ pub enum ReadError {
     /// They were had and are wrong.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// They are right and hold a state of former rules.
-    #[error(
-        "the state is of format version {version}, which was made by other rules: rebuild it from the log, or read it \
-         with the program that wrote it"
-    )]
-    FormerRules {
-        /// The file's format version.
-        version: u32,
-    },
     /// They are right and hold no state of the asked-for kind.
     #[error(transparent)]
     Body(#[from] BodyError),

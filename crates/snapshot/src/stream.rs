@@ -6,8 +6,7 @@
 use super::assembled::{OpenParts, PartsReader};
 use super::capture::BodyError;
 use super::contents::Contents;
-use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, OLDEST_STATE, decode_header};
-use kvset_pipeline::task::RestoredTask;
+use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, decode_header};
 use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, SeekFrom};
@@ -143,17 +142,6 @@ impl Verified {
         match failure {
             Some(error) => Err(error.into()),
             None => Ok(result?),
-        }
-    }
-
-    /// Decodes a task's state.
-    ///
-    /// # Errors
-    /// As for [`Verified::restore`]; [`ReadError::FormerRules`] of a version before [`OLDEST_STATE`].
-    pub fn restore_task(self) -> Result<RestoredTask, ReadError> {
-        match self.header.version {
-            version @ ..OLDEST_STATE => Err(ReadError::FormerRules { version }),
-            _ => self.restore(),
         }
     }
 }

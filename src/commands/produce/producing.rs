@@ -264,7 +264,6 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         ids_chained: event.ids_chained,
         cached_tokens: number(event.cached_tokens.stated()),
         labels: event.labels,
-        names_prefix: false,
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
     }
 }

@@ -8,6 +8,7 @@ use inventory::{Inventory, InventoryDepth};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::Fingerprint;
 use kvset_pipeline::gaps::OffsetGap;
+use kvset_pipeline::task::RestoredTask;
 use kvset_service::plan::shared_plan;
 use kvset_service::snapshots::stores::open_shared;
 use kvset_settings::Settings;
@@ -55,7 +56,7 @@ fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
 fn decode_own(verified: Verified, own: Fingerprint) -> Result<(InventoryDepth, Vec<OffsetGap>), ReadError> {
     match verified.header().require_fingerprint(own) {
         Ok(()) => {
-            let task = verified.restore_task()?;
+            let task: RestoredTask = verified.restore()?;
             Ok((InventoryDepth::State, task.gaps().to_vec()))
         }
         Err(_) => verified.check().map(|()| (InventoryDepth::Checksums, Vec::new())),

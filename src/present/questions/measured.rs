@@ -114,7 +114,7 @@ fn ledger(measured: &MeasuredEstimate, page_size: u32) -> Table {
             name.into(),
             Cell::known(hits, Cell::Count),
             Cell::known(hits, |hits| Cell::Rate(share(hits, ledger.page_accesses))),
-            Cell::known(hits.zip(tokens), |(hits, tokens)| Cell::Rate(tokens.hit_rate(hits))),
+            Cell::known(hits, |hits| Cell::Rate(tokens.hit_rate(hits))),
             Cell::known(to, Cell::from),
             figure(loss.map(|loss| signed(loss.pages))),
             figure(loss.map(|loss| signed(loss.tokens))),

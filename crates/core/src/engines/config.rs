@@ -10,9 +10,10 @@ use crate::stack::{ChainCheck, ChainPolicy};
 use crate::units::capacity::{CapacitySpec, default_grid};
 use crate::units::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
+use serde::Serialize;
 
 /// The cache of one pool: its engine, its pages, what of them is followed, and the figures that are requested of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CacheConfig {
     /// The modelled engine. One that is [pointwise](CacheConfig::is_pointwise) keeps one cache per capacity in memory, each
     /// up to its capacity.
@@ -50,6 +51,7 @@ pub struct CacheConfig {
     pub second_copies: bool,
     /// There, requests that overlap end when the log says, and do not take as long as it says from the moment on at which they
     /// find room: an engine that was as full has the time that they waited in its log. A replay's alone, for it is not saved.
+    #[serde(skip)]
     pub ends_as_logged: bool,
 }
 

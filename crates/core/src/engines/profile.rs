@@ -53,13 +53,14 @@ impl Profile {
     /// engine, so that a state made by the former rules is not continued under the new ones.
     pub fn revision(self) -> u32 {
         match self {
-            // 1: a free page is wanted before every decoded token.
-            Self::Sglang => 1,
-            // 1: chunks and objects by their own rules; they were the paper's order.
-            Self::Lmcache | Self::Mooncake => 1,
-            // 1: held pages are found wherever their holder runs, and tokens come in steps that all requests share.
-            Self::LeafFirst | Self::Vllm => 1,
-            Self::Paper | Self::LmcacheMp | Self::Trtllm => 0,
+            Self::Paper
+            | Self::LeafFirst
+            | Self::Vllm
+            | Self::Sglang
+            | Self::Lmcache
+            | Self::LmcacheMp
+            | Self::Mooncake
+            | Self::Trtllm => 0,
         }
     }
 

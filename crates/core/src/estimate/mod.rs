@@ -19,10 +19,9 @@ use crate::questions::worth::WorthEstimate;
 use crate::request::sample::sampling_error;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::figures::{is_zero, thin};
-use crate::sizing::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
+use crate::sizing::recommendation::{Recommendation, by_target, chosen};
 use crate::sizing::tiers::TierEstimates;
 use crate::units::window::WindowKind;
-use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
 pub use crate::sizing::figures::{
@@ -41,12 +40,11 @@ pub enum Status {
 }
 
 /// A capacity estimate. Pages are pages of the pool, bytes are bytes of KV state, times are
-/// milliseconds of event time, rates are shares between 0 and 1. Fields that came later than the first version, and
-/// those that mostly say nothing, are left out of JSON where they have their schema's default.
+/// milliseconds of event time, rates are shares between 0 and 1. Fields that mostly say nothing are left out of
+/// JSON where they have their schema's default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Version of the record: [`SCHEMA_VERSION`]; records before version 5 do not say theirs.
-    #[serde(default)]
+    /// Version of the record: [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The cache that is planned.
     pub pool: String,
@@ -91,9 +89,7 @@ pub struct Estimate {
     /// Prompt pages accessed in the window.
     pub page_accesses: u64,
     /// Tokens of these prompts: those of the pages, and of last pages that are not full where the log counts them.
-    /// Records before version 5 lack it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_tokens: Option<u64>,
+    pub prompt_tokens: u64,
     /// Distinct pages touched in the window (output pages too where the engine caches them): those
     /// last touched before the window's first record.
     pub distinct_pages: u64,
@@ -168,7 +164,7 @@ pub struct Estimate {
 }
 
 /// The version of the record that this program writes.
-pub const SCHEMA_VERSION: u32 = 9;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
@@ -219,10 +215,9 @@ impl Estimate {
         summary
     }
 
-    /// The prompts by their tokens; those of their pages where the record does not say.
+    /// The prompts by their tokens.
     pub fn prompts(&self) -> PromptTokens {
-        let of_pages = || self.page_accesses.saturating_mul(u64::from(self.page_size));
-        PromptTokens { all: self.prompt_tokens.unwrap_or_else(of_pages), page: self.page_size }
+        PromptTokens { all: self.prompt_tokens, page: self.page_size }
     }
 
     /// Whether the capacities of the curve were named by somebody; else they lie on a grid.
@@ -233,24 +228,6 @@ impl Estimate {
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
         sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
-    }
-
-    /// A record of before version 5 with the recommendation that follows from what it carries; it did not say how many
-    /// requests are enough, nor which window is to act on.
-    pub fn completed(mut self) -> Self {
-        if self.schema_version < 5 && self.recommended.is_empty() {
-            let basis = RecommendationBasis {
-                in_flight: self.in_flight.as_ref(),
-                room: &[],
-                page_bytes: self.page_bytes.map(PageBytes),
-                requests: self.requests,
-                min_requests: 1,
-                bound: PageCount(self.tracked_pages),
-                act_on: false,
-            };
-            self.recommended = recommend(&self.required, &basis);
-        }
-        self
     }
 
     /// Leaves of the curve what says something, for capacities that nobody named.

@@ -82,22 +82,10 @@ pub struct PoolImage<'a> {
     rejected_records: u64,
     #[serde(serialize_with = "serialize_state")]
     live: (&'a Option<Box<LivePool>>, Option<&'a Aside>),
-    #[serde(skip)]
+    /// What is followed for the questions; nothing where there are none.
     observers: Option<ObserversImage<'a>>,
-    #[serde(skip)]
-    id_scheme: Option<&'a str>,
-}
-
-impl<'a> PoolImage<'a> {
-    /// What is followed for the questions, which a snapshot keeps behind all pools; `None` where there are none.
-    pub fn take_observers(&mut self) -> Option<ObserversImage<'a>> {
-        self.observers.take()
-    }
-
-    /// The name of the scheme of its page ids, which a snapshot keeps behind all pools; `None` where it is not known.
-    pub fn id_scheme(&self) -> Option<&'a str> {
-        self.id_scheme
-    }
+    /// How its page ids are made, where that is known.
+    id_scheme: Option<&'a IdScheme>,
 }
 
 /// A pool's state, read back from a snapshot.
@@ -106,22 +94,8 @@ pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
     live: Option<Box<LivePool>>,
-    #[serde(skip)]
-    observers: Option<RestoredObservers>,
-    #[serde(skip)]
+    pub(crate) observers: Option<RestoredObservers>,
     id_scheme: Option<IdScheme>,
-}
-
-impl RestoredPool {
-    /// Gives it back what [`PoolImage::take_observers`] took.
-    pub fn with_observers(self, observers: RestoredObservers) -> Self {
-        Self { observers: Some(observers), ..self }
-    }
-
-    /// Gives it back the scheme that [`PoolImage::id_scheme`] names.
-    pub fn with_id_scheme(self, scheme: IdScheme) -> Self {
-        Self { id_scheme: Some(scheme), ..self }
-    }
 }
 
 impl Pool {
@@ -155,7 +129,7 @@ impl Pool {
             rejected_records: self.rejected_records,
             live: (&self.live, self.aside.as_ref()),
             observers: self.live.as_ref().and_then(|live| live.observers_image()),
-            id_scheme: self.id_scheme.as_ref().map(IdScheme::name),
+            id_scheme: self.id_scheme.as_ref(),
         }
     }
 

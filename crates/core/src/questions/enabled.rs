@@ -11,7 +11,7 @@ use crate::questions::{measured, optimum, retention, routing, tenants, traffic};
 use crate::units::PageSize;
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::window::WindowKind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Most routers of a pool: each costs as much as the pool's own cache.
 pub const MAX_ROUTERS: usize = 8;
@@ -28,40 +28,30 @@ pub const MAX_LAST_ASKED: u32 = 1 << 16;
 /// Declares the settings of all questions, and what follows from those with a section.
 macro_rules! enabled {
     ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
-        /// The questions. What is not enabled leaves no trace in a fingerprint, so that a new question changes none.
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields, default)]
+        /// The questions.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         pub struct Questions {
             /// How the cache in use compares with the modelled one: events carry `cached_tokens`.
-            #[serde(skip_serializing_if = "std::ops::Not::not")]
             pub measured: bool,
             /// The same where a request of a log states what it found, and not otherwise.
             #[serde(skip)]
             pub measured_where_stated: bool,
             /// What all replicas hold together today, to draw the ledger up at.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub provisioned: Option<CapacitySpec>,
             /// What these routers would give, at most 8.
-            #[serde(skip_serializing_if = "Vec::is_empty")]
             pub routers: Vec<RouterSpec>,
             /// What keeping pages for so long would give, at most 16 different ones.
-            #[serde(skip_serializing_if = "Vec::is_empty")]
             pub ttls: Vec<Ttl>,
             /// Who holds the cache: so many tenants one by one, at most 100, and the others as one.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub tenants: Option<u32>,
             /// What perfect foresight would find in windows that end.
-            #[serde(skip_serializing_if = "std::ops::Not::not")]
             pub optimal: bool,
             /// What passes between the planned tiers in windows that end.
-            #[serde(skip_serializing_if = "std::ops::Not::not")]
             pub traffic: bool,
             /// Tokens that one worker prefills a second, to compare loading with.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub prefill_rate: Option<f64>,
             $(
                 $(#[$doc])+
-                #[serde(skip_serializing_if = "is_default")]
                 pub $question: <$Observer as Question>::Setting,
             )+
             /// Whether the log ends. A log that does is read without a snapshot.
@@ -140,8 +130,6 @@ impl Questions {
     /// How often the answers to what is enabled here were mended. Enters the fingerprint of a configuration that enables
     /// it, so that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
-        // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live. 2: replicas along
-        // the pool's own stack.
         self.needs().map(|needs| needs.revision).max().unwrap_or_default()
     }
 

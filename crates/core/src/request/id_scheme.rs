@@ -1,6 +1,8 @@
 //! How page ids were made. Ids of two schemes never match, so one pool has but one.
 
 use crate::units::PageSize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// The name of a scheme: who hashes, by which algorithm, over pages of how many tokens, as in `vllm:sha256:16`. Compared
@@ -33,6 +35,19 @@ impl IdScheme {
     pub fn name(&self) -> &str {
         // Only ASCII was taken in.
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl Serialize for IdScheme {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for IdScheme {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::new(&name).ok_or_else(|| D::Error::custom("a scheme of page ids has no such name"))
     }
 }
 

@@ -32,7 +32,7 @@ pub struct TheoreticalHits {
     pub prefix_hits: u64,
     pub page_hit_rate: f64,
     pub prefix_hit_rate: f64,
-    /// Prefix hits by their tokens as a share of all tokens of the prompts; records before version 5 lack it.
+    /// Prefix hits by their tokens as a share of all tokens of the prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate_tokens: Option<f64>,
 }
@@ -83,8 +83,7 @@ pub struct InFlightFigures {
     pub max_bytes: Option<u64>,
     /// Mean number of distinct pages they held; absent like `max_pages`.
     pub mean_pages: Option<f64>,
-    /// Distinct pages that they held at most as 99 % of the requests arrived; absent beyond the tracked bound, and in
-    /// records of older programs.
+    /// Distinct pages that they held at most as 99 % of the requests arrived; absent beyond the tracked bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_pages: Option<u64>,
     /// The requirement with room for the most they held added: one entry per target ratio, as in `required`. None where they
@@ -147,7 +146,7 @@ pub struct CapacityPoint {
     /// Hits as a share of the accesses that were not cold.
     pub reuse_hit_rate: Option<f64>,
     pub prefix_hit_rate: Option<f64>,
-    /// Prefix hits by their tokens as a share of all tokens of the prompts; records before version 5 lack it.
+    /// Prefix hits by their tokens as a share of all tokens of the prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.

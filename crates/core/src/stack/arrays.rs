@@ -148,64 +148,6 @@ impl Tree {
     }
 }
 
-/// The arrays of format versions 2 to 5, in which all labels are whole.
-#[derive(Debug, Deserialize)]
-pub(super) struct ArraysV2 {
-    #[serde(deserialize_with = "Arena::from_packed")]
-    labels: Arena,
-    #[serde(with = "packed")]
-    spans: Vec<SegmentSpan>,
-    #[serde(with = "packed")]
-    changes: Vec<TouchChange>,
-    #[serde(with = "packed")]
-    free: Vec<SegmentId>,
-    garbage: usize,
-}
-
-impl From<ArraysV2> for Arrays {
-    fn from(old: ArraysV2) -> Self {
-        let ArraysV2 { labels, spans, changes, free, garbage } = old;
-        Self { labels, spans, changes, free, garbage, pieces: Vec::new() }
-    }
-}
-
-/// The arrays of format version 1, which split a segment wherever a request had left it.
-#[derive(Debug, Deserialize)]
-pub(super) struct ArraysV1 {
-    #[serde(deserialize_with = "Arena::from_packed")]
-    labels: Arena,
-    #[serde(with = "packed")]
-    edges: Vec<EdgeV1>,
-    #[serde(with = "packed")]
-    free: Vec<SegmentId>,
-    garbage: usize,
-}
-
-/// An edge of version 1; how many children it has is counted again.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct EdgeV1 {
-    start: u32,
-    len: u32,
-    slot: Slot,
-    parent: SegmentId,
-    _children: u32,
-    _child_xor: u32,
-}
-
-impl From<ArraysV1> for Arrays {
-    /// An edge is a segment that hangs at its parent's end.
-    fn from(old: ArraysV1) -> Self {
-        let ArraysV1 { labels, edges, free, garbage } = old;
-        let span = |&EdgeV1 { start, len, slot, parent, .. }: &EdgeV1| {
-            let offset = edges.get(parent.index()).map_or(0, |parent| parent.len);
-            SegmentSpan { start, len, parent, offset, slot }
-        };
-        let (changes, pieces) = (Vec::new(), Vec::new());
-        Self { spans: edges.iter().map(span).collect(), labels, changes, free, garbage, pieces }
-    }
-}
-
 impl Arrays {
     /// The tree of these arrays, which must be [sound](Self::are_sound).
     pub(super) fn build(self) -> Tree {

@@ -3,7 +3,7 @@
 use super::error::DecodeError;
 use super::json;
 use super::limits::DecodeLimits;
-use super::message::{Decoded, RequestMessage};
+use super::message::Decoded;
 use super::resolved::{ResolvedEvent, is_recursive};
 use super::schema;
 use crate::watched::Watched;
@@ -127,7 +127,7 @@ impl<R: Read> ContainerLines<R> {
         self.line.clear();
         self.reader.advance()?;
         let Some(event) = &self.reader.current else { return Ok(()) };
-        match event.message().and_then(RequestMessage::without_prefix) {
+        match event.message() {
             Ok(message) => json::write(&message, &mut self.line)?,
             Err(refused) => serde_json::to_writer(&mut self.line, &refused.to_string())?,
         }

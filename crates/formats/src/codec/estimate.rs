@@ -4,9 +4,8 @@ use super::datum::put_datum;
 use super::estimate_error::EstimateError;
 use super::frame::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use super::schema;
-use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
-use kvset_core::estimate::Estimate;
+use kvset_core::estimate::{Estimate, SCHEMA_VERSION};
 use kvset_core::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -93,38 +92,35 @@ fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
         EstimateEncoding::Json => {}
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATES[0].0);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V1);
         }
         EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
     }
 }
 
 /// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands for only the
-/// registry knows, and the estimates topic has one writer, which uses a version of `schemas/capacity_estimate.avsc`;
-/// each is tried, the newest first. Records before version 5 carry no recommendation: it is made of what they carry.
+/// registry knows, and the estimates topic has one writer, which uses `schemas/capacity_estimate.avsc`.
 ///
 /// # Errors
 /// Any but [`EstimateError::Unrepresentable`].
 pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
-    decode(record).map(Estimate::completed)
-}
-
-fn decode(record: &[u8]) -> Result<Estimate, EstimateError> {
     if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
         return decode_avro(record);
     }
     if record.first() == Some(&FRAME_MARKER) {
         let datum = record.get(FRAME_HEADER..);
         let datum = datum.ok_or_else(|| undecodable("avro cut off inside the header"))?;
-        return decode_some_version(datum);
+        return decode_datum(datum);
     }
     if record.trim_ascii_start().first() != Some(&b'{') {
         return Err(EstimateError::UnknownEncoding);
     }
     let estimate = serde_json::from_slice(record).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        undecodable(format!("json that does not fit at line {line} column {column}"))
+        other_version(record)
+            .unwrap_or_else(|| undecodable(format!("json that does not fit at line {line} column {column}")))
     })?;
+    let estimate = of_this_version(estimate)?;
     // JSON can hold numbers that no estimate has.
     let datum = put_datum(&estimate, schema::capacity_estimate_in_full(), "estimate", &mut Vec::new());
     datum.map_err(|_| undecodable("json with a number that is too large"))?;
@@ -134,24 +130,14 @@ fn decode(record: &[u8]) -> Result<Estimate, EstimateError> {
 fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
     let fingerprint = schema::single_object_fingerprint(record)
         .ok_or_else(|| undecodable("avro cut off inside the header"))?;
-    // What an earlier version lacks, the estimate has defaults for.
-    let writer = schema::capacity_estimate_of(fingerprint)
-        .ok_or(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) })?;
-    decode_datum(writer, &record[schema::SINGLE_OBJECT_HEADER..])
+    if fingerprint != schema::CAPACITY_ESTIMATE_V1 {
+        return Err(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) });
+    }
+    decode_datum(&record[schema::SINGLE_OBJECT_HEADER..])
 }
 
-fn decode_some_version(datum: &[u8]) -> Result<Estimate, EstimateError> {
-    let newest = decode_datum(schema::capacity_estimate(), datum);
-    let older = || {
-        let fingerprints = schema::CAPACITY_ESTIMATES.into_iter().map(|(fingerprint, _)| fingerprint);
-        let schemas = fingerprints.filter_map(schema::capacity_estimate_of);
-        schemas.skip(1).find_map(|schema| decode_datum(schema, datum).ok())
-    };
-    newest.or_else(|error| older().ok_or(error))
-}
-
-fn decode_datum(writer: &Schema, mut datum: &[u8]) -> Result<Estimate, EstimateError> {
-    let reader = GenericDatumReader::builder(writer).build();
+fn decode_datum(mut datum: &[u8]) -> Result<Estimate, EstimateError> {
+    let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum));
     // The library's own text may quote the value.
     let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;
@@ -159,7 +145,26 @@ fn decode_datum(writer: &Schema, mut datum: &[u8]) -> Result<Estimate, EstimateE
         return Err(undecodable("bytes behind the end of the avro datum"));
     }
     let json = Json::try_from(value).map_err(|_| undecodable("a number that is not finite"))?;
-    serde_json::from_value(json).map_err(|_| undecodable("a value outside its field's range"))
+    let estimate = serde_json::from_value(json);
+    of_this_version(estimate.map_err(|_| undecodable("a value outside its field's range"))?)
+}
+
+/// Refuses what says that it is of another version, whatever else fits.
+fn of_this_version(estimate: Estimate) -> Result<Estimate, EstimateError> {
+    match estimate.schema_version {
+        SCHEMA_VERSION => Ok(estimate),
+        found => Err(EstimateError::OtherVersion { found }),
+    }
+}
+
+/// The refusal of JSON that does not fit because it is of another version.
+fn other_version(record: &[u8]) -> Option<EstimateError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema_version: u32,
+    }
+    let Versioned { schema_version: found } = serde_json::from_slice(record).ok()?;
+    (found != SCHEMA_VERSION).then_some(EstimateError::OtherVersion { found })
 }
 
 fn undecodable(what: impl Into<String>) -> EstimateError {

@@ -1,5 +1,7 @@
 //! Why an estimate cannot be written or read.
 
+use kvset_core::estimate::SCHEMA_VERSION;
+
 /// Why an estimate cannot be written or read. No text quotes a payload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EstimateError {
@@ -14,11 +16,21 @@ pub enum EstimateError {
     UnknownEncoding,
     /// Avro of a schema this program does not know.
     #[error(
-        "no reader for estimates of the avro schema with fingerprint {fingerprint:016x}: a newer kvset wrote them"
+        "no reader for estimates of the avro schema with fingerprint {fingerprint:016x}, only for version {SCHEMA_VERSION} \
+         of schemas/capacity_estimate.avsc: read them with the kvset that wrote them"
     )]
     UnknownSchema {
         /// CRC-64-AVRO of the writer's schema.
         fingerprint: u64,
+    },
+    /// A record of another version than this program reads.
+    #[error(
+        "the estimate is of schema version {found} and this program reads version {SCHEMA_VERSION}: read it with the kvset \
+         that wrote it"
+    )]
+    OtherVersion {
+        /// The record's version.
+        found: u32,
     },
     /// The bytes are not what the encoding demands.
     #[error("no estimate: {what}")]

@@ -105,7 +105,6 @@ impl DecodeLimits {
         key: Option<&'a [u8]>,
         message: RequestMessage<'a>,
     ) -> Result<Decoded<'a>, DecodeError> {
-        let message = message.without_prefix()?;
         self.check_pages(message.page_ids.len().saturating_add(message.output_page_ids.len()))?;
         let event_time = self.event_time(message.event_time)?;
         let page_size = message.page_size.map(|tokens| self.page_size(tokens)).transpose()?;

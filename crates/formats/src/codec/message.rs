@@ -1,6 +1,5 @@
 //! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
 
-use super::error::{DecodeError, ErrorCode};
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::PageIds;
@@ -48,15 +47,12 @@ pub struct RequestMessage<'a> {
     /// Prompt tokens that came from the serving engine's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<i64>,
-    /// Which cache served the request, on whose behalf.
-    #[serde(flatten, serialize_with = "write_labels")]
-    pub labels: Labels<&'a str>,
-    /// Whether the event names a prefix in place of listing it, by a reserved field. Such an event is refused.
-    #[serde(skip)]
-    pub names_prefix: bool,
     /// Whether the log has a usage that leaves the cached tokens out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached_tokens_left_out: bool,
+    /// Which cache served the request, on whose behalf.
+    #[serde(flatten, serialize_with = "write_labels")]
+    pub labels: Labels<&'a str>,
 }
 
 fn write_ids<S: Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -77,18 +73,6 @@ impl<'a> RequestMessage<'a> {
     pub(crate) fn or_pool(mut self, name: &'a str) -> Self {
         self.pool.get_or_insert(Cow::Borrowed(name));
         self
-    }
-
-    /// The same, which lists all its pages.
-    pub(super) fn without_prefix(self) -> Result<Self, DecodeError> {
-        match self.names_prefix {
-            false => Ok(self),
-            true => {
-                let detail =
-                    "prefix_last_id and prefix_pages are reserved: list the ids of all pages in page_ids";
-                Err(DecodeError::new(ErrorCode::InvalidField, detail))
-            }
-        }
     }
 }
 

@@ -36,14 +36,14 @@ const MAX_FIELDS: usize = 256;
 pub fn read_raw_request(record: &[u8]) -> Option<Result<RawRequest<'_>, DecodeError>> {
     match schema::single_object_fingerprint(record)? {
         schema::RAW_REQUEST_V1 | schema::RAW_REQUEST_V1_RUST => {
-            Some(read_v1(record, schema::SINGLE_OBJECT_HEADER))
+            Some(read_datum(record, schema::SINGLE_OBJECT_HEADER))
         }
         _ => None,
     }
 }
 
 /// Reads the datum that begins at `start`.
-pub(super) fn read_v1(record: &[u8], start: usize) -> Result<RawRequest<'_>, DecodeError> {
+pub(super) fn read_datum(record: &[u8], start: usize) -> Result<RawRequest<'_>, DecodeError> {
     let mut cursor = Cursor::new(record, start);
     // Fields of a record follow each other in the schema's order; so do these initialisers.
     let request = RawRequest {

@@ -25,7 +25,6 @@ pub(super) struct ResolvedEvent {
     ids_chained: bool,
     cached_tokens: Option<i64>,
     labels: Labels<String>,
-    names_prefix: bool,
     cached_tokens_left_out: bool,
 }
 
@@ -56,7 +55,6 @@ impl ResolvedEvent {
                 "scope" => owned.scope = text(value)?,
                 "ids_chained" => owned.ids_chained = flag(value)?,
                 "cached_tokens" => owned.cached_tokens = long(value)?,
-                "prefix_last_id" | "prefix_pages" => owned.names_prefix |= long(value)?.is_some(),
                 "cached_tokens_left_out" => owned.cached_tokens_left_out = flag(value)?,
                 field => {
                     if let Some(label) = Label::of_field(field) {
@@ -84,7 +82,6 @@ impl ResolvedEvent {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels.each_ref().map(String::as_str),
-            names_prefix: self.names_prefix,
             cached_tokens_left_out: self.cached_tokens_left_out,
         })
     }

@@ -13,7 +13,7 @@ use super::limits::DecodeLimits;
 use super::message::RequestMessage;
 use super::raw::{self, RawRequest};
 use super::resolved::{ResolvedEvent, is_recursive};
-use super::schema::{self, EventVersion};
+use super::schema;
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
@@ -27,11 +27,11 @@ pub struct WriterSchema(FieldLayout);
 
 #[derive(Debug)]
 enum FieldLayout {
-    /// Fields and types of a version of `schemas/request_event.avsc`, whatever the record is called.
-    RequestEvent(EventVersion),
+    /// Fields and types of `schemas/request_event.avsc`, whatever the record is called.
+    RequestEvent,
     Other(Box<Schema>),
     /// The same of `schemas/raw_request.avsc`.
-    RawRequestV1,
+    RawRequest,
     /// Any other with a prompt in place of page ids.
     OtherRaw(Box<Schema>),
     /// A JSON Schema: what it says of the content nobody needs.
@@ -55,11 +55,9 @@ impl WriterSchema {
         }
         let lies_as = |ours: &Schema| fields(&writer) == fields(ours);
         Self(match is_raw {
-            false => match EventVersion::ALL.into_iter().find(|version| lies_as(version.schema())) {
-                Some(version) => FieldLayout::RequestEvent(version),
-                None => FieldLayout::Other(Box::new(writer)),
-            },
-            true if lies_as(schema::raw_request()) => FieldLayout::RawRequestV1,
+            false if lies_as(schema::request_event()) => FieldLayout::RequestEvent,
+            false => FieldLayout::Other(Box::new(writer)),
+            true if lies_as(schema::raw_request()) => FieldLayout::RawRequest,
             true => FieldLayout::OtherRaw(Box::new(writer)),
         })
     }
@@ -89,14 +87,14 @@ impl WriterSchema {
         resolved: &'a mut ResolvedEvent,
     ) -> Result<RequestMessage<'a>, DecodeError> {
         match &self.0 {
-            FieldLayout::RequestEvent(version) => avro::read_datum(*version, record, start, limits, buffers),
+            FieldLayout::RequestEvent => avro::read_datum(record, start, limits, buffers),
             FieldLayout::Other(writer) => {
                 let value = resolve(writer, schema::request_event(), &record[start..])?;
                 *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
                 resolved.message()
             }
             FieldLayout::Json => json::read(&record[start..], limits, buffers),
-            FieldLayout::RawRequestV1 | FieldLayout::OtherRaw(_) => {
+            FieldLayout::RawRequest | FieldLayout::OtherRaw(_) => {
                 let detail = "the writer's schema is one of raw requests, which kvset prepare reads";
                 Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
             }
@@ -113,12 +111,12 @@ impl WriterSchema {
         rewritten: &'a mut Vec<u8>,
     ) -> Option<Result<RawRequest<'a>, DecodeError>> {
         match &self.0 {
-            FieldLayout::RawRequestV1 => Some(raw::read_v1(record, start)),
+            FieldLayout::RawRequest => Some(raw::read_datum(record, start)),
             FieldLayout::OtherRaw(writer) => Some(rewrite(writer, &record[start..]).and_then(|datum| {
                 *rewritten = datum;
-                raw::read_v1(rewritten, 0)
+                raw::read_datum(rewritten, 0)
             })),
-            FieldLayout::RequestEvent(_) | FieldLayout::Other(_) | FieldLayout::Json => None,
+            FieldLayout::RequestEvent | FieldLayout::Other(_) | FieldLayout::Json => None,
             FieldLayout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
         }
     }

@@ -98,20 +98,11 @@ impl HeapBytes for Arrivals {
     }
 }
 
-/// Records that wait, as a named section behind the rest of a snapshot. Where no pool holds any back there is none.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ArrivalsSection<N = Box<str>, A = ArrivalsImage<DelayedRecord>> {
-    name: N,
-    revision: u32,
-    arrivals: A,
-}
+/// Records that wait, as a snapshot keeps them.
+pub(super) type WrittenArrivals<'a> = ArrivalsImage<&'a DelayedRecord, &'a str, &'a PoolClock>;
 
-/// The same where it is written.
-pub(super) type WrittenArrivals<'a> =
-    ArrivalsSection<&'static str, ArrivalsImage<&'a DelayedRecord, &'a str, &'a PoolClock>>;
-
-const SECTION: &str = "hold_back";
-const REVISION: u32 = 1;
+/// The same, read back.
+pub(super) type RestoredArrivals = ArrivalsImage<DelayedRecord>;
 
 impl Arrivals {
     /// None where no pool holds records back.
@@ -144,18 +135,16 @@ impl Arrivals {
 
     /// The state as it stands.
     pub(super) fn image(&self) -> WrittenArrivals<'_> {
-        ArrivalsSection { name: SECTION, revision: REVISION, arrivals: self.queue.image() }
+        self.queue.image()
     }
 
-    /// What goes on from a snapshot's section, which is there exactly where some pool holds records back. `None` where that
-    /// is not so, or the section contradicts itself.
-    pub(super) fn restore(config: &TaskConfig, section: Option<ArrivalsSection>) -> Option<Option<Self>> {
-        let Some(ArrivalsSection { name, revision, arrivals }) = section else {
-            return (!config.pools.hold_back()).then_some(None);
-        };
-        if &*name != SECTION || revision != REVISION || !config.pools.hold_back() {
+    /// What goes on from what a snapshot kept, which is there exactly where some pool holds records back. `None` where that
+    /// is not so, or it contradicts itself.
+    pub(super) fn restore(config: &TaskConfig, kept: Option<RestoredArrivals>) -> Option<Option<Self>> {
+        if kept.is_some() != config.pools.hold_back() {
             return None;
         }
+        let Some(arrivals) = kept else { return Some(None) };
         let hold_back_ms = |pool: &str| hold_back_ms(&config.pools, pool);
         let queue = ArrivalQueue::restore(limits(config), hold_back_ms, arrivals)?;
         let restored = Self::over(config, queue);

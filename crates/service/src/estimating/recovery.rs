@@ -10,7 +10,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset_pipeline::resume::{LastRecord, Origin, Resume, ResumeFacts, decide};
 use kvset_pipeline::task::{PartitionTask, RestoredTask};
-use kvset_snapshot::format::Header;
+use kvset_snapshot::format::{FormatError, Header};
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
 use std::error::Error;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(crate) fn take_up(
         let (Origin::Snapshot(index), Some((checkpoints, id))) = (resume.origin, checkpoints) else {
             failures += set_aside(checkpoints, &candidates, &resume);
             if let (Origin::Rebuild, Some((checkpoints, _))) = (resume.origin, checkpoints) {
-                resume.explanation += &other_configuration(&candidates, checkpoints.fingerprint());
+                resume.explanation += &of_no_use(&candidates, checkpoints.fingerprint());
             }
             let mut task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
             task.pass(known.gaps);
@@ -110,17 +110,25 @@ fn found(
     Ok(generations.map(|generation| (generation, None)).collect())
 }
 
-/// That the newest state there is was made under another configuration, if so: the reason of a rebuild.
-fn other_configuration(candidates: &[(Generation, Option<LastRecord>)], current: Fingerprint) -> String {
-    let headers = candidates.iter().filter_map(|(generation, _)| generation.header.as_ref().ok());
-    let newest = headers.max_by_key(|header| header.fact.next_offset);
-    newest.filter(|header| header.fact.fingerprint != current).map_or_else(String::new, |header| {
-        let SnapshotFact { next_offset, fingerprint, .. } = header.fact;
-        format!(
-            "; the state of the records before {next_offset} was made under another configuration (fingerprint \
-             {fingerprint}, now {current}), or by a version of kvset with other rules"
-        )
-    })
+/// That the newest state there is was made under another configuration, or is of another format version, if so: the
+/// reason of a rebuild.
+fn of_no_use(candidates: &[(Generation, Option<LastRecord>)], current: Fingerprint) -> String {
+    let generations = candidates.iter().map(|(generation, _)| generation);
+    let undamaged = generations.filter(|generation| match &generation.header {
+        Ok(_) => true,
+        Err(error) => matches!(error.format_error(), Some(FormatError::OtherVersion { .. })),
+    });
+    match undamaged.max_by_key(|generation| generation.next_offset).map(|newest| &newest.header) {
+        Some(Ok(header)) if header.fact.fingerprint != current => {
+            let SnapshotFact { next_offset, fingerprint, .. } = header.fact;
+            format!(
+                "; the state of the records before {next_offset} was made under another configuration (fingerprint \
+                 {fingerprint}, now {current}), or by a version of kvset with other rules"
+            )
+        }
+        Some(Err(error)) => format!("; {error}"),
+        _ => String::new(),
+    }
 }
 
 fn decision(
@@ -188,7 +196,7 @@ fn read(
             }
         };
         let header = verified.header().clone();
-        match verified.restore_task() {
+        match verified.restore() {
             Ok(image) => return Ok((header, image)),
             Err(error) if error.is_corrupt() && passed_over.is_empty() => {
                 passed_over.push(error.into());
@@ -232,4 +240,23 @@ fn set_aside(
         }
     }
     resume.set_aside.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvset_snapshot::stream::ReadError;
+
+    #[test]
+    fn a_rebuild_names_the_format_version_of_the_state_that_it_passes_over() {
+        let place = "llm.requests-7/00000000000000006021.kvs".to_owned();
+        let cause = ReadError::Format(FormatError::OtherVersion { found: 8 });
+        let header = Err(StoreError::Snapshot { place: place.clone(), cause });
+        let candidates = [(Generation { next_offset: NextOffset(6021), place, header }, None)];
+        let reason = of_no_use(&candidates, Fingerprint(1));
+        for part in ["format version 8", "reads version 1", "rebuild from the log"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+        assert_eq!(of_no_use(&[], Fingerprint(1)), "");
+    }
 }

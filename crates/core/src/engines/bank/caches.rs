@@ -14,8 +14,7 @@ use crate::engines::trtllm::TrtllmCache;
 use crate::units::heap::HeapBytes;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
-/// was written as 0, and one of SGLang's as 1.
+/// The caches by what they model. The order is that of the numbers in a snapshot.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) enum Caches {
     /// A stack answers for every capacity.

@@ -13,7 +13,7 @@ use super::vllm_offload::{MAX_OPTION, OffloadOptions, OffloadPolicy};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
 use option::engine_options;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use option::{EngineOption, OptionNeeds};
 
@@ -30,10 +30,8 @@ const MAX_LEASE_MS: u64 = 366 * 24 * 3_600_000;
 const LEAST_SHARE: Ratio = Ratio::per_mille(1);
 
 engine_options! {
-    /// The options. A configuration that has all of them at their defaults is written without them, so that its
-    /// fingerprint is that of a program which knew none.
-    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    #[serde(deny_unknown_fields, default)]
+    /// The options.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     pub struct EngineRules {
         /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or full+3*mamba;
         /// full where it is left out, or what --model-config says. Capacities are then blocks of all groups. In SGLang windows,
@@ -75,7 +73,6 @@ engine_options! {
             differs_by_pool: true,
         }
         /// Tokens of SGLang's pool of windows for each token of its pool of full attention; 0.8 where it is left out.
-        #[serde(skip_serializing_if = "is_swa_full_tokens_ratio")]
         swa_full_tokens_ratio: Ratio = Self::SWA_FULL_TOKENS_RATIO => {
             key: "swa_full_tokens_ratio",
             flag: Some("swa-full-tokens-ratio"),
@@ -87,7 +84,6 @@ engine_options! {
             differs_by_pool: true,
         }
         /// Memory of SGLang's pool of states for that of its pool of full attention; 0.9 where it is left out.
-        #[serde(skip_serializing_if = "is_mamba_full_memory_ratio")]
         mamba_full_memory_ratio: Proportion = Self::MAMBA_FULL_MEMORY_RATIO => {
             key: "mamba_full_memory_ratio",
             flag: Some("mamba-full-memory-ratio"),
@@ -100,7 +96,6 @@ engine_options! {
         }
         /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say; needed for
         /// states in SGLang.
-        #[serde(skip_serializing_if = "is_zero")]
         state_tokens: u32 = 0 => {
             key: "state_tokens",
             flag: Some("state-tokens"),
@@ -158,7 +153,6 @@ engine_options! {
             differs_by_pool: false,
         }
         /// The watermark of LMCache's process.
-        #[serde(skip_serializing_if = "is_mp_watermark")]
         mp_watermark: Ratio = Self::MP_WATERMARK => {
             key: "watermark",
             flag: Some("watermark"),
@@ -170,7 +164,6 @@ engine_options! {
             differs_by_pool: false,
         }
         /// The batches of LMCache's process.
-        #[serde(skip_serializing_if = "is_mp_eviction_ratio")]
         mp_eviction_ratio: Ratio = Self::MP_EVICTION_RATIO => {
             key: "eviction_ratio",
             flag: Some("eviction-ratio"),
@@ -183,7 +176,6 @@ engine_options! {
         }
         /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of the
         /// estimates, which are of the device.
-        #[serde(skip_serializing_if = "Option::is_none")]
         hicache: Option<CapacitySpec> = None => {
             key: "hicache",
             flag: None,
@@ -196,7 +188,6 @@ engine_options! {
         }
         /// When SGLang writes to its host tier. write-through, where it is left out: as pages enter the device;
         /// write-through-selective: as they come a second time; write-back: as the device evicts them.
-        #[serde(skip_serializing_if = "is_write_through")]
         hicache_write: WritePolicy = WritePolicy::default() => {
             key: "hicache_write",
             flag: Some("hicache-write"),
@@ -210,7 +201,6 @@ engine_options! {
         /// What vLLM's own tier in host memory holds below several groups of layers, or a draft head, a block of one group in a row;
         /// none where it is left out. What is loaded from it is no hit of the estimates, which are of the device. Requests are
         /// then taken one after another.
-        #[serde(skip_serializing_if = "Option::is_none")]
         vllm_offload: Option<CapacitySpec> = None => {
             key: "vllm_offload",
             flag: None,
@@ -223,7 +213,6 @@ engine_options! {
         }
         /// Which chunks leave vLLM's own tier first: those of the request that used them longest ago, or by adaptive
         /// replacement; lru where it is left out.
-        #[serde(skip_serializing_if = "is_lru")]
         offload_policy: OffloadPolicy = OffloadPolicy::Lru => {
             key: "offload_policy",
             flag: None,
@@ -235,7 +224,6 @@ engine_options! {
             differs_by_pool: false,
         }
         /// How often vLLM's own tier must be offered a chunk to store it; at once where it is left out, as with 0 and 1.
-        #[serde(skip_serializing_if = "is_zero")]
         store_threshold: u32 = 0 => {
             key: "store_threshold",
             flag: None,
@@ -247,7 +235,6 @@ engine_options! {
             differs_by_pool: false,
         }
         /// Blocks of the device in a chunk of vLLM's own tier; 1 where it is left out.
-        #[serde(skip_serializing_if = "is_one")]
         blocks_per_chunk: u32 = 1 => {
             key: "blocks_per_chunk",
             flag: None,
@@ -260,7 +247,6 @@ engine_options! {
         }
         /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is found there
         /// is a hit of the engine.
-        #[serde(skip_serializing_if = "Option::is_none")]
         host_cache: Option<CapacitySpec> = None => {
             key: "host_cache",
             flag: Some("host-cache"),
@@ -274,7 +260,6 @@ engine_options! {
         /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
         /// page, in SGLang where the hit ends exactly at a page's edge; 1 for a flag without a number, none where it is left out.
         /// Capacities are then modelled one by one.
-        #[serde(skip_serializing_if = "is_zero")]
         draft_tokens: u32 = 0 => {
             key: "draft_head",
             flag: Some("draft-head"),
@@ -288,7 +273,6 @@ engine_options! {
         /// The groups that the draft head's layers lie in, alongside windows in vLLM: of both kinds, in full ones alone, or in
         /// windows alone. Only these lose the last page that they find. all where it is left out, which is also what vLLM does
         /// with a head that has no cache of its own.
-        #[serde(skip_serializing_if = "are_all")]
         draft_layers: DraftLayers = DraftLayers::All => {
             key: "draft_layers",
             flag: Some("draft-layers"),
@@ -302,7 +286,6 @@ engine_options! {
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
         /// another in the order of the log; on where it is left out. With on, the recommended capacity is the requirement, and a
         /// service takes records in the order of arrivals (hold_back); with off, it has room for requests in flight.
-        #[serde(skip_serializing_if = "is_off")]
         overlap: OverlapMode = OverlapMode::default() => {
             key: "overlap",
             flag: Some("overlap"),
@@ -321,46 +304,6 @@ engine_options! {
             differs_by_pool: false,
         }
     }
-}
-
-fn is_zero(tokens: &u32) -> bool {
-    *tokens == 0
-}
-
-fn is_one(blocks: &u32) -> bool {
-    *blocks == 1
-}
-
-fn are_all(layers: &DraftLayers) -> bool {
-    *layers == DraftLayers::All
-}
-
-fn is_lru(policy: &OffloadPolicy) -> bool {
-    *policy == OffloadPolicy::Lru
-}
-
-fn is_off(overlap: &OverlapMode) -> bool {
-    *overlap == OverlapMode::Off
-}
-
-fn is_write_through(policy: &WritePolicy) -> bool {
-    *policy == WritePolicy::WriteThrough
-}
-
-fn is_swa_full_tokens_ratio(share: &Ratio) -> bool {
-    *share == EngineRules::SWA_FULL_TOKENS_RATIO
-}
-
-fn is_mamba_full_memory_ratio(ratio: &Proportion) -> bool {
-    *ratio == EngineRules::MAMBA_FULL_MEMORY_RATIO
-}
-
-fn is_mp_watermark(share: &Ratio) -> bool {
-    *share == EngineRules::MP_WATERMARK
-}
-
-fn is_mp_eviction_ratio(share: &Ratio) -> bool {
-    *share == EngineRules::MP_EVICTION_RATIO
 }
 
 impl EngineRules {

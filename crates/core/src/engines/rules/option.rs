@@ -172,14 +172,12 @@ macro_rules! engine_options {
         $(#[$about:meta])+
         pub struct EngineRules {$(
             $(#[doc = $doc:literal])+
-            $(#[serde($($serde:tt)+)])?
             $field:ident: $Type:ty = $default:expr => { $($option:tt)+ }
         )+}
     ) => {
         $(#[$about])+
         pub struct EngineRules {$(
             $(#[doc = $doc])+
-            $(#[serde($($serde)+)])?
             pub $field: $Type,
         )+}
 

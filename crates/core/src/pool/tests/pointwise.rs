@@ -13,7 +13,6 @@ use crate::engines::rules::EngineRules;
 use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache, WritePolicy};
 use crate::engines::trtllm::TrtllmCache;
 use crate::engines::vllm_offload::{OffloadPolicy, OffloadTier};
-use crate::estimate::config::RESULT_VERSION;
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
 use crate::units::window::WindowKind;
@@ -284,24 +283,6 @@ fn options_at_their_defaults_leave_the_fingerprint_and_others_change_it() {
             ..told.clone()
         };
         assert_eq!(foreign.check().is_ok(), told.cache.rules.is_default(), "{engine:?}");
-    }
-}
-
-/// Pools of `lmcache` and `mooncake` were a stack in the paper's order: such a state is set aside, never gone on from.
-#[test]
-fn a_state_of_the_former_rules_is_refused() {
-    for profile in [Profile::Lmcache, Profile::Mooncake] {
-        let config = PoolConfig {
-            cache: CacheConfig { page_size: PageSize::new(256), profile, ..CacheConfig::default() },
-            ..PoolConfig::default()
-        };
-        let pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
-        let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
-        let mut image: RestoredPool = postcard::from_bytes(&bytes).expect("the same bytes");
-        let former = serde_json::to_string(&(RESULT_VERSION, &config)).expect("json");
-        image.fingerprint = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(former.as_bytes()));
-        let restored = Pool::restore("p", 0, Arc::new(config), image);
-        assert!(matches!(restored, Err(RestoreError::Fingerprint { .. })), "{profile}");
     }
 }
 

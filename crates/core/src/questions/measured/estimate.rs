@@ -81,9 +81,7 @@ pub struct LedgerEstimate {
     /// Pages they accessed.
     pub page_accesses: u64,
     /// Tokens of their prompts: those of the pages, and of last pages that are not full where the log counts them.
-    /// Records before version 5 lack it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_tokens: Option<u64>,
+    pub prompt_tokens: u64,
     /// Hits of one cache without limit.
     pub unlimited_pages: u64,
     /// Hits of one cache as large as all replicas together.
@@ -293,7 +291,7 @@ impl MeasuredFigures<'_> {
         };
         LedgerEstimate {
             page_accesses,
-            prompt_tokens: Some(PromptTokens::of(page_accesses, rest_tokens, self.page_size).all),
+            prompt_tokens: PromptTokens::of(page_accesses, rest_tokens, self.page_size).all,
             unlimited_pages: unlimited,
             shared_pages: shared,
             routed_pages: routed,
@@ -337,8 +335,8 @@ impl EffectiveCapacity {
 
 impl LedgerEstimate {
     /// The prompts of the measured requests by their tokens, where a page has so many.
-    pub fn prompts(&self, page_tokens: u32) -> Option<PromptTokens> {
-        self.prompt_tokens.map(|all| PromptTokens { all, page: page_tokens })
+    pub fn prompts(&self, page_tokens: u32) -> PromptTokens {
+        PromptTokens { all: self.prompt_tokens, page: page_tokens }
     }
 
     /// The ledger that this was made of, to be counted with.

@@ -47,7 +47,7 @@ pub use verdict::{MIN_AGREEMENT, Verdict};
 /// What comparing what requests state needs.
 pub const NEEDS: QuestionNeeds = QuestionNeeds {
     setting: "measured",
-    revision: 2,
+    revision: 0,
     one_stack: false,
     few_capacities: false,
     each_request: false,

@@ -1,7 +1,4 @@
-//! The state of the questions alongside the estimates, as a snapshot keeps it.
-//!
-//! It lies behind the state of all pools, so the layout of these does not depend on the questions. What is answered about
-//! time, tenants and tiers lies behind that in turn, and the [sections](super::sections) of single questions behind all else.
+//! The state of the questions alongside the estimates, as a snapshot keeps it with the pool.
 
 use super::followed::FollowedQuestions;
 use super::sections::{PoolSections, RestoredSections, SnapshotSection, Unread, UnreadSections};
@@ -14,19 +11,18 @@ use crate::questions::retention::{RetentionShare, RetentionTally};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
-/// A pool's, its own part and what lies behind that.
+/// A pool's.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(bound(deserialize = "O: Deserialize<'de>, T: Deserialize<'de>, S: Deserialize<'de>, Q: Default"))]
 pub struct ObserversParts<O, T, S, R, Q> {
     observers: O,
     /// Counts of windows that requests only come into, in order of windows and panes.
     tallies: Vec<T>,
     /// Requests of windows that they leave again, in order of windows; their counts are the sum.
     shares: Vec<S>,
-    #[serde(skip)]
-    reuse: Option<R>,
-    #[serde(skip)]
-    sections: Q,
+    /// What is answered about time, tenants and tiers; nothing where that is not asked.
+    pub(super) reuse: Option<R>,
+    /// What single questions keep.
+    pub(super) sections: Q,
 }
 
 /// A pool's, to be serialised.
@@ -94,29 +90,9 @@ impl<'a> ObserversImage<'a> {
             self.sections.push_share(share);
         }
     }
-
-    /// What is answered about time, tenants and tiers, which a snapshot keeps behind all else; `None` where nothing is.
-    pub fn take_reuse(&mut self) -> Option<ReuseImage<'a>> {
-        self.reuse.take()
-    }
-
-    /// The sections of single questions, which a snapshot keeps behind that.
-    pub fn take_sections(&mut self) -> PoolSections<'a> {
-        std::mem::take(&mut self.sections)
-    }
 }
 
 impl RestoredObservers {
-    /// Gives it back what [`ObserversImage::take_reuse`] took.
-    pub fn with_reuse(self, reuse: RestoredReuse) -> Self {
-        Self { reuse: Some(reuse), ..self }
-    }
-
-    /// Gives it back what [`ObserversImage::take_sections`] took.
-    pub fn with_sections(self, sections: RestoredSections) -> Self {
-        Self { sections, ..self }
-    }
-
     /// What is followed of capacities that can be known, in followed pages, and what windows take back; `None` where it
     /// is not what the configuration asks for.
     pub fn resume(

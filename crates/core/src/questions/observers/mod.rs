@@ -3,8 +3,7 @@
 //! This is the one place for such questions, whether the service or a replay asks them. A question is an entry of the list in
 //! [`questions`](crate::questions), and a field of the [`Estimate`](crate::estimate::Estimate). From the entry follow its
 //! setting, what is followed ([`followed`]), what one request adds and windows count ([`observation`]), and its section of a
-//! snapshot ([`sections`]). The questions from before sections stand here one by one. Snapshots keep [`ObserversImage`] behind
-//! everything else, so that a pool without questions is kept as it always was.
+//! snapshot ([`sections`]). Questions without a section stand here one by one.
 
 mod followed;
 mod image;
@@ -16,11 +15,11 @@ mod sections;
 mod tests;
 
 pub use followed::QuestionAnswers;
-pub use image::{ObserversImage, RestoredObservers, RestoredReuse, ReuseImage, SavedWindows};
+pub use image::{ObserversImage, RestoredObservers, SavedWindows};
 pub use lifetimes::Lifetimes;
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use reuse::{ReuseEstimates, ReuseObserver, ReuseRules};
-pub use sections::{PoolSections, RestoredSections, SectionsImage};
+pub use sections::{PoolSections, RestoredSections};
 
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;

@@ -1,14 +1,14 @@
-//! Sections of a snapshot: what each question keeps by itself, behind the state of all pools.
+//! Sections of a pool's state: what each question keeps by itself.
 //!
-//! A section is written only where its question is enabled, behind a byte that says whose it is. So a further question is
+//! A section is written only where its question is enabled, under a byte that says whose it is. So a further question is
 //! one more entry of the list in [`questions`](crate::questions), and changes neither the format nor what was kept of the others.
 
 use super::{Observation, ObservationShape, ObservationTally};
 use crate::questions::question::{Question, ShareOf};
-use serde::de::{Error, SeqAccess};
-use serde::ser::SerializeStruct;
-use serde::{Deserialize, Serialize, Serializer};
-use std::collections::BTreeMap;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::vec::IntoIter;
 
 /// What one question keeps of a pool.
@@ -66,31 +66,37 @@ macro_rules! sections {
             $(pub(super) $question: Option<SectionOf<$Observer>>,)+
         }
 
-        impl RestoredSections {
-            /// How many questions have a section.
-            pub const QUESTIONS: usize = [$($mark as u8),+].len();
+        impl Serialize for PoolSections<'_> {
+            fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+                let written = [$(self.$question.is_some()),+];
+                let count = written.iter().filter(|is_written| **is_written).count();
+                let mut sections = serializer.serialize_map(Some(count))?;
+                $(if let Some(own) = &self.$question {
+                    sections.serialize_entry(&($mark as u8), own)?;
+                })+
+                sections.end()
+            }
+        }
 
-            /// Reads the section behind a byte, and gives each pool its own part; whether the byte is that of one.
-            ///
-            /// # Errors
-            /// What follows is no such section, or names a pool twice.
-            pub fn read<'de, A: SeqAccess<'de>>(
-                pools: &mut BTreeMap<Box<str>, Self>,
-                mark: u8,
-                parts: &mut A,
-            ) -> Result<bool, A::Error> {
-                match mark {
-                    $($mark => {
-                        let section: Option<Vec<(Box<str>, SectionOf<$Observer>)>> = parts.next_element()?;
-                        for (pool, own) in section.unwrap_or_default() {
-                            if pools.entry(pool).or_default().$question.replace(own).is_some() {
-                                return Err(A::Error::custom("a section names a pool twice"));
-                            }
-                        }
-                    })+
-                    _ => return Ok(false),
+        /// Fills itself: reads the byte of each section, and the section.
+        impl<'de> Visitor<'de> for RestoredSections {
+            type Value = Self;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("sections of questions")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(mut self, mut sections: A) -> Result<Self, A::Error> {
+                while let Some(mark) = sections.next_key::<u8>()? {
+                    let is_first = match mark {
+                        $($mark => self.$question.replace(sections.next_value()?).is_none(),)+
+                        _ => return Err(A::Error::custom("a section is of no question")),
+                    };
+                    if !is_first {
+                        return Err(A::Error::custom("a question has two sections"));
+                    }
                 }
-                Ok(true)
+                Ok(self)
             }
         }
 
@@ -120,43 +126,13 @@ macro_rules! sections {
                 $(self.$question.0.len() + self.$question.1.len() == 0)&&+
             }
         }
-
-        /// The sections of all pools, each with its pools in order of name.
-        #[derive(Debug, Default)]
-        pub struct SectionsImage<'a> {
-            $($question: Vec<(&'a str, SectionOfPool<'a, $Observer>)>,)+
-        }
-
-        impl<'a> FromIterator<(&'a str, PoolSections<'a>)> for SectionsImage<'a> {
-            fn from_iter<I: IntoIterator<Item = (&'a str, PoolSections<'a>)>>(pools: I) -> Self {
-                let mut image = Self::default();
-                for (pool, sections) in pools {
-                    $(image.$question.extend(sections.$question.map(|own| (pool, own)));)+
-                }
-                image
-            }
-        }
-
-        impl SectionsImage<'_> {
-            /// Whether no pool has any.
-            pub fn is_empty(&self) -> bool {
-                $(self.$question.is_empty())&&+
-            }
-        }
-
-        impl Serialize for SectionsImage<'_> {
-            fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-                let written = [$(!self.$question.is_empty()),+];
-                let fields = written.iter().filter(|is_written| **is_written).count() * 2;
-                let mut sections = serializer.serialize_struct("Sections", fields)?;
-                $(if !self.$question.is_empty() {
-                    sections.serialize_field("mark", &($mark as u8))?;
-                    sections.serialize_field(stringify!($question), &self.$question)?;
-                })+
-                sections.end()
-            }
-        }
     };
 }
 
 with_questions!(sections);
+
+impl<'de> Deserialize<'de> for RestoredSections {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self::default())
+    }
+}

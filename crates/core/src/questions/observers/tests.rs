@@ -12,7 +12,6 @@ use crate::engines::profile::{OverlapMode, Profile};
 use crate::engines::rules::EngineRules;
 use crate::estimate::config::PoolConfig;
 use crate::estimate::{CapacityPoint, Estimate};
-use crate::pool::RestoredPool;
 use crate::pool::set::{
     PoolConfigs, PoolHistory, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError, Timeline,
 };
@@ -34,7 +33,6 @@ use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
 use crate::units::{EventTime, Offset, PageSize};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -340,74 +338,20 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
     estimate.capacities.iter().map(bare).collect()
 }
 
-/// A set's image as a snapshot keeps it: the pools, then what they are asked alongside, then of that time, tenants and
-/// tiers, then the sections of single questions.
-type Kept = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
-
-fn bytes(set: &PoolSet) -> Kept {
-    let PoolSetImage { log, mut pools, timelines } = set.image();
-    let observers = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_observers()?)));
-    let mut observers: Vec<_> = observers.collect();
-    let reuse: Vec<_> = observers.iter_mut().filter_map(|(_, observers)| observers.take_reuse()).collect();
-    let sections: SectionsImage<'_> =
-        observers.iter_mut().map(|(name, observers)| (*name, observers.take_sections())).collect();
-    let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
-    let observers: Vec<_> = observers.iter().map(|(_, observers)| observers).collect();
-    let observers = postcard::to_allocvec(&observers).expect("bytes");
-    let reuse = postcard::to_allocvec(&reuse).expect("bytes");
-    (pools, observers, reuse, postcard::to_allocvec(&sections).expect("bytes"))
+/// A set's image as a snapshot keeps it.
+fn bytes(set: &PoolSet) -> Vec<u8> {
+    let PoolSetImage { log, pools, timelines } = set.image();
+    postcard::to_allocvec(&(log, timelines, pools)).expect("bytes")
 }
 
-/// The sections of the one pool that a set of these tests has.
-struct ReadSections(Option<RestoredSections>);
-
-impl<'de> serde::Deserialize<'de> for ReadSections {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Marked;
-        impl<'de> serde::de::Visitor<'de> for Marked {
-            type Value = ReadSections;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("sections")
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut parts: A) -> Result<ReadSections, A::Error> {
-                let mut sections = BTreeMap::new();
-                while let Ok(Some(mark)) = parts.next_element::<u8>() {
-                    assert!(
-                        RestoredSections::read(&mut sections, mark, &mut parts)?,
-                        "{mark} is of no question"
-                    );
-                }
-                Ok(ReadSections(sections.into_values().next()))
-            }
-        }
-        deserializer.deserialize_tuple(1 + 2 * RestoredSections::QUESTIONS, Marked)
-    }
+/// The image, read back.
+fn read(kept: &[u8]) -> PoolSetImage {
+    let (log, timelines, pools) = postcard::from_bytes(kept).expect("a set");
+    PoolSetImage { log, pools, timelines }
 }
 
-fn restore(
-    config: &PoolConfig,
-    (pools, observers, reuse, sections): &Kept,
-) -> Result<PoolSet, PoolSetRestoreError> {
-    let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
-    let pools: Vec<(Box<str>, RestoredPool)> = pools;
-    let observers = postcard::from_bytes::<Vec<RestoredObservers>>(observers).expect("what is asked");
-    let mut reuse = postcard::from_bytes::<Vec<RestoredReuse>>(reuse).expect("what is asked").into_iter();
-    let mut sections = postcard::from_bytes::<ReadSections>(sections).expect("what is asked").0;
-    let with_reuse = |observers: RestoredObservers| match reuse.next() {
-        Some(reuse) => observers.with_reuse(reuse),
-        None => observers,
-    };
-    let with_sections = |observers: RestoredObservers| match sections.take() {
-        Some(sections) => observers.with_sections(sections),
-        None => observers,
-    };
-    let mut observers = observers.into_iter().map(with_reuse).map(with_sections);
-    let with = |(name, pool): (Box<str>, RestoredPool)| match observers.next() {
-        Some(observers) => (name, pool.with_observers(observers)),
-        None => (name, pool),
-    };
-    let pools = pools.into_iter().map(with).collect();
-    PoolSet::restore(set_config(config), PoolSetImage { log, pools, timelines })
+fn restore(config: &PoolConfig, kept: &[u8]) -> Result<PoolSet, PoolSetRestoreError> {
+    PoolSet::restore(set_config(config), read(kept))
 }
 
 proptest! {
@@ -480,7 +424,7 @@ proptest! {
 }
 
 /// A set that has seen a few requests, and what a snapshot keeps of it.
-fn kept(config: &PoolConfig) -> Kept {
+fn kept(config: &PoolConfig) -> Vec<u8> {
     let mut set = PoolSet::new(set_config(config), PoolHistory::Whole);
     let requests: Vec<Request> = (0..9).map(|turn| (vec![1, 2, turn], 10, Some(60), Some(1))).collect();
     replay(&requests, |index, event| drop(observe(&mut set, index, event)));
@@ -492,54 +436,57 @@ fn a_snapshot_of_other_questions_is_refused() {
     let config = config(None, Ratio::ONE);
     let whole = kept(&config);
     assert!(restore(&config, &whole).is_ok());
-    let none = postcard::to_allocvec::<Vec<ObserversImage<'_>>>(&Vec::new()).expect("bytes");
-    let without = |change: fn(&mut Kept, Vec<u8>)| {
-        let mut kept = whole.clone();
-        change(&mut kept, none.clone());
-        restore(&config, &kept).is_err()
+    // What the one pool of these tests keeps of its questions, changed.
+    let refuses = |change: &dyn Fn(&mut Option<RestoredObservers>)| {
+        let mut image = read(&whole);
+        image.pools.iter_mut().for_each(|(_, pool)| change(&mut pool.observers));
+        PoolSet::restore(set_config(&config), image).is_err()
     };
-    assert!(without(|kept, none| kept.1 = none), "nothing was kept beside");
-    assert!(without(|kept, none| kept.2 = none), "time and tenants are asked");
-    let only = |change: fn(&mut Questions)| {
+    let observers_of = |config: &PoolConfig| {
+        let mut pools = read(&kept(config)).pools;
+        pools.pop().and_then(|(_, pool)| pool.observers).expect("questions")
+    };
+    assert!(refuses(&|observers| *observers = None), "nothing was kept");
+    assert!(refuses(&|observers| observers.as_mut().expect("questions").reuse = None), "time is asked");
+    let refuses_sections = |other: &PoolConfig| {
+        refuses(&|observers| observers.as_mut().expect("questions").sections = observers_of(other).sections)
+    };
+    let refuses_sections_without = |change: fn(&mut Questions)| {
         let mut questions = config.questions.clone();
         change(&mut questions);
-        let sections = kept(&PoolConfig { questions, ..config.clone() }).3;
-        restore(&config, &(whole.0.clone(), whole.1.clone(), whole.2.clone(), sections)).is_err()
+        refuses_sections(&PoolConfig { questions, ..config.clone() })
     };
-    assert!(only(|questions| questions.restarts = false), "restarts are asked");
-    assert!(only(|questions| questions.worth = None), "worth is asked");
-    assert!(only(|questions| questions.retention_classes = false), "retention classes are asked");
+    assert!(refuses_sections_without(|questions| questions.restarts = false), "restarts are asked");
+    assert!(refuses_sections_without(|questions| questions.worth = None), "worth is asked");
+    assert!(refuses_sections_without(|questions| questions.retention_classes = false), "classes are asked");
+    let refuses_own = |other: &PoolConfig| {
+        refuses(&|observers| {
+            let own = observers.take().expect("questions");
+            let mut changed = observers_of(other);
+            (changed.reuse, changed.sections) = (own.reuse, own.sections);
+            *observers = Some(changed);
+        })
+    };
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
-        let other = kept(&PoolConfig { questions, ..config.clone() });
-        let other = (whole.0.clone(), other.1, whole.2.clone(), whole.3.clone());
-        assert!(restore(&config, &other).is_err(), "other questions");
+        assert!(refuses_own(&PoolConfig { questions, ..config.clone() }), "other questions");
     }
-    let fewer_capacities = kept(&PoolConfig {
-        cache: CacheConfig { capacities: config.cache.capacities[1..].to_vec(), ..config.cache.clone() },
-        ..config.clone()
-    });
-    let fewer_columns = (whole.0.clone(), whole.1.clone(), whole.2.clone(), fewer_capacities.3);
-    assert!(restore(&config, &fewer_columns).is_err(), "other capacities");
-    let fewer = kept(&PoolConfig {
-        cache: CacheConfig { target_ratios: vec![Ratio::ONE], ..config.cache.clone() },
-        ..config.clone()
-    });
-    let fewer = (whole.0.clone(), fewer.1, whole.2.clone(), whole.3.clone());
-    assert!(restore(&config, &fewer).is_err(), "other target ratios");
+    let of_cache = |cache: CacheConfig| PoolConfig { cache, ..config.clone() };
+    let capacities = config.cache.capacities[1..].to_vec();
+    let fewer_columns = of_cache(CacheConfig { capacities, ..config.cache.clone() });
+    assert!(refuses_sections(&fewer_columns), "other capacities");
+    let target_ratios = vec![Ratio::ONE];
+    let fewer = of_cache(CacheConfig { target_ratios, ..config.cache.clone() });
+    assert!(refuses_own(&fewer), "other target ratios");
 }
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
     assert!(Observers::new(config.observed(), &[], PAGE).is_none());
-    assert_eq!(
-        (kept(&config).1, kept(&config).2, kept(&config).3),
-        (vec![0], vec![0], Vec::new()),
-        "empty lists and no section"
-    );
-    let json = serde_json::to_string(&config).expect("json");
-    assert!(!json.contains("asked"), "{json}");
+    assert!(read(&kept(&config)).pools.iter().all(|(_, pool)| pool.observers.is_none()));
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
+    let provisioned = Questions { provisioned: Some("9p".parse().expect("pages")), ..Questions::default() };
+    assert_eq!(fingerprint(&PoolConfig { questions: provisioned, ..config.clone() }), fingerprint(&config));
     let some = PoolConfig { questions: enabled(&["hash:2:tenant"], false), ..config.clone() };
     let other = PoolConfig { questions: enabled(&["hash:2:first-page"], false), ..config.clone() };
     assert_ne!(fingerprint(&some), fingerprint(&config));

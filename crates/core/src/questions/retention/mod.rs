@@ -38,4 +38,4 @@ pub const MOST_WINDOW_AGES: u32 = 1 << 16;
 
 /// What reporting times to live needs.
 pub const NEEDS: QuestionNeeds =
-    QuestionNeeds { setting: "ttls", revision: 1, one_stack: true, few_capacities: true, each_request: true };
+    QuestionNeeds { setting: "ttls", revision: 0, one_stack: true, few_capacities: true, each_request: true };

@@ -47,7 +47,7 @@ pub struct RoutedCapacity {
     pub prefix_hits: Option<u64>,
     /// Page hits per page access.
     pub page_hit_rate: Option<f64>,
-    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    /// The same by tokens, as a share of all tokens of the prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate_tokens: Option<f64>,
     /// The busiest replica's uncached pages over the mean.

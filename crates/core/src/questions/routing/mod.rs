@@ -34,7 +34,7 @@ pub const MAX_REPLICAS: usize = 1024;
 /// What reporting routers needs.
 pub const NEEDS: QuestionNeeds = QuestionNeeds {
     setting: "routers",
-    revision: 2,
+    revision: 0,
     one_stack: true,
     few_capacities: false,
     each_request: false,

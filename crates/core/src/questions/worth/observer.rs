@@ -84,7 +84,7 @@ impl Question for WorthObserver {
 
     const NEEDS: QuestionNeeds = QuestionNeeds {
         setting: "prefill_rate",
-        revision: 3,
+        revision: 0,
         one_stack: false,
         few_capacities: false,
         each_request: true,

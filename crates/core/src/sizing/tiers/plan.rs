@@ -81,7 +81,7 @@ pub struct Purchase {
     pub reach_pages: Option<u64>,
     /// Expected prefix hits as a share of page accesses, over this window's requests.
     pub hit_rate: Option<f64>,
-    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    /// The same by tokens, as a share of all tokens of the prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at the hit rate `r` (paper, equation 1); absent when `r` is 1.

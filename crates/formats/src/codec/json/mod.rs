@@ -34,8 +34,6 @@ enum KnownMember {
     IdsChained,
     CachedTokens,
     CachedTokensLeftOut,
-    /// A field that must be null.
-    Reserved,
     Label(Label),
     Unknown,
 }
@@ -56,7 +54,6 @@ impl KnownMember {
             "ids_chained" => Self::IdsChained,
             "cached_tokens" => Self::CachedTokens,
             "cached_tokens_left_out" => Self::CachedTokensLeftOut,
-            "prefix_last_id" | "prefix_pages" => Self::Reserved,
             _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
         }
     }
@@ -78,7 +75,7 @@ impl KnownMember {
             Self::CachedTokens => 11,
             Self::CachedTokensLeftOut => 12,
             Self::Label(label) => 13 + label as u32,
-            Self::Reserved | Self::Unknown => return true,
+            Self::Unknown => return true,
         };
         let before = *seen;
         *seen |= 1 << place;
@@ -102,7 +99,6 @@ struct ScalarFields<'a> {
     cached_tokens: Option<Lenient>,
     cached_tokens_left_out: Option<bool>,
     labels: Labels<Cow<'a, str>>,
-    names_prefix: bool,
 }
 
 /// A JSON number, distinguished from other types so that a wrong number gets its own error code.
@@ -242,9 +238,6 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 KnownMember::IdsChained => found.ids_chained = map.next_value()?,
                 KnownMember::CachedTokens => found.cached_tokens = map.next_value()?,
                 KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
-                KnownMember::Reserved => {
-                    found.names_prefix |= map.next_value::<Option<IgnoredAny>>()?.is_some()
-                }
                 KnownMember::Label(label) => found.labels.set(label, map.next_value()?),
                 KnownMember::Unknown => {
                     map.next_value::<IgnoredAny>()?;
@@ -384,7 +377,6 @@ pub(super) fn read<'a>(
         ids_chained: found.ids_chained.unwrap_or(false),
         cached_tokens: cached_tokens.transpose()?,
         labels: kept(found.labels, labels),
-        names_prefix: found.names_prefix,
         cached_tokens_left_out: found.cached_tokens_left_out.unwrap_or(false),
     })
 }

@@ -46,7 +46,6 @@ pub(super) fn read<'a>(
             KnownMember::IdsChained => found.ids_chained = value(&mut rest)?,
             KnownMember::CachedTokens => found.cached_tokens = value(&mut rest)?,
             KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = value(&mut rest)?,
-            KnownMember::Reserved => found.names_prefix |= value::<Option<IgnoredAny>>(&mut rest)?.is_some(),
             KnownMember::Label(label) => found.labels.set(label, value(&mut rest)?),
             KnownMember::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;
