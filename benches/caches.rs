@@ -19,7 +19,7 @@ use kvset::core::engines::hybrid::{
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{Outputs, Profile};
-use kvset::core::engines::sglang::{StateCache, StateRules, WindowCache, WindowPoolRules};
+use kvset::core::engines::sglang::{NoHost, PoolRules, StateCache, StateRules, WindowCache, WindowPoolRules};
 use kvset::core::engines::trtllm::{TrtllmCache, TrtllmRules};
 use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use kvset::core::request::event::RequestEvent;
@@ -150,13 +150,12 @@ fn sglang_pools(trace: &[TraceRow]) {
                 outputs,
             };
             let fast = best(|| {
-                let mut cache = WindowCache::new(capacity, rules.clone()).expect("small");
+                let mut cache = WindowCache::new(capacity, rules.clone(), NoHost).expect("small");
                 trace.iter().map(|row| cache.request(&event(row)).hits).sum()
             });
             let (full, held) = rules.pools(capacity);
             let other = Other::Windows(u64::from(window) - 1);
-            let rules =
-                PageRules { other, full: full.0, held: held.0, page, chunk: u64::from(prefill_chunk) };
+            let rules = PageRules { other, full: full.0, held, page, chunk: u64::from(prefill_chunk) };
             report(&format!("SGLang, {groups}, {page} tokens"), trace.len(), fast, best(|| slow(rules)));
         }
         let rules = StateRules {
@@ -168,7 +167,7 @@ fn sglang_pools(trace: &[TraceRow]) {
             outputs,
         };
         let fast = best(|| {
-            let mut cache = StateCache::new(capacity, rules.clone()).expect("small");
+            let mut cache = StateCache::new(capacity, rules.clone(), NoHost).expect("small");
             trace.iter().map(|row| cache.request(&event(row)).hits).sum()
         });
         let (full, held) = rules.pools(capacity);

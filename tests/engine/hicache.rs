@@ -6,7 +6,8 @@ use kvset::core::engines::below::{Chain, Store};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::engines::sglang::{
-    HicacheCache, HicacheRules, MAX_CAPACITY, SavedHicache, SglangCache, WritePolicy,
+    HicacheCache, HicacheRules, MAX_CAPACITY, NoHost, PlainRules, SavedForm, SavedHicache, SglangCache,
+    WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
@@ -19,7 +20,7 @@ fn rules(host: u64, write: WritePolicy, page: u32, outputs: Outputs) -> HicacheR
 }
 
 fn cache(device: u64, rules: HicacheRules) -> HicacheCache {
-    HicacheCache::new(PageCount(device), rules).expect("a capacity in range")
+    HicacheCache::new(PageCount(device), PlainRules::over(&rules), rules).expect("a capacity in range")
 }
 
 proptest! {
@@ -54,7 +55,7 @@ proptest! {
             }
             let expected = slow.request(&asked.ids, asked.input, asked.output, &asked.known_outputs);
             prop_assert_eq!((found.hits, host), expected, "request {}", index);
-            let resident = (fast.resident().0, fast.resident_on_host().0);
+            let resident = (fast.resident().0.0, fast.resident_on_host().0.0);
             prop_assert_eq!(resident, slow.resident(), "resident after request {}", index);
         }
     }
@@ -66,8 +67,7 @@ proptest! {
         requests in prop::collection::vec(asked(4), 1..60),
     ) {
         let mut with = cache(device, rules(0, POLICIES[policy], 4, Outputs::Cached));
-        let page = PageSize::new(4).expect("not zero");
-        let mut without = SglangCache::new(PageCount(device), page, Outputs::Cached).expect("in range");
+        let mut without = SglangCache::new(PageCount(device), *with.rules(), NoHost).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
             prop_assert_eq!(found, (plain, 0));
@@ -148,7 +148,7 @@ fn a_request_larger_than_the_device_is_turned_away_and_changes_nothing() {
     assert_eq!((found.hits, found.refused, host), (0, true, 0));
     assert_eq!(own.save(), SavedHicache { refused: 1, ..before });
     let too_large = rules(MAX_CAPACITY.0, WritePolicy::WriteBack, 16, Outputs::Cached);
-    let said = HicacheCache::new(PageCount(4), too_large).expect_err("too large").to_string();
+    let said = HicacheCache::new(PageCount(4), *own.rules(), too_large).expect_err("too large").to_string();
     assert!(said.contains("more than the sglang profile models"), "{said}");
 }
 

@@ -8,7 +8,8 @@ use crate::support::slow_over_host::{
 use crate::{states, windows};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::sglang::{
-    HicacheRules, OverHost, SavedOverHost, StateCache, StateRules, WindowCache, WindowPoolRules, WritePolicy,
+    HicacheRules, NoHost, SavedForm, SavedOverHost, StateCache, StateRules, WindowCache, WindowPoolRules,
+    WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
@@ -25,9 +26,9 @@ fn states_over_host(
     rules: &StateRules,
     pages: u64,
     write: WritePolicy,
-) -> OverHost<StateCache> {
+) -> StateCache<HicacheRules> {
     let host = host(pages, write, rules.page_size, rules.outputs);
-    OverHost::<StateCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
+    StateCache::<HicacheRules>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
 }
 
 fn windows_over_host(
@@ -35,15 +36,15 @@ fn windows_over_host(
     rules: &WindowPoolRules,
     pages: u64,
     write: WritePolicy,
-) -> OverHost<WindowCache> {
+) -> WindowCache<HicacheRules> {
     let host = host(pages, write, rules.page_size, rules.outputs);
-    OverHost::<WindowCache>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
+    WindowCache::<HicacheRules>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
 }
 
 /// Compares what each request finds, and what device and host hold then, with the slow transcription; the cache is saved and
 /// read back before the request `cut`.
 macro_rules! equals_the_slow {
-    ($cache:ty, $fast:ident, ($slow:ident, $request:ident), ($requests:ident, $cut:ident), $prepare:expr, $other:expr) => {
+    ($cache:ty, $fast:ident, ($slow:ident, $request:ident), ($requests:ident, $cut:ident), $prepare:expr) => {
         for (index, asked) in $requests.iter().enumerate() {
             if index == $cut {
                 let text = serde_json::to_string(&$fast).expect("plain data");
@@ -59,7 +60,7 @@ macro_rules! equals_the_slow {
             let found = (!answer.refused).then_some((answer.hits, host_pages));
             prop_assert_eq!(found, expected, "request {}", index);
             let (device, host) = ($fast.resident(), $fast.resident_on_host());
-            let resident = [device.0.0, $other(device.1), host.0.0, $other(host.1)];
+            let resident = [device.0.0, device.1, host.0.0, host.1];
             prop_assert_eq!(resident, $slow.resident(), "resident after request {}", index);
         }
     };
@@ -89,9 +90,9 @@ proptest! {
         let page = u64::from(page);
         let mut slow = SlowOverHost::new(SlowHostRules {
             full: pools.0.0,
-            other: pools.1.0,
+            other: pools.1,
             host_full: host_pools.0.0,
-            host_other: host_pools.1.0,
+            host_other: host_pools.1,
             page,
             window: Some(u64::from(window - 1)),
             chunk: u64::from(chunk),
@@ -103,8 +104,7 @@ proptest! {
             // Answers that a window passes, too.
             asked.output *= if long { 20 } else { 1 };
         };
-        let windows = |pages: PageCount| pages.0;
-        equals_the_slow!(OverHost<WindowCache>, fast, (slow, request_with_windows), (requests, cut), prepare, windows);
+        equals_the_slow!(WindowCache<HicacheRules>, fast, (slow, request_with_windows), (requests, cut), prepare);
     }
 
     #[test]
@@ -114,7 +114,7 @@ proptest! {
     ) {
         let rules = windows::rules("full+window:5", "0.5", 64, 2, true);
         let mut with = windows_over_host(80, &rules, 0, POLICIES[policy]);
-        let mut without = WindowCache::new(PageCount(80), rules).expect("in range");
+        let mut without = WindowCache::new(PageCount(80), rules, NoHost).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
             prop_assert_eq!(found, (plain, 0));
@@ -150,8 +150,7 @@ proptest! {
             threshold: [Some(1), Some(2), None][policy],
         });
         let prepare = |asked: &mut Asked| states::at_page(asked, page);
-        let states = |states: u64| states;
-        equals_the_slow!(OverHost<StateCache>, fast, (slow, request_with_states), (requests, cut), prepare, states);
+        equals_the_slow!(StateCache<HicacheRules>, fast, (slow, request_with_states), (requests, cut), prepare);
     }
 
     #[test]
@@ -161,7 +160,7 @@ proptest! {
     ) {
         let rules = states::rules("full+3*mamba", "0.9", 100, 512, 16, true);
         let mut with = states_over_host(400, &rules, 0, POLICIES[policy]);
-        let mut without = StateCache::new(PageCount(400), rules).expect("in range");
+        let mut without = StateCache::new(PageCount(400), rules, NoHost).expect("in range");
         for asked in &requests {
             let (found, plain) = (with.request(&to_event(asked)), without.request(&to_event(asked)));
             prop_assert_eq!(found, (plain, 0));
@@ -213,13 +212,13 @@ fn damaged_states_over_a_host_are_refused() {
         own.request(&event(&ids, 144, 1));
     }
     let whole = own.save();
-    assert_eq!(OverHost::<StateCache>::restore(&whole).expect("sound").save(), whole);
+    assert_eq!(StateCache::<HicacheRules>::restore(&whole).expect("sound").save(), whole);
     let held = |of: fn(&(u32, Option<u32>)) -> bool| whole.places.iter().position(of).expect("one");
     let (both, alone) = (held(|place| place.0 > 0), held(|place| place.1 > Some(0)));
     let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<StateRules>)| {
         let mut saved = whole.clone();
         damage(&mut saved);
-        let said = OverHost::<StateCache>::restore(&saved).expect_err(part).to_string();
+        let said = StateCache::<HicacheRules>::restore(&saved).expect_err(part).to_string();
         assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
     };
     refused("has no place in the orders", &|saved| saved.places.truncate(1));
@@ -241,7 +240,7 @@ fn a_prompt_whose_window_is_gone_goes_on_from_the_hosts() {
     let prompts = [0, 10, 20].map(|first| (first..first + 6).collect::<Vec<u64>>());
     let served = |write| {
         let mut own = windows_over_host(30, &rules, 90, write);
-        assert_eq!(own.host_pools(), (PageCount(60), PageCount(31)));
+        assert_eq!(own.host_pools(), (PageCount(60), 31));
         for prompt in &prompts {
             own.request(&event(prompt, 96, 1));
         }
@@ -262,7 +261,7 @@ fn what_the_device_has_of_a_match_is_none_of_its_leaves_while_the_rest_is_loaded
         let ids: Vec<u64> = (first..ends).chain(then).collect();
         let (found, loaded) = own.request(&event(&ids, ids.len() as u64 * 2, 1));
         let (device, host) = (own.resident(), own.resident_on_host());
-        ((found.hits, loaded), [device.0.0, device.1.0, host.0.0, host.1.0])
+        ((found.hits, loaded), [device.0.0, device.1, host.0.0, host.1])
     };
     assert_eq!(ask(100, 102, 20..23), ((0, 0), [5, 4, 0, 0]));
     assert_eq!(ask(100, 104, 0..0), ((0, 0), [5, 3, 3, 3]));
@@ -281,11 +280,11 @@ fn damaged_windows_over_a_host_are_refused() {
         own.request(&event(&(first..first + 6).collect::<Vec<u64>>(), 96, 1));
     }
     let whole = own.save();
-    assert_eq!(OverHost::<WindowCache>::restore(&whole).expect("sound").save(), whole);
+    assert_eq!(WindowCache::<HicacheRules>::restore(&whole).expect("sound").save(), whole);
     let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<WindowPoolRules>)| {
         let mut saved = whole.clone();
         damage(&mut saved);
-        let said = OverHost::<WindowCache>::restore(&saved).expect_err(part).to_string();
+        let said = WindowCache::<HicacheRules>::restore(&saved).expect_err(part).to_string();
         assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
     };
     refused("pages holds", &|saved| saved.tree.capacity = PageCount(15));

@@ -5,15 +5,18 @@ use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
 use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{MAX_CAPACITY, SglangCache, SglangSavedCache};
+use kvset::core::engines::sglang::{
+    MAX_CAPACITY, NoHost, PlainRules, SavedForm, SglangCache, SglangSavedCache,
+};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
 fn cache(capacity: u64, page: u32, outputs: Outputs) -> SglangCache {
-    let page = PageSize::new(page).expect("not zero");
-    SglangCache::new(PageCount(capacity), page, outputs).expect("a capacity in range")
+    let page_size = PageSize::new(page).expect("not zero");
+    let rules = PlainRules { page_size, outputs, drafts: false };
+    SglangCache::new(PageCount(capacity), rules, NoHost).expect("a capacity in range")
 }
 
 fn check_golden(name: &str, outputs: Outputs) {
@@ -30,7 +33,7 @@ fn check_golden(name: &str, outputs: Outputs) {
         let differing = hits.iter().zip(&expected.per_request_prefix_hits).filter(|(a, b)| a != b).count();
         assert_eq!(differing, 0, "requests that differ at {} pages", expected.capacity_pages);
         assert_eq!(hits.iter().sum::<u64>(), expected.prefix_hits);
-        assert!(cache.resident() <= cache.capacity());
+        assert!(cache.resident().0 <= cache.capacity());
     }
 }
 
@@ -66,7 +69,7 @@ proptest! {
             }
             let expected = slow.request(&asked.ids, asked.input, asked.output, &asked.known_outputs);
             prop_assert_eq!(answer.hits, expected, "request {}", index);
-            prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+            prop_assert_eq!(fast.resident().0.0, slow.resident(), "resident after request {}", index);
         }
     }
 
@@ -82,7 +85,7 @@ proptest! {
             whole.request(&to_event(asked));
         }
         let text = serde_json::to_string(&whole.save()).expect("plain data");
-        let mut restored = SglangCache::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
+        let mut restored = <SglangCache>::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
         for asked in &requests[cut..] {
             prop_assert_eq!(whole.request(&to_event(asked)), restored.request(&to_event(asked)));
         }
@@ -124,11 +127,10 @@ fn what_an_output_left_behind_is_found_by_the_next_turn_where_its_ids_are_known(
 
 #[test]
 fn capacities_out_of_range_are_refused() {
-    let page = PageSize::new(16).expect("not zero");
-    let error =
-        SglangCache::new(PageCount(MAX_CAPACITY.0 + 1), page, Outputs::Cached).expect_err("too large");
-    assert!(error.to_string().contains("4294967295 pages"), "{error}");
     let mut none = cache(0, 16, Outputs::Cached);
+    let error =
+        SglangCache::new(PageCount(MAX_CAPACITY.0 + 1), *none.rules(), NoHost).expect_err("too large");
+    assert!(error.to_string().contains("4294967295 pages"), "{error}");
     assert!(none.request(&event(&[], 0, 0)).refused);
 }
 
@@ -138,7 +140,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 3], 48, 20));
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
-    assert!(SglangCache::restore(&sound).is_ok());
+    assert!(<SglangCache>::restore(&sound).is_ok());
     type Damage = fn(&mut SglangSavedCache);
     let damages: [(&str, Damage); 7] = [
         ("precedes its parent", |s| s.nodes[0].parent = 1),
@@ -152,7 +154,7 @@ fn damaged_states_are_refused() {
     for (expected, damage) in damages {
         let mut damaged = sound.clone();
         damage(&mut damaged);
-        let error = SglangCache::restore(&damaged).expect_err(expected).to_string();
+        let error = <SglangCache>::restore(&damaged).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error} should say: {expected}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::asked::{Asked, event, to_event};
 use crate::support::slow_states::{SlowStateRules, SlowStates};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedPools, StateCache, StateRules};
+use kvset::core::engines::sglang::{NoHost, SavedForm, SavedPools, StateCache, StateRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ pub fn rules(
 }
 
 fn cache(capacity: u64, rules: &StateRules) -> StateCache {
-    StateCache::new(PageCount(capacity), rules.clone()).expect("a capacity in range")
+    StateCache::new(PageCount(capacity), rules.clone(), NoHost).expect("a capacity in range")
 }
 
 /// Prompts of several places where a state can be kept, that share prefixes and leave them anywhere.
@@ -100,7 +100,7 @@ proptest! {
             whole.request(&to_event(asked));
         }
         let text = serde_json::to_string(&whole.save()).expect("plain data");
-        let mut restored = StateCache::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
+        let mut restored = <StateCache>::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
         for asked in &requests[cut..] {
             prop_assert_eq!(whole.request(&to_event(asked)), restored.request(&to_event(asked)));
         }
@@ -155,7 +155,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&ids, 320, 1));
     sound.request(&event(&ids[..18], 288, 1));
     let sound = sound.save();
-    assert!(StateCache::restore(&sound).is_ok());
+    assert!(<StateCache>::restore(&sound).is_ok());
     type Damage = fn(&mut SavedPools<StateRules>);
     let damages: [(&str, Damage); 4] = [
         ("precedes its parent", |s| s.nodes[0].0.parent = 9),
@@ -166,7 +166,7 @@ fn damaged_states_are_refused() {
     for (expected, damage) in damages {
         let mut damaged = sound.clone();
         damage(&mut damaged);
-        let error = StateCache::restore(&damaged).expect_err(expected).to_string();
+        let error = <StateCache>::restore(&damaged).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error} should say: {expected}");
     }
 }

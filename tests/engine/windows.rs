@@ -4,7 +4,7 @@ use crate::asked::{asked, event, to_event};
 use crate::support::slow_windows::{SlowRules, SlowWindows};
 use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{SavedPools, WindowCache, WindowPoolRules};
+use kvset::core::engines::sglang::{NoHost, SavedForm, SavedPools, WindowCache, WindowPoolRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ pub fn rules(attention: &str, ratio: &str, chunk: u32, page: u32, cached: bool) 
 }
 
 fn cache(capacity: u64, rules: &WindowPoolRules) -> WindowCache {
-    WindowCache::new(PageCount(capacity), rules.clone()).expect("a capacity in range")
+    WindowCache::new(PageCount(capacity), rules.clone(), NoHost).expect("a capacity in range")
 }
 
 proptest! {
@@ -42,7 +42,7 @@ proptest! {
         let (full, windows) = fast.pools();
         let mut slow = SlowWindows::new(SlowRules {
             full: full.0,
-            windows: windows.0,
+            windows,
             page: u64::from(page),
             window: u64::from(window - 1),
             chunk: u64::from(chunk),
@@ -57,7 +57,7 @@ proptest! {
             let expected = slow.request(&asked.ids, asked.input, asked.output, &asked.known_outputs);
             prop_assert_eq!((!answer.refused).then_some(answer.hits), expected, "request {}", index);
             let resident = fast.resident();
-            prop_assert_eq!((resident.0.0, resident.1.0), slow.resident(), "resident after request {}", index);
+            prop_assert_eq!((resident.0.0, resident.1), slow.resident(), "resident after request {}", index);
         }
     }
 
@@ -73,7 +73,7 @@ proptest! {
             whole.request(&to_event(asked));
         }
         let text = serde_json::to_string(&whole.save()).expect("plain data");
-        let mut restored = WindowCache::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
+        let mut restored = <WindowCache>::restore(&serde_json::from_str(&text).expect("plain data")).expect("sound");
         for asked in &requests[cut..] {
             prop_assert_eq!(whole.request(&to_event(asked)), restored.request(&to_event(asked)));
         }
@@ -85,7 +85,7 @@ proptest! {
 fn memory_is_split_as_sglang_splits_it() {
     let pools = |attention, ratio, capacity| {
         let (full, windows) = cache(capacity, &rules(attention, ratio, 8192, 16, true)).pools();
-        (full.0, windows.0)
+        (full.0, windows)
     };
     assert_eq!(pools("full+window:128", "0.8", 900), (500, 400));
     assert_eq!(pools("full+window:128", "1", 901), (450, 450));
@@ -97,15 +97,11 @@ fn memory_is_split_as_sglang_splits_it() {
 fn a_prompt_whose_window_is_gone_is_computed_anew_and_has_it_again() {
     // 20 pages of 16 tokens for full attention, 10 for windows of two pages.
     let mut cache = cache(30, &rules("full+window:33", "0.5", 8192, 16, false));
-    assert_eq!(cache.pools(), (PageCount(20), PageCount(10)));
+    assert_eq!(cache.pools(), (PageCount(20), 10));
     let (first, second): (Vec<u64>, Vec<u64>) = ((0..6).collect(), (10..16).collect());
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 0);
     assert_eq!(cache.request(&event(&second, 96, 1)).hits, 0);
-    assert_eq!(
-        cache.resident(),
-        (PageCount(12), PageCount(8)),
-        "the oldest windows made room, their pages stay"
-    );
+    assert_eq!(cache.resident(), (PageCount(12), 8), "the oldest windows made room, their pages stay");
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 0, "its window lacks a page");
     assert_eq!(cache.request(&event(&first, 96, 1)).hits, 5, "up to where the others had it");
 }
@@ -115,7 +111,7 @@ fn a_request_that_the_pool_of_windows_cannot_serve_is_turned_away() {
     let ids: Vec<u64> = (0..50).collect();
     let ask = |ratio| {
         let mut cache = cache(120, &rules("full+window:128", ratio, 8192, 16, false));
-        (cache.pools().1.0, cache.request(&event(&ids, 800, 1)).refused, cache.refused())
+        (cache.pools().1, cache.request(&event(&ids, 800, 1)).refused, cache.refused())
     };
     assert_eq!(ask("0.2"), (20, false, 0), "the prompt is computed in small steps");
     // A window and what a step needs take all of it.
@@ -126,12 +122,12 @@ fn a_request_that_the_pool_of_windows_cannot_serve_is_turned_away() {
 fn an_answer_that_the_pool_of_windows_has_no_room_for_is_ended_and_nothing_of_it_kept() {
     // 60 pages of 2 tokens for full attention, 12 for windows, which pass a page no sooner than after 132 tokens.
     let mut cache = cache(72, &rules("full+window:5", "0.2", 1000, 2, true));
-    assert_eq!(cache.pools(), (PageCount(60), PageCount(12)));
+    assert_eq!(cache.pools(), (PageCount(60), 12));
     let served = CacheHits { hits: 0, refused: false };
     assert_eq!(cache.request(&event(&[1, 2], 4, 40)), served);
-    assert_eq!(cache.resident(), (PageCount(2), PageCount(2)), "the prompt");
+    assert_eq!(cache.resident(), (PageCount(2), 2), "the prompt");
     assert_eq!(cache.request(&event(&[1, 2], 4, 3)).hits, 1);
-    assert_eq!(cache.resident(), (PageCount(3), PageCount(3)), "and an answer that fits");
+    assert_eq!(cache.resident(), (PageCount(3), 3), "and an answer that fits");
 }
 
 #[test]
@@ -140,7 +136,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 3], 48, 20));
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
-    assert!(WindowCache::restore(&sound).is_ok());
+    assert!(<WindowCache>::restore(&sound).is_ok());
     let held = sound.nodes.iter().filter(|node| node.1 > 0).count();
     assert!(held >= 2, "{sound:?}");
     type Damage = fn(&mut SavedPools<WindowPoolRules>);
@@ -153,7 +149,7 @@ fn damaged_states_are_refused() {
     for (expected, damage) in damages {
         let mut damaged = sound.clone();
         damage(&mut damaged);
-        let error = WindowCache::restore(&damaged).expect_err(expected).to_string();
+        let error = <WindowCache>::restore(&damaged).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error} should say: {expected}");
     }
 }

@@ -9,7 +9,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::sglang::{HicacheCache, HicacheRules, SglangCache, StateCache, WindowCache};
 use crate::engines::trtllm::TrtllmCache;
 use crate::units::heap::HeapBytes;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -37,8 +37,8 @@ pub(super) enum Caches {
     LmcacheLoads(Vec<CacheLoad<LmcacheCache>>),
     States(Ceiled<StateCache>),
     HicacheLoads(Vec<CacheLoad<HicacheCache>>),
-    HostStates(Ceiled<OverHost<StateCache>, StateCache>),
-    HostWindows(Ceiled<OverHost<WindowCache>, WindowCache>),
+    HostStates(Ceiled<StateCache<HicacheRules>, StateCache>),
+    HostWindows(Ceiled<WindowCache<HicacheRules>, WindowCache>),
     Trtllm(Vec<TrtllmCache>),
     Offloaded(DraftHybrids<OffloadedPool>),
 }

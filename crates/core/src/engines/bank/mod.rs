@@ -14,7 +14,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::CacheLoad;
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
-use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::sglang::{HostTier, NoHost, PlainRules, PoolRules, SglangCache};
 use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
 use crate::units::heap::{HeapBytes, flat, heap_bytes};
@@ -23,6 +23,7 @@ use ahead::Ahead;
 use caches::{Caches, Ceiled, DraftHybrids};
 use loaded::{SglangLoads, idle};
 use offloaded::OffloadedPool;
+use points::ConfiguredPools;
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -94,6 +95,16 @@ trait PointCache: HeapBytes {
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool;
 }
 
+/// SGLang's caches of these capacities.
+fn sglang<R: PoolRules + Clone, H: HostTier + Clone>(
+    capacities: &[u64],
+    rules: &R,
+    host: H,
+) -> Result<Vec<SglangCache<R, H>>, RulesError> {
+    let cache = |pages: &u64| SglangCache::new(PageCount(*pages), rules.clone(), host.clone());
+    capacities.iter().map(cache).collect()
+}
+
 impl CacheBank {
     /// Empty caches of these capacities, kept in this order; none where the profile has a stack.
     ///
@@ -103,64 +114,41 @@ impl CacheBank {
         let pages = || capacities.iter().copied().map(PageCount);
         let rules = &config.rules;
         let caches = match config.profile {
-            Profile::Sglang
-                if !rules.has_other_pool(config.profile)
-                    && let Some(rules) = config.hicache(page_size) =>
-            {
-                Caches::Hicache(pages().map(|p| HicacheCache::new(p, rules)).collect::<Result<_, _>>()?)
-            }
-            Profile::Sglang if rules.draft_tokens > 0 => {
-                let cache = |p| SglangCache::new(p, page_size, config.outputs).map(SglangCache::drafting);
-                let caches = pages().map(cache).collect::<Result<_, _>>()?;
-                let ceiling = Box::new(cache(config.max_tracked_pages)?);
-                Caches::DraftSglang(Ceiled { caches, ceiling })
-            }
             Profile::Sglang if rules.has_window_pool(config.profile) => {
                 let rules = rules.windows(page_size, config.outputs);
                 rules.check()?;
-                let ceiling = Box::new(WindowCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                let ceiling = Box::new(SglangCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 match config.hicache(page_size) {
                     Some(host) => {
-                        let cache = |p| OverHost::<WindowCache>::new(p, rules.clone(), host);
-                        Caches::HostWindows(Ceiled {
-                            caches: pages().map(cache).collect::<Result<_, _>>()?,
-                            ceiling,
-                        })
+                        let caches = sglang(capacities, &rules, host)?;
+                        Caches::HostWindows(Ceiled { caches, ceiling })
                     }
-                    None => {
-                        let cache = |p| WindowCache::new(p, rules.clone());
-                        Caches::Windows(Ceiled {
-                            caches: pages().map(cache).collect::<Result<_, _>>()?,
-                            ceiling,
-                        })
-                    }
+                    None => Caches::Windows(Ceiled { caches: sglang(capacities, &rules, NoHost)?, ceiling }),
                 }
             }
             Profile::Sglang if rules.has_state_pool(config.profile) => {
                 let rules = rules.states(page_size, config.outputs);
                 rules.check()?;
-                let ceiling = Box::new(StateCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                let ceiling = Box::new(SglangCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 match config.hicache(page_size) {
                     Some(host) => {
-                        let cache = |p| OverHost::<StateCache>::new(p, rules.clone(), host);
-                        Caches::HostStates(Ceiled {
-                            caches: pages().map(cache).collect::<Result<_, _>>()?,
-                            ceiling,
-                        })
+                        let caches = sglang(capacities, &rules, host)?;
+                        Caches::HostStates(Ceiled { caches, ceiling })
                     }
-                    None => {
-                        let cache = |p| StateCache::new(p, rules.clone());
-                        Caches::States(Ceiled {
-                            caches: pages().map(cache).collect::<Result<_, _>>()?,
-                            ceiling,
-                        })
-                    }
+                    None => Caches::States(Ceiled { caches: sglang(capacities, &rules, NoHost)?, ceiling }),
                 }
             }
-            // Cannot fail: capacities lie within the tracked bound.
-            Profile::Sglang => Caches::Sglang(
-                pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
-            ),
+            Profile::Sglang => {
+                let rules = PlainRules::of(config, page_size);
+                match config.hicache(page_size) {
+                    Some(host) => Caches::Hicache(sglang(capacities, &rules, host)?),
+                    None if rules.drafts => {
+                        let ceiling = Box::new(SglangCache::never_evicting(config.max_tracked_pages, rules)?);
+                        Caches::DraftSglang(Ceiled { caches: sglang(capacities, &rules, NoHost)?, ceiling })
+                    }
+                    None => Caches::Sglang(sglang(capacities, &rules, NoHost)?),
+                }
+            }
             Profile::Lmcache => {
                 let rules = rules.lmcache(page_size);
                 rules.pages_a_chunk()?;

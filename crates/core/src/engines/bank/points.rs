@@ -2,10 +2,11 @@
 
 use super::{BankHits, PointCache};
 use crate::engines::config::CacheConfig;
+use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{DraftHead, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
-use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache};
+use crate::engines::sglang::{HostTier, PlainRules, PoolRules, SglangCache, StateRules, WindowPoolRules};
 use crate::engines::trtllm::TrtllmCache;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
@@ -19,25 +20,36 @@ macro_rules! of_the_cache {
     };
 }
 
-impl PointCache for SglangCache {
-    of_the_cache!(capacity: PageCount, refused: u64);
+/// What a configuration says of the pools of SGLang's cache.
+pub(super) trait ConfiguredPools: PoolRules + PartialEq {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self;
+}
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-        BankHits::here(self.request(event).hits)
-    }
-
-    fn is_sound(&self, _: &CacheConfig, _: PageSize) -> bool {
-        self.is_countable()
+impl ConfiguredPools for PlainRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        Self { page_size, outputs: config.outputs, drafts: config.rules.draft_tokens > 0 }
     }
 }
 
-impl PointCache for HicacheCache {
-    of_the_cache!(capacity: PageCount, refused: u64);
+impl ConfiguredPools for WindowPoolRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        config.rules.windows(page_size, config.outputs)
+    }
+}
+
+impl ConfiguredPools for StateRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        config.rules.states(page_size, config.outputs)
+    }
+}
+
+impl<R: ConfiguredPools, H: HostTier> PointCache for SglangCache<R, H> {
+    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
         let written = self.written().0;
-        let (found, host_hits) = self.request(event);
-        BankHits { hits: found.hits, host_hits, host_writes: self.written().0 - written }
+        let CacheHits { hits, .. } = R::serve(self, event);
+        BankHits { hits, host_hits: self.loaded(), host_writes: self.written().0 - written }
     }
 
     fn host(&self) -> (u64, u64) {
@@ -45,58 +57,12 @@ impl PointCache for HicacheCache {
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
+        let is_below = |own| config.hicache(page_size).as_ref() == Some(own);
+        *self.rules() == R::of(config, page_size)
+            && Self::host(self).rules().is_none_or(is_below)
+            && self.is_countable()
     }
 }
-
-impl PointCache for WindowCache {
-    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-        BankHits::here(self.request(event).hits)
-    }
-
-    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.windows(page_size, config.outputs) && self.is_countable()
-    }
-}
-
-impl PointCache for StateCache {
-    of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-        BankHits::here(self.request(event).hits)
-    }
-
-    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.states(page_size, config.outputs) && self.is_countable()
-    }
-}
-
-/// A cache of two pools over a host, and the rules of its pools.
-macro_rules! over_a_host {
-    ($cache:ty, $rules:ident) => {
-        impl PointCache for OverHost<$cache> {
-            of_the_cache!(capacity: PageCount, refused: u64);
-
-            fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-                let written = self.written().0;
-                let (found, host_hits) = self.request(event);
-                let host_writes = self.written().0 - written;
-                BankHits { hits: found.hits, host_hits, host_writes }
-            }
-
-            fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-                *self.rules() == config.rules.$rules(page_size, config.outputs)
-                    && Some(*self.host()) == config.hicache(page_size)
-                    && self.is_countable()
-            }
-        }
-    };
-}
-
-over_a_host! { WindowCache, windows }
-over_a_host! { StateCache, states }
 
 impl PointCache for HybridCache {
     of_the_cache!(capacity: PageCount, refused: u64, never_evicts: bool);

@@ -42,19 +42,9 @@ pub(super) struct Auxiliary {
 heap_bytes!(Auxiliary { links; newest, oldest, pages, locked_pages, window });
 
 impl Auxiliary {
-    /// The pool of windows of so many pages.
-    pub(super) fn of_windows(pages: u64) -> Self {
-        Self { links: Vec::new(), newest: NONE, oldest: NONE, pages: 0, locked_pages: 0, window: Some(pages) }
-    }
-
-    /// A pool of states: each node that it holds counts as one page.
-    pub(super) fn of_states() -> Self {
-        Self { window: None, ..Self::of_windows(0) }
-    }
-
-    /// An empty one of the same kind.
-    pub(super) fn emptied(&self) -> Self {
-        Self { window: self.window, ..Self::of_states() }
+    /// An empty pool: of windows of so many pages, or of states, where each node that it holds counts as one page.
+    pub(super) fn new(window: Option<u64>) -> Self {
+        Self { links: Vec::new(), newest: NONE, oldest: NONE, pages: 0, locked_pages: 0, window }
     }
 
     /// Pages of a window; none in a pool of states.

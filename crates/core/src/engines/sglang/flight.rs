@@ -2,9 +2,10 @@
 //! its end, which inserts it.
 
 use super::SglangCache;
+use super::host::HostTier;
 use super::node::{NodeIndex, ROOT};
-use super::shape::{PagedRequest, spare_pages};
-use super::tree::SglangTree;
+use super::one_pool::PlainRules;
+use super::shape::PagedRequest;
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
@@ -38,149 +39,46 @@ impl SglangRequest {
     }
 }
 
-/// A radix tree over a device whose requests in flight hold pages of it.
-pub(super) trait FlyingTree {
-    fn tree(&self) -> &SglangTree;
-    fn tree_mut(&mut self) -> &mut SglangTree;
-    /// Pages of the device.
-    fn pages(&self) -> u64;
-    /// Tokens per page.
-    fn page(&self) -> u64;
-    /// Pages that requests in flight hold and that are in no node.
-    fn held(&mut self) -> &mut u64;
-    /// Free pages.
-    fn free(&self) -> u64;
-    /// Counts a request that is turned away.
-    fn refuse(&mut self);
-    /// The shape of a request, and its ids, prompt then known outputs.
-    fn shape(&self, event: &RequestEvent<'_>) -> PagedRequest;
-    fn ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest) -> Vec<u64>;
-    /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to `slots` pages in all,
-    /// and inserts it; gives its hits and its last node, which is locked. `None` where there is no room.
-    fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)>;
-    /// Touches the path that ends at a node, and inserts known and private pages behind its `prompt_pages`.
-    fn place_outputs(&mut self, tail: NodeIndex, prompt_pages: usize, outputs: &[u64], private: u32);
-    /// Evicts a leaf of the device; whether there was one.
-    fn evict_leaf(&mut self) -> bool;
-
-    /// Whether so many pages are free, or would be.
-    fn has_room(&self, wanted: u64) -> bool {
-        self.free() + self.tree().unlocked_pages() >= wanted
-    }
-
-    /// Evicts until so many pages are free, or nothing is left to evict.
-    fn evict_until_free(&mut self, wanted: u64) {
-        while self.free() < wanted && self.evict_leaf() {}
+impl<H: HostTier> SglangCache<PlainRules, H> {
+    fn page(&self) -> u64 {
+        u64::from(self.rules.page_size.get())
     }
 
     /// The ids of the path that ends at a node.
     fn ids_to(&self, tail: NodeIndex) -> Vec<u64> {
         let mut path = Vec::new();
-        self.tree().path_to(tail, &mut path);
-        path[1..].iter().flat_map(|node| self.tree().label(*node)).copied().collect()
+        self.tree.path_to(tail, &mut path);
+        path[1..].iter().flat_map(|node| self.tree.label(*node)).copied().collect()
     }
 
     /// Lets go of what a request holds apart from its own pages, which are gone then.
     fn let_go(&mut self, request: &mut SglangRequest) {
-        *self.held() -= std::mem::take(&mut request.held);
+        self.held -= std::mem::take(&mut request.held);
         if std::mem::take(&mut request.is_locked) {
-            self.tree_mut().unlock(request.tail);
+            self.tree.unlock(request.tail);
         }
     }
 }
 
-impl FlyingTree for SglangCache {
-    fn tree(&self) -> &SglangTree {
-        &self.tree
-    }
-
-    fn tree_mut(&mut self) -> &mut SglangTree {
-        &mut self.tree
-    }
-
-    fn pages(&self) -> u64 {
-        self.capacity
-    }
-
-    fn page(&self) -> u64 {
-        u64::from(self.page_size.get())
-    }
-
-    fn held(&mut self) -> &mut u64 {
-        &mut self.held
-    }
-
-    fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.tree.pages() + self.held)
-    }
-
-    fn refuse(&mut self) {
-        self.refused += 1;
-    }
-
-    fn shape(&self, event: &RequestEvent<'_>) -> PagedRequest {
-        PagedRequest::of(event, self.page_size, self.outputs, self.drafts)
-    }
-
-    fn ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest) -> Vec<u64> {
-        let mut ids = Vec::new();
-        self.take_ids(event, shape, &mut ids);
-        ids
-    }
-
-    fn place_prompt(&mut self, prompt: &[u64], looked_up: usize, slots: u64) -> Option<(u64, NodeIndex)> {
-        self.path.clear();
-        self.path.push(ROOT);
-        let hits = self.tree.descend(&mut self.path, &prompt[..looked_up], 0, false);
-        let found = self.tip();
-        self.tree.lock(found);
-        let wanted = slots - hits as u64 + spare_pages(self.page_size);
-        if !self.has_room(wanted) {
-            // Who waits has been matched all the same.
-            self.tree.touch_all(&self.path);
-            self.tree.unlock(found);
-            return None;
-        }
-        self.evict_until_free(wanted);
-        self.tree.touch_all(&self.path);
-        self.tree.insert(&mut self.path, prompt, hits, 0);
-        let tail = self.tip();
-        self.tree.lock(tail);
-        self.tree.unlock(found);
-        Some((hits as u64, tail))
-    }
-
-    fn place_outputs(&mut self, tail: NodeIndex, _: usize, outputs: &[u64], private: u32) {
-        let mut path = std::mem::take(&mut self.path);
-        self.tree.path_to(tail, &mut path);
-        self.tree.touch_all(&path);
-        self.tree.insert(&mut path, outputs, 0, private);
-        self.path = path;
-    }
-
-    fn evict_leaf(&mut self) -> bool {
-        self.tree.evict_oldest_leaf()
-    }
-}
-
-impl<C: FlyingTree> LoadedCache for C {
+impl<H: HostTier> LoadedCache for SglangCache<PlainRules, H> {
     type Request = SglangRequest;
     type Saved = SglangRequest;
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<SglangRequest> {
         let shape = self.shape(event);
-        if shape.least_capacity() > self.pages() {
+        if shape.least_capacity() > self.capacity.0 {
             self.refuse();
             return Begun::Refused;
         }
-        let mut ids = self.ids(event, &shape);
+        let mut ids = Vec::new();
+        self.take_ids(event, &shape, &mut ids);
         let outputs = ids.split_off(shape.prompt_pages);
         let Some((hits, tail)) = self.place_prompt(&ids, shape.hit_limit, shape.prompt_slots) else {
             return Begun::Waits;
         };
         let held = shape.prompt_slots - shape.prompt_pages as u64;
-        *self.held() += held;
-        self.tree_mut().compact();
+        self.held += held;
+        self.tree.compact();
         let request =
             SglangRequest { tail, is_locked: true, prompt: Vec::new(), outputs, shape, done: 0, held };
         Begun::Runs(request, hits)
@@ -209,7 +107,7 @@ impl<C: FlyingTree> LoadedCache for C {
             if self.free() == 0 {
                 return false;
             }
-            *self.held() += 1;
+            self.held += 1;
             request.held += 1;
         }
         request.done = token;
@@ -218,16 +116,16 @@ impl<C: FlyingTree> LoadedCache for C {
 
     fn finish(&mut self, mut request: SglangRequest) {
         let is_whole = self.next_token(&request).is_none();
-        *self.held() -= std::mem::take(&mut request.held);
+        self.held -= std::mem::take(&mut request.held);
         let outputs = std::mem::take(&mut request.outputs);
         // One that ends early leaves its prompt alone. Pages fit: `least_capacity` was checked against a capacity of 32 bits.
         let (outputs, private) = match is_whole {
             true => (&outputs[..], request.shape.private_outputs as u32),
             false => (&[][..], 0),
         };
-        self.place_outputs(request.tail, request.shape.prompt_pages, outputs, private);
+        self.place_outputs(request.tail, request.shape.prompt_pages as u64, outputs, private);
         self.let_go(&mut request);
-        self.tree_mut().compact();
+        self.tree.compact();
     }
 
     fn preempt(&mut self, request: &mut SglangRequest, tokens: u64) {
@@ -254,7 +152,7 @@ impl<C: FlyingTree> LoadedCache for C {
         (request.tail, request.is_locked) = (tail, true);
         request.held = slots - prompt.len() as u64;
         request.done = tokens - shape.prompt;
-        *self.held() += request.held;
+        self.held += request.held;
         true
     }
 
@@ -272,28 +170,28 @@ impl<C: FlyingTree> LoadedCache for C {
 
     fn rejoin(&mut self, mut saved: SglangRequest) -> Option<SglangRequest> {
         let shape = saved.shape;
-        let is_sound = shape.least_capacity() <= self.pages()
+        let is_sound = shape.least_capacity() <= self.capacity.0
             && shape.prompt <= shape.stored
             && saved.prompt.len() == shape.prompt_pages
             && saved.outputs.len() == shape.known_outputs
             && saved.done <= shape.stored - shape.prompt
-            && shape.private_outputs <= self.pages()
+            && shape.private_outputs <= self.capacity.0
             && saved.held <= self.free();
         if !is_sound {
             return None;
         }
-        *self.held() += saved.held;
+        self.held += saved.held;
         if saved.is_locked {
             let prompt = std::mem::take(&mut saved.prompt);
             let mut path = vec![ROOT];
-            let clock = self.tree().clock();
-            let matched = self.tree_mut().descend(&mut path, &prompt, 0, false);
+            let clock = self.tree.clock();
+            let matched = self.tree.descend(&mut path, &prompt);
             // A node that is cut gets a new stamp; the prompts of requests in flight end where nodes do.
-            if matched < prompt.len() || self.tree().clock() != clock {
+            if matched < prompt.len() || self.tree.clock() != clock {
                 return None;
             }
             saved.tail = path.last().copied().unwrap_or(ROOT);
-            self.tree_mut().lock(saved.tail);
+            self.tree.lock(saved.tail);
         }
         Some(saved)
     }

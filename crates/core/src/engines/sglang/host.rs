@@ -2,7 +2,9 @@
 
 use super::auxiliary::Auxiliary;
 use super::node::{NONE, NodeIndex};
+use crate::engines::profile::Outputs;
 use crate::units::heap::heap_bytes;
+use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,6 +41,41 @@ impl WritePolicy {
             Self::WriteThroughSelective => Some(2),
             Self::WriteBack => None,
         }
+    }
+}
+
+/// What is below the device.
+pub trait HostTier {
+    /// What the host keeps to; `None` where there is none.
+    fn rules(&self) -> Option<&HicacheRules>;
+}
+
+/// No host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoHost;
+
+impl HostTier for NoHost {
+    fn rules(&self) -> Option<&HicacheRules> {
+        None
+    }
+}
+
+/// What the model of HiCache keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HicacheRules {
+    /// Usable pages of the host.
+    pub host: PageCount,
+    /// When a node is written to the host.
+    pub write: WritePolicy,
+    /// Tokens per page.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+}
+
+impl HostTier for HicacheRules {
+    fn rules(&self) -> Option<&HicacheRules> {
+        Some(self)
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! SGLang evicts a whole leaf node at once, so more capacity can lose hits and no stack distance
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
-//! Requests come one after another, or overlap ([`load`](super::load)).
+//! Its parts are the rules of its pools, of which there are one or two, and what is below the device.
+//! Over one pool requests come one after another, or overlap ([`load`](super::load)).
 
 mod auxiliary;
 mod flight;
-mod hicache;
 mod host;
 mod node;
-mod over_host;
+mod one_pool;
 mod progress;
 mod saved;
 mod saved_hicache;
@@ -21,25 +21,23 @@ mod tree;
 mod windows;
 mod writes;
 
-pub use hicache::{HicacheCache, HicacheRules};
-pub use host::WritePolicy;
-pub use over_host::{OverHost, SavedOverHost};
+pub use host::{HicacheRules, HostTier, NoHost, WritePolicy};
+pub use one_pool::{HicacheCache, PlainRules};
 pub use saved::{SglangRestoreError, SglangSavedCache, SglangSavedNode};
-pub use saved_hicache::{SavedHicache, SavedHicacheNode};
+pub use saved_hicache::{SavedHicache, SavedHicacheNode, SavedOverHost};
 pub use saved_pools::SavedPools;
 pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowPoolRules};
 
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::RulesError;
-use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
-use crate::units::heap::heap_bytes;
-use crate::units::{PageCount, PageSize, is_countable};
-use node::{NodeIndex, ROOT};
-use serde::Deserialize;
+use crate::units::heap::HeapBytes;
+use crate::units::{PageCount, is_countable};
+use node::{NodeIndex, ROOT, SglangNode};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(in crate::engines) use shape::PagedRequest;
-use shape::spare_pages;
 use tree::SglangTree;
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
@@ -48,78 +46,99 @@ pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
 /// Most tokens of an answer that a request reserves before it starts: SGLang's `CLIP_MAX_NEW_TOKENS`.
 const MOST_RESERVED: u64 = 4096;
 
-/// SGLang's radix cache of a fixed number of pages.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "SglangSavedCache")]
-pub struct SglangCache {
-    capacity: u64,
-    page_size: PageSize,
-    outputs: Outputs,
-    /// Whether a head drafts in the same cache; not saved.
-    drafts: bool,
+/// The rules of a cache's pools: how they split its memory, and how requests take their pages.
+pub trait PoolRules: Sized {
+    /// Pages of full attention, and pages or states of the other pool, in the memory of so many pages of one group's layers.
+    fn pools(&self, capacity: PageCount) -> (PageCount, u64);
+    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
+    /// their ratio.
+    fn host_pools(&self, device: (u64, u64), host: PageCount) -> (u64, u64);
+    /// Pages of a window in the other pool; none in one of states, and where there is no other pool.
+    fn other_window(&self) -> Option<u64> {
+        None
+    }
+    /// Serves one request to its end and says what it found at its start.
+    fn serve<H: HostTier>(cache: &mut SglangCache<Self, H>, event: &RequestEvent<'_>) -> CacheHits;
+}
+
+/// Rules with a pool alongside that of full attention.
+pub trait SecondPool: PoolRules {}
+
+/// SGLang's radix cache in a fixed amount of memory.
+#[derive(Debug, Clone)]
+pub struct SglangCache<R = PlainRules, H = NoHost> {
+    capacity: PageCount,
+    rules: R,
+    host: H,
+    /// Pages of the pool of full attention.
+    full: u64,
+    /// Pages of the pool of windows, or states of the other.
+    other: u64,
     /// Requests turned away since the start.
     refused: u64,
     tree: SglangTree,
     /// Pages that requests in flight hold and that are in no node.
     held: u64,
+    /// Pages that the latest request had loaded back; not saved.
+    loaded: u64,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
-    /// The nodes from the root to where the request's pages end so far; kept for its memory.
+    /// The nodes that a lookup passes, or up to where the request's pages end so far; kept for its memory.
     path: Vec<NodeIndex>,
+    /// The node whose path, and whose window or state, is locked.
+    anchor: NodeIndex,
 }
 
-heap_bytes!(SglangCache { tree, ids, path; capacity, page_size, outputs, drafts, refused, held });
+impl<R, H> HeapBytes for SglangCache<R, H> {
+    fn heap_bytes(&self) -> usize {
+        let Self { tree, ids, path, capacity: _, rules: _, host: _, full: _, other: _, .. } = self;
+        let Self { refused: _, held: _, loaded: _, anchor: _, .. } = self;
+        tree.heap_bytes() + ids.heap_bytes() + path.heap_bytes()
+    }
+}
 
-impl SglangCache {
-    /// An empty cache.
+/// A cache that has a form as plain data, for snapshots.
+pub trait SavedForm: Sized {
+    /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever their arenas went through.
+    type Saved: Serialize + DeserializeOwned;
+
+    /// The state as plain data.
+    fn save(&self) -> Self::Saved;
+
+    /// The cache a state was saved from.
+    ///
+    /// # Errors
+    /// When the state is damaged.
+    fn restore(saved: &Self::Saved) -> Result<Self, SglangRestoreError>;
+}
+
+impl<R, H> Serialize for SglangCache<R, H>
+where
+    Self: SavedForm,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl<'de, R, H> Deserialize<'de> for SglangCache<R, H>
+where
+    Self: SavedForm,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let saved = <Self as SavedForm>::Saved::deserialize(deserializer)?;
+        Self::restore(&saved).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<R: PoolRules> SglangCache<R> {
+    /// A cache with room for so many pages in each of its pools, whatever the ratio between them: within that many, nothing
+    /// is ever evicted.
     ///
     /// # Errors
     /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, page_size: PageSize, outputs: Outputs) -> Result<Self, RulesError> {
-        if capacity > MAX_CAPACITY {
-            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
-        }
-        Ok(Self {
-            capacity: capacity.0,
-            page_size,
-            outputs,
-            drafts: false,
-            refused: 0,
-            tree: SglangTree::new(),
-            held: 0,
-            ids: Vec::new(),
-            path: Vec::new(),
-        })
-    }
-
-    /// The same cache of a model with a draft head, which a saved state does not say.
-    pub fn drafting(self) -> Self {
-        Self { drafts: true, ..self }
-    }
-
-    /// Lets a head draft in the cache.
-    pub(crate) fn draft(&mut self) {
-        self.drafts = true;
-    }
-
-    /// The modelled capacity.
-    pub fn capacity(&self) -> PageCount {
-        PageCount(self.capacity)
-    }
-
-    /// Whether its counts are ones that a log can come to.
-    pub(crate) fn is_countable(&self) -> bool {
-        is_countable(self.tree.clock()) && is_countable(self.refused)
-    }
-
-    /// Pages the cache holds.
-    pub fn resident(&self) -> PageCount {
-        PageCount(self.tree.pages())
-    }
-
-    /// Requests turned away since the start because the cache cannot hold them even alone.
-    pub fn refused(&self) -> u64 {
-        self.refused
+    pub fn never_evicting(capacity: PageCount, rules: R) -> Result<Self, RulesError> {
+        Self::empty(capacity, rules, NoHost, true)
     }
 
     /// Serves one request to its end and says what it found at its start.
@@ -127,89 +146,135 @@ impl SglangCache {
     /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
     /// tokens, and tokens beyond the ids, are left out.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
-        let shape = PagedRequest::of(event, self.page_size, self.outputs, self.drafts);
-        if shape.least_capacity() > self.capacity {
-            self.refused += 1;
-            return CacheHits { hits: 0, refused: true };
-        }
-        let mut ids = std::mem::take(&mut self.ids);
-        self.take_ids(event, &shape, &mut ids);
-        self.ids = ids;
-        let hits = self.prefill(&shape);
-        if self.outputs == Outputs::Cached {
-            self.decode(&shape);
-            self.finish(&shape);
-        }
-        self.tree.unpin();
-        self.tree.compact();
-        CacheHits { hits, refused: false }
+        R::serve(self, event)
     }
+}
 
-    /// The request's ids, prompt then known outputs.
-    fn take_ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest, ids: &mut Vec<u64>) {
-        match self.drafts {
-            // Every request that is served advances the clock, and neither ids that count from 0 nor tokens are that large.
-            true => shape.take_keyed_ids(event, self.page_size, !self.tree.clock(), ids),
-            false => shape.take_ids(event, ids),
-        }
+impl<R: PoolRules> SglangCache<R, HicacheRules> {
+    /// Serves one request to its end and says what it found at its start: pages that it could go on from on the device, and
+    /// those behind them that it could for what was loaded back.
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> (CacheHits, u64) {
+        (R::serve(self, event), self.loaded)
     }
+}
 
-    /// Steps 1 to 3: match, make room for the rest of the prompt, insert it. Returns the hits.
+impl<R: PoolRules, H: HostTier> SglangCache<R, H> {
+    /// An empty cache in the memory of so many pages of one group's layers.
     ///
-    /// The time stamps a match leaves on its path are never looked at: the path is locked until the
-    /// insertion of the same pages stamps it anew. So matching stamps only what it splits off.
-    fn prefill(&mut self, shape: &PagedRequest) -> u64 {
-        self.path.clear();
-        self.path.push(ROOT);
-        let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, false);
-        self.tree.pin(self.tip());
-        let extension = shape.prompt_slots - hits as u64;
-        self.make_room(extension + spare_pages(self.page_size), 0);
-        self.tree.touch_all(&self.path);
-        self.tree.insert(&mut self.path, &self.ids[..shape.prompt_pages], hits, 0);
-        self.tree.pin(self.tip());
-        hits as u64
+    /// # Errors
+    /// When the capacities of device and host together exceed [`MAX_CAPACITY`].
+    pub fn new(capacity: PageCount, rules: R, host: H) -> Result<Self, RulesError> {
+        Self::empty(capacity, rules, host, false)
     }
 
-    /// The rest of step 3 up to the last token. The engine takes one page at a time as the output
-    /// grows, which evicts the same leaves as asking for all of them at once. Before every token it wants a
-    /// free page, whether it takes it or not, so one more where tokens follow in the last page taken; a
-    /// request that fills the cache goes on without.
-    fn decode(&mut self, shape: &PagedRequest) {
-        let (grown, held) =
-            (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
-        self.make_room(grown, held);
-        let spare = u64::from(shape.decodes_on);
-        if shape.all_slots + spare <= self.capacity {
-            self.make_room(grown + spare, held);
+    fn empty(capacity: PageCount, rules: R, host: H, never_evicts: bool) -> Result<Self, RulesError> {
+        let below = host.rules().map_or(0, |host| host.host.0);
+        let asked = PageCount(capacity.0.saturating_add(below));
+        if asked > MAX_CAPACITY {
+            return Err(RulesError::TooLarge { asked, most: MAX_CAPACITY });
         }
-    }
-
-    /// The end of step 3: the whole sequence is inserted. The engine then inserts the prompt once
-    /// more; its nodes are on the path already, no other request comes in between, and whatever got
-    /// a later stamp lies below them and so goes before them: nothing to do.
-    fn finish(&mut self, shape: &PagedRequest) {
-        // Fits: `least_capacity` was checked against a capacity of 32 bits.
-        let private = shape.private_outputs as u32;
-        self.tree.insert(&mut self.path, &self.ids, shape.prompt_pages, private);
-    }
-
-    /// Evicts until `wanted` pages are free alongside the `held` ones, which belong to the request but
-    /// are in no node.
-    fn make_room(&mut self, wanted: u64, held: u64) {
-        while self.capacity - self.tree.pages() < wanted + held {
-            // Only this request's own path is locked, and `least_capacity` leaves room alongside it,
-            // so there is a leaf to evict for as long as room is short.
-            let evicted = self.tree.evict_oldest_leaf();
-            debug_assert!(evicted, "the request fits the cache, so something is left to evict");
-            if !evicted {
-                return;
-            }
+        let (PageCount(full), other) =
+            if never_evicts { (capacity, capacity.0) } else { rules.pools(capacity) };
+        let mut tree = SglangTree::new(rules.other_window());
+        if let Some(below) = host.rules() {
+            let (pages, others) = rules.host_pools((full, other), below.host);
+            tree = tree.over_host(below.write, pages, others);
         }
+        Ok(Self {
+            capacity,
+            rules,
+            host,
+            full,
+            other,
+            refused: 0,
+            tree,
+            held: 0,
+            loaded: 0,
+            ids: Vec::new(),
+            path: Vec::new(),
+            anchor: ROOT,
+        })
+    }
+}
+
+impl<R, H> SglangCache<R, H> {
+    /// The modelled capacity of the device.
+    pub fn capacity(&self) -> PageCount {
+        self.capacity
     }
 
-    /// The node where the request's pages end so far.
-    fn tip(&self) -> NodeIndex {
-        self.path.last().copied().unwrap_or(ROOT)
+    /// What its pools keep to.
+    pub fn rules(&self) -> &R {
+        &self.rules
+    }
+
+    /// What is below the device.
+    pub fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Whether each of its pools has all of the capacity.
+    pub fn never_evicts(&self) -> bool {
+        self.full == self.capacity.0 && self.other == self.capacity.0
+    }
+
+    /// Pages of the pool of full attention, and pages or states of the other.
+    pub fn pools(&self) -> (PageCount, u64) {
+        (PageCount(self.full), self.other)
+    }
+
+    /// The same of the host.
+    pub fn host_pools(&self) -> (PageCount, u64) {
+        (PageCount(self.tree.host.room), self.tree.host.other_room)
+    }
+
+    /// What nodes have of the device's pools.
+    pub fn resident(&self) -> (PageCount, u64) {
+        (PageCount(self.tree.pages()), self.tree.auxiliary.pages())
+    }
+
+    /// What they have of the host's; some of that the device has as well.
+    pub fn resident_on_host(&self) -> (PageCount, u64) {
+        (PageCount(self.tree.host.pages), self.tree.host.auxiliary.pages())
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        [self.tree.clock(), self.tree.sequence(), self.refused].into_iter().all(is_countable)
+    }
+
+    /// Pages of full attention written to the host since the start, those that were there when it was restored among them.
+    pub fn written(&self) -> PageCount {
+        PageCount(self.tree.host.written)
+    }
+
+    /// Pages that the latest request had loaded back.
+    pub(crate) fn loaded(&self) -> u64 {
+        self.loaded
+    }
+
+    /// Requests turned away since the start because the pools cannot hold them even alone.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Locks the path to `tip`, and the window or the state at its end.
+    fn lock(&mut self, tip: NodeIndex) {
+        self.tree.pin(tip);
+        self.anchor = tip;
+        self.tree.lock_last_window(tip);
+    }
+
+    /// Unlocks the window or the state that was locked.
+    fn unlock(&mut self) {
+        let anchor = std::mem::replace(&mut self.anchor, ROOT);
+        self.tree.unlock_last_window(anchor);
+    }
+
+    /// Makes room in the pool of full attention for what of the path only the host has.
+    fn make_room_for_path(&mut self) {
+        let nodes = self.path.iter().map(|index| self.tree.node(*index));
+        let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
+        while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
     }
 }

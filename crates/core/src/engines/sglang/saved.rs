@@ -1,8 +1,10 @@
 //! The cache's state as plain data, for snapshots.
 
-use super::SglangCache;
+use super::host::NoHost;
 use super::node::{NONE, NodeIndex, ROOT};
+use super::one_pool::PlainRules;
 use super::tree::SglangTree;
+use super::{SavedForm, SglangCache};
 use crate::engines::hybrid::RulesError;
 use crate::engines::profile::Outputs;
 use crate::units::{PageCount, PageSize};
@@ -65,40 +67,47 @@ pub enum SglangRestoreError {
     },
 }
 
-impl SglangCache {
-    /// The state as plain data.
-    pub fn save(&self) -> SglangSavedCache {
-        SglangSavedCache {
-            capacity: self.capacity(),
-            page_size: self.page_size,
-            outputs: self.outputs,
-            refused: self.refused,
-            clock: self.tree.clock(),
-            nodes: in_order(&self.tree)
-                .into_iter()
-                .map(|(parent, index)| saved_node(&self.tree, parent, index))
-                .collect(),
+impl<R, H> SglangCache<R, H> {
+    /// The cache, with what was turned away, where what its nodes hold fits each of its pools.
+    pub(super) fn filled(self, refused: u64) -> Result<Self, SglangRestoreError> {
+        let (tree, host) = (&self.tree, &self.tree.host);
+        let pools = [
+            (self.full, tree.pages()),
+            (self.other, tree.auxiliary.pages()),
+            (host.room, host.pages),
+            (host.other_room, host.auxiliary.pages()),
+        ];
+        match pools.map(|(room, held)| (PageCount(room), PageCount(held))).into_iter().find(|(a, b)| b > a) {
+            Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),
+            None => Ok(Self { refused, ..self }),
         }
-    }
-
-    /// The cache a state was saved from.
-    ///
-    /// # Errors
-    /// When the state is damaged: a node without pages, a parent that does not precede its child or
-    /// cannot have one, two children that begin alike, a stamp given twice or not yet, too many pages.
-    pub fn restore(saved: &SglangSavedCache) -> Result<Self, SglangRestoreError> {
-        let mut cache = Self::new(saved.capacity, saved.page_size, saved.outputs)?;
-        cache.refused = saved.refused;
-        let nodes = saved.nodes.iter();
-        restore_nodes(&mut cache.tree, nodes, saved.clock, saved.capacity, |_, _, _| {})?;
-        if cache.resident() > cache.capacity() {
-            return Err(SglangRestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
-        }
-        Ok(cache)
     }
 }
 
-saved_as! { SglangCache, SglangSavedCache, SglangRestoreError }
+impl SavedForm for SglangCache {
+    type Saved = SglangSavedCache;
+
+    fn save(&self) -> SglangSavedCache {
+        let saved = |(parent, index)| saved_node(&self.tree, parent, index);
+        SglangSavedCache {
+            capacity: self.capacity,
+            page_size: self.rules.page_size,
+            outputs: self.rules.outputs,
+            refused: self.refused,
+            clock: self.tree.clock(),
+            nodes: in_order(&self.tree).into_iter().map(saved).collect(),
+        }
+    }
+
+    /// Refuses a node without pages, a parent that does not precede its child or cannot have one, two children that begin alike, a
+    /// stamp given twice or not yet, too many pages.
+    fn restore(saved: &SglangSavedCache) -> Result<Self, SglangRestoreError> {
+        let SglangSavedCache { capacity, page_size, outputs, refused, clock, ref nodes } = *saved;
+        let mut cache = Self::new(capacity, PlainRules { page_size, outputs, drafts: false }, NoHost)?;
+        restore_nodes(&mut cache.tree, nodes.iter(), clock, capacity, |_, _, _| {})?;
+        cache.filled(refused)
+    }
+}
 
 /// Lists the nodes level by level, those of one parent by stamp, each with the position of its parent counted from 1.
 pub(super) fn in_order(tree: &SglangTree) -> Vec<(u32, NodeIndex)> {

@@ -1,10 +1,13 @@
 //! The state of a cache over device and host as plain data, for snapshots.
 
-use super::hicache::{HicacheCache, HicacheRules};
+use super::host::HicacheRules;
 use super::node::NodeIndex;
+use super::one_pool::{HicacheCache, PlainRules};
 use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
-use super::tree::SglangTree;
+use super::saved_pools::{OrderPlaces, restore_places, saved_places};
+use super::{PoolRules, SavedForm, SecondPool, SglangCache};
 use crate::units::PageCount;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
@@ -40,67 +43,88 @@ pub struct SavedHicacheNode {
     pub duplicate: u64,
 }
 
-/// The nodes with their sides.
-pub(super) fn saved_sides(tree: &SglangTree) -> Vec<SavedHicacheNode> {
-    let saved = |(parent, index)| {
-        let node = tree.node(index);
-        SavedHicacheNode {
-            node: saved_node(tree, parent, index),
-            on_device: node.on_device,
-            on_host: node.on_host,
-            insertions: node.insertions,
-            duplicate: node.duplicate,
-        }
-    };
-    in_order(tree).into_iter().map(saved).collect()
+/// The same with a pool alongside that of full attention on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedOverHost<Rules> {
+    /// The nodes on both sides; capacities are pages of one group's layers.
+    pub tree: SavedHicache,
+    /// The rules of the pools.
+    pub rules: Rules,
+    /// What the other pool has of each node: its place in the device's order, 1 the oldest and 0 where that holds nothing; and
+    /// in the host's, 0 where the device holds it as well.
+    pub places: Vec<(u32, Option<u32>)>,
 }
 
-/// Gives an empty tree its nodes back on both sides; each of them is shown with its position and its place in the tree.
-pub(super) fn restore_sides(
-    tree: &mut SglangTree,
-    saved: &SavedHicache,
-    mut added: impl FnMut(usize, NodeIndex),
-) -> Result<(), SglangRestoreError> {
-    check_sides(saved)?;
-    let most = PageCount(saved.capacity.0.saturating_add(saved.rules.host.0));
-    let nodes = saved.nodes.iter().map(|own| &own.node);
-    restore_nodes(tree, nodes, saved.clock, most, |tree, position, index| {
-        let own = &saved.nodes[position];
-        tree.restore_node(index, own.on_device, own.on_host, own.duplicate);
-        tree.set_insertions(index, own.insertions);
-        added(position, index);
-    })?;
-    tree.set_sequence(saved.sequence);
-    Ok(())
-}
-
-impl HicacheCache {
-    /// The state as plain data.
-    pub fn save(&self) -> SavedHicache {
+impl<R: PoolRules> SglangCache<R, HicacheRules> {
+    /// The nodes with their sides.
+    fn save_sides(&self) -> SavedHicache {
+        let saved = |(parent, index)| {
+            let node = self.tree.node(index);
+            SavedHicacheNode {
+                node: saved_node(&self.tree, parent, index),
+                on_device: node.on_device,
+                on_host: node.on_host,
+                insertions: node.insertions,
+                duplicate: node.duplicate,
+            }
+        };
         SavedHicache {
-            capacity: self.capacity(),
-            rules: *self.rules(),
+            capacity: self.capacity,
+            rules: self.host,
             refused: self.refused,
             clock: self.tree.clock(),
             sequence: self.tree.sequence(),
-            nodes: saved_sides(&self.tree),
+            nodes: in_order(&self.tree).into_iter().map(saved).collect(),
         }
     }
 
-    /// The cache a state was saved from.
-    ///
-    /// # Errors
-    /// When the state is damaged: what a cache of one side refuses, a node on no side or below one that must be there
-    /// as well, a place given twice or not yet, too many pages on either side.
-    pub fn restore(saved: &SavedHicache) -> Result<Self, SglangRestoreError> {
-        let mut cache = Self::new(saved.capacity, saved.rules)?;
-        cache.refused = saved.refused;
-        restore_sides(&mut cache.tree, saved, |_, _| {})?;
-        let sides = [(saved.capacity, cache.resident()), (saved.rules.host, cache.resident_on_host())];
-        match sides.into_iter().find(|(capacity, pages)| pages > capacity) {
-            Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),
-            None => Ok(cache),
-        }
+    /// A cache of these rules with its nodes back on both sides, and their places in the tree.
+    fn restore_sides(saved: &SavedHicache, rules: R) -> Result<(Self, Vec<NodeIndex>), SglangRestoreError> {
+        let mut cache = Self::new(saved.capacity, rules, saved.rules)?;
+        check_sides(saved)?;
+        let most = PageCount(saved.capacity.0.saturating_add(saved.rules.host.0));
+        let (nodes, mut indices) = (saved.nodes.iter().map(|own| &own.node), Vec::new());
+        restore_nodes(&mut cache.tree, nodes, saved.clock, most, |tree, position, index| {
+            let own = &saved.nodes[position];
+            tree.restore_node(index, own.on_device, own.on_host, own.duplicate);
+            tree.set_insertions(index, own.insertions);
+            indices.push(index);
+        })?;
+        cache.tree.set_sequence(saved.sequence);
+        Ok((cache, indices))
+    }
+}
+
+impl SavedForm for HicacheCache {
+    type Saved = SavedHicache;
+
+    fn save(&self) -> SavedHicache {
+        self.save_sides()
+    }
+
+    /// Refuses what a cache of one side does, a node on no side or below one that must be there as well, a place given twice or
+    /// not yet, too many pages on either side.
+    fn restore(saved: &SavedHicache) -> Result<Self, SglangRestoreError> {
+        let (cache, _) = Self::restore_sides(saved, PlainRules::over(&saved.rules))?;
+        cache.filled(saved.refused)
+    }
+}
+
+impl<R: SecondPool + Clone + Serialize + DeserializeOwned> SavedForm for SglangCache<R, HicacheRules> {
+    type Saved = SavedOverHost<R>;
+
+    fn save(&self) -> SavedOverHost<R> {
+        let places = saved_places(&self.tree);
+        let of_node = |(_, index): (u32, NodeIndex)| places[index as usize];
+        let places: Vec<OrderPlaces> = in_order(&self.tree).into_iter().map(of_node).collect();
+        SavedOverHost { tree: self.save_sides(), rules: self.rules.clone(), places }
+    }
+
+    /// Refuses what a cache of one pool over a host does, a place given twice or of a node that is not there, too much in any pool.
+    fn restore(saved: &SavedOverHost<R>) -> Result<Self, SglangRestoreError> {
+        let (mut cache, indices) = Self::restore_sides(&saved.tree, saved.rules.clone())?;
+        restore_places(&mut cache.tree, &saved.places, &indices)?;
+        cache.filled(saved.tree.refused)
     }
 }
 
@@ -130,5 +154,3 @@ fn check_sides(saved: &SavedHicache) -> Result<(), SglangRestoreError> {
     }
     Ok(())
 }
-
-saved_as! { HicacheCache, SavedHicache, SglangRestoreError }

@@ -1,11 +1,12 @@
 //! The state of a cache with a pool alongside that of full attention as plain data, for snapshots.
 
+use super::host::NoHost;
 use super::node::NodeIndex;
 use super::saved::{SglangRestoreError, SglangSavedNode, in_order, restore_nodes, saved_node};
-use super::states::{StateCache, StateRules};
 use super::tree::SglangTree;
-use super::windows::{WindowCache, WindowPoolRules};
+use super::{SavedForm, SecondPool, SglangCache};
 use crate::units::PageCount;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
@@ -27,93 +28,90 @@ pub struct SavedPools<Rules> {
     pub nodes: Vec<(SglangSavedNode, u32)>,
 }
 
-/// The nodes with their places in the order of the other pool.
-fn saved_nodes(tree: &SglangTree) -> Vec<(SglangSavedNode, u32)> {
-    let mut places = vec![0; tree.nodes.len()];
+/// What the other pool has of a node: its place in the device's order, 1 the oldest and 0 where that holds nothing; and in the
+/// host's, 0 where the device holds it as well.
+pub(super) type OrderPlaces = (u32, Option<u32>);
+
+/// What the other pool has of each node on either side, by their places in the arena.
+pub(super) fn saved_places(tree: &SglangTree) -> Vec<OrderPlaces> {
+    let mut places: Vec<OrderPlaces> = vec![(0, None); tree.nodes.len()];
     for (index, place) in tree.auxiliary.in_order().zip(1..) {
-        places[index as usize] = place;
+        places[index as usize].0 = place;
     }
-    let saved = |(parent, index)| (saved_node(tree, parent, index), places[index as usize]);
-    in_order(tree).into_iter().map(saved).collect()
+    for (index, _) in tree.occupied().filter(|(index, _)| tree.host.auxiliary.holds(*index)) {
+        places[index as usize].1 = Some(0);
+    }
+    for (index, place) in tree.host.auxiliary.in_order().zip(1..) {
+        places[index as usize].1 = Some(place);
+    }
+    places
 }
 
-/// Gives an empty tree its nodes back, and the other pool what it holds of each by `pages_of`.
-fn restore_pools<Rules>(
+/// Gives a tree that has its nodes back what the other pool has of them.
+pub(super) fn restore_places(
     tree: &mut SglangTree,
-    saved: &SavedPools<Rules>,
-    pages_of: impl Fn(&SglangTree, NodeIndex) -> u64,
+    places: &[OrderPlaces],
+    indices: &[NodeIndex],
 ) -> Result<(), SglangRestoreError> {
-    let nodes = saved.nodes.iter().map(|(node, _)| node);
-    let mut held = Vec::new();
-    restore_nodes(tree, nodes, saved.clock, saved.capacity, |_, position, index| {
-        held.push((saved.nodes[position].1, position, index));
-    })?;
-    held.retain(|(place, ..)| *place > 0);
-    held.sort_unstable();
-    if let Some(pair) = held.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        let fault = "has a place of another one in the order of the other pool";
-        return Err(SglangRestoreError::Node { position: pair[1].1, fault });
+    let fault = |position, fault| SglangRestoreError::Node { position, fault };
+    if places.len() != indices.len() {
+        return Err(fault(places.len().min(indices.len()), "has no place in the orders of the other pool"));
     }
-    for (_, _, index) in held {
-        let pages = pages_of(tree, index);
-        tree.auxiliary.hold(index, pages);
+    let (mut device, mut host) = (Vec::new(), Vec::new());
+    for (position, (&index, &(own, other))) in indices.iter().zip(places).enumerate() {
+        let node = tree.node(index);
+        if own > 0 && !node.on_device || other.is_some() && !node.on_device && !node.on_host {
+            return Err(fault(position, "is held by the other pool where it is not"));
+        }
+        if other.is_some_and(|place| (place == 0) != (own > 0)) {
+            return Err(fault(position, "has an impossible place in the host's order of the other pool"));
+        }
+        device.extend((own > 0).then_some((own, position, index)));
+        host.extend(other.map(|place| (place, position, index)));
+    }
+    for (is_host, mut held) in [(false, device), (true, host)] {
+        held.sort_unstable();
+        if let Some(pair) = held.windows(2).find(|pair| pair[0].0 == pair[1].0 && pair[0].0 > 0) {
+            return Err(fault(pair[1].1, "has a place of another one in the order of the other pool"));
+        }
+        for (place, _, index) in held {
+            // Of a node that it holds a pool of windows has all pages, one of states a state.
+            let pages = tree.auxiliary.window().map_or(1, |_| tree.node(index).pages());
+            let side = if is_host { &mut tree.host.auxiliary } else { &mut tree.auxiliary };
+            side.hold_apart(index, pages);
+            if place > 0 {
+                side.list(index);
+            }
+        }
     }
     Ok(())
 }
 
-/// Saves and restores a cache of two pools: its rules, the pages that the other pool has of a node that it holds, and what
-/// each pool has room for and holds.
-macro_rules! saved_pools {
-    ($cache:ty, $rules:ty, $pages_of:expr, $filled:expr) => {
-        impl $cache {
-            /// The state as plain data.
-            pub fn save(&self) -> SavedPools<$rules> {
-                SavedPools {
-                    capacity: self.capacity(),
-                    rules: self.rules().clone(),
-                    never_evicts: self.never_evicts(),
-                    refused: self.refused,
-                    clock: self.tree.clock(),
-                    nodes: saved_nodes(&self.tree),
-                }
-            }
+impl<R: SecondPool + Clone + Serialize + DeserializeOwned> SavedForm for SglangCache<R> {
+    type Saved = SavedPools<R>;
 
-            /// The cache a state was saved from.
-            ///
-            /// # Errors
-            /// When the state is damaged: what a cache of one pool refuses, a place given twice, too much in either pool.
-            pub fn restore(saved: &SavedPools<$rules>) -> Result<Self, SglangRestoreError> {
-                let rules = saved.rules.clone();
-                let mut cache = match saved.never_evicts {
-                    true => Self::never_evicting(saved.capacity, rules)?,
-                    false => Self::new(saved.capacity, rules)?,
-                };
-                cache.refused = saved.refused;
-                restore_pools(&mut cache.tree, saved, $pages_of)?;
-                let filled: [(PageCount, PageCount); 2] = $filled(cache.pools(), cache.resident());
-                match filled.into_iter().find(|(room, pages)| pages > room) {
-                    Some((capacity, pages)) => Err(SglangRestoreError::Overfull { capacity, pages }),
-                    None => Ok(cache),
-                }
-            }
+    fn save(&self) -> SavedPools<R> {
+        let places = saved_places(&self.tree);
+        let saved = |(parent, index)| (saved_node(&self.tree, parent, index), places[index as usize].0);
+        SavedPools {
+            capacity: self.capacity,
+            rules: self.rules.clone(),
+            never_evicts: self.never_evicts(),
+            refused: self.refused,
+            clock: self.tree.clock(),
+            nodes: in_order(&self.tree).into_iter().map(saved).collect(),
         }
+    }
 
-        saved_as! { $cache, SavedPools<$rules>, SglangRestoreError }
-    };
-}
-
-type Pools<T> = (PageCount, T);
-
-saved_pools! {
-    WindowCache,
-    WindowPoolRules,
-    |tree, index| tree.node(index).pages(),
-    |room: Pools<PageCount>, held: Pools<PageCount>| [(room.0, held.0), (room.1, held.1)]
-}
-
-saved_pools! {
-    StateCache,
-    StateRules,
-    |_, _| 1,
-    |room: Pools<u64>, held: Pools<u64>| [(room.0, held.0), (PageCount(room.1), PageCount(held.1))]
+    /// Refuses what a cache of one pool does, a place given twice, too much in either pool.
+    fn restore(saved: &SavedPools<R>) -> Result<Self, SglangRestoreError> {
+        let mut cache = Self::empty(saved.capacity, saved.rules.clone(), NoHost, saved.never_evicts)?;
+        let (nodes, mut indices) = (saved.nodes.iter().map(|(node, _)| node), Vec::new());
+        restore_nodes(&mut cache.tree, nodes, saved.clock, saved.capacity, |_, _, index| {
+            indices.push(index)
+        })?;
+        let places: Vec<OrderPlaces> = saved.nodes.iter().map(|(_, place)| (*place, None)).collect();
+        restore_places(&mut cache.tree, &places, &indices)?;
+        cache.filled(saved.refused)
+    }
 }

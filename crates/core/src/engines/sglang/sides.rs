@@ -5,11 +5,6 @@ use super::node::{NONE, NodeIndex};
 use super::tree::SglangTree;
 
 impl SglangTree {
-    /// Pages of the nodes on the host.
-    pub(super) fn host_pages(&self) -> u64 {
-        self.host.pages
-    }
-
     /// Keeps the node that is matched from being evicted from the host, while room is made to load back what the host has of it
     /// and above.
     pub(super) fn pin_on_host(&mut self, index: NodeIndex) {

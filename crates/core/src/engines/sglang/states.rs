@@ -1,20 +1,16 @@
 //! SGLang with a pool of its own for states of linear attention: one radix tree over that pool and the one of full
 //! attention, at one capacity of both together (docs/engines/sglang.md, a pool of states).
 
-use super::auxiliary::Auxiliary;
-use super::hicache::HicacheRules;
-use super::host::host_rows;
-use super::node::{NONE, NodeIndex, ROOT, SglangNode};
+use super::host::{HostTier, NoHost, host_rows};
+use super::node::{NONE, NodeIndex, ROOT};
 use super::shape::{PagedRequest, spare_pages};
-use super::tree::SglangTree;
-use super::{MAX_CAPACITY, MOST_RESERVED};
+use super::{MOST_RESERVED, PoolRules, SecondPool, SglangCache};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
-use crate::units::heap::heap_bytes;
 use crate::units::ratio::Proportion;
-use crate::units::{PageCount, PageSize, is_countable};
+use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
 /// Tokens between states that a step can keep: SGLang's chunk of linear attention. A larger page takes its place.
@@ -62,9 +58,19 @@ impl StateRules {
         Ok(())
     }
 
-    /// Pages of the pool of full attention and states of the other, in the memory of so many pages of one group's layers. As
-    /// the engine splits its memory: states get their share of it, of which one is never used, and full attention the rest.
-    pub fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
+    /// Tokens between places where a state can be kept.
+    fn grid(&self) -> u64 {
+        CHUNK.max(self.page())
+    }
+
+    fn page(&self) -> u64 {
+        u64::from(self.page_size.get())
+    }
+}
+
+impl PoolRules for StateRules {
+    /// As the engine splits its memory: states get their share of it, of which one is never used, and full attention the rest.
+    fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
         let groups = self.attention.groups();
         let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
         let tokens = capacity.0 * self.page();
@@ -77,9 +83,7 @@ impl StateRules {
         (PageCount(full / full_groups / self.page()), slots.saturating_sub(1))
     }
 
-    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
-    /// their ratio.
-    pub(super) fn host_pools(&self, (full, states): (u64, u64), host: PageCount) -> (u64, u64) {
+    fn host_pools(&self, (full, states): (u64, u64), host: PageCount) -> (u64, u64) {
         let groups = self.attention.groups();
         let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
         let (row, state) =
@@ -90,15 +94,12 @@ impl StateRules {
         (host_rows(tokens, [pages, states], row), host_rows(tokens, [states, pages], state))
     }
 
-    /// Tokens between places where a state can be kept.
-    fn grid(&self) -> u64 {
-        CHUNK.max(self.page())
-    }
-
-    fn page(&self) -> u64 {
-        u64::from(self.page_size.get())
+    fn serve<H: HostTier>(cache: &mut StateCache<H>, event: &RequestEvent<'_>) -> CacheHits {
+        cache.serve(event)
     }
 }
+
+impl SecondPool for StateRules {}
 
 /// A request on its way, in tokens from its beginning.
 #[derive(Debug, Clone, Copy)]
@@ -124,118 +125,12 @@ impl TokenProgress {
     }
 }
 
-/// SGLang's radix cache over a pool of full attention and a pool of states, serving one request after the other.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "super::SavedPools<StateRules>")]
-pub struct StateCache {
-    capacity: PageCount,
-    pub(super) rules: StateRules,
-    /// Pages of the pool of full attention.
-    full: u64,
-    /// States of the other pool.
-    states: u64,
-    /// Requests turned away since the start.
-    pub(super) refused: u64,
-    pub(super) tree: SglangTree,
-    /// Pages that were loaded back for the last request; not saved.
-    loaded: u64,
-    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
-    ids: Vec<u64>,
-    /// The nodes that a lookup passes; kept for its memory.
-    path: Vec<NodeIndex>,
-    /// The node whose path, and whose state, is locked.
-    anchor: NodeIndex,
-}
+/// SGLang's radix cache over a pool of full attention and a pool of states.
+pub type StateCache<H = NoHost> = SglangCache<StateRules, H>;
 
-heap_bytes!(StateCache { tree, ids, path; capacity, rules, full, states, refused, loaded, anchor });
-
-impl StateCache {
-    /// An empty cache in the memory of so many pages of one group's layers.
-    ///
-    /// # Errors
-    /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: StateRules) -> Result<Self, RulesError> {
-        if capacity > MAX_CAPACITY {
-            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
-        }
-        let (full, states) = rules.pools(capacity);
-        Ok(Self::of_pools(capacity, rules, full.0, states))
-    }
-
-    /// A cache with room for so many pages and as many states, whatever their ratio: within that many, nothing is ever
-    /// evicted.
-    ///
-    /// # Errors
-    /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn never_evicting(capacity: PageCount, rules: StateRules) -> Result<Self, RulesError> {
-        if capacity > MAX_CAPACITY {
-            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
-        }
-        Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
-    }
-
-    fn of_pools(capacity: PageCount, rules: StateRules, full: u64, states: u64) -> Self {
-        let (tree, ids, path) = (SglangTree::alongside(Auxiliary::of_states()), Vec::new(), Vec::new());
-        Self { capacity, rules, full, states, refused: 0, tree, loaded: 0, ids, path, anchor: ROOT }
-    }
-
-    /// The same over an empty host.
-    pub(super) fn over_host(mut self, host: &HicacheRules) -> Self {
-        let (pages, states) = self.rules.host_pools((self.full, self.states), host.host);
-        self.tree = self.tree.over_host(host.write, pages, states);
-        self
-    }
-
-    /// The modelled capacity.
-    pub fn capacity(&self) -> PageCount {
-        self.capacity
-    }
-
-    /// Whether both of its pools have all of the capacity.
-    pub fn never_evicts(&self) -> bool {
-        self.full == self.capacity.0 && self.states == self.capacity.0
-    }
-
-    /// Pages of the pool of full attention, and states of the other.
-    pub fn pools(&self) -> (PageCount, u64) {
-        (PageCount(self.full), self.states)
-    }
-
-    /// What it keeps to.
-    pub fn rules(&self) -> &StateRules {
-        &self.rules
-    }
-
-    /// Whether its counts are ones that a log can come to.
-    pub(crate) fn is_countable(&self) -> bool {
-        is_countable(self.tree.clock()) && is_countable(self.refused)
-    }
-
-    /// Pages of full attention and states that the tree holds.
-    pub fn resident(&self) -> (PageCount, u64) {
-        (PageCount(self.tree.pages()), self.tree.auxiliary.pages())
-    }
-
-    /// States of the other pool.
-    pub(super) fn other_room(&self) -> PageCount {
-        PageCount(self.states)
-    }
-
-    /// Pages that were loaded back for the last request from a host, where there is one.
-    pub(super) fn loaded(&self) -> u64 {
-        self.loaded
-    }
-
-    /// Requests turned away since the start because the pools cannot hold them even alone.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Serves one request to its end and says what it found at its start.
-    ///
-    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
-    /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
+impl<H: HostTier> StateCache<H> {
+    /// Serves one request to its end.
+    fn serve(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         let (page, shape) =
             (self.rules.page(), PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false));
         self.loaded = 0;
@@ -244,7 +139,7 @@ impl StateCache {
         }
         let sampled = shape.stored - shape.prompt + 1;
         let reserved = shape.prompt.saturating_add(sampled.min(MOST_RESERVED)) + page;
-        if self.states < LEAST_STATES || shape.all_slots > self.full || reserved >= self.full * page {
+        if self.other < LEAST_STATES || shape.all_slots > self.full || reserved >= self.full * page {
             self.refused += 1;
             return CacheHits { hits: 0, refused: true };
         }
@@ -319,9 +214,7 @@ impl StateCache {
         self.tree.pin_on_host(anchor);
         self.tree.host.auxiliary.unlist(anchor);
         self.make_room_for_states(1, 0);
-        let nodes = self.path.iter().map(|index| self.tree.node(*index));
-        let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
-        while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
+        self.make_room_for_path();
         self.make_room_for_states(1, 1);
         self.tree.unpin_on_host();
         self.tree.load(&self.path);
@@ -425,19 +318,6 @@ impl StateCache {
         tip
     }
 
-    /// Locks the path to `tip`, and the state at its end.
-    fn lock(&mut self, tip: NodeIndex) {
-        self.tree.pin(tip);
-        self.anchor = tip;
-        self.tree.lock_last_window(tip);
-    }
-
-    /// Unlocks the state that was locked.
-    fn unlock(&mut self) {
-        let anchor = std::mem::replace(&mut self.anchor, ROOT);
-        self.tree.unlock_last_window(anchor);
-    }
-
     /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole, its
     /// state with it.
     fn make_room(&mut self, wanted: u64, progress: &TokenProgress) {
@@ -448,7 +328,7 @@ impl StateCache {
     /// Evicts until so many states are free alongside those that the request holds: the oldest that is not locked first, of a
     /// leaf the whole leaf, of another node the state alone.
     fn make_room_for_states(&mut self, wanted: u64, held: u64) {
-        while self.tree.auxiliary.pages() + held + wanted > self.states {
+        while self.tree.auxiliary.pages() + held + wanted > self.other {
             let Some(index) = self.tree.auxiliary.oldest_unlocked(None) else { return };
             self.tree.evict_other(index);
         }

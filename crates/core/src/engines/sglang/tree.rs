@@ -47,12 +47,8 @@ heap_bytes!(SglangTree {
 });
 
 impl SglangTree {
-    pub(super) fn new() -> Self {
-        Self::alongside(Auxiliary::of_states())
-    }
-
-    /// The same alongside another pool, which holds nothing yet.
-    pub(super) fn alongside(auxiliary: Auxiliary) -> Self {
+    /// An empty tree, alongside another pool of windows of so many pages, or of states.
+    pub(super) fn new(window: Option<u64>) -> Self {
         let root = SglangNode::on_device(0, NONE);
         Self {
             nodes: vec![root],
@@ -65,8 +61,8 @@ impl SglangTree {
             locked_pages: 0,
             clock: 0,
             pages: 0,
-            host: HostSide::new(auxiliary.emptied()),
-            auxiliary,
+            host: HostSide::new(Auxiliary::new(window)),
+            auxiliary: Auxiliary::new(window),
         }
     }
 
@@ -119,18 +115,12 @@ impl SglangTree {
         }
     }
 
-    /// Follows `ids` down from the end of `path`, which stands for the first `matched` of them, and
-    /// extends the path by every node passed. A node that `ids` leave half-way is split. Returns how
-    /// many ids the path stands for then. Where it `touches`, each node entered is stamped.
-    pub(super) fn descend(
-        &mut self,
-        path: &mut Vec<NodeIndex>,
-        ids: &[u64],
-        mut matched: usize,
-        touches: bool,
-    ) -> usize {
+    /// Follows `ids` down from the end of `path` and extends the path by every node passed. A node that `ids` leave half-way is
+    /// split. Returns how many ids the path was extended by.
+    pub(super) fn descend(&mut self, path: &mut Vec<NodeIndex>, ids: &[u64]) -> usize {
         let mut parent = path.last().copied().unwrap_or(ROOT);
-        while let Some(next) = self.step(parent, &ids[matched..], touches) {
+        let mut matched = 0;
+        while let Some(next) = self.step(parent, &ids[matched..], false) {
             matched += self.node(next).ids as usize;
             path.push(next);
             parent = next;
@@ -149,16 +139,6 @@ impl SglangTree {
         let node = self.node(child);
         let is_whole = common == node.ids as usize && node.private == 0;
         Some(if is_whole { child } else { self.split(child, common) })
-    }
-
-    /// Inserts `ids` and `private` pages after them, the path standing for the first `matched` ids,
-    /// and extends the path to the node they end at. Pages that are there already stay.
-    pub(super) fn insert(&mut self, path: &mut Vec<NodeIndex>, ids: &[u64], matched: usize, private: u32) {
-        let matched = self.descend(path, ids, matched, true);
-        if matched < ids.len() || private > 0 {
-            let parent = path.last().copied().unwrap_or(ROOT);
-            path.push(self.add_leaf(parent, &ids[matched..], private));
-        }
     }
 
     /// Adds a leaf that is as old as this moment.

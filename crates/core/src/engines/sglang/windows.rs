@@ -1,21 +1,18 @@
 //! SGLang with a pool of its own for windows: one radix tree over that pool and the one of full attention, at one
 //! capacity of both together (docs/engines/sglang.md, a pool of windows).
 
-use super::auxiliary::Auxiliary;
-use super::hicache::HicacheRules;
-use super::host::host_rows;
+use super::host::{HostTier, NoHost, host_rows};
 use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
 use super::shape::{PagedRequest, spare_pages};
 use super::tree::SglangTree;
-use super::{MAX_CAPACITY, MOST_RESERVED};
+use super::{MOST_RESERVED, PoolRules, SecondPool, SglangCache};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
-use crate::units::heap::heap_bytes;
 use crate::units::ratio::Ratio;
-use crate::units::{PageCount, PageSize, is_countable};
+use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
 /// What decides a cache's answers besides its capacity.
@@ -46,29 +43,6 @@ impl WindowPoolRules {
         Ok(())
     }
 
-    /// Pages of the pool of full attention and of the pool of windows, in the memory of so many pages of one group's
-    /// layers. As the engine splits its memory, a page of the first takes a page of each full group and the ratio of one of
-    /// each window.
-    pub fn pools(&self, capacity: PageCount) -> (PageCount, PageCount) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let windows = groups.len() as u64 - full_groups;
-        let full = self.swa_full_tokens_ratio.unit_of(capacity.0, full_groups, windows);
-        (PageCount(full), PageCount(self.swa_full_tokens_ratio.share_of(full)))
-    }
-
-    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
-    /// their ratio.
-    pub(super) fn host_pools(&self, (full, windows): (u64, u64), host: PageCount) -> (u64, u64) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let rows = [full_groups, groups.len() as u64 - full_groups].map(|groups| groups * self.page());
-        // Each pool of the device has a page more than it uses.
-        let bytes = [(full + 1) * rows[0], (windows + 1) * rows[1]];
-        let tokens = host.0 * self.page();
-        (host_rows(tokens, bytes, rows[0]), host_rows(tokens, [bytes[1], bytes[0]], rows[1]))
-    }
-
     /// Tokens before the one that looks: the engine's size of a window.
     pub(super) fn window(&self) -> u64 {
         match self.attention.other() {
@@ -87,6 +61,38 @@ impl WindowPoolRules {
     }
 }
 
+impl PoolRules for WindowPoolRules {
+    /// As the engine splits its memory, a page of full attention takes a page of each full group and the ratio of one of each
+    /// window.
+    fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let windows = groups.len() as u64 - full_groups;
+        let full = self.swa_full_tokens_ratio.unit_of(capacity.0, full_groups, windows);
+        (PageCount(full), self.swa_full_tokens_ratio.share_of(full))
+    }
+
+    fn host_pools(&self, (full, windows): (u64, u64), host: PageCount) -> (u64, u64) {
+        let groups = self.attention.groups();
+        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let rows = [full_groups, groups.len() as u64 - full_groups].map(|groups| groups * self.page());
+        // Each pool of the device has a page more than it uses.
+        let bytes = [(full + 1) * rows[0], (windows + 1) * rows[1]];
+        let tokens = host.0 * self.page();
+        (host_rows(tokens, bytes, rows[0]), host_rows(tokens, [bytes[1], bytes[0]], rows[1]))
+    }
+
+    fn other_window(&self) -> Option<u64> {
+        Some(self.window_pages())
+    }
+
+    fn serve<H: HostTier>(cache: &mut WindowCache<H>, event: &RequestEvent<'_>) -> CacheHits {
+        cache.serve(event)
+    }
+}
+
+impl SecondPool for WindowPoolRules {}
+
 /// What a lookup comes to, in pages.
 #[derive(Debug, Clone, Copy)]
 struct WindowsLookup {
@@ -102,119 +108,12 @@ struct WindowsLookup {
     full: u64,
 }
 
-/// SGLang's radix cache over a pool of full attention and a pool of windows, serving one request after the other.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "super::SavedPools<WindowPoolRules>")]
-pub struct WindowCache {
-    capacity: PageCount,
-    pub(super) rules: WindowPoolRules,
-    /// Pages of the pool of full attention.
-    full: u64,
-    /// Pages of the pool of windows.
-    windows: u64,
-    /// Requests turned away since the start.
-    pub(super) refused: u64,
-    pub(super) tree: SglangTree,
-    /// Pages that were loaded back for the last request; not saved.
-    loaded: u64,
-    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
-    ids: Vec<u64>,
-    /// The nodes that a lookup passes; kept for its memory.
-    path: Vec<NodeIndex>,
-    /// The node whose path, and whose window, is locked.
-    anchor: NodeIndex,
-}
+/// SGLang's radix cache over a pool of full attention and a pool of windows.
+pub type WindowCache<H = NoHost> = SglangCache<WindowPoolRules, H>;
 
-heap_bytes!(WindowCache { tree, ids, path; capacity, rules, full, windows, refused, loaded, anchor });
-
-impl WindowCache {
-    /// An empty cache in the memory of so many pages of one group's layers.
-    ///
-    /// # Errors
-    /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn new(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, RulesError> {
-        if capacity > MAX_CAPACITY {
-            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
-        }
-        let (full, windows) = rules.pools(capacity);
-        Ok(Self::of_pools(capacity, rules, full.0, windows.0))
-    }
-
-    /// A cache with room for so many pages in each of its pools, whatever the ratio between them: within that many, nothing
-    /// is ever evicted.
-    ///
-    /// # Errors
-    /// When the capacity exceeds [`MAX_CAPACITY`].
-    pub fn never_evicting(capacity: PageCount, rules: WindowPoolRules) -> Result<Self, RulesError> {
-        if capacity > MAX_CAPACITY {
-            return Err(RulesError::TooLarge { asked: capacity, most: MAX_CAPACITY });
-        }
-        Ok(Self::of_pools(capacity, rules, capacity.0, capacity.0))
-    }
-
-    fn of_pools(capacity: PageCount, rules: WindowPoolRules, full: u64, windows: u64) -> Self {
-        let tree = SglangTree::alongside(Auxiliary::of_windows(rules.window_pages()));
-        let (ids, path) = (Vec::new(), Vec::new());
-        Self { capacity, rules, full, windows, refused: 0, tree, loaded: 0, ids, path, anchor: ROOT }
-    }
-
-    /// The same over an empty host.
-    pub(super) fn over_host(mut self, host: &HicacheRules) -> Self {
-        let (pages, windows) = self.rules.host_pools((self.full, self.windows), host.host);
-        self.tree = self.tree.over_host(host.write, pages, windows);
-        self
-    }
-
-    /// The modelled capacity.
-    pub fn capacity(&self) -> PageCount {
-        self.capacity
-    }
-
-    /// Whether both of its pools have all of the capacity.
-    pub fn never_evicts(&self) -> bool {
-        self.full == self.capacity.0 && self.windows == self.capacity.0
-    }
-
-    /// Pages of the pool of full attention and of the pool of windows.
-    pub fn pools(&self) -> (PageCount, PageCount) {
-        (PageCount(self.full), PageCount(self.windows))
-    }
-
-    /// What it keeps to.
-    pub fn rules(&self) -> &WindowPoolRules {
-        &self.rules
-    }
-
-    /// Whether its counts are ones that a log can come to.
-    pub(crate) fn is_countable(&self) -> bool {
-        is_countable(self.tree.clock()) && is_countable(self.refused)
-    }
-
-    /// Pages that the two pools hold: of full attention, and of windows.
-    pub fn resident(&self) -> (PageCount, PageCount) {
-        (PageCount(self.tree.pages()), PageCount(self.tree.auxiliary.pages()))
-    }
-
-    /// Pages of the pool of windows.
-    pub(super) fn other_room(&self) -> PageCount {
-        PageCount(self.windows)
-    }
-
-    /// Pages that were loaded back for the last request from a host, where there is one.
-    pub(super) fn loaded(&self) -> u64 {
-        self.loaded
-    }
-
-    /// Requests turned away since the start because the pools cannot hold them even alone.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Serves one request to its end and says what it found at its start.
-    ///
-    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
-    /// tokens, and tokens beyond the ids, are left out.
-    pub fn request(&mut self, event: &RequestEvent<'_>) -> CacheHits {
+impl<H: HostTier> WindowCache<H> {
+    /// Serves one request to its end.
+    fn serve(&mut self, event: &RequestEvent<'_>) -> CacheHits {
         let shape = PagedRequest::of(event, self.rules.page_size, self.rules.outputs, false);
         self.loaded = 0;
         if shape.prompt == 0 {
@@ -317,9 +216,7 @@ impl WindowCache {
         let held = &self.tree.auxiliary;
         let parts: Vec<_> = self.tree.last_window(best).filter(|index| !held.holds(*index)).collect();
         parts.iter().for_each(|index| self.tree.host.auxiliary.unlist(*index));
-        let nodes = self.path.iter().map(|index| self.tree.node(*index));
-        let missing: u64 = nodes.filter(|node| !node.on_device).map(SglangNode::pages).sum();
-        while self.tree.pages() + missing > self.full && self.tree.evict_oldest_leaf() {}
+        self.make_room_for_path();
         let windows = parts.iter().map(|index| self.tree.node(*index).pages()).sum();
         let has_room = self.make_room_for_windows(windows, 0);
         self.tree.unpin_on_host();
@@ -376,14 +273,14 @@ impl WindowCache {
         let sampled = sampled.min(MOST_RESERVED);
         let needed =
             |rest: u64| rest.min(chunk).saturating_sub(window) + (rest + sampled).min(window) + page + loaded;
-        let free = (self.windows.saturating_sub(self.tree.auxiliary.locked_pages())) * page;
+        let free = (self.other.saturating_sub(self.tree.auxiliary.locked_pages())) * page;
         let whole = needed(rest.next_multiple_of(page));
         if whole < free {
             return Some(chunk);
         }
         // Where the whole pool would not do, the engine takes smaller steps.
         let step = free.saturating_sub(needed(0)) / page * page;
-        (whole >= self.windows * page && step > 0).then_some(chunk.min(step))
+        (whole >= self.other * page && step > 0).then_some(chunk.min(step))
     }
 
     /// Inserts the prompt where more than one token is sampled, and makes the rest of the answer; `false` where the engine ends it
@@ -526,19 +423,6 @@ impl WindowCache {
         }
     }
 
-    /// Locks the path to `tip`, and its last window in the pool of windows.
-    fn lock(&mut self, tip: NodeIndex) {
-        self.tree.pin(tip);
-        self.anchor = tip;
-        self.tree.lock_last_window(tip);
-    }
-
-    /// Unlocks what was locked in the pool of windows.
-    fn unlock(&mut self) {
-        let anchor = std::mem::replace(&mut self.anchor, ROOT);
-        self.tree.unlock_last_window(anchor);
-    }
-
     /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
     /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
     /// the windows alone. `false` where the pool of windows has no room then.
@@ -552,7 +436,7 @@ impl WindowCache {
     fn make_room_for_windows(&mut self, wanted: u64, own: u64) -> bool {
         let is_short = |tree: &SglangTree, room| tree.auxiliary.pages() + own + wanted > room;
         let mut candidate = None;
-        while is_short(&self.tree, self.windows) {
+        while is_short(&self.tree, self.other) {
             let next = candidate.or_else(|| self.tree.auxiliary.oldest_unlocked(None));
             let Some(index) = next else { return false };
             candidate = self.tree.auxiliary.oldest_unlocked(Some(index));
@@ -561,11 +445,11 @@ impl WindowCache {
                 break;
             }
         }
-        !is_short(&self.tree, self.windows)
+        !is_short(&self.tree, self.other)
     }
 
     /// Pages of the pool of windows that a step may take: free ones and those that may be evicted.
     fn free_windows(&self, progress: &PageProgress) -> u64 {
-        self.windows.saturating_sub(self.tree.auxiliary.locked_pages() + progress.own_pages().1)
+        self.other.saturating_sub(self.tree.auxiliary.locked_pages() + progress.own_pages().1)
     }
 }

@@ -10,7 +10,9 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, Lmca
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::EngineRules;
-use crate::engines::sglang::{HicacheCache, OverHost, SglangCache, StateCache, WindowCache, WritePolicy};
+use crate::engines::sglang::{
+    HicacheCache, NoHost, PlainRules, SglangCache, StateCache, WindowCache, WritePolicy,
+};
 use crate::engines::trtllm::TrtllmCache;
 use crate::engines::vllm_offload::{OffloadPolicy, OffloadTier};
 use crate::stack::naive::chained_requests;
@@ -70,11 +72,14 @@ fn observe(pool: &mut Pool, number: usize, ids: &[u64]) {
 fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
     let (capacity, rules) = (PageCount(capacity), &config.cache.rules);
-    let mut sglang = SglangCache::new(capacity, page_size, Outputs::Cached).expect("small");
+    let plain = PlainRules { page_size, outputs: Outputs::Cached, drafts: false };
+    let mut sglang = SglangCache::new(capacity, plain, NoHost).expect("small");
     let hybrid = rules.hybrid(page_size, Outputs::Cached);
     let mut hybrid = HybridCache::new(capacity, hybrid).expect("sound rules");
-    let mut windows = WindowCache::new(capacity, rules.windows(page_size, Outputs::Cached)).expect("small");
-    let mut states = StateCache::new(capacity, rules.states(page_size, Outputs::Cached)).expect("small");
+    let mut windows =
+        WindowCache::new(capacity, rules.windows(page_size, Outputs::Cached), NoHost).expect("small");
+    let mut states =
+        StateCache::new(capacity, rules.states(page_size, Outputs::Cached), NoHost).expect("small");
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
     let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
     let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
@@ -113,15 +118,15 @@ fn over_host(pages: u64, config: &CacheConfig) -> OverHostTier {
     let host = config.hicache(page_size).expect("a host");
     if rules.has_window_pool(config.profile) {
         let rules = rules.windows(page_size, Outputs::Cached);
-        let mut cache = OverHost::<WindowCache>::new(pages, rules, host).expect("small");
+        let mut cache = WindowCache::new(pages, rules, host).expect("small");
         return Box::new(move |request| cache.request(request));
     }
     if rules.has_state_pool(config.profile) {
         let rules = rules.states(page_size, Outputs::Cached);
-        let mut cache = OverHost::<StateCache>::new(pages, rules, host).expect("small");
+        let mut cache = StateCache::new(pages, rules, host).expect("small");
         return Box::new(move |request| cache.request(request));
     }
-    let mut cache = HicacheCache::new(pages, host).expect("small");
+    let mut cache = HicacheCache::new(pages, PlainRules::over(&host), host).expect("small");
     Box::new(move |request| cache.request(request))
 }
 
