@@ -3,7 +3,7 @@
 use crate::asked::{Asked, event, to_event};
 use crate::support::slow_states::{SlowStateRules, SlowStates};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{NoHost, SavedForm, SavedPools, StateCache, StateRules};
+use kvset::core::engines::sglang::{NoHost, PoolRules, SavedForm, SavedPools, StateCache, StateRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 

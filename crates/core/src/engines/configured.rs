@@ -5,7 +5,7 @@ use super::lmcache::{LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::rules::EngineRules;
-use super::sglang::{StateRules, WindowPoolRules};
+use super::sglang::{PoolRules, StateRules, WindowPoolRules};
 use super::vllm_offload::OffloadTier;
 use crate::units::PageSize;
 

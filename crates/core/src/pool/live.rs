@@ -184,7 +184,7 @@ impl ModelledCache {
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
     fn resume(&mut self, config: &PoolConfig) -> bool {
         self.engine.resume(&config.cache.engine())
-            && self.caches.are_sound(self.curve.thresholds(), self.page_size, &config.cache)
+            && self.caches.resume(self.curve.thresholds(), self.page_size, &config.cache)
             && self.in_flight.is_sound(config.cache.max_tracked_pages)
             && is_countable(self.chain_violations)
     }

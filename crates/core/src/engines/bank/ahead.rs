@@ -3,20 +3,21 @@
 //! Caches of different capacities know nothing of each other, so a batch of requests can be served by one cache at a
 //! time, on as many threads as the caller has. What each found waits here until the request's turn comes.
 
-use super::{BankHits, PointCache};
+use super::BankHits;
+use super::points::Point;
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
 
 /// One cache of a bank with a batch of requests that it has to serve; may be sent to another thread.
 pub struct Lane<'a> {
-    cache: &'a mut (dyn PointCache + Send),
+    cache: &'a mut Point,
     events: &'a [RequestEvent<'a>],
     hits: &'a mut Vec<BankHits>,
 }
 
 impl<'a> Lane<'a> {
     pub(super) fn new(
-        cache: &'a mut (dyn PointCache + Send),
+        cache: &'a mut Point,
         events: &'a [RequestEvent<'a>],
         hits: &'a mut Vec<BankHits>,
     ) -> Self {

@@ -1,9 +1,10 @@
 //! vLLM's pools of blocks over its tier in host memory, one request after another.
 
-use super::{BankHits, PointCache};
+use super::BankHits;
+use super::points::PointCache;
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
-use crate::engines::vllm_offload::{OffloadOptions, OffloadTier, SavedOffload};
+use crate::engines::vllm_offload::{OffloadTier, SavedOffload};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::StateFault;
 use crate::units::heap::heap_bytes;
@@ -34,15 +35,15 @@ impl TryFrom<(HybridCache, SavedOffload)> for OffloadedPool {
     }
 }
 
-impl OffloadedPool {
-    /// Over an empty tier of so many blocks.
-    pub fn new(pool: HybridCache, blocks: PageCount, options: OffloadOptions) -> Result<Self, RulesError> {
-        let tier = OffloadTier::under(blocks, options, pool.rules())?;
-        Ok(Self { pool, tier })
-    }
-}
-
 impl PointCache for OffloadedPool {
+    fn build(capacity: PageCount, config: &CacheConfig, page_size: PageSize) -> Result<Self, RulesError> {
+        let pool = HybridCache::build(capacity, config, page_size)?;
+        // A size in bytes without a cost is refused by `check`.
+        let (blocks, options) =
+            config.offload(page_size).unwrap_or((PageCount(0), config.rules.offload_options()));
+        Ok(Self { tier: OffloadTier::under(blocks, options, pool.rules())?, pool })
+    }
+
     fn capacity(&self) -> PageCount {
         self.pool.capacity()
     }

@@ -48,15 +48,25 @@ const MOST_RESERVED: u64 = 4096;
 
 /// The rules of a cache's pools: how they split its memory, and how requests take their pages.
 pub trait PoolRules: Sized {
-    /// Pages of full attention, and pages or states of the other pool, in the memory of so many pages of one group's layers.
+    /// Pages of full attention, and pages or states of the other pool, in the memory of so many pages of one group's
+    /// layers.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64);
-    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of each is in
-    /// their ratio.
+    /// The same of a host with so many pages of one group's layers under a device with such pools: what it has of
+    /// each is in their ratio.
     fn host_pools(&self, device: (u64, u64), host: PageCount) -> (u64, u64);
     /// Pages of a window in the other pool; none in one of states, and where there is no other pool.
     fn other_window(&self) -> Option<u64> {
         None
     }
+    /// Whether a cache can keep these.
+    ///
+    /// # Errors
+    /// [`RulesError`] where the page is none that they can be modelled at.
+    fn check(&self) -> Result<(), RulesError> {
+        Ok(())
+    }
+    /// Lets a head draft, or none, where that can be.
+    fn draft(&mut self, _drafts: bool) {}
     /// Serves one request to its end and says what it found at its start.
     fn serve<H: HostTier>(cache: &mut SglangCache<Self, H>, event: &RequestEvent<'_>) -> CacheHits;
 }
@@ -99,7 +109,8 @@ impl<R, H> HeapBytes for SglangCache<R, H> {
 
 /// A cache that has a form as plain data, for snapshots.
 pub trait SavedForm: Sized {
-    /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever their arenas went through.
+    /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever their arenas
+    /// went through.
     type Saved: Serialize + DeserializeOwned;
 
     /// The state as plain data.
@@ -132,11 +143,11 @@ where
 }
 
 impl<R: PoolRules> SglangCache<R> {
-    /// A cache with room for so many pages in each of its pools, whatever the ratio between them: within that many, nothing
-    /// is ever evicted.
+    /// A cache with room for so many pages in each of its pools, whatever the ratio between them: within that many,
+    /// nothing is ever evicted.
     ///
     /// # Errors
-    /// When the capacity exceeds [`MAX_CAPACITY`].
+    /// As [`SglangCache::new`].
     pub fn never_evicting(capacity: PageCount, rules: R) -> Result<Self, RulesError> {
         Self::empty(capacity, rules, NoHost, true)
     }
@@ -151,8 +162,8 @@ impl<R: PoolRules> SglangCache<R> {
 }
 
 impl<R: PoolRules> SglangCache<R, HicacheRules> {
-    /// Serves one request to its end and says what it found at its start: pages that it could go on from on the device, and
-    /// those behind them that it could for what was loaded back.
+    /// Serves one request to its end and says what it found at its start: pages that it could go on from on the
+    /// device, and those behind them that it could for what was loaded back.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> (CacheHits, u64) {
         (R::serve(self, event), self.loaded)
     }
@@ -168,6 +179,7 @@ impl<R: PoolRules, H: HostTier> SglangCache<R, H> {
     }
 
     fn empty(capacity: PageCount, rules: R, host: H, never_evicts: bool) -> Result<Self, RulesError> {
+        rules.check()?;
         let below = host.rules().map_or(0, |host| host.host.0);
         let asked = PageCount(capacity.0.saturating_add(below));
         if asked > MAX_CAPACITY {
@@ -208,6 +220,11 @@ impl<R, H> SglangCache<R, H> {
         &self.rules
     }
 
+    /// The same, to be changed.
+    pub(crate) fn rules_mut(&mut self) -> &mut R {
+        &mut self.rules
+    }
+
     /// What is below the device.
     pub fn host(&self) -> &H {
         &self.host
@@ -243,7 +260,8 @@ impl<R, H> SglangCache<R, H> {
         [self.tree.clock(), self.tree.sequence(), self.refused].into_iter().all(is_countable)
     }
 
-    /// Pages of full attention written to the host since the start, those that were there when it was restored among them.
+    /// Pages of full attention written to the host since the start, those that were there when it was restored among
+    /// them.
     pub fn written(&self) -> PageCount {
         PageCount(self.tree.host.written)
     }

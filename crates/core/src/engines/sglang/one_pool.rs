@@ -1,6 +1,6 @@
 //! SGLang's tree over one pool, of full attention, and over a host where there is one (docs/engines/sglang.md).
 
-use super::host::{HicacheRules, HostTier, NoHost};
+use super::host::{HicacheRules, HostTier};
 use super::node::{NodeIndex, ROOT};
 use super::shape::{PagedRequest, spare_pages};
 use super::{PoolRules, SglangCache};
@@ -32,6 +32,10 @@ impl PoolRules for PlainRules {
         (capacity, capacity.0)
     }
 
+    fn draft(&mut self, drafts: bool) {
+        self.drafts = drafts;
+    }
+
     fn host_pools(&self, _: (u64, u64), host: PageCount) -> (u64, u64) {
         (host.0, 0)
     }
@@ -46,19 +50,6 @@ const LEAST_LOADED_TOKENS: u64 = 10;
 
 /// SGLang's radix cache over a device and a host.
 pub type HicacheCache = SglangCache<PlainRules, HicacheRules>;
-
-impl SglangCache<PlainRules, NoHost> {
-    /// The same cache of a model with a draft head, which a saved state does not say.
-    pub fn drafting(mut self) -> Self {
-        self.draft();
-        self
-    }
-
-    /// Lets a head draft in the cache.
-    pub(crate) fn draft(&mut self) {
-        self.rules.drafts = true;
-    }
-}
 
 impl<H: HostTier> SglangCache<PlainRules, H> {
     /// Serves one request to its end.
@@ -86,9 +77,9 @@ impl<H: HostTier> SglangCache<PlainRules, H> {
         CacheHits { hits, refused: false }
     }
 
-    /// Makes room for the output. The engine takes one page at a time as the output grows, which evicts the same leaves as asking
-    /// for all of them at once. Before every token it wants a free page, whether it takes it or not, so one more where tokens
-    /// follow in the last page taken; a request that fills the cache goes on without.
+    /// Makes room for the output. The engine takes one page at a time as the output grows, which evicts the same
+    /// leaves as asking for all of them at once. Before every token it wants a free page, whether it takes it or not,
+    /// so one more where tokens follow in the last page taken; a request that fills the cache goes on without.
     fn decode(&mut self, shape: &PagedRequest) {
         let held = shape.prompt_slots - shape.prompt_pages as u64;
         let spare = u64::from(shape.decodes_on);
@@ -117,16 +108,17 @@ impl<H: HostTier> SglangCache<PlainRules, H> {
     /// The request's ids, prompt then known outputs.
     pub(super) fn take_ids(&self, event: &RequestEvent<'_>, shape: &PagedRequest, ids: &mut Vec<u64>) {
         if self.rules.drafts {
-            // Every request that is served advances the clock, and neither ids that count from 0 nor tokens are that large.
+            // Every request that is served advances the clock, and neither ids that count from 0 nor tokens are that
+            // large.
             shape.take_keyed_ids(event, self.rules.page_size, !self.tree.clock(), ids);
         } else {
             shape.take_ids(event, ids);
         }
     }
 
-    /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to `slots` pages in all,
-    /// loads back what the host has of it, and inserts it; gives the pages found on the device, and its last node, which is
-    /// locked. `None` where there is no room.
+    /// Takes room for a prompt of which `looked_up` leading pages may be found, and for tokens behind it up to
+    /// `slots` pages in all, loads back what the host has of it, and inserts it; gives the pages found on the device,
+    /// and its last node, which is locked. `None` where there is no room.
     pub(super) fn place_prompt(
         &mut self,
         prompt: &[u64],
@@ -159,8 +151,8 @@ impl<H: HostTier> SglangCache<PlainRules, H> {
         Some((device, tail))
     }
 
-    /// Matches, locks what the device has of the path, and stamps all of it; gives the nodes and the pages of the device's part,
-    /// and the pages behind it that only the host has.
+    /// Matches, locks what the device has of the path, and stamps all of it; gives the nodes and the pages of the
+    /// device's part, and the pages behind it that only the host has.
     fn look_up(&mut self, ids: &[u64]) -> (usize, u64, u64) {
         self.loaded = 0;
         self.path.clear();
@@ -194,9 +186,10 @@ impl<H: HostTier> SglangCache<PlainRules, H> {
         self.insert(end, outputs, private, end);
     }
 
-    /// Inserts ids and `private` pages behind the path, which stands for `end` pages. With a host the path is passed once more; pages
-    /// up to `inserted` were counted when this request inserted them before. Without one SGLang passes it as well, but all of
-    /// it is stamped already, and whatever got a later stamp lies below and so goes first.
+    /// Inserts ids and `private` pages behind the path, which stands for `end` pages. With a host the path is passed
+    /// once more; pages up to `inserted` were counted when this request inserted them before. Without one SGLang
+    /// passes it as well, but all of it is stamped already, and whatever got a later stamp lies below and so goes
+    /// first.
     fn insert(&mut self, mut end: u64, mut ids: &[u64], private: u32, inserted: u64) {
         if self.host.rules().is_some() {
             self.pass_path(inserted);

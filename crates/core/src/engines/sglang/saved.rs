@@ -99,8 +99,8 @@ impl SavedForm for SglangCache {
         }
     }
 
-    /// Refuses a node without pages, a parent that does not precede its child or cannot have one, two children that begin alike, a
-    /// stamp given twice or not yet, too many pages.
+    /// Refuses a node without pages, a parent that does not precede its child or cannot have one, two children that
+    /// begin alike, a stamp given twice or not yet, too many pages.
     fn restore(saved: &SglangSavedCache) -> Result<Self, SglangRestoreError> {
         let SglangSavedCache { capacity, page_size, outputs, refused, clock, ref nodes } = *saved;
         let mut cache = Self::new(capacity, PlainRules { page_size, outputs, drafts: false }, NoHost)?;

@@ -50,8 +50,8 @@ pub struct SavedOverHost<Rules> {
     pub tree: SavedHicache,
     /// The rules of the pools.
     pub rules: Rules,
-    /// What the other pool has of each node: its place in the device's order, 1 the oldest and 0 where that holds nothing; and
-    /// in the host's, 0 where the device holds it as well.
+    /// What the other pool has of each node: its place in the device's order, 1 the oldest and 0 where that holds
+    /// nothing; and in the host's, 0 where the device holds it as well.
     pub places: Vec<(u32, Option<u32>)>,
 }
 
@@ -102,8 +102,8 @@ impl SavedForm for HicacheCache {
         self.save_sides()
     }
 
-    /// Refuses what a cache of one side does, a node on no side or below one that must be there as well, a place given twice or
-    /// not yet, too many pages on either side.
+    /// Refuses what a cache of one side does, a node on no side or below one that must be there as well, a place
+    /// given twice or not yet, too many pages on either side.
     fn restore(saved: &SavedHicache) -> Result<Self, SglangRestoreError> {
         let (cache, _) = Self::restore_sides(saved, PlainRules::over(&saved.rules))?;
         cache.filled(saved.refused)
@@ -120,7 +120,8 @@ impl<R: SecondPool + Clone + Serialize + DeserializeOwned> SavedForm for SglangC
         SavedOverHost { tree: self.save_sides(), rules: self.rules.clone(), places }
     }
 
-    /// Refuses what a cache of one pool over a host does, a place given twice or of a node that is not there, too much in any pool.
+    /// Refuses what a cache of one pool over a host does, a place given twice or of a node that is not there, too
+    /// much in any pool.
     fn restore(saved: &SavedOverHost<R>) -> Result<Self, SglangRestoreError> {
         let (mut cache, indices) = Self::restore_sides(&saved.tree, saved.rules.clone())?;
         restore_places(&mut cache.tree, &saved.places, &indices)?;

@@ -28,8 +28,8 @@ pub struct SavedPools<Rules> {
     pub nodes: Vec<(SglangSavedNode, u32)>,
 }
 
-/// What the other pool has of a node: its place in the device's order, 1 the oldest and 0 where that holds nothing; and in the
-/// host's, 0 where the device holds it as well.
+/// What the other pool has of a node: its place in the device's order, 1 the oldest and 0 where that holds nothing;
+/// and in the host's, 0 where the device holds it as well.
 pub(super) type OrderPlaces = (u32, Option<u32>);
 
 /// What the other pool has of each node on either side, by their places in the arena.

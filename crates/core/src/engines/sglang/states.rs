@@ -43,21 +43,6 @@ pub struct StateRules {
 }
 
 impl StateRules {
-    /// Whether a cache can keep these.
-    ///
-    /// # Errors
-    /// [`RulesError`] where the chunk is no multiple of the page, or the page does not divide 256.
-    pub fn check(&self) -> Result<(), RulesError> {
-        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
-        if !INTERVAL.is_multiple_of(self.page()) {
-            return Err(RulesError::StatePage { page_size });
-        }
-        if !chunk.is_multiple_of(page_size.get()) {
-            return Err(RulesError::ChunkPages { chunk, page_size });
-        }
-        Ok(())
-    }
-
     /// Tokens between places where a state can be kept.
     fn grid(&self) -> u64 {
         CHUNK.max(self.page())
@@ -69,6 +54,17 @@ impl StateRules {
 }
 
 impl PoolRules for StateRules {
+    fn check(&self) -> Result<(), RulesError> {
+        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
+        if !INTERVAL.is_multiple_of(self.page()) {
+            return Err(RulesError::StatePage { page_size });
+        }
+        if !chunk.is_multiple_of(page_size.get()) {
+            return Err(RulesError::ChunkPages { chunk, page_size });
+        }
+        Ok(())
+    }
+
     /// As the engine splits its memory: states get their share of it, of which one is never used, and full attention the rest.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
         let groups = self.attention.groups();

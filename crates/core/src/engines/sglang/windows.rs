@@ -31,18 +31,6 @@ pub struct WindowPoolRules {
 }
 
 impl WindowPoolRules {
-    /// Whether a cache can keep these.
-    ///
-    /// # Errors
-    /// [`RulesError`] where the chunk is no multiple of the page.
-    pub fn check(&self) -> Result<(), RulesError> {
-        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
-        if !chunk.is_multiple_of(page_size.get()) {
-            return Err(RulesError::ChunkPages { chunk, page_size });
-        }
-        Ok(())
-    }
-
     /// Tokens before the one that looks: the engine's size of a window.
     pub(super) fn window(&self) -> u64 {
         match self.attention.other() {
@@ -62,6 +50,14 @@ impl WindowPoolRules {
 }
 
 impl PoolRules for WindowPoolRules {
+    fn check(&self) -> Result<(), RulesError> {
+        let (chunk, page_size) = (self.prefill_chunk, self.page_size);
+        if !chunk.is_multiple_of(page_size.get()) {
+            return Err(RulesError::ChunkPages { chunk, page_size });
+        }
+        Ok(())
+    }
+
     /// As the engine splits its memory, a page of full attention takes a page of each full group and the ratio of one of each
     /// window.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {

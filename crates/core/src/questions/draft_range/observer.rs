@@ -99,8 +99,8 @@ impl Question for DraftRangeObserver {
         &self.bank
     }
 
-    fn resumed(self, bank: CacheBank) -> Option<Self> {
-        let is_sound = bank.are_sound(&self.capacities, self.page_size, &self.plain);
+    fn resumed(self, mut bank: CacheBank) -> Option<Self> {
+        let is_sound = bank.resume(&self.capacities, self.page_size, &self.plain);
         is_sound.then_some(Self { bank, ..self })
     }
 

@@ -120,7 +120,7 @@ impl Answers {
                     caches.engine.disprove_chains();
                 }
                 caches.engine.resume(&engine_config(config))
-                    && caches.bank.are_sound(capacities, page_size, config)
+                    && caches.bank.resume(capacities, page_size, config)
             })
     }
 }

@@ -86,12 +86,12 @@ impl PointCaches {
     /// Completes what was read back from a snapshot; whether these are caches of these capacities and the configuration and
     /// can go on.
     pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &CacheConfig) -> bool {
-        let ServedBanks { router, banks } = &self.served;
+        let ServedBanks { router, banks } = &mut self.served;
         let fresh = Router::new(LOGGED);
         self.capacities == capacities
             && router.iter().all(|router| router.is_sound(&fresh))
             && banks.len() <= router.as_ref().map_or(0, Router::replicas).min(MAX_REPLICAS)
-            && banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
+            && banks.iter_mut().all(|bank| bank.resume(capacities, page_size, config))
             && self.answers.resume(capacities, page_size, config)
     }
 }
