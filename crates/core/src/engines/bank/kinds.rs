@@ -101,8 +101,7 @@ impl<C: PointCache + Send + 'static, Never: OwnCeiling, Head: SavedHead> AnyPoin
 /// are followed while they are in flight.
 macro_rules! kinds {
     ($($name:ident($points:ty) of |$config:ident| $is_of:expr $(=> $followed:ident)?;)+) => {
-        /// Caches by their kinds. The order is that of the numbers in a snapshot, where a bank that is absent was
-        /// written as 0, and one of SGLang's as 1.
+        /// Caches by their kinds. The order is that of the numbers in a snapshot.
         #[derive(Debug, Default, Serialize, Deserialize)]
         pub(super) enum Caches {
             /// A stack answers for every capacity.
