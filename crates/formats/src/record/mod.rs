@@ -15,5 +15,6 @@ pub mod numbers;
 pub mod outcome;
 pub(crate) mod repeats;
 pub mod row;
+pub(crate) mod served;
 pub(crate) mod stated_time;
 pub(crate) mod subagents;

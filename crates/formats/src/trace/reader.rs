@@ -18,6 +18,7 @@ use super::options::{Format, ReadOptions, RowOrder, page_size};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, TraceSource};
 use super::rows::{self, Opener, RowReader, RowRecords};
+use super::served::Served;
 use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
@@ -414,10 +415,10 @@ impl TraceReader {
         let opener = if is_enveloped { Opener::Rows(format) } else { Opener::Bare };
         let (rows, file) = (RowRecords::new(rows, opener), Arc::clone(name));
         Ok(match format {
-            Format::Dynamo => LineSource::of(rows, name, Dynamo::new(page_size::DEFAULT, options)),
-            Format::Events => LineSource::of(rows, name, EventLines::new(page_size::DEFAULT, options)),
-            Format::MooncakeDelta => LineSource::of(rows, name, Delta::new(options)),
-            Format::TokenIds => LineSource::of(rows, name, TokenIds::new(page_size::DEFAULT, options)),
+            Format::Dynamo => Served::source(rows, name, Dynamo::new(page_size::DEFAULT, options)),
+            Format::Events => Served::source(rows, name, EventLines::new(page_size::DEFAULT, options)),
+            Format::MooncakeDelta => Served::source(rows, name, Delta::new(options)),
+            Format::TokenIds => Served::source(rows, name, TokenIds::new(page_size::DEFAULT, options)),
             Format::Openai => return openai_source(rows, file, options),
             _ => Box::new(LineSource { rows, file, decoder: Records::of_format(format, options) }),
         })
@@ -436,7 +437,7 @@ impl TraceReader {
         let reader = LogReader { preset, places };
         let rows = RowRecords::new(rows, Opener::Log(reader.clone()));
         let decoder = LogDecoder::new(reader, page_size::DEFAULT, &self.options);
-        LineSource::of(rows, name, decoder)
+        Served::source(rows, name, decoder)
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -578,7 +579,7 @@ fn openai_source(
     options: &ReadOptions,
 ) -> Result<Box<dyn TraceSource>, TraceError> {
     let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
-    Ok(LineSource::of(rows, &file, Requests::new(model, page_size::DEFAULT, options)))
+    Ok(Served::source(rows, &file, Requests::new(model, page_size::DEFAULT, options)))
 }
 
 /// Without a tokenizer there is no source of chat and completion requests.

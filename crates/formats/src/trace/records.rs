@@ -5,7 +5,6 @@ use super::error::{RowError, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::options::{Format, ReadOptions, page_size};
 use super::rows::RowRecords;
-use super::served::{Served, read_served};
 use super::text::{LineWalk, TextLine};
 use super::timeline::{TimeFacts, TraceTimeline};
 use crate::almost_json;
@@ -18,6 +17,7 @@ use crate::record::id_scope::IdScope;
 use crate::record::json::{Object, ParseTrouble, read_line};
 use crate::record::repeats::PromptRepeats;
 use crate::record::row::{BatchMark, DeclaredScope, RowBatch};
+use crate::record::served::read_served;
 use crate::record::subagents::{SubagentEvidence, SubagentTimes, may_have_subagents};
 use crate::stated::StatedPrompts;
 use crate::time::{NumberUnit, Numbers};
@@ -242,16 +242,6 @@ pub(super) struct LineSource<D> {
     pub rows: RowRecords,
     pub file: Arc<str>,
     pub decoder: D,
-}
-
-impl<D: Decode> LineSource<Served<D>> {
-    /// A file of such rows.
-    pub fn of(rows: RowRecords, file: &Arc<str>, decoder: D) -> Box<dyn TraceSource>
-    where
-        D: 'static,
-    {
-        Box::new(Self { rows, file: Arc::clone(file), decoder: Served::new(decoder) })
-    }
 }
 
 impl<D: Decode> LineSource<D> {

@@ -1,42 +1,24 @@
-//! What a record says of its requests wherever in it that stands: that no engine computed the prompt, and the request's name.
+//! Decoders of records that are looked at for what they say of themselves before they are read.
 
-use super::records::{Carried, Decode};
+use super::records::{Carried, Decode, LineSource, TraceSource};
+use super::rows::RowRecords;
 use crate::record::brief::without_numbers;
 use crate::record::fault::RowFault;
-use crate::record::outcome::served_elsewhere;
-use crate::record::repeats::request_name;
 use crate::record::row::RowBatch;
+use crate::record::served::read_served;
+use std::sync::Arc;
 
-/// Reads a record, unless it says that no engine computed its prompt; a single request of it has the name that it gives.
-/// `brief` is the record without what holds no words.
-pub(super) fn read_served(
-    (record, brief): (&[u8], &[u8]),
-    batch: &mut RowBatch,
-    read: impl FnOnce(&mut RowBatch) -> Result<(), RowFault>,
-) -> Result<(), RowFault> {
-    if let Some(why) = served_elsewhere(record, brief) {
-        batch.passed_over.push(why);
-        return Ok(());
-    }
-    let first = batch.drafts.len();
-    read(batch)?;
-    if let [draft] = &mut batch.drafts[first..]
-        && draft.request_id.is_none()
-    {
-        draft.request_id = request_name(brief);
-    }
-    Ok(())
-}
-
-/// A decoder of records that are looked at first.
+/// A decoder of such records.
 pub(super) struct Served<D> {
     decoder: D,
     brief: Vec<u8>,
 }
 
-impl<D> Served<D> {
-    pub fn new(decoder: D) -> Self {
-        Self { decoder, brief: Vec::new() }
+impl<D: Decode + 'static> Served<D> {
+    /// A file of rows that are decoded so.
+    pub fn source(rows: RowRecords, file: &Arc<str>, decoder: D) -> Box<dyn TraceSource> {
+        let decoder = Self { decoder, brief: Vec::new() };
+        Box::new(LineSource { rows, file: Arc::clone(file), decoder })
     }
 }
 
