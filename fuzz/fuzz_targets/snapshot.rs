@@ -90,7 +90,7 @@ fn under_right_checksums(body: Vec<u8>) -> Vec<u8> {
         last_record: None,
     };
     let partition = PartitionId::new("requests", 0).expect("a legal name");
-    let snapshot = Snapshot { partition, fact, body };
+    let snapshot = Snapshot { partition, fact, body: body.into() };
     snapshot.file().expect("a sensible snapshot")
 }
 

@@ -52,6 +52,32 @@ fn a_table_of_no_row_is_left_out() {
     assert!(!has_curve("40"));
 }
 
+/// Texts of one length were taken for whole ones, and where nothing was reused the headline held nothing against it.
+#[test]
+#[cfg(feature = "tokenize")]
+fn texts_cut_at_one_length_stand_in_the_headline() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("chats.jsonl");
+    let chat = |number: usize, length: usize| {
+        let text: String = (0..length).map(|at| format!("{} ", number * 7919 + at * at)).collect();
+        let text: String = text.chars().take(length).collect();
+        serde_json::json!({"timestamp": number, "messages": [{"role": "user", "content": text}]}).to_string()
+    };
+    let replayed = |longest: usize| {
+        let chats = (0..40).map(|number| chat(number, (300 + number * 60).min(longest)) + "\n");
+        std::fs::write(&trace, chats.collect::<String>()).expect("a disk");
+        printed(&trace, &["--model", "tests/fixtures/tokenize/chatml", "--page-size", "16"])
+    };
+    let [tables, notes] = replayed(1500);
+    assert!(notes.contains("20 of 40 texts have 1500 characters, and none has more"), "{notes}");
+    assert!(
+        tables.contains("nothing to reuse") && tables.contains("20 of 40 texts are masked or cut off"),
+        "{tables}"
+    );
+    let [tables, notes] = replayed(10_000);
+    assert!(!notes.contains("none has more") && !tables.contains("of what was read"), "{tables}{notes}");
+}
+
 /// A result that was written over the log, with exit code 0.
 #[test]
 fn no_output_is_written_over_the_log() {

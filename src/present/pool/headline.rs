@@ -34,7 +34,7 @@ pub fn headline(pool: &PoolReport) -> Headline {
         return unsized_headline(if pool.page_accesses == 0 {
             no_full_page(pool)
         } else {
-            nothing_to_reuse(pool.requests)
+            nothing_to_reuse(pool)
         });
     }
     match pool.recommendation() {
@@ -84,15 +84,17 @@ fn no_full_page(pool: &PoolReport) -> String {
     )
 }
 
-fn nothing_to_reuse(requests: u64) -> String {
-    let who = match requests {
+fn nothing_to_reuse(pool: &PoolReport) -> String {
+    let who = match pool.requests {
         1 => "the only request does not begin".to_owned(),
         2 => "neither of the 2 requests begins".to_owned(),
         many => format!("none of the {} requests begins", words::integer(many)),
     };
-    format!(
-        "There is nothing to reuse: {who} with a page seen before, so a prefix cache of any size would give no hit."
-    )
+    let lead = format!(
+        "there is nothing to reuse: {who} with a page seen before, so a prefix cache of any size would give no hit"
+    );
+    let clauses: Vec<_> = std::iter::once(lead).chain(doubt(pool)).collect();
+    sentence(&clauses.join("; "))
 }
 
 /// A size as the subject of a sentence, with its verb.
