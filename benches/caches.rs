@@ -274,7 +274,8 @@ fn stores(trace: &[TraceRow]) {
     }
 }
 
-/// vLLM's tier in host memory a page at a time, least recently used first: every page by its id, and all of them by rank.
+/// vLLM's tier in host memory a page at a time, least recently used first: every page by its id, and all of them by
+/// rank.
 struct PageTier {
     capacity: usize,
     ranks: HashMap<u64, u64>,
@@ -336,8 +337,8 @@ fn tiers(trace: &[TraceRow]) {
     }
 }
 
-/// TensorRT-LLM's free blocks a page at a time: every page by its id, and all free ones by priority and release. Each page has
-/// at least the priority of those that follow it, so that none is lost.
+/// TensorRT-LLM's free blocks a page at a time: every page by its id, and all free ones by priority and release. Each
+/// page has at least the priority of those that follow it, so that none is lost.
 struct PageQueues {
     blank: u64,
     /// Its priority, and its place among all releases.

@@ -1,9 +1,10 @@
-//! `cargo bench --bench hold_back`: what it costs a partition to hold records back and take them in the order of arrivals.
+//! `cargo bench --bench hold_back`: what it costs a partition to hold records back and take them in the order of
+//! arrivals.
 //!
 //! One thread does a worker's work on records that are encoded beforehand: agentic requests of one pool, a hundred a
 //! second, that take up to two minutes, in the order in which they finish. Once records wait for the default bound of
-//! five minutes, and once they are taken in the order of the log. Figures are processor time of the thread, so that busy
-//! neighbours count as little as possible, and bytes that the task holds.
+//! five minutes, and once they are taken in the order of the log. Figures are processor time of the thread, so that
+//! busy neighbours count as little as possible, and bytes that the task holds.
 
 mod traffic;
 

@@ -1,5 +1,5 @@
-//! `cargo bench --bench lifetimes`: what it costs a pool to follow retention, eviction ages and tier traffic of a log that
-//! ends, and what the offline optimum costs. Prints ratios; needs the shared traces.
+//! `cargo bench --bench lifetimes`: what it costs a pool to follow retention, eviction ages and tier traffic of a log
+//! that ends, and what the offline optimum costs. Prints ratios; needs the shared traces.
 
 #[path = "../tests/support/shared.rs"]
 #[allow(dead_code)]

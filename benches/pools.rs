@@ -1,13 +1,13 @@
 //! `cargo bench --bench pools`: many small pools in one process. For 10, 1,000 and 100,000 pools (or the counts
 //! given behind `--`): bytes of memory a pool, records a second, and bytes published a record.
 //!
-//! A pool is one session of five requests, a minute apart, each 20 pages longer than the one before: its last
-//! request holds 100 pages. Where there are at most 1,000 pools, the same with twenty requests of 5 pages more each.
-//! The pools take turns, so that none is in a processor's caches when its turn comes.
-//! Memory is what the allocator gave out and did not get back, as the requests are through: stack, windows,
-//! indexes and the pool's name. Estimates are written as JSON, as the service does; what Avro would have taken is
-//! told alongside it. What a pool holds is told a second time for a set that puts idle pools aside, an hour of event time
-//! later. Curves are thinned as the service thins them.
+//! A pool is one session of five requests, a minute apart, each 20 pages longer than the one before: its last request
+//! holds 100 pages. Where there are at most 1,000 pools, the same with twenty requests of 5 pages more each. The
+//! pools take turns, so that none is in a processor's caches when its turn comes. Memory is what the allocator gave
+//! out and did not get back, as the requests are through: stack, windows, indexes and the pool's name. Estimates are
+//! written as JSON, as the service does; what Avro would have taken is told alongside it. What a pool holds is told a
+//! second time for a set that puts idle pools aside, an hour of event time later. Curves are thinned as the service
+//! thins them.
 //!
 //! A second table is of a partition's task by the service's default settings: what it holds of a pool, newest estimates
 //! included, for pools of so many requests.

@@ -1,5 +1,6 @@
 //! `cargo bench --bench replay`: a replay of the coding sessions (460 MB of JSON) alongside decompressing them and
-//! parsing their JSON alone, in one run, on one thread and on one per core; and the peak of a replay's memory alongside its state.
+//! parsing their JSON alone, in one run, on one thread and on one per core; and the peak of a replay's memory
+//! alongside its state.
 //!
 //! Nothing is kept of what is parsed alone: serde_json checks every value and passes over it, or reads the
 //! page ids into one buffer. `KVSET_SHARED` names the folder of shared traces.

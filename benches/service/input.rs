@@ -1,5 +1,5 @@
-//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids declared to be chained, and packed
-//! where the topic is not in JSON.
+//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids declared to be chained, and
+//! packed where the topic is not in JSON.
 
 use crate::DEADLINE;
 use crate::event::{GAP_MS, LONGEST, request};

@@ -1,4 +1,5 @@
-//! One partition of JSON, read by one worker thread and by one per core: the others parse ahead what waits for its worker.
+//! One partition of JSON, read by one worker thread and by one per core: the others parse ahead what waits for its
+//! worker.
 
 use crate::drained::{Drained, medians};
 use crate::input::{self, Filled};

@@ -1,5 +1,5 @@
-//! `cargo bench --bench service`: the service, everything on, alongside a bare librdkafka consumer with the
-//! same settings on the same topic of a real Kafka; two instances alongside one; JSON with one worker thread and with one
+//! `cargo bench --bench service`: the service, everything on, alongside a bare librdkafka consumer with the same
+//! settings on the same topic of a real Kafka; two instances alongside one; JSON with one worker thread and with one
 //! a core; then how long after a window's end its estimate can be read.
 //!
 //! They read by turns, several times; the share is that of the medians. The events say that their ids are chained, as

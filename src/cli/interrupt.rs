@@ -45,8 +45,8 @@ fn shutdown_with(unbegun: i32) -> anyhow::Result<Shutdown> {
     Ok(Shutdown::by(stop, idle))
 }
 
-/// Says that the process was asked to stop, and ends it with exit code 1 where it has not ended by itself within `deadline` of being asked to,
-/// whatever it waits for: a client library may wait for brokers that never answer.
+/// Says that the process was asked to stop, and ends it with exit code 1 where it has not ended by itself within
+/// `deadline` of being asked to, whatever it waits for: a client library may wait for brokers that never answer.
 ///
 /// # Errors
 /// The system gives no thread.

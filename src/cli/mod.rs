@@ -1,8 +1,8 @@
 //! The command line: what each command takes, how it ends, and where its result goes.
 //!
-//! A command is a struct of arguments in [`args`] and a module of the commands that runs it. What that returns decides the
-//! exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or configuration. Results go to standard
-//! output, everything else to standard error.
+//! A command is a struct of arguments in [`args`] and a module of the commands that runs it. What that returns
+//! decides the exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or configuration. Results go
+//! to standard output, everything else to standard error.
 
 pub mod args;
 mod failure;

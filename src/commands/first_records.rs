@@ -30,8 +30,8 @@ impl WriterSchemas for OneTry {
     }
 }
 
-/// What names of log files end in, and those of topics do not: such a name is a file's though there is none, so that nobody
-/// waits for a broker because of a typing error.
+/// What names of log files end in, and those of topics do not: such a name is a file's though there is none, so that
+/// nobody waits for a broker because of a typing error.
 const FILE_ENDINGS: [&str; 6] = ["jsonl", "ndjson", "csv", "gz", "zst", "parquet"];
 
 /// The topic that is meant, where it is none but a file.
@@ -44,8 +44,8 @@ pub(crate) fn topic_of(log: &Path) -> Option<&str> {
     log.to_str().filter(|_| !is_file)
 }
 
-/// Shows the first `records` of a file: its lines, or records with their length in front of them, whose offsets are their
-/// numbers from 0 on. None may be larger than `largest`.
+/// Shows the first `records` of a file: its lines, or records with their length in front of them, whose offsets are
+/// their numbers from 0 on. None may be larger than `largest`.
 pub(crate) fn of_file(
     file: &Path,
     records: u64,

@@ -21,8 +21,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Reads the settings, begins to log, to listen for signals and to show metrics: of `kvset prepare`, whose group is its
-    /// own.
+    /// Reads the settings, begins to log, to listen for signals and to show metrics: of `kvset prepare`, whose group
+    /// is its own.
     pub(super) fn start(config: &ConfigFile) -> Result<Self, Failure> {
         let settings = Settings::load(config.file())?;
         set_configured(settings.prepare.group.clone(), settings.fingerprint_hex());

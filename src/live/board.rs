@@ -219,8 +219,8 @@ impl Board {
         short.into_iter().filter_map(problem).take(MAX_SHORT).collect()
     }
 
-    /// The pool and window a reader requested; where left out, the pool that lacks most, else the first one, and its window to
-    /// act on, else its widest one.
+    /// The pool and window a reader requested; where left out, the pool that lacks most, else the first one, and its
+    /// window to act on, else its widest one.
     pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> PageView {
         let inner = self.lock();
         let found = match pool {

@@ -17,7 +17,8 @@ const SERVED_IN_16_BIT: [&str; 7] =
 const CACHE_FIELDS: [&str; 4] =
     ["kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_dtype", "kv_cache_group"];
 
-/// Finds the type of the cache, which is never [`KvDtype::Auto`], and what to know of it. `alongside` is the text of `hf_quant_config.json`, where there is one.
+/// Finds the type of the cache, which is never [`KvDtype::Auto`], and what to know of it. `alongside` is the text of
+/// `hf_quant_config.json`, where there is one.
 pub(super) fn of(
     fields: &ConfigFields<'_>,
     beside: Option<&str>,

@@ -285,7 +285,8 @@ impl<'a> ConfigFields<'a> {
         Self::quantization_of(self.map)
     }
 
-    /// What the root, or this level, has as `quantization`: an object in TensorRT-LLM's checkpoints, a text in MLC's configs.
+    /// What the root, or this level, has as `quantization`: an object in TensorRT-LLM's checkpoints, a text in MLC's
+    /// configs.
     pub(super) fn runtime_quantization(&self) -> Option<&'a Value> {
         [self.map, self.root].into_iter().find_map(|level| level.get("quantization"))
     }

@@ -275,8 +275,8 @@ impl CountedSequence {
 }
 
 impl LayerWindow {
-    /// Tokens that vLLM reserves of a running sequence of so many in each layer, in whole pages, where a step computes a
-    /// chunk of so many: a window seldom begins at a page's edge.
+    /// Tokens that vLLM reserves of a running sequence of so many in each layer, in whole pages, where a step
+    /// computes a chunk of so many: a window seldom begins at a page's edge.
     fn reserved(self, chunk: u64, longest: u64, page: u64) -> u64 {
         let (behind, edge) = if self.is_chunk { (self.tokens, 0) } else { (self.tokens - 1, 1) };
         let tokens = behind.saturating_add(chunk).min(longest);

@@ -44,8 +44,8 @@ use layers::Layers;
 /// Longest `config.json` that is read, in bytes; real ones stay below a tenth of it.
 const MAX_CONFIG_BYTES: usize = 4 << 20;
 
-/// What one cached token of the model of a `config.json` costs, and what its layers without a full cache need alongside;
-/// `quantization` is the text of [`QUANTIZATION_FILE`] alongside it, if there is one.
+/// What one cached token of the model of a `config.json` costs, and what its layers without a full cache need
+/// alongside; `quantization` is the text of [`QUANTIZATION_FILE`] alongside it, if there is one.
 ///
 /// # Errors
 /// [`ModelConfigError`] names the field and what it should hold; an architecture that is in no table, and whose type is

@@ -35,8 +35,8 @@ pub struct PrefixFamily {
     pub pages_before: u64,
     /// The place.
     pub parts_at: PartsAt,
-    /// Pages behind it that a request could have reused had the place not differed, on average over those that part there;
-    /// absent where ids are chained, so that nothing can be compared.
+    /// Pages behind it that a request could have reused had the place not differed, on average over those that part
+    /// there; absent where ids are chained, so that nothing can be compared.
     pub pages_behind: Option<u64>,
     /// Page hits of the whole log as it is.
     pub hit_pages: Option<u64>,

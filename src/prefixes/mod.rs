@@ -8,8 +8,8 @@
 //! 3. [`families`]: places that make a difference, what they are ([`bodies`], [`kinds`]), and what mending brings, by
 //!    replay.
 //!
-//! Ids are tokens where the log has them, else page ids. Ids that are chained tell of all before them, so nothing can be
-//! found behind a parting; then the log's largest shared beginnings are reported, and no more ([`shared`]).
+//! Ids are tokens where the log has them, else page ids. Ids that are chained tell of all before them, so nothing can
+//! be found behind a parting; then the log's largest shared beginnings are reported, and no more ([`shared`]).
 
 mod bodies;
 mod families;

@@ -22,7 +22,8 @@ const MOST_ANCHORS: usize = 1 << 22;
 /// Most ids behind a parting that are searched for a list in another order.
 const MOST_REORDERED: usize = 1 << 16;
 
-/// A request that parts from an earlier one at `start`, and goes on behind its `end` as that one does behind `other_end`.
+/// A request that parts from an earlier one at `start`, and goes on behind its `end` as that one does behind
+/// `other_end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parting {
     /// The request, by its place in the log.
@@ -68,8 +69,8 @@ pub fn partings(log: &RequestLog, grain: Grain) -> (Vec<Parting>, u64) {
 const MOST_LOOKED_AT: usize = 1 << 12;
 
 impl Grain {
-    /// Whether what is the same behind a place is worth more than what differs there: at the shorter side no more than a
-    /// quarter of it, unless that is little in any case.
+    /// Whether what is the same behind a place is worth more than what differs there: at the shorter side no more
+    /// than a quarter of it, unless that is little in any case.
     fn counts(&self, parting: &Parting) -> bool {
         let Parting { start, end, other_end, behind, .. } = *parting;
         let differs = (end - start).min(other_end - start);

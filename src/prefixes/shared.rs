@@ -6,8 +6,9 @@ use std::collections::HashSet;
 /// Fewest ways in which requests go on behind a beginning that is reported.
 const FEWEST_WAYS: usize = 2;
 
-/// The beginnings that save the most, at most so many, each as the requests that have it and its ids: those whose requests go on in several ways. One that continues
-/// another one is reported where fewer than half of its requests went another way.
+/// The beginnings that save the most, at most so many, each as the requests that have it and its ids: those whose
+/// requests go on in several ways. One that continues another one is reported where fewer than half of its requests
+/// went another way.
 pub fn shared(log: &RequestLog, most: usize) -> Vec<(u64, usize)> {
     let prompts = log.prompts();
     let (mut requests, mut ways, mut ends) =

@@ -48,7 +48,8 @@ impl UpperEnd {
         tally.add(summary, summary.pages_unseen_since(first));
     }
 
-    /// Pages that prompts brought back, and the estimate over every request that counts; `None` where both ends are one, and where requests were followed while they were in flight.
+    /// Pages that prompts brought back, and the estimate over every request that counts; `None` where both ends are
+    /// one, and where requests were followed while they were in flight.
     pub(super) fn result(&self, pool: &Pool, at: impl Into<ShownMoment>) -> Option<(u64, Estimate)> {
         if pool.engine().is_none_or(Engine::follows_flights) {
             return None;

@@ -180,7 +180,8 @@ pub struct BelowHits {
     /// Under several groups of layers its pages are blocks of one group each: so many pages of all groups it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages_of_all_groups: Option<u64>,
-    /// The same if each block took the bytes of its own group's layers, where a block is as large as the largest group's.
+    /// The same if each block took the bytes of its own group's layers, where a block is as large as the largest
+    /// group's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_pages_of_all_groups: Option<u64>,
 }
@@ -323,8 +324,8 @@ impl Tiers {
         self.last.iter().map(Vec::as_slice)
     }
 
-    /// What the tiers gave the last request under one capacity of the engine: pages, and the seconds that it takes to load
-    /// them.
+    /// What the tiers gave the last request under one capacity of the engine: pages, and the seconds that it takes to
+    /// load them.
     pub(super) fn served(&self, at: usize) -> (u64, f64) {
         let hits = self.last.get(at).into_iter().flatten();
         let each = hits.zip(&self.page_seconds).map(|(pages, seconds)| (*pages, *pages as f64 * seconds));

@@ -19,7 +19,8 @@ pub struct Ceiling {
     /// At most, by the same rules, where page ids leave open what a draft head loses: the former is the lower end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub these_rules_at_most: Option<u64>,
-    /// By the same rules if windows and states kept all their names (`--retention-interval none`), where vLLM keeps them.
+    /// By the same rules if windows and states kept all their names (`--retention-interval none`), where vLLM keeps
+    /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_retention: Option<u64>,
     /// By these rules if no head drafted in the same cache, where one does.
@@ -80,8 +81,8 @@ impl Ceilings {
         self.count(counted, [full, these_rules], Some(dense), headless);
     }
 
-    /// Takes hits in: if every layer had full attention and by the rules modelled, with dense retention and without a draft
-    /// head where there are such.
+    /// Takes hits in: if every layer had full attention and by the rules modelled, with dense retention and without a
+    /// draft head where there are such.
     fn count(
         &mut self,
         counted: bool,

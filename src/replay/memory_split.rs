@@ -15,7 +15,8 @@ pub struct Demand<'a> {
     pub pool: String,
     /// Bytes of one of its pages.
     pub page_bytes: u64,
-    /// Pages to be added to each requirement that is not zero: room for requests in flight where that is no part of them.
+    /// Pages to be added to each requirement that is not zero: room for requests in flight where that is no part of
+    /// them.
     pub room_pages: u64,
     /// What its requests require.
     pub requirements: &'a ShownDistribution,

@@ -27,8 +27,8 @@ struct RequestRow<'a> {
     /// Pages that a draft head loses of it at any size.
     #[serde(skip_serializing_if = "Option::is_none")]
     draft_head_pages: Option<u64>,
-    /// What it finds at most, by capacity and without limit, where page ids leave open what a draft head loses: the others are
-    /// the lower end.
+    /// What it finds at most, by capacity and without limit, where page ids leave open what a draft head loses: the
+    /// others are the lower end.
     #[serde(skip_serializing_if = "Option::is_none")]
     at_most: Option<&'a HitsAtMost>,
 }

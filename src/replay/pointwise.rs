@@ -1,5 +1,5 @@
-//! What is reported of engines that are modelled a capacity at a time, as the sections of a report: what their rules lose
-//! at any size, what tiers below find, and capacities that were searched.
+//! What is reported of engines that are modelled a capacity at a time, as the sections of a report: what their rules
+//! lose at any size, what tiers below find, and capacities that were searched.
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
 use crate::present::document::{Cell, Section, Table};

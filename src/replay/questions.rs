@@ -14,8 +14,8 @@ use kvset_core::request::labels::Label;
 use kvset_core::units::PageCount;
 use kvset_formats::trace::{TimeFacts, TraceClock, TraceRow};
 
-/// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes between
-/// tiers is reported where several are planned.
+/// The questions as a log that ends is asked them: its cached tokens count wherever it states any, and what passes
+/// between tiers is reported where several are planned.
 pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Questions {
     let asked = &pool.questions;
     let traffic = pool.tiers.len() > 1 && !pool.cache.is_pointwise();

@@ -1,8 +1,8 @@
 //! The traces are read once for every engine and pool, in the order in which the requests came.
 //!
-//! A trace is expected to be in that order, so that nothing is held back and its lines are taken in ranges on every core.
-//! Where it is not, which the reader notices at the first request that stands behind a later one, it is read again from
-//! its start, with requests held back.
+//! A trace is expected to be in that order, so that nothing is held back and its lines are taken in ranges on every
+//! core. Where it is not, which the reader notices at the first request that stands behind a later one, it is read
+//! again from its start, with requests held back.
 //!
 //! Where rows name several caches, it is read again with requests routed as logged, for the sizes that these need.
 //!
@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// Most pools of a trace.
 pub(super) const MAX_POOLS: usize = 256;
 
-/// What the options need to be known before a trace is replayed: the order to read it in, and the number of leading requests
-/// that only warm the cache.
+/// What the options need to be known before a trace is replayed: the order to read it in, and the number of leading
+/// requests that only warm the cache.
 ///
 /// # Errors
 /// A share of the requests of standard input is requested, or the traces cannot be read.

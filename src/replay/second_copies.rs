@@ -1,5 +1,5 @@
-//! Capacities of vLLM's pool that are modelled each by itself, where one pass cannot say what is found at them: of second copies
-//! of pages, and where requests wait.
+//! Capacities of vLLM's pool that are modelled each by itself, where one pass cannot say what is found at them: of
+//! second copies of pages, and where requests wait.
 //!
 //! A prompt of whole pages that is found whole computes its last page again, and an answer that was given
 //! before is generated again. vLLM keeps such a page in a block of its own, alongside the one that has its
@@ -11,10 +11,11 @@
 //! place at most, so a pool finds no less than the curve says of a size smaller by all copies, and no more than
 //! it says of one larger by as many.
 //!
-//! In a pool with less room than what is in flight requests wait, or are preempted, and hold nothing meanwhile. One pass has
-//! them hold their pages all the same. Modelled by itself such a pool has them wait. A log that says what a server found has the
-//! time that they waited in its durations, so there they end when the log says. Other logs of requests that overlap are left to
-//! one pass, and over a tier requests take as long as the log says from their look-up on.
+//! In a pool with less room than what is in flight requests wait, or are preempted, and hold nothing meanwhile. One
+//! pass has them hold their pages all the same. Modelled by itself such a pool has them wait. A log that says what a
+//! server found has the time that they waited in its durations, so there they end when the log says. Other logs of
+//! requests that overlap are left to one pass, and over a tier requests take as long as the log says from their
+//! look-up on.
 
 use super::channels::Channels;
 use super::per_request::PerRequest;
@@ -41,9 +42,9 @@ const MOST_READINGS: u32 = 8;
 /// A capacity that is enough is told to this share of it.
 const TOLD_TO: u64 = 200;
 
-/// Models the capacities that the pools of a replay were asked for, and those recommended, with their second copies and with
-/// requests that wait. Nothing is read where there are none, and nothing can be where the trace is a stream or its pages are a
-/// sample.
+/// Models the capacities that the pools of a replay were asked for, and those recommended, with their second copies
+/// and with requests that wait. Nothing is read where there are none, and nothing can be where the trace is a stream
+/// or its pages are a sample.
 ///
 /// # Errors
 /// [`ReplayError`]

@@ -12,8 +12,8 @@ pub struct HealthBounds {
     pub ready_max_lag: u64,
 }
 
-/// How long no broker may be connected, or no commit go through, before results count as stale: clients connect anew within
-/// seconds.
+/// How long no broker may be connected, or no commit go through, before results count as stale: clients connect anew
+/// within seconds.
 const AWAY_AFTER_MS: u64 = 10_000;
 
 /// Shared notes, written by the loops and read by the server. All values are relaxed: each stands for

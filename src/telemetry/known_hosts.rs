@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(super) struct KnownHosts(Arc<[HostName]>);
 
 impl KnownHosts {
-    /// Those of a server at this address; `None` where any name may ask: others than this machine are meant to reach it,
-    /// by whatever name they have for it, unless some are listed.
+    /// Those of a server at this address; `None` where any name may ask: others than this machine are meant to reach
+    /// it, by whatever name they have for it, unless some are listed.
     pub(super) fn of(address: SocketAddr, listed: &[HostName]) -> Option<Self> {
         let is_closed = is_of_this_machine(&address.ip().to_string()) || !listed.is_empty();
         is_closed.then(|| Self(listed.into()))

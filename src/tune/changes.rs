@@ -1,7 +1,7 @@
 //! What can be changed about a configuration.
 //!
-//! A topic is one thing that can be set: two changes of one topic exclude each other. To add an option of an engine, name
-//! its topic, and list the values worth trying where that engine is modelled.
+//! A topic is one thing that can be set: two changes of one topic exclude each other. To add an option of an engine,
+//! name its topic, and list the values worth trying where that engine is modelled.
 
 use super::Setup;
 use crate::replay::{LogFacts, RequestLog, TierBelow};

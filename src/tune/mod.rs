@@ -1,7 +1,8 @@
 //! Every single change of a configuration that makes sense, replayed; then the best of them in pairs.
 //!
-//! [`Setup`] is a configuration of a cache with what it finds of a log. [`changes`] lists what can be changed about one;
-//! a new option of an engine is a few lines there. The log is in memory, so a change costs a replay and no reading.
+//! [`Setup`] is a configuration of a cache with what it finds of a log. [`changes`] lists what can be changed about
+//! one; a new option of an engine is a few lines there. The log is in memory, so a change costs a replay and no
+//! reading.
 
 mod changes;
 mod setup;
@@ -141,8 +142,8 @@ pub struct TuneResult {
     pub replicas: Vec<ReplicasResult>,
 }
 
-/// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none where the
-/// recommended one is to be taken. `progress` is told how many replays of how many are done.
+/// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none
+/// where the recommended one is to be taken. `progress` is told how many replays of how many are done.
 ///
 /// # Errors
 /// The present configuration itself cannot be replayed.

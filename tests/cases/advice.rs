@@ -1,4 +1,5 @@
-//! Advice that the program gives is followed here, word by word: what it asks for is read, and nothing is said any more.
+//! Advice that the program gives is followed here, word by word: what it asks for is read, and nothing is said any
+//! more.
 
 use super::members::{PROSE, chat, replay, set, tokens};
 use serde_json::{Value, json};

@@ -78,7 +78,8 @@ fn a_split_of_nothing_is_refused() {
     }
 }
 
-/// With a router each part is shared by its replicas: one fewer and one more are what `kvset tune` finds of the model alone.
+/// With a router each part is shared by its replicas: one fewer and one more are what `kvset tune` finds of the model
+/// alone.
 #[test]
 fn parts_say_what_one_replica_fewer_and_one_more_bring() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -351,7 +351,8 @@ fn a_capacity_in_bytes_needs_a_cost_and_an_empty_log_is_named() {
     assert!(String::from_utf8_lossy(&empty.stdout).starts_with("The trace has no request"));
 }
 
-/// Prompts of tokens of which sessions grow; `make` is given the turn, the session and its history, and makes the prompt.
+/// Prompts of tokens of which sessions grow; `make` is given the turn, the session and its history, and makes the
+/// prompt.
 fn growing(
     sessions: usize,
     turns: usize,

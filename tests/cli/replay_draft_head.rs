@@ -56,8 +56,8 @@ fn what_a_draft_head_costs_at_any_size_is_said_first_and_by_request() {
     assert!(json(&trace, &["--engine", "vllm"])["draft_head"].is_null());
 }
 
-/// Where prompts of several turns part, most pages go on with the same token all the same: what a log of page ids leaves open
-/// is told from both ends, and what SGLang found lies between them.
+/// Where prompts of several turns part, most pages go on with the same token all the same: what a log of page ids
+/// leaves open is told from both ends, and what SGLang found lies between them.
 #[test]
 fn what_sglang_finds_with_a_draft_head_lies_between_both_ends_that_page_ids_leave() {
     let directory = tempfile::tempdir().expect("a directory");

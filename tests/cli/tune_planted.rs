@@ -1,4 +1,5 @@
-//! `kvset tune`: one setting is planted wrong in a configuration that is right otherwise, and the change of it comes first.
+//! `kvset tune`: one setting is planted wrong in a configuration that is right otherwise, and the change of it comes
+//! first.
 
 use crate::support::program::kvset;
 use serde_json::{Value, json};
@@ -191,8 +192,8 @@ fn replicas_find_and_cost_what_replays_of_their_number_do() {
     assert!(tune(&trace, &["--provisioned", "500p"]).get("replicas").is_none());
 }
 
-/// One replica is one cache, so what is computed behind a router equals what is computed without one; at a rate that hangs on
-/// the context, other positions would cost other times.
+/// One replica is one cache, so what is computed behind a router equals what is computed without one; at a rate that
+/// hangs on the context, other positions would cost other times.
 #[test]
 fn one_replica_costs_what_one_cache_does() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -128,8 +128,8 @@ fn bless(estimate: &Estimate) {
     }
 }
 
-/// Compares what is written in JSON with all that the schema has: the same names and values, less what is null, false or
-/// empty and has that for its default.
+/// Compares what is written in JSON with all that the schema has: the same names and values, less what is null, false
+/// or empty and has that for its default.
 fn assert_written_as_far_as_it_says_something(estimate: &Estimate, whole: &str) {
     let mut written = Vec::new();
     encode_estimate(estimate, EstimateEncoding::Json, &mut written).expect("within the schema");

@@ -123,7 +123,8 @@ proptest! {
         event.assert_decoded(&decoder.decode(Some(key.as_bytes()), &record).expect("a valid record"));
     }
 
-    /// However a record is written: what is repacked says the same in no more bytes, and what is refused is not repacked.
+    /// However a record is written: what is repacked says the same in no more bytes, and what is refused is not
+    /// repacked.
     #[test]
     fn a_repacked_record_says_what_the_record_says(
         event in events(),
@@ -554,8 +555,8 @@ fn errors_quote_nothing_of_the_record() {
     );
 }
 
-/// What takes long to read is repacked, and nothing else: packed ids are read where they lie, and a record in Confluent's
-/// wire format may have to wait for its schema.
+/// What takes long to read is repacked, and nothing else: packed ids are read where they lie, and a record in
+/// Confluent's wire format may have to wait for its schema.
 #[test]
 fn what_takes_long_to_read_is_repacked() {
     let mut repacker = Repacker::new(Encoding::Auto, DecodeLimits::default());

@@ -1,5 +1,5 @@
-//! One run of the program, and one number: record, API, page, `watch`, metric, dashboard, alert and the example consumer
-//! recommend the same capacity.
+//! One run of the program, and one number: record, API, page, `watch`, metric, dashboard, alert and the example
+//! consumer recommend the same capacity.
 
 use super::kafka_support::process::Instance;
 use super::kafka_support::{Broker, Input};

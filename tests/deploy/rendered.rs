@@ -300,7 +300,8 @@ fn the_schema_describes_every_value_and_no_other() {
     assert_described(&schema, &yaml(&format!("{CHART}/values.yaml")), "");
 }
 
-/// Neither was scraped, nor was a rule loaded, in a cluster with kube-prometheus-stack: its Prometheus selects by this label.
+/// Neither was scraped, nor was a rule loaded, in a cluster with kube-prometheus-stack: its Prometheus selects by
+/// this label.
 #[test]
 fn what_the_operator_reads_has_the_label_that_kube_prometheus_stack_selects_by() {
     let values = yaml(&format!("{CHART}/values.yaml"));

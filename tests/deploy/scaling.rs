@@ -1,4 +1,5 @@
-//! The example that scales an engine's replicas: its query, against what is exported, and in Prometheus' own arithmetic.
+//! The example that scales an engine's replicas: its query, against what is exported, and in Prometheus' own
+//! arithmetic.
 
 use super::promql;
 use super::queries::Asked;

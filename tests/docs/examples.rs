@@ -171,8 +171,8 @@ fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
     assert!(!folder.path().join("c").exists(), "400 pages were handed over as 400 bytes");
 }
 
-/// What `consumer.py` does without a broker: it looks after every record, oftener than it does where it reads many at once.
-/// Says of each pool how often it was resized, and how often it then had less than the last day's peak.
+/// What `consumer.py` does without a broker: it looks after every record, oftener than it does where it reads many at
+/// once. Says of each pool how often it was resized, and how often it then had less than the last day's peak.
 const TWO_DAYS: &str = "
 import collections, json, math, random, sys, types
 sys.modules['confluent_kafka'] = kafka = types.ModuleType('confluent_kafka')
@@ -206,8 +206,8 @@ for name in pools:
 print(take({**estimates[-1], 'end_ms': estimates[-1]['end_ms'] + 1, 'partition': 1}))
 ";
 
-/// What it did with these estimates, a line each, or with a number that swings over the day and by chance: of each pool its
-/// resizes; that it had less than the day's peak is refused.
+/// What it did with these estimates, a line each, or with a number that swings over the day and by chance: of each
+/// pool its resizes; that it had less than the day's peak is refused.
 fn resizes(estimates: Option<&Path>) -> Option<Vec<(String, u32)>> {
     let mut command = Command::new("python3");
     command.arg("-c").arg(TWO_DAYS).arg(root().join("docs/examples")).args(estimates);

@@ -22,8 +22,8 @@ pub struct Asked {
     pub known_outputs: Vec<u64>,
 }
 
-/// Ids of pages, each of which stands for all before it, by the branches of a small tree that are followed for so many pages;
-/// and the last of them.
+/// Ids of pages, each of which stands for all before it, by the branches of a small tree that are followed for so
+/// many pages; and the last of them.
 pub fn walk(steps: Vec<(u64, usize)>) -> (Vec<u64>, u64) {
     let mut chain = 17u64;
     let mut ids = Vec::new();

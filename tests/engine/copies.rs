@@ -81,7 +81,8 @@ fn overlapping() -> impl Strategy<Value = Vec<(Asked, Times)>> {
         let mut now = 0;
         let timed = |(asked, gap, duration): (Asked, i64, i64)| {
             now += gap;
-            // Answers that fill no page: when one takes a page is for the engine's steps, which are tested by themselves.
+            // Answers that fill no page: when one takes a page is for the engine's steps, which are tested by
+            // themselves.
             let asked = Asked { output: 0, known_outputs: Vec::new(), ..asked };
             (asked, Times { arrival: now, duration, tokens: 0 })
         };
@@ -89,7 +90,8 @@ fn overlapping() -> impl Strategy<Value = Vec<(Asked, Times)>> {
     })
 }
 
-/// Prompts of whole pages, none of which goes on behind another: they share their beginnings and end in pages of their own.
+/// Prompts of whole pages, none of which goes on behind another: they share their beginnings and end in pages of
+/// their own.
 fn repeated() -> impl Strategy<Value = Vec<Asked>> {
     let asked = (0u64..12, 0u64..9).prop_map(|(document, output)| {
         let (tree, shared, own) = (document % 2, document % 4, 1 + document % 3);
@@ -166,7 +168,8 @@ proptest! {
     }
 }
 
-/// vLLM's own answers at each capacity that is asked for; and a recommended capacity is one at which vLLM finds what it says.
+/// vLLM's own answers at each capacity that is asked for; and a recommended capacity is one at which vLLM finds what
+/// it says.
 #[test]
 fn a_fixed_length_benchmark_finds_what_vllm_finds_and_the_recommended_capacity_is_enough() {
     let text = read_shared("golden/classes2/vllm_fixed_length_repeats_p16.json");

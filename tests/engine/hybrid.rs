@@ -322,8 +322,8 @@ fn a_request_of_no_tokens_takes_no_room_for_drafts() {
     assert_eq!(slow(8, &rules).request(&[], 0, 0, &[]), Some(0));
 }
 
-/// vLLM keeps the state at a junction, where groups of states have no layers of the head; windows that have some keep the
-/// page before it as well.
+/// vLLM keeps the state at a junction, where groups of states have no layers of the head; windows that have some keep
+/// the page before it as well.
 #[test]
 fn a_state_before_a_junction_is_not_kept_though_a_head_drafts() {
     let rules = HybridRules {

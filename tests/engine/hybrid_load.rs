@@ -1,4 +1,5 @@
-//! Several groups in one pool of blocks while requests overlap, against a slow transcription that serves a token at a time.
+//! Several groups in one pool of blocks while requests overlap, against a slow transcription that serves a token at a
+//! time.
 
 use super::hybrid::{Asked, asked, input, rules, slow, to_event};
 use crate::support::slow_hybrid::{SlowAsked, SlowPool};
@@ -47,7 +48,8 @@ fn timed() -> impl Strategy<Value = (Asked, i64, i64)> {
     (asked(), gap, duration)
 }
 
-/// Serves requests in both; the pool is saved and read back before the request `cut`. Gives what waited and was preempted.
+/// Serves requests in both; the pool is saved and read back before the request `cut`. Gives what waited and was
+/// preempted.
 fn compare(
     capacity: u64,
     rules: &HybridRules,

@@ -1,7 +1,7 @@
-//! Requests that overlapped on a live vLLM server, against the model: request by request. The files are Mooncake rows or
-//! request events with what the server said it had cached; their names say which blocks the server had, and whose times they
-//! are: the scheduler's own (`engine`, `connector`), or a client's.
-//! `KVSET_LIVE_RUNS` names a folder of further recordings.
+//! Requests that overlapped on a live vLLM server, against the model: request by request. The files are Mooncake rows
+//! or request events with what the server said it had cached; their names say which blocks the server had, and whose
+//! times they are: the scheduler's own (`engine`, `connector`), or a client's. `KVSET_LIVE_RUNS` names a folder of
+//! further recordings.
 
 use crate::support::program::kvset;
 use crate::support::shared::shared_path;
@@ -70,8 +70,8 @@ fn modelled(path: &Path, blocks: u64, overlap: &str) -> (Vec<u64>, Value) {
     (lines.lines().map(hits).collect(), serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Requests that may differ. Times of the engine's own scheduler leave nothing to chance; times of a client are those of a
-/// look-up some milliseconds later; and what was preempted held nothing meanwhile, which no log says.
+/// Requests that may differ. Times of the engine's own scheduler leave nothing to chance; times of a client are those
+/// of a look-up some milliseconds later; and what was preempted held nothing meanwhile, which no log says.
 fn most_different(name: &str) -> usize {
     match name {
         name if name.contains("_preempted-") => 7,
@@ -80,8 +80,8 @@ fn most_different(name: &str) -> usize {
     }
 }
 
-/// Of a thousand requests, those that may differ of servers whose blocks were all in use with more in flight than they hold: which
-/// request was preempted when, and the length of each step, no log says.
+/// Of a thousand requests, those that may differ of servers whose blocks were all in use with more in flight than
+/// they hold: which request was preempted when, and the length of each step, no log says.
 fn share_that_may_differ(name: &str) -> usize {
     if name.starts_with("vllm032_") { 20 } else { 0 }
 }
@@ -142,8 +142,8 @@ fn of_600_blocks(log: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Each half by itself shows a cache of 244 blocks or more. What the second half misses of the first shows a restart, and
-/// no smaller cache.
+/// Each half by itself shows a cache of 244 blocks or more. What the second half misses of the first shows a restart,
+/// and no smaller cache.
 #[test]
 fn a_server_that_was_emptied_half_way_behaves_like_its_blocks() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/engines/restarted");
@@ -172,8 +172,8 @@ fn overlapping_requests_hit_as_on_a_live_vllm_server() {
     recordings(&folder).iter().for_each(|path| compare(path));
 }
 
-/// Servers with fewer blocks than what is in flight: 30 of 967 and 17 of 911 requests differed while held pages were taken to need
-/// room for all that is in flight, and tokens to come evenly over the duration of each request.
+/// Servers with fewer blocks than what is in flight: 30 of 967 and 17 of 911 requests differed while held pages were
+/// taken to need room for all that is in flight, and tokens to come evenly over the duration of each request.
 #[test]
 fn requests_that_waited_or_were_preempted_hit_as_on_a_live_vllm_server() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/golden/live2");

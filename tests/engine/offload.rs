@@ -124,7 +124,8 @@ proptest! {
     }
 }
 
-/// A pool and its tier alongside the slow transcription of both; the tier is saved and read back before one of the requests.
+/// A pool and its tier alongside the slow transcription of both; the tier is saved and read back before one of the
+/// requests.
 fn compare_grouped(
     (capacity, blocks): (u64, u64),
     pool: &HybridRules,
@@ -241,8 +242,8 @@ fn a_page_that_a_window_gave_back_is_stored_until_its_block_is_taken_anew() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Under several groups of layers: each key by itself, of windows those that can be gone on from, of states as they are
-    /// named.
+    /// Under several groups of layers: each key by itself, of windows those that can be gone on from, of states as
+    /// they are named.
     #[test]
     fn under_several_groups_pool_and_tier_equal_the_slow_transcription(
         (capacity, blocks) in (60u64..200, 8u64..150),

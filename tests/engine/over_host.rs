@@ -1,5 +1,5 @@
-//! SGLang's HiCache under pools of windows and of states against a slow transcription of its steps; `recorded` has SGLang's own
-//! answers.
+//! SGLang's HiCache under pools of windows and of states against a slow transcription of its steps; `recorded` has
+//! SGLang's own answers.
 
 use crate::asked::{Asked, asked, event, to_event};
 use crate::support::slow_over_host::{
@@ -41,8 +41,8 @@ fn windows_over_host(
     WindowCache::<HicacheRules>::new(PageCount(capacity), rules.clone(), host).expect("capacities in range")
 }
 
-/// Compares what each request finds, and what device and host hold then, with the slow transcription; the cache is saved and
-/// read back before the request `cut`.
+/// Compares what each request finds, and what device and host hold then, with the slow transcription; the cache is
+/// saved and read back before the request `cut`.
 macro_rules! equals_the_slow {
     ($cache:ty, $fast:ident, ($slow:ident, $request:ident), ($requests:ident, $cut:ident), $prepare:expr) => {
         for (index, asked) in $requests.iter().enumerate() {

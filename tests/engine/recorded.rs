@@ -7,11 +7,12 @@ use serde_json::Value;
 /// Requests that the models here still answer differently, of 600 at a capacity; docs/engines-recorded.md says why. A
 /// model that gets better must come here and lower its number.
 const DIFFERING: [(&str, u64, usize); 30] = [
-    // A log has whole milliseconds: whether a page was taken before another request arrived in the same one it does not say.
+    // A log has whole milliseconds: whether a page was taken before another request arrived in the same one it does
+    // not say.
     ("vllm_load_crowd-16_full.json", 250, 7),
     ("vllm_load_crowd-16_full.json", 400, 3),
-    // A prompt over states takes two or three steps of the engine, and waits for a step where the state it would go on from was
-    // computed in this very one. No log says so.
+    // A prompt over states takes two or three steps of the engine, and waits for a step where the state it would go
+    // on from was computed in this very one. No log says so.
     ("vllm_load_paced-16_mamba-3.json", 1600, 85),
     ("vllm_load_paced-16_mamba-3.json", 3000, 1),
     ("vllm_load_paced-64_mamba-3-ignored.json", 1600, 26),
@@ -157,8 +158,8 @@ fn both_tiers_equal_vllm_with_its_own_tier_under_several_groups() {
     compare_all("vllm-offload_hybrid_", 29, Recorded::is_hybrid);
 }
 
-/// Requests that overlap over vLLM's tier are not modelled: one after another finds as much in both tiers together. How it is
-/// divided between them only vLLM's own classes say.
+/// Requests that overlap over vLLM's tier are not modelled: one after another finds as much in both tiers together.
+/// How it is divided between them only vLLM's own classes say.
 #[test]
 fn totals_over_vllms_own_tier_under_load_are_within_three_percent_of_one_after_another() {
     let recordings = recorded("vllm-offload_load_");

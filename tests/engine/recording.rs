@@ -308,8 +308,8 @@ fn at_once(line: &str, burst_ms: u64) -> String {
     format!("{row}\n")
 }
 
-/// A row of a trace whose request is looked up in the first step that begins at its time or later, and over just before the one
-/// behind its last token's.
+/// A row of a trace whose request is looked up in the first step that begins at its time or later, and over just
+/// before the one behind its last token's.
 fn in_steps(line: &str, step_ms: u64, generates: bool) -> String {
     let mut row: Value = serde_json::from_str(line).expect("a row of JSON");
     let time = row["timestamp"].as_u64().expect("a time");

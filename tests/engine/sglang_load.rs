@@ -38,7 +38,8 @@ fn timed() -> impl Strategy<Value = (Asked, i64, i64)> {
     (asked(3), gap, duration)
 }
 
-/// Compares what requests find on the device in a pool, which is saved and read back before the request `cut`, and in a slow cache.
+/// Compares what requests find on the device in a pool, which is saved and read back before the request `cut`, and in
+/// a slow cache.
 fn compare<C: SlowCache<Asked = SlowAsked>>(
     config: PoolConfig,
     cache: C,

@@ -14,7 +14,8 @@ use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// A request: the ids of its pages, how long after the one before it arrives, how long it takes, and the tokens of its output.
+/// A request: the ids of its pages, how long after the one before it arrives, how long it takes, and the tokens of
+/// its output.
 #[derive(Debug, Clone)]
 struct Timed {
     ids: Vec<u64>,
@@ -24,7 +25,8 @@ struct Timed {
 }
 
 impl Timed {
-    /// When this token of the output comes, or the last: in milliseconds and, in that millisecond, before or after ends.
+    /// When this token of the output comes, or the last: in milliseconds and, in that millisecond, before or after
+    /// ends.
     fn token(&self, token: u64) -> (u64, u64) {
         let tokens = self.output.unwrap_or(1).max(1);
         let waited = self.duration * token.min(tokens);
@@ -70,8 +72,8 @@ fn found(config: PoolConfig, requests: &[Timed], cut: usize) -> Result<Vec<u64>,
     Ok(hits)
 }
 
-/// Arrivals, and what comes later of each request, in order: so long after the arrival, in milliseconds and parts of one. At one
-/// moment arrivals come first, but where it is all one moment.
+/// Arrivals, and what comes later of each request, in order: so long after the arrival, in milliseconds and parts of
+/// one. At one moment arrivals come first, but where it is all one moment.
 fn happenings(requests: &[Timed], later: impl Fn(usize) -> (u64, u64)) -> Vec<(u64, usize, bool)> {
     let mut all = Vec::new();
     let mut now = 1;

@@ -105,8 +105,8 @@ fn container(blocks: &[&[String]]) -> Vec<u8> {
     writer.into_inner().expect("memory")
 }
 
-/// A container is read as its events would be as lines: what came of it is the same, a half block waits, what no line can
-/// say is a dead letter, and a damaged one is named.
+/// A container is read as its events would be as lines: what came of it is the same, a half block waits, what no line
+/// can say is a dead letter, and a damaged one is named.
 #[test]
 fn an_avro_container_is_its_events() {
     let (lines, packed) = (Bench::new(), Bench::new());

@@ -1,5 +1,5 @@
-//! The real program, killed at random moments while files are written, rotated and removed: what is published is what an
-//! undisturbed run publishes.
+//! The real program, killed at random moments while files are written, rotated and removed: what is published is what
+//! an undisturbed run publishes.
 
 use crate::bench::{Bench, events, lines};
 use crate::kafka_support::wait_for;
@@ -23,7 +23,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Writes events as a connector does, in files of so many lines, some of them in two halves; now and then a line that is none.
+/// Writes events as a connector does, in files of so many lines, some of them in two halves; now and then a line that
+/// is none.
 fn write(bench: &Bench, writer: u64, lines: &[String], seed: u64, stop: &AtomicBool) {
     let mut dice = Dice(seed + writer);
     for (number, line) in lines.iter().enumerate() {
@@ -79,8 +80,9 @@ fn live_until(bench: &Bench, life: u64, words: &str) -> Child {
     child
 }
 
-/// On a slow machine each kill may come before the first snapshot is due. Then one life ends in order, which writes one, and
-/// the next is killed when it has found it: a run without would prove nothing of it. Gives the number of lives.
+/// On a slow machine each kill may come before the first snapshot is due. Then one life ends in order, which writes
+/// one, and the next is killed when it has found it: a run without would prove nothing of it. Gives the number of
+/// lives.
 fn find_a_snapshot(bench: &Bench, lives: u64) -> u64 {
     if (0..lives).any(|life| has_said(bench, life, FROM_SNAPSHOT)) {
         return lives;

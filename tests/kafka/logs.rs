@@ -165,7 +165,8 @@ fn a_dry_run_reads_the_first_records_of_a_topic() {
     assert!(code != Some(0) && error.contains("is no file here"), "{error}");
     assert!(error.contains("does not exist"), "{error}");
 
-    // Records without a time of their own have that of their stamp, and a tombstone is passed over, as by prepare itself.
+    // Records without a time of their own have that of their stamp, and a tombstone is passed over, as by prepare
+    // itself.
     let plain = broker.create("plain", 1);
     let body = br#"{"model": "m", "tokens": [1, 2, 3]}"#;
     let records = batch([(None, Some(&body[..])), (Some(&b"gone"[..]), None), (None, Some(&body[..]))]);

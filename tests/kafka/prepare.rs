@@ -4,7 +4,8 @@
 //! The week of traffic over a real broker, and more kills:
 //!
 //! ```text
-//! KVSET_SHARED=... KVSET_KILLS=20 scripts/kafka.sh run -- cargo test --features tokenize --test kafka prepare -- --nocapture
+//! KVSET_SHARED=... KVSET_KILLS=20 scripts/kafka.sh run -- \
+//!     cargo test --features tokenize --test kafka prepare -- --nocapture
 //! ```
 
 use crate::kafka_support::{

@@ -1,5 +1,5 @@
-//! A member with a stable name that gave partitions up is killed before it joins again, and is back within its session: the
-//! brokers give it what it had, and nobody those partitions.
+//! A member with a stable name that gave partitions up is killed before it joins again, and is back within its
+//! session: the brokers give it what it had, and nobody those partitions.
 
 use crate::kafka_support::{Broker, wait_for};
 use kvset::kafka::config::{AssignmentStrategy, MemberProtocol, Membership};

@@ -428,9 +428,9 @@ pub fn produce(connection: &Connection, topic: &str, input: &Input, quota: &Atom
     assert_eq!(producer.finish().expect("delivered"), input.records());
 }
 
-/// The log as it lies there, which what is published is a function of. A broker that is killed may leave the feeder's client
-/// in doubt of its last records: it begins a new epoch of its sequence and sends them again. So all of the input is there, in
-/// its order, and some of it more than once.
+/// The log as it lies there, which what is published is a function of. A broker that is killed may leave the feeder's
+/// client in doubt of its last records: it begins a new epoch of its sequence and sends them again. So all of the
+/// input is there, in its order, and some of it more than once.
 fn log_of(broker: &Broker, topic: &str, input: &Input) -> Input {
     let mut log = Input::default();
     for record in broker.read_all(topic) {

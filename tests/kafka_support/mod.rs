@@ -443,7 +443,8 @@ pub fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// How long tests wait for what must come. Nothing follows from how soon it comes, so that a busy machine may take long.
+/// How long tests wait for what must come. Nothing follows from how soon it comes, so that a busy machine may take
+/// long.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Looks again and again until it is so. A wait in vain names the place of the call, which says for what.

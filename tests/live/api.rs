@@ -271,7 +271,8 @@ fn problems_are_said_and_go_away_when_they_are_over() {
     assert!(place["snapshot_age_ms"].as_u64().is_some());
 }
 
-/// One pool's refusals stopped everything, and then nothing showed them; a partition that cannot go on has its own word.
+/// One pool's refusals stopped everything, and then nothing showed them; a partition that cannot go on has its own
+/// word.
 #[test]
 fn what_is_refused_of_a_pool_and_partitions_that_are_held_are_problems_until_they_are_over() {
     let service = Service::start(10);

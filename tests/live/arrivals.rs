@@ -34,8 +34,8 @@ struct Logged {
     output_tokens: u64,
 }
 
-/// Sessions whose turns start sub-requests, up to a dozen at once, in the order in which they finish. One in ten does not
-/// say how long it took.
+/// Sessions whose turns start sub-requests, up to a dozen at once, in the order in which they finish. One in ten does
+/// not say how long it took.
 fn log() -> Vec<Logged> {
     let mut requests = Vec::new();
     for turn in 0..1200_u64 {

@@ -42,8 +42,8 @@ fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str
     replayed_with(trace, (engine, overlap), sample_rate, capacities)
 }
 
-/// What the estimate of a pool that is asked says, live as in a backfill, is what `kvset replay` says: to the last bit, and at
-/// what is provisioned as well. It shows on the page.
+/// What the estimate of a pool that is asked says, live as in a backfill, is what `kvset replay` says: to the last
+/// bit, and at what is provisioned as well. It shows on the page.
 #[test]
 fn what_a_cache_is_worth_is_the_same_in_estimates_and_in_a_replay() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -74,8 +74,8 @@ fn what_a_cache_is_worth_is_the_same_in_estimates_and_in_a_replay() {
     }
 }
 
-/// What restarts cost is, by hour of the day, the sum of the restarts that `kvset replay` counts one by one; the page shows it
-/// as of a window where the log goes on.
+/// What restarts cost is, by hour of the day, the sum of the restarts that `kvset replay` counts one by one; the page
+/// shows it as of a window where the log goes on.
 #[test]
 fn what_restarts_cost_is_the_sum_of_single_ones_and_on_the_page() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -69,7 +69,8 @@ fn responses() -> Value {
     })
 }
 
-/// The same as OpenAI's chats say it, the keys of the tool in the order in which inference servers show it to templates.
+/// The same as OpenAI's chats say it, the keys of the tool in the order in which inference servers show it to
+/// templates.
 const CHAT: &str = r#"{
     "tools": [{"type": "function", "function": {"name": "look", "description": "Looks.",
         "parameters": {"properties": {"at": {"type": "string"}}, "type": "object"}}}],

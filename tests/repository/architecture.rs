@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every Rust file below `folder`, or the one file that it is, tests inside files included: they must be as pure as what they test.
+/// Every Rust file below `folder`, or the one file that it is, tests inside files included: they must be as pure as
+/// what they test.
 fn sources(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -121,5 +122,20 @@ fn each_layer_depends_on_the_layers_below_it_only() {
         }
         let brokers = dependencies.contains_key("rdkafka");
         assert_eq!(brokers, layer == "kafka", "{layer}: only kafka names rdkafka");
+    }
+}
+
+/// A comment is no wider than what fits beside the code; a row of a table is one line, whatever its length.
+#[test]
+fn comments_are_no_wider_than_the_page() {
+    const MOST: usize = 121;
+    let is_table = |line: &str| line.trim_start().trim_start_matches(['/', '!']).starts_with(" |");
+    for path in ["src", "crates", "tests", "benches"].iter().flat_map(|folder| sources(folder)) {
+        let text = fs::read_to_string(&path).expect("a readable source");
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"))
+        {
+            let is_narrow = line.chars().count() <= MOST || is_table(line);
+            assert!(is_narrow, "{}:{} is wider than {MOST} characters", path.display(), number + 1);
+        }
     }
 }

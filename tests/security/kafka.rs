@@ -88,8 +88,8 @@ fn program(words: &[&str], group: &str, topics: [&str; 3]) -> Option<(assert_cmd
 
 const CONNECT: [&str; 3] = ["config", "check", "--connect"];
 
-/// No right to see the input was taken for a broker that does not answer, and nothing else was tried; no right to the group
-/// for an answer that came too late.
+/// No right to see the input was taken for a broker that does not answer, and nothing else was tried; no right to the
+/// group for an answer that came too late.
 #[test]
 fn config_check_connect_tells_what_a_user_may_not_see_from_a_broker_that_is_away() {
     let Some(maker) = Broker::real() else { return };

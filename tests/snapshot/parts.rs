@@ -158,7 +158,8 @@ fn a_snapshot_writes_what_is_new_of_a_large_state_and_keeps_files_few() {
         let kept = files(&disk, ".kvp").len();
         assert!(kept <= GENERATIONS * 4 + 16, "{kept} files");
     }
-    // Alongside what is new the sessions' own places in the tables change, and files that hold little are written again.
+    // Alongside what is new the sessions' own places in the tables change, and files that hold little are written
+    // again.
     assert!(
         written < all * 198 / 8,
         "{written} bytes for 198 snapshots of a state of {all}, {new} of them new"

@@ -156,7 +156,8 @@ fn heads(head: DraftHead) -> EngineRules {
     EngineRules { draft_tokens, draft_layers, ..EngineRules::default() }
 }
 
-/// A task with pools of vLLM whose draft heads have layers in some of the groups alone, one after another and under load.
+/// A task with pools of vLLM whose draft heads have layers in some of the groups alone, one after another and under
+/// load.
 fn config_of_heads() -> Arc<TaskConfig> {
     let config = config_of_rules_under_load();
     let pool = |(name, layers, overlap): (&str, DraftLayers, OverlapMode)| {

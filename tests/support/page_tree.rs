@@ -1,5 +1,5 @@
-//! SGLang's radix tree a page at a time, alongside a pool of windows or of states: every page by its parent and its id, nodes as
-//! marks at their last pages, both orders of eviction by stamp. Answers are not cached.
+//! SGLang's radix tree a page at a time, alongside a pool of windows or of states: every page by its parent and its
+//! id, nodes as marks at their last pages, both orders of eviction by stamp. Answers are not cached.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -123,7 +123,8 @@ impl PageTree {
         self.clock
     }
 
-    /// Follows ids a page at a time; the ends of nodes on the way, the last of them made where there is none, and pages.
+    /// Follows ids a page at a time; the ends of nodes on the way, the last of them made where there is none, and
+    /// pages.
     fn walk(&mut self, ids: &[u64]) -> (Vec<usize>, u64) {
         let (mut at, mut path, mut found) = (0, Vec::new(), 0);
         for id in ids {
@@ -257,7 +258,8 @@ impl PageTree {
         }
     }
 
-    /// Inserts ids; the other pool takes what it lacks behind the protected pages, of a new node the last `tail` pages apart.
+    /// Inserts ids; the other pool takes what it lacks behind the protected pages, of a new node the last `tail`
+    /// pages apart.
     fn insert(&mut self, ids: &[u64], tail: u64) -> usize {
         let (mut at, mut depth) = (0, 0);
         // As the engine does, every node is stamped before it is left.
@@ -327,7 +329,8 @@ impl PageTree {
         at
     }
 
-    /// The pool of windows takes a node from where the window has not passed it, its last `tail` pages as a node of their own.
+    /// The pool of windows takes a node from where the window has not passed it, its last `tail` pages as a node of
+    /// their own.
     fn hold_from(&mut self, end: usize, tail: u64) {
         let last = self.pages[end].depth;
         let first = last - self.node(end);

@@ -1,5 +1,5 @@
-//! SGLang's cache with HiCache, transcribed step by step: a node owns its ids and a map of its children, what to evict is
-//! found by looking at every node, locks are counted, nodes on both sides are a list.
+//! SGLang's cache with HiCache, transcribed step by step: a node owns its ids and a map of its children, what to
+//! evict is found by looking at every node, locks are counted, nodes on both sides are a list.
 
 use super::slow_load::SlowCache;
 use super::slow_sglang::{SlowAsked, spare_tokens, step_by_ids};

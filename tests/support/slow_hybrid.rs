@@ -96,7 +96,8 @@ impl SlowHybrid {
         }
     }
 
-    /// The same of a model whose head drafts so many tokens at a time, with layers in full groups, in windows, or in both.
+    /// The same of a model whose head drafts so many tokens at a time, with layers in full groups, in windows, or in
+    /// both.
     pub fn drafting(self, drafted: u64, head_in: [bool; 2]) -> Self {
         Self { drafted, head_in, ..self }
     }
@@ -230,8 +231,8 @@ impl SlowHybrid {
         (0..self.groups.len()).filter(|group| self.groups[*group] != Kind::Full).collect()
     }
 
-    /// Hits and junction of a request of `n` tokens. What a group with layers of the head finds ends at most one page behind
-    /// what may be found, and loses its last page; a pool of one group looks no further than others.
+    /// Hits and junction of a request of `n` tokens. What a group with layers of the head finds ends at most one page
+    /// behind what may be found, and loses its last page; a pool of one group looks no further than others.
     pub(super) fn lookup(&self, path: &[Page], n: u64) -> (u64, u64) {
         let full: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g] == Kind::Full).collect();
         let in_full = |page: &&Page| full.iter().all(|group| self.is_named(*group, **page));
@@ -264,8 +265,8 @@ impl SlowHybrid {
         (hits, if leading as u64 > hits { leading as u64 } else { 0 })
     }
 
-    /// The pages of windows and states that are kept, as ranges: those before places to go on from, and, with a draft head,
-    /// the page behind such a place of a window.
+    /// The pages of windows and states that are kept, as ranges: those before places to go on from, and, with a draft
+    /// head, the page behind such a place of a window.
     pub(super) fn ends(&self, limit: u64, full: u64, junction: u64) -> Vec<(u64, u64)> {
         let need = self.need();
         if self.drafted == 0 {

@@ -58,7 +58,8 @@ struct Flight<R> {
     request: R,
 }
 
-/// A moment: the millisecond, whether something ends (1), grows in this very millisecond (0) or before the next one (2).
+/// A moment: the millisecond, whether something ends (1), grows in this very millisecond (0) or before the next one
+/// (2).
 type Moment = (i64, u8, u64);
 
 impl<R> Flight<R> {

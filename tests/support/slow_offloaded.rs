@@ -1,4 +1,5 @@
-//! The pool over vLLM's tier in host memory: vLLM's connector and manager transcribed, a key at a time (docs/engines/vllm.md).
+//! The pool over vLLM's tier in host memory: vLLM's connector and manager transcribed, a key at a time
+//! (docs/engines/vllm.md).
 
 use super::slow_hybrid::{Kind, Retain, SlowHybrid, SlowRequest, Table};
 use super::slow_manager::{Key, SlowManager};

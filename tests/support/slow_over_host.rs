@@ -1,6 +1,6 @@
-//! SGLang's tree over two pools of a device and two of a host, transcribed step by step: a node owns its ids and a map of its
-//! children, what to evict is found by looking at every node, locks are counted, orders are lists. The steps of a request
-//! with states and of one with windows are here, too.
+//! SGLang's tree over two pools of a device and two of a host, transcribed step by step: a node owns its ids and a
+//! map of its children, what to evict is found by looking at every node, locks are counted, orders are lists. The
+//! steps of a request with states and of one with windows are here, too.
 
 use super::slow_sglang::{spare_tokens, step_by_ids, stored_ids};
 use std::collections::BTreeMap;
@@ -64,8 +64,8 @@ pub struct SlowOverHost {
     pub inserted: u64,
 }
 
-/// Where a prompt can be gone on from on the device and on either side, each with the pages up to there, and the pages that full
-/// attention has.
+/// Where a prompt can be gone on from on the device and on either side, each with the pages up to there, and the
+/// pages that full attention has.
 pub struct SlowMatch {
     pub device: (usize, u64),
     pub best: (usize, u64),
@@ -198,7 +198,8 @@ impl SlowOverHost {
         let ids = self.ids[..limit].to_vec();
         let (mut node, mut at) = (0, 0);
         let (mut device, mut best) = ((0, 0), (0, 0));
-        // Tokens of windows up to here without a gap, on the device and on either side; none where there is none since the root.
+        // Tokens of windows up to here without a gap, on the device and on either side; none where there is none
+        // since the root.
         let mut unbroken: [Option<u64>; 2] = [None, None];
         while let Some((next, common)) = self.step(node, &ids[at..], false) {
             (node, at) = (next, at + common);
@@ -353,8 +354,8 @@ impl SlowOverHost {
         }
     }
 
-    /// Inserts so many pages, as far as nodes go that are there, and makes a leaf of the rest: its end, and whether it is one.
-    /// `entered` is told each node that was there, and the pages up to its end.
+    /// Inserts so many pages, as far as nodes go that are there, and makes a leaf of the rest: its end, and whether
+    /// it is one. `entered` is told each node that was there, and the pages up to its end.
     pub fn insert(&mut self, count: usize, entered: impl Fn(&mut Self, usize, u64)) -> (usize, bool) {
         let ids = self.ids[..count].to_vec();
         let (mut node, mut at) = (0, 0);
@@ -507,7 +508,8 @@ impl SlowOverHost {
         }
     }
 
-    /// Keeps what is matched on the host, while room is made to load it; gives the pages of either pool that only the host has.
+    /// Keeps what is matched on the host, while room is made to load it; gives the pages of either pool that only the
+    /// host has.
     pub fn begin_load(&mut self, best: usize) -> (u64, u64) {
         self.nodes[best].is_host_locked = true;
         let missing = self.path(best).into_iter().filter(|index| !self.nodes[*index].on_device);
@@ -542,7 +544,8 @@ impl SlowOverHost {
         }
     }
 
-    /// The pool of windows has a node's pages that the window has not passed, of which the last `tail` get a node of their own.
+    /// The pool of windows has a node's pages that the window has not passed, of which the last `tail` get a node of
+    /// their own.
     fn keep_from(&mut self, node: usize, end: u64, passed: u64, tail: u64) {
         let start = end - self.pages(node);
         let live = start.max(passed);
@@ -571,8 +574,8 @@ impl SlowOverHost {
     }
 }
 
-/// Pages found on the device and loaded back of a request of `n` prompt tokens, `sampled` output tokens and the known output
-/// ids over a pool of states; `None` where it is turned away.
+/// Pages found on the device and loaded back of a request of `n` prompt tokens, `sampled` output tokens and the known
+/// output ids over a pool of states; `None` where it is turned away.
 pub fn request_with_states(
     slow: &mut SlowOverHost,
     (ids, n): (&[u64], u64),

@@ -225,7 +225,8 @@ impl SlowSglang {
         }
     }
 
-    /// Matches, evicts, takes pages for so many tokens and inserts the prompt; its hits, its node, and the pages held besides.
+    /// Matches, evicts, takes pages for so many tokens and inserts the prompt; its hits, its node, and the pages held
+    /// besides.
     fn insert_prompt(&mut self, prompt: &[u64], limit: u64, tokens: u64) -> Option<(u64, usize, u64)> {
         let limit = (limit as usize).min(prompt.len());
         let (node, hits) = self.matched(&prompt[..limit]);
@@ -349,8 +350,8 @@ macro_rules! step_by_ids {
 }
 pub(crate) use step_by_ids;
 
-/// The ids of so many pages of a prompt and, with its outputs, so many in all: outputs whose ids are not known are pages
-/// nobody shares.
+/// The ids of so many pages of a prompt and, with its outputs, so many in all: outputs whose ids are not known are
+/// pages nobody shares.
 pub fn stored_ids(
     ids: &[u64],
     known_outputs: &[u64],

@@ -1,5 +1,5 @@
-//! SGLang's cache with a pool of its own for states, transcribed step by step: a node owns its ids and a map of its children,
-//! both orders of eviction are found by looking at every node, a token of an answer is a step.
+//! SGLang's cache with a pool of its own for states, transcribed step by step: a node owns its ids and a map of its
+//! children, both orders of eviction are found by looking at every node, a token of an answer is a step.
 
 use super::slow_sglang::{spare_tokens, stored_ids};
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ pub struct SlowStates {
     nodes: Vec<Node>,
     clock: u64,
     next_private: u64,
-    /// The request being served: its ids, tokens computed, tokens that the tree has of them, the node locked, states it has
-    /// besides those in the tree.
+    /// The request being served: its ids, tokens computed, tokens that the tree has of them, the node locked, states
+    /// it has besides those in the tree.
     ids: Vec<u64>,
     done: u64,
     protected: u64,
@@ -66,8 +66,8 @@ impl SlowStates {
         )
     }
 
-    /// Hits of a request of `n` prompt tokens, `sampled` output tokens and the known output ids; `None` where it is turned
-    /// away.
+    /// Hits of a request of `n` prompt tokens, `sampled` output tokens and the known output ids; `None` where it is
+    /// turned away.
     pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> Option<u64> {
         let SlowStateRules { full, states, page, chunk, outputs_cached } = self.rules;
         if n == 0 {

@@ -1,4 +1,5 @@
-//! LMCache's and Mooncake's caches, a page at a time: lists and maps of whole prefixes (docs/engines/lmcache.md and mooncake.md).
+//! LMCache's and Mooncake's caches, a page at a time: lists and maps of whole prefixes (docs/engines/lmcache.md and
+//! mooncake.md).
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! TensorRT-LLM's block manager, block by block, as its sources have it: queues of free blocks by priority, a tree of blocks
-//! with their children, and two levels whose blocks swap places.
+//! TensorRT-LLM's block manager, block by block, as its sources have it: queues of free blocks by priority, a tree of
+//! blocks with their children, and two levels whose blocks swap places.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -69,8 +69,8 @@ impl SlowWindows {
         (present.clone().map(pages).sum(), present.filter(|node| node.window).map(pages).sum())
     }
 
-    /// Hits of a request of `n` prompt tokens, `sampled` output tokens and the known output ids; `None` where it is turned
-    /// away.
+    /// Hits of a request of `n` prompt tokens, `sampled` output tokens and the known output ids; `None` where it is
+    /// turned away.
     pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> Option<u64> {
         let SlowRules { page, full, outputs_cached, .. } = self.rules;
         if n == 0 {

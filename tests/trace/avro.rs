@@ -184,7 +184,8 @@ fn whether_ids_are_chained_is_kept() {
     assert!(said(open(mooncake, &options).expect("a trace")).iter().all(|said| *said == (false, false)));
 }
 
-/// A row of any format may declare its ids chained, as those that `kvset generate` writes do, for the scope it declares.
+/// A row of any format may declare its ids chained, as those that `kvset generate` writes do, for the scope it
+/// declares.
 #[test]
 fn a_row_declares_its_ids_chained_within_the_scope_it_declares() {
     let row = |scope: &str| {

@@ -16,7 +16,8 @@ fn open(text: &str, options: &ReadOptions) -> TraceReader {
     TraceReader::from_reader("recorded", bytes, options).expect("opens")
 }
 
-/// What each line says: time, ids, output ids, page size, pool, scope, and what the engine said; refused lines in words.
+/// What each line says: time, ids, output ids, page size, pool, scope, and what the engine said; refused lines in
+/// words.
 fn rows(mut reader: TraceReader) -> Vec<String> {
     let mut rows = Vec::new();
     while let Some(item) = reader.next_item().expect("whole") {

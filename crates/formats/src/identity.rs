@@ -1,13 +1,13 @@
 //! What keeps caches apart: the one table of the names that requests and logs have for it, and what follows of them.
 //!
-//! An engine keeps the pages of one model. Of two requests for it those pages are shared that have the same tokens before
-//! them, unless a cache salt, an extra key or an adapter is hashed with them. Deployments of one model are caches of their
-//! own. So each model is a pool; what else keeps pages apart is a scope within it ([`PageIdentity::scope`]), which both `kvset
-//! prepare` and `kvset replay` make of these names.
+//! An engine keeps the pages of one model. Of two requests for it those pages are shared that have the same tokens
+//! before them, unless a cache salt, an extra key or an adapter is hashed with them. Deployments of one model are
+//! caches of their own. So each model is a pool; what else keeps pages apart is a scope within it
+//! ([`PageIdentity::scope`]), which both `kvset prepare` and `kvset replay` make of these names.
 //!
 //! Read in vllm-project/vllm (`vllm/v1/core/kv_cache_utils.py`, `generate_block_hash_extra_keys`: adapter and salt),
-//! sgl-project/sglang (`python/sglang/srt/entrypoints/openai/serving_base.py`, `_compute_extra_key`: salt and key are joined)
-//! and BerriAI/litellm (`litellm/types/utils.py`, `StandardLoggingPayload`: `model_id` names the deployment).
+//! sgl-project/sglang (`python/sglang/srt/entrypoints/openai/serving_base.py`, `_compute_extra_key`: salt and key are
+//! joined) and BerriAI/litellm (`litellm/types/utils.py`, `StandardLoggingPayload`: `model_id` names the deployment).
 
 use crate::key::Key;
 use crate::spelling::Spellings;

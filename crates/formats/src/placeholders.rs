@@ -1,9 +1,9 @@
 //! Placeholders of images and other media among token ids.
 //!
-//! An engine puts one id as many times into a prompt as a picture takes tokens, and knows pictures apart by hashes that
-//! stand alongside the ids. Of the ids alone two pictures of one size are the same: their pages would count as found again.
-//! Some models end each row of a picture with an id of its own, or write two ids in turn, so what is looked for is a stretch
-//! of at most two ids.
+//! An engine puts one id as many times into a prompt as a picture takes tokens, and knows pictures apart by hashes
+//! that stand alongside the ids. Of the ids alone two pictures of one size are the same: their pages would count as
+//! found again. Some models end each row of a picture with an id of its own, or write two ids in turn, so what is
+//! looked for is a stretch of at most two ids.
 
 /// Fewest ids of such a stretch. Line ends and spaces in a row are text, and fewer.
 const FEWEST: usize = 32;

@@ -1,9 +1,9 @@
 //! How long, or how preferably, a request asks its cache to keep its pages, as bodies of requests say it.
 //!
-//! A request has one class: the longest of the times that its `cache_control` names (Anthropic's Messages API, gateways that
-//! take it in chats, and Dynamo's `nvext`, which pins a prefix for that time), else OpenAI's `prompt_cache_retention`, else the
-//! highest priority of TensorRT-LLM's `kv_cache_retention_config`, with the time that it holds for, else Dynamo's
-//! `nvext.agent_hints.priority`.
+//! A request has one class: the longest of the times that its `cache_control` names (Anthropic's Messages API,
+//! gateways that take it in chats, and Dynamo's `nvext`, which pins a prefix for that time), else OpenAI's
+//! `prompt_cache_retention`, else the highest priority of TensorRT-LLM's `kv_cache_retention_config`, with the time
+//! that it holds for, else Dynamo's `nvext.agent_hints.priority`.
 //!
 //! Read in Anthropic's documentation of prompt caching (5 minutes where no `ttl` is named), OpenAI's API reference,
 //! NVIDIA/TensorRT-LLM (`KvCacheRetentionConfig`) and ai-dynamo/dynamo (`docs/components/frontend/nvext.md`).
@@ -60,9 +60,9 @@ fn of_object(body: &Value) -> Option<String> {
     stated.map(str::to_owned).or(highest).or_else(|| Some(format!("priority-{}", hinted?)))
 }
 
-/// Everything of a body that may have a `cache_control`: the body and Dynamo's hints, blocks of the system prompt, tools,
-/// messages, and blocks of their content and of results in it. Texts and schemas, which may use the word for something
-/// else, are not looked into.
+/// Everything of a body that may have a `cache_control`: the body and Dynamo's hints, blocks of the system prompt,
+/// tools, messages, and blocks of their content and of results in it. Texts and schemas, which may use the word for
+/// something else, are not looked into.
 fn breakpoints(body: &Value) -> impl Iterator<Item = &Value> {
     let top = [Some(body), body.get("nvext")].into_iter().flatten();
     let messages = || items(body.get("messages"));
@@ -95,8 +95,8 @@ fn seconds(ttl: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The highest priority of the prompt's token ranges, and how many milliseconds it holds for, the longest time of several;
-/// `None` for as long as the pages are there.
+/// The highest priority of the prompt's token ranges, and how many milliseconds it holds for, the longest time of
+/// several; `None` for as long as the pages are there.
 fn highest_priority(config: &Value) -> Option<(i64, Option<u64>)> {
     let ranges = items(config.get("token_range_retention_configs"));
     let time = |range: &Value| range.get("duration_ms").and_then(Value::as_u64);

@@ -1,7 +1,7 @@
 //! One spelling for each known name: `promptTokens`, `PromptTokens` and `prompt-tokens` are `prompt_tokens`.
 //!
-//! Clients in Go, Java and JavaScript write names in camel case, exports of databases in capitals. A name in small letters
-//! is as it is, so rows that are written the usual way cost nothing.
+//! Clients in Go, Java and JavaScript write names in camel case, exports of databases in capitals. A name in small
+//! letters is as it is, so rows that are written the usual way cost nothing.
 
 use hashbrown::HashMap;
 

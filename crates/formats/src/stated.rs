@@ -7,9 +7,9 @@
 //! | page ids | as many as the stated tokens fill ([`full_pages`](kvset_core::request::event::full_pages)), and of as many tokens wherever they are stated |
 //! | text | at least a half of the stated tokens, less [`SLACK`]: the tokenizer at hand need not be the serving engine's |
 //!
-//! A stand-in tokenizer makes up to some tens of percent more or fewer tokens, and a chat template other than the engine's
-//! adds a few. What falls short by more than [`FACTOR`] is a part of a prompt: a log without its tools, or without its
-//! system message. Its hits are those of another prompt, so it is refused.
+//! A stand-in tokenizer makes up to some tens of percent more or fewer tokens, and a chat template other than the
+//! engine's adds a few. What falls short by more than [`FACTOR`] is a part of a prompt: a log without its tools, or
+//! without its system message. Its hits are those of another prompt, so it is refused.
 
 use crate::codec::{DecodeError, ErrorCode};
 
@@ -51,7 +51,8 @@ impl StatedPrompts {
     /// Compares the tokens that a record states with those found in its prompts.
     ///
     /// # Errors
-    /// The record does not hold its prompts as they were served. `unread` names parts of the record that may hold the rest.
+    /// The record does not hold its prompts as they were served. `unread` names parts of the record that may hold the
+    /// rest.
     pub fn compare(
         &mut self,
         stated: Option<u64>,

@@ -111,8 +111,8 @@ impl DeadLetterState {
     }
 }
 
-/// Records that could not be read, one after another, from the second on that was refused in a row: how many, and hashes of
-/// their pools' names. Part of a partition's snapshot, in which a single refused record takes no room.
+/// Records that could not be read, one after another, from the second on that was refused in a row: how many, and
+/// hashes of their pools' names. Part of a partition's snapshot, in which a single refused record takes no room.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadRun {
     records: u32,
@@ -122,8 +122,8 @@ pub struct UnreadRun {
 impl UnreadRun {
     /// What records stand for that name no pool: anybody's.
     const ANYBODY: u64 = 0;
-    /// Most pools that are known to be in it. Those beyond are left out: new names that somebody invents are no reason to
-    /// hold a partition of which another pool can be read.
+    /// Most pools that are known to be in it. Those beyond are left out: new names that somebody invents are no
+    /// reason to hold a partition of which another pool can be read.
     const MAX_POOLS: usize = 1 << 14;
 
     /// A record of this pool, or of nobody knows whom, could not be read.

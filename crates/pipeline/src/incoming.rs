@@ -7,8 +7,8 @@ use kvset_formats::codec::SourceRecord;
 pub struct Incoming<'r> {
     /// The record.
     pub record: SourceRecord<'r>,
-    /// What a [`Repacker`](kvset_formats::codec::Repacker) wrote of it, where somebody had the time. It says the same as
-    /// the record and is read in less.
+    /// What a [`Repacker`](kvset_formats::codec::Repacker) wrote of it, where somebody had the time. It says the same
+    /// as the record and is read in less.
     pub repacked: Option<&'r [u8]>,
 }
 

@@ -13,8 +13,8 @@ use std::fmt::{self, Write as _};
 const MAX_VALUE_BYTES: usize = 1024;
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
-/// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds. This is
-/// for templates that name a field of a response; what its usage says is an [`LoggedAnswer`].
+/// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds.
+/// This is for templates that name a field of a response; what its usage says is an [`LoggedAnswer`].
 const STREAMED: [&str; 2] = ["response", "chunks"];
 
 /// The values of the wanted fields, in memory reused from record to record.
@@ -82,8 +82,8 @@ pub(super) struct PromptForms {
     pub(super) body: bool,
 }
 
-/// Reads a record: wanted fields into `values`, what it says of the answer into `answer`, and `with_tokens` token ids into
-/// `prompts`.
+/// Reads a record: wanted fields into `values`, what it says of the answer into `answer`, and `with_tokens` token ids
+/// into `prompts`.
 pub(super) fn read(
     record: &[u8],
     paths: &[Vec<String>],

@@ -37,7 +37,8 @@ pub struct Tokenizers {
 
 #[cfg(feature = "tokenize")]
 impl Tokenizers {
-    /// Tokenizers of named models, and of the one for every other name. `limits` are of each; `engine` served the requests.
+    /// Tokenizers of named models, and of the one for every other name. `limits` are of each; `engine` served the
+    /// requests.
     pub fn new(
         named: impl IntoIterator<Item = (String, Arc<Model>)>,
         other: Option<Arc<Model>>,
@@ -71,8 +72,8 @@ impl Tokenizers {
         remarks.sentences(self.engine, "prepare.chat_engine")
     }
 
-    /// Tokenises a request, which is the body for the model of this name at this time; shows `take` each prompt with its
-    /// answer, and returns what they are.
+    /// Tokenises a request, which is the body for the model of this name at this time; shows `take` each prompt with
+    /// its answer, and returns what they are.
     pub(super) fn tokenize(
         &mut self,
         (model, body, time): (Option<&str>, &[u8], EventTime),

@@ -236,8 +236,8 @@ impl Settings {
         }
     }
 
-    /// A store needs a place of its own: snapshots at the root of a bucket lie among whatever else is there. The address
-    /// may hold a credential, so it is not shown.
+    /// A store needs a place of its own: snapshots at the root of a bucket lie among whatever else is there. The
+    /// address may hold a credential, so it is not shown.
     fn check_shared_store(&self, notes: &mut Notes<'_>) {
         let Some((_, place)) = self.state.shared.split_once("://") else { return };
         let place = place.split(['?', '#']).next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The options of engines as settings: read and presented as the core declares them, and what of them holds for one pool.
+//! The options of engines as settings: read and presented as the core declares them, and what of them holds for one
+//! pool.
 
 use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, TableReader};
 use super::field::{ValueRefusal, quoted};

@@ -11,13 +11,13 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: the version of results, the engine's revision and that of the questions alongside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
-    /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
-    /// `section.key=value` in order of declaration, left out when not set; then each
-    /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds
-    /// today, where its measured hits are compared with that; and how long records are held back, where requests that overlap
-    /// are modelled. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
-    /// and logging stay out.
+    /// What enters: the version of results, the engine's revision and that of the questions alongside estimates;
+    /// every setting marked `[results]` in `sections.rs` ("shapes results" in the commented default: of `[input]` the
+    /// encoding and the limits, all of `[estimate]` and `[plan]`), as `section.key=value` in order of declaration,
+    /// left out when not set; then each tier's settings, in their order, and each pool's, in order of the pools'
+    /// names; and what a pool holds today, where its measured hits are compared with that; and how long records are
+    /// held back, where requests that overlap are modelled. Brokers, topics, properties, delivery, paths, commits,
+    /// threads, HTTP and logging stay out.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(VERSION);
@@ -41,8 +41,8 @@ impl Settings {
         hash.digest()
     }
 
-    /// What a pool holds today shapes what it says alongside its estimates, where that is asked of it; so do the rules by
-    /// which that is answered.
+    /// What a pool holds today shapes what it says alongside its estimates, where that is asked of it; so do the
+    /// rules by which that is answered.
     fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&PoolSettings>) {
         let (asked, name) = (self.questions(pool), pool.map_or("", |pool| &pool.name));
         if !asked.is_nothing() {
@@ -53,8 +53,8 @@ impl Settings {
         }
     }
 
-    /// Where requests that overlap are modelled, the order in which records are taken shapes results, whether or not it is
-    /// set.
+    /// Where requests that overlap are modelled, the order in which records are taken shapes results, whether or not
+    /// it is set.
     fn enter_order(&self, hash: &mut Xxh3, pool: &str) {
         let config = self.pool_config(pool);
         if config.cache.models_overlap() {

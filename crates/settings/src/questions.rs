@@ -1,5 +1,5 @@
-//! The questions alongside the curve: the settings of [estimate] and [[pools]], each declared once, and what of them holds for
-//! one pool.
+//! The questions alongside the curve: the settings of [estimate] and [[pools]], each declared once, and what of them
+//! holds for one pool.
 
 use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, SettingsSection, TableReader};
 use super::values::{PoolRate, Price};

@@ -44,9 +44,9 @@ sections! {
         /// Stable name of this instance: its group.instance.id and part of its transactional.id, so
         /// that a restart takes up its own partitions without a rebalance. Empty for a dynamic member.
         instance: String = String::new(), in 0..=200;
-        /// Whether an instance with a name leaves the group when it is stopped in order, so that others take its partitions
-        /// at once; where it does not, they wait for it until its session ends. For groups that grow and shrink by
-        /// themselves; every restart in order then moves partitions twice. Not with "consumer" below.
+        /// Whether an instance with a name leaves the group when it is stopped in order, so that others take its
+        /// partitions at once; where it does not, they wait for it until its session ends. For groups that grow and
+        /// shrink by themselves; every restart in order then moves partitions twice. Not with "consumer" below.
         leave_on_stop: bool = false;
         /// The protocol that the group speaks. "consumer" is that of KIP-848, for brokers from Apache Kafka 4.0 on: the
         /// brokers share the partitions out and say how long a silent member keeps its own, and one member after
@@ -87,9 +87,10 @@ sections! {
     pub struct InputSettings {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
-        /// Folder of event files, such as vLLM's connector writes, that is followed in place of the topic: `kvset run` then needs
-        /// no broker, reads nothing of [kafka], and writes to output.file. JSON lines (.jsonl, .ndjson, .json) and
-        /// Avro containers (.avro), also rotated and compressed (.1, .zst, .gz). One process follows a folder.
+        /// Folder of event files, such as vLLM's connector writes, that is followed in place of the topic: `kvset
+        /// run` then needs no broker, reads nothing of [kafka], and writes to output.file. JSON lines (.jsonl,
+        /// .ndjson, .json) and Avro containers (.avro), also rotated and compressed (.1, .zst, .gz). One process
+        /// follows a folder.
         folder: Option<PathBuf> = None, like Some(PathBuf::from("/var/log/kvset"));
         /// Where a group without committed offsets begins.
         start: StartFrom = StartFrom::Earliest;
@@ -117,9 +118,9 @@ sections! {
         topic: TopicName = TopicName::known("kvset.estimates");
         /// Topic of records that could not be used, as they came, with a code that says why.
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
-        /// Where estimates of input.folder go, in place of the topic: a file of JSON lines, of which one of 64 MiB is kept beside
-        /// the present one. Beside it are NAME.newest with the newest estimate of each window of each pool, NAME.dead-letters,
-        /// and NAME.positions, which says how far the folder was read: they belong together.
+        /// Where estimates of input.folder go, in place of the topic: a file of JSON lines, of which one of 64 MiB is
+        /// kept beside the present one. Beside it are NAME.newest with the newest estimate of each window of each
+        /// pool, NAME.dead-letters, and NAME.positions, which says how far the folder was read: they belong together.
         file: PathBuf = PathBuf::from("kvset-estimates.jsonl");
         /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;
@@ -149,14 +150,15 @@ sections! {
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;
-        /// Where requests that overlap are modelled: how long a request may take and still be taken in the order of arrivals.
-        /// Logs are written when requests end, so a record waits until its pool has one with an event time that is later by
-        /// this; 5m where it is left out. A request that took longer is taken as it comes, and counted. Zero takes records in
-        /// the order of the log. A pool holds none back before an event of its own states `duration_ms`.
+        /// Where requests that overlap are modelled: how long a request may take and still be taken in the order of
+        /// arrivals. Logs are written when requests end, so a record waits until its pool has one with an event time
+        /// that is later by this; 5m where it is left out. A request that took longer is taken as it comes, and
+        /// counted. Zero takes records in the order of the log. A pool holds none back before an event of its own
+        /// states `duration_ms`.
         [results]
         hold_back: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(1), like Some(Span::from_mins(5));
-        /// Most memory for the records of a partition that are held back, some 300 bytes each alongside their own; 256MiB where it
-        /// is left out. Beyond, the earliest arrivals are taken early, and counted.
+        /// Most memory for the records of a partition that are held back, some 300 bytes each alongside their own;
+        /// 256MiB where it is left out. Beyond, the earliest arrivals are taken early, and counted.
         [results]
         hold_back_bytes: Option<Size> = None, in Size::from_mib(1)..=Size::from_mib(65_536), like Some(Size::from_mib(256));
         /// Tokens per page. Where it is left out, a pool's first event decides.
@@ -298,12 +300,13 @@ sections! {
         model: Template = template("{model}");
         /// The pool that a request belongs to: the key of its request event.
         pool: Template = template("{model}");
-        /// What page ids are unique within: requests of two namespaces share no page. Where it is empty: the cache salt,
-        /// the extra key, the LoRA adapter and the deployment that requests or logs name, as in kvset replay. A text without
-        /// fields lets a whole pool share its pages.
+        /// What page ids are unique within: requests of two namespaces share no page. Where it is empty: the cache
+        /// salt, the extra key, the LoRA adapter and the deployment that requests or logs name, as in kvset replay. A
+        /// text without fields lets a whole pool share its pages.
         namespace: Template = Template::default();
-        /// A secret key of 32 hexadecimal digits ("file:/path" or "env:NAME"), which page ids are then made with: nobody
-        /// without it can test whether an id stands for a prompt. Another key gives other ids to the same prompts.
+        /// A secret key of 32 hexadecimal digits ("file:/path" or "env:NAME"), which page ids are then made with:
+        /// nobody without it can test whether an id stands for a prompt. Another key gives other ids to the same
+        /// prompts.
         hash_key: Secret = Secret::default();
         /// The field that holds the event time, like "{created}"; the record's time stamp where it is
         /// empty. Texts are dates and times, in UTC where they name no zone.
@@ -393,8 +396,8 @@ sections! {
 
     /// Threads and the queues between them.
     pub struct WorkersSettings {
-        /// Threads that estimate; 0 for one per core. A partition is on one at a time; those without records read JSON ahead
-        /// for the others.
+        /// Threads that estimate; 0 for one per core. A partition is on one at a time; those without records read
+        /// JSON ahead for the others.
         threads: u32 = 0, in 0..=1024;
         /// Most records that wait for a partition; beyond, nothing more is taken in.
         queue_records: u32 = 10_000, in 1..=10_000_000;

@@ -532,7 +532,8 @@ fn ports_and_times_that_cannot_be_are_refused() {
     }
 }
 
-/// Ten tracked pages, and a bucket's root were accepted. A window that never holds enough may be looked at, and not acted on.
+/// Ten tracked pages, and a bucket's root were accepted. A window that never holds enough may be looked at, and not
+/// acted on.
 #[test]
 fn settings_that_can_never_give_a_number_are_refused() {
     let first = |text: &str| problems(text, &[]).join("\n");

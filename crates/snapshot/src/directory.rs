@@ -1,5 +1,5 @@
-//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`, and alongside those of large states what they are
-//! made of, `{next_offset:020}-{digest:016x}.kvp`.
+//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`, and alongside those of large states what
+//! they are made of, `{next_offset:020}-{digest:016x}.kvp`.
 //!
 //! A generation is written under a temporary name, made durable, renamed, and its name made durable;
 //! only then do older generations go. Parts are made durable before a generation that refers to them is written, and go

@@ -39,9 +39,9 @@ pub trait SnapshotStore: Send + Sync {
     /// [`StoreError`]; [`StoreError::is_corrupt`] when the file should be set aside.
     fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError>;
 
-    /// Writes a generation; when it returns, the generation outlives a power failure. Older
-    /// generations beyond those to keep, and parts that none of those left refers to, are removed only after that.
-    /// Of a body that is [not complete](super::format::StateBody::is_complete) the new parts are written, and no generation.
+    /// Writes a generation; when it returns, the generation outlives a power failure. Older generations beyond those
+    /// to keep, and parts that none of those left refers to, are removed only after that. Of a body that is [not
+    /// complete](super::format::StateBody::is_complete) the new parts are written, and no generation.
     ///
     /// # Errors
     /// [`StoreError`]; the generations there before are untouched then.

@@ -34,8 +34,8 @@ pub(super) struct Setting {
 type Variables = Vec<(String, Value)>;
 
 impl Setting {
-    /// The text that the model's template makes of a chat, what is tokenised by itself behind it, and what there is to say of
-    /// it.
+    /// The text that the model's template makes of a chat, what is tokenised by itself behind it, and what there is
+    /// to say of it.
     pub fn render(
         self,
         model: &Model,
@@ -83,8 +83,8 @@ impl Setting {
         Ok((text, continued, remarks))
     }
 
-    /// Adds what the body says alongside its messages and tools; returns whether the last message is to be continued, and
-    /// whether an answer is to begin.
+    /// Adds what the body says alongside its messages and tools; returns whether the last message is to be continued,
+    /// and whether an answer is to begin.
     fn add_variables(
         self,
         templates: &ChatTemplates,

@@ -8,8 +8,8 @@ use minijinja::value::ValueKind;
 const DEVELOPER: &str = "developer";
 const SYSTEM: &str = "system";
 
-/// The messages as an engine gives them to a template that does not name developers: these are the system's, and all that
-/// the system says is its first message.
+/// The messages as an engine gives them to a template that does not name developers: these are the system's, and all
+/// that the system says is its first message.
 pub(super) fn without_developers(
     messages: Vec<ObjectFields>,
     names: impl Fn(&str) -> bool,

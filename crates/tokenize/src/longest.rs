@@ -1,4 +1,5 @@
-//! Texts that a log cuts at one length, without a sign at their ends: several different ones are as long as none is longer.
+//! Texts that a log cuts at one length, without a sign at their ends: several different ones are as long as none is
+//! longer.
 
 use xxhash_rust::xxh3::xxh3_64;
 

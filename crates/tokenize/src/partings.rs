@@ -1,7 +1,8 @@
 //! Where prompts part early for a reason that somebody should know: tools in another order each time, a clock in front.
 //!
-//! A prompt is found again as far as it is the same, so what changes near its head costs all behind it. This looks at the two
-//! parts that stand there, and at nothing else: the tools, and the first text, which is the system's where it says anything.
+//! A prompt is found again as far as it is the same, so what changes near its head costs all behind it. This looks at
+//! the two parts that stand there, and at nothing else: the tools, and the first text, which is the system's where it
+//! says anything.
 
 use super::fields::ObjectFields;
 use super::remarks::ChatRemarks;
@@ -93,8 +94,8 @@ impl HeadPartings {
         }
     }
 
-    /// Where a first text that is an earlier one but for numbers parts from it: the character, counted from 0, as far as the
-    /// earlier one is known.
+    /// Where a first text that is an earlier one but for numbers parts from it: the character, counted from 0, as far
+    /// as the earlier one is known.
     fn parted_head(&mut self, FirstText { text, .. }: FirstText<'_>) -> Option<Option<usize>> {
         let hash = xxh3_64(text.as_bytes());
         let without_numbers = xxh3_64(without_numbers(text).as_bytes());

@@ -1,8 +1,8 @@
 //! Messages that a chat template leaves out, since it does not know their role.
 //!
-//! A template that goes through roles one by one renders nothing for any other, and says nothing. So the first time a role
-//! stands at the head of a chat, or behind it, its message is changed and the chat is rendered once more: a template that
-//! makes the same text of both does not render it.
+//! A template that goes through roles one by one renders nothing for any other, and says nothing. So the first time a
+//! role stands at the head of a chat, or behind it, its message is changed and the chat is rendered once more: a
+//! template that makes the same text of both does not render it.
 
 use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;

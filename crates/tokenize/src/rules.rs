@@ -4,8 +4,8 @@
 //! `vllm/entrypoints/anthropic/serving.py`, `vllm/entrypoints/openai/responses/utils.py`,
 //! `vllm/entrypoints/openai/chat_completion/protocol.py`, `vllm/renderers/chat_utils/chat_message.py` and
 //! `vllm/renderers/hf.py`; SGLang's `python/sglang/srt/entrypoints/anthropic/serving.py`,
-//! `entrypoints/openai/serving_chat.py`, `entrypoints/openai/serving_responses.py`, `entrypoints/openai/protocol.py` and
-//! `parser/jinja_template_utils.py`. `docs/prepare.md` shows the same table to users.
+//! `entrypoints/openai/serving_chat.py`, `entrypoints/openai/serving_responses.py`, `entrypoints/openai/protocol.py`
+//! and `parser/jinja_template_utils.py`. `docs/prepare.md` shows the same table to users.
 
 use kvset_core::engines::chat_engine::ChatEngine;
 
@@ -19,10 +19,11 @@ pub(super) struct ChatRules {
     // Anthropic's Messages API.
     /// What stands between the text blocks of `system`.
     pub system_joiner: &'static str,
-    /// Whether a block of a system message that begins with [`BILLING_HEADER`] is dropped; in a chat of OpenAI's, its line.
+    /// Whether a block of a system message that begins with [`BILLING_HEADER`] is dropped; in a chat of OpenAI's, its
+    /// line.
     pub drops_billing_header: bool,
-    /// Whether a system message behind the first one moves to the head of the chat also where the template leaves it out.
-    /// Where the template refuses it, it always does.
+    /// Whether a system message behind the first one moves to the head of the chat also where the template leaves it
+    /// out. Where the template refuses it, it always does.
     pub moves_unrendered_systems: bool,
     /// Roles that are read as a user's.
     pub user_roles: &'static [&'static str],
@@ -63,11 +64,11 @@ pub(super) struct ChatRules {
     pub empties_bad_arguments: bool,
     /// Whether `tool_choice` hides tools: all for `none`, all others where it names one.
     pub tool_choice_hides_tools: bool,
-    /// Whether the template sees a tool in the body's order, and whether its loading is deferred. Where not, it sees the
-    /// tool's type and its function, whose fields stand in the order of the API; what a body leaves out is null.
+    /// Whether the template sees a tool in the body's order, and whether its loading is deferred. Where not, it sees
+    /// the tool's type and its function, whose fields stand in the order of the API; what a body leaves out is null.
     pub shows_tools_as_written: bool,
-    /// Whether an assistant's message at the end of a chat becomes a user's; one that is to be continued is tokenised by
-    /// itself then, behind all that was rendered. Where not, such a one is rendered, and cut where it ends.
+    /// Whether an assistant's message at the end of a chat becomes a user's; one that is to be continued is tokenised
+    /// by itself then, behind all that was rendered. Where not, such a one is rendered, and cut where it ends.
     pub ends_with_user: bool,
 
     // OpenAI's Responses API.
@@ -75,7 +76,8 @@ pub(super) struct ChatRules {
     pub reasoning_places: [&'static str; 2],
     /// What stands before a `developer` message that becomes a `system` message.
     pub developer_label: Option<&'static str>,
-    /// What stands between the texts of an assistant whose items follow one another; another message where there is none.
+    /// What stands between the texts of an assistant whose items follow one another; another message where there is
+    /// none.
     pub assistant_joiner: Option<&'static str>,
 }
 

@@ -372,8 +372,8 @@ fn turns(api: &str) -> &'static str {
     if api == "responses" { "/input" } else { "/messages" }
 }
 
-/// Everything that the APIs document as part of a prompt, the roles of messages and their order too: another value gives
-/// another prompt, or the body is refused.
+/// Everything that the APIs document as part of a prompt, the roles of messages and their order too: another value
+/// gives another prompt, or the body is refused.
 #[test]
 fn no_part_of_a_prompt_is_left_out_in_silence() {
     let model = chatml();

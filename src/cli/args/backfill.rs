@@ -46,7 +46,8 @@ pub struct BackfillArgs {
     /// Create the run's topics where they do not exist, with as many partitions as the input topic has.
     #[arg(long)]
     pub create_topics: bool,
-    /// Write a self-contained page with the plots, once the run is complete; the run's estimates are then in full detail.
+    /// Write a self-contained page with the plots, once the run is complete; the run's estimates are then in full
+    /// detail.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Print what the run came to as JSON.

@@ -24,8 +24,8 @@ pub struct DeadLettersArgs {
     /// Topic to read; output.dead_letter_topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
-    /// File of estimates, as `kvset run --folder` writes it, whose dead letters to read in place of a topic; output.file where
-    /// the configuration has input.folder.
+    /// File of estimates, as `kvset run --folder` writes it, whose dead letters to read in place of a topic;
+    /// output.file where the configuration has input.folder.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["topic", "prepare"])]
     pub estimates: Option<PathBuf>,
     /// Read prepare.dead_letter_topic of the configuration: what `kvset prepare` refused.

@@ -76,8 +76,8 @@ impl EngineArgs {
         }
     }
 
-    /// Whether every option that was given is read by one of the engines, with these rules; `offloads` where vLLM's own tier
-    /// is below.
+    /// Whether every option that was given is read by one of the engines, with these rules; `offloads` where vLLM's
+    /// own tier is below.
     ///
     /// # Errors
     /// The first that is not, with what to do.

@@ -23,12 +23,12 @@ impl Choice for Switch {
 /// How certain, and how much traffic.
 #[derive(Debug, Clone, Args)]
 pub struct GrowthArgs {
-    /// How certain each required capacity is: the ends of a 90 % interval, by ten more replays of the log, each without a
-    /// tenth of its conversations [default: on for engines with one curve and logs where it takes little].
+    /// How certain each required capacity is: the ends of a 90 % interval, by ten more replays of the log, each
+    /// without a tenth of its conversations [default: on for engines with one curve and logs where it takes little].
     #[arg(long, value_name = "SWITCH", value_parser = choice::<Switch>())]
     pub certainty: Option<Switch>,
-    /// What so many times the traffic would need, separated by commas, such as 0.5,2,4: more conversations like those of
-    /// the log, at the same hours, with the same system prompts.
+    /// What so many times the traffic would need, separated by commas, such as 0.5,2,4: more conversations like those
+    /// of the log, at the same hours, with the same system prompts.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = traffic_factor)]
     pub traffic: Vec<f64>,
     /// What there is more of, and what is independent of the rest: conversation, tenant or field:NAME.

@@ -92,8 +92,8 @@ pub struct ModelArgs {
         visible_aliases = ["context-parallel", "decode-context-parallel-size"]
     )]
     pub cp: NonZeroU32,
-    /// Tokens of the longest sequence: tokens of a model with windows are counted in such, as vLLM counts them; those of the
-    /// config where left out.
+    /// Tokens of the longest sequence: tokens of a model with windows are counted in such, as vLLM counts them; those
+    /// of the config where left out.
     #[arg(long, value_name = "TOKENS", requires = "accelerator_memory")]
     pub max_model_len: Option<NonZeroU32>,
     /// Most tokens that one step computes, which layers with a window reserve beside it; vLLM's default.

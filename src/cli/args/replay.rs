@@ -49,8 +49,8 @@ pub struct TraceArgs {
     /// Tokens per page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
-    /// Unit of times that are numbers: auto (that in which they are dates of a log, else that of the format), s, ms, us or
-    /// ns.
+    /// Unit of times that are numbers: auto (that in which they are dates of a log, else that of the format), s, ms,
+    /// us or ns.
     #[arg(long, value_name = "UNIT", value_parser = choice::<TimeUnit>(), default_value = "auto")]
     pub time_unit: TimeUnit,
     /// Directory of the model that openai traces were sent to: its tokenizer.json,
@@ -61,8 +61,8 @@ pub struct TraceArgs {
     /// --engine, where that is vllm or sglang, else vllm].
     #[arg(long, value_name = "ENGINE", value_parser = choice::<ChatEngine>())]
     pub chat_engine: Option<ChatEngine>,
-    /// What page ids are unique within: auto (what the trace declares, and what keeps caches apart: models, cache salts,
-    /// extra keys, adapters, deployments), global (merges all of these), session or field:NAME.
+    /// What page ids are unique within: auto (what the trace declares, and what keeps caches apart: models, cache
+    /// salts, extra keys, adapters, deployments), global (merges all of these), session or field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]
     pub id_scope: IdScope,
     /// Count rows that cannot be read and go on; without it they fail the run.
@@ -261,9 +261,9 @@ pub struct ReplayArgs {
     /// behaves like, and where the rest was lost. On by itself where rows carry cached_tokens.
     #[arg(long)]
     pub measured: bool,
-    /// A router to try (repeatable): logged, round-robin:N, hash:N[:session|tenant|first-page],
-    /// least-in-flight:N, prefix:N[:match=0.5,balance=1.5,tree=1048576], precise-prefix:N:at=SIZE[,balance=1.5]. Capacities are then the total of N
-    /// replicas.
+    /// A router to try (repeatable): logged, round-robin:N, hash:N[:session|tenant|first-page], least-in-flight:N,
+    /// prefix:N[:match=0.5,balance=1.5,tree=1048576], precise-prefix:N:at=SIZE[,balance=1.5]. Capacities are then the
+    /// total of N replicas.
     #[arg(long = "router", value_name = "NAME[:N]")]
     pub routers: Vec<RouterSpec>,
     /// Times to live to try, separated by commas, such as 5m,1h: what a cache finds and holds that keeps pages for so
@@ -283,8 +283,8 @@ pub struct ReplayArgs {
     /// How certain the figures are, and what other traffic would need.
     #[command(flatten)]
     pub growth: GrowthArgs,
-    /// Threads that read the traces and run the engine, where it has one curve by ranges of the requests that are merged
-    /// in order; the result is the same with any number [default: the cores].
+    /// Threads that read the traces and run the engine, where it has one curve by ranges of the requests that are
+    /// merged in order; the result is the same with any number [default: the cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Write each request's result here, one line of JSON each.
@@ -293,8 +293,8 @@ pub struct ReplayArgs {
     /// What the cache holds today, such as 500GiB: the result says first whether that is enough.
     #[arg(long, value_name = "SIZE")]
     pub provisioned: Option<CapacitySpec>,
-    /// One memory for all models that the trace names, such as 640GiB: the parts in which the model that is covered least is
-    /// covered best; with --router also what one replica fewer and one more bring each.
+    /// One memory for all models that the trace names, such as 640GiB: the parts in which the model that is covered
+    /// least is covered best; with --router also what one replica fewer and one more bring each.
     #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with_all = ["pool", "per_request"])]
     pub plan: Option<Bytes>,
     /// With --plan, bytes of KV state per token of this model (repeatable), where it is not --kv-bytes-per-token.
@@ -315,8 +315,8 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// How the traces are to be read: chats as the engine whose cache is modelled makes prompts of them, unless the user
-    /// names another.
+    /// How the traces are to be read: chats as the engine whose cache is modelled makes prompts of them, unless the
+    /// user names another.
     pub fn read_options(&self) -> ReadOptions {
         let chat_engine = self.trace.chat_engine_for(&self.engines);
         ReadOptions { chat_engine, ..self.trace.read_options() }

@@ -54,9 +54,9 @@ Examples:
   kvset prepare --dry-run llm.requests
   KVSET__PREPARE__MODELS=/models/qwen3 KVSET__HTTP__LISTEN=127.0.0.1:9465 kvset prepare")]
 pub struct PrepareArgs {
-    /// Read the first records of this file, or of the topic of this name where there is no such file; say what they are,
-    /// what becomes of them and which settings would read them. Nothing is written and no group is joined; `-` is
-    /// standard input.
+    /// Read the first records of this file, or of the topic of this name where there is no such file; say what they
+    /// are, what becomes of them and which settings would read them. Nothing is written and no group is joined; `-`
+    /// is standard input.
     #[arg(long, value_name = "FILE|TOPIC", conflicts_with = "create_topics")]
     pub dry_run: Option<PathBuf>,
     /// Records that --dry-run reads.
@@ -128,8 +128,8 @@ pub struct WatchArgs {
     /// Topic to read; output.topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
-    /// File of estimates to read in place of a topic, as `kvset run --folder` writes it; output.file where the configuration has
-    /// input.folder.
+    /// File of estimates to read in place of a topic, as `kvset run --folder` writes it; output.file where the
+    /// configuration has input.folder.
     #[arg(long, value_name = "FILE", conflicts_with = "topic")]
     pub estimates: Option<PathBuf>,
     /// Show this pool only (repeatable).

@@ -1,5 +1,6 @@
-//! Examples of `kvset tune`, which takes the options of a replay: the engine with its options, at most one --router and one
-//! --ttl, tiers --below are the present configuration; --provisioned, or --capacities with one size, is what the cache holds.
+//! Examples of `kvset tune`, which takes the options of a replay: the engine with its options, at most one --router
+//! and one --ttl, tiers --below are the present configuration; --provisioned, or --capacities with one size, is what
+//! the cache holds.
 
 /// Examples under the help: those of a replay stand there otherwise.
 pub const TUNE_EXAMPLES: &str = "\

@@ -67,8 +67,8 @@ const MORNING_MS: i64 = 8 * 3_600_000;
 /// Longest wait for an embedded broker.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Runs the demonstration. `observer` watches the service. `show` receives each estimate as it is read back from the output topic, and
-/// `None` when nothing new has come for a moment.
+/// Runs the demonstration. `observer` watches the service. `show` receives each estimate as it is read back from the
+/// output topic, and `None` when nothing new has come for a moment.
 ///
 /// # Errors
 /// What failed.

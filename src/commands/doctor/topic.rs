@@ -1,7 +1,7 @@
 //! Records of a topic as the rows of a log.
 //!
-//! A request event becomes a line of JSON, with the pool that its key names. Any other record in JSON is a line as it stands,
-//! so that a topic of raw requests is read as a file of them would be.
+//! A request event becomes a line of JSON, with the pool that its key names. Any other record in JSON is a line as it
+//! stands, so that a topic of raw requests is read as a file of them would be.
 
 use crate::cli::Failure;
 use crate::commands::first_records::{self, OneTry};
@@ -106,8 +106,8 @@ impl TopicRows {
         Ok(())
     }
 
-    /// The lines in the order of their records' time stamps, those of a partition in its order: partitions have no common
-    /// one, and are read as brokers answer.
+    /// The lines in the order of their records' time stamps, those of a partition in its order: partitions have no
+    /// common one, and are read as brokers answer.
     fn in_order(&mut self) -> Vec<u8> {
         self.places.sort_by_key(|(stamp, _)| *stamp);
         self.places.iter().flat_map(|(_, line)| &self.lines[line.clone()]).copied().collect()

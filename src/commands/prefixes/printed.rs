@@ -69,8 +69,8 @@ fn sentences(found: &PrefixFindings) -> Vec<String> {
     all
 }
 
-/// "40 requests part at page 3 in `system`, characters 10 to 15, which looks like a time; if that stood at the end, hits
-/// would rise from 41.00 % to 78.00 %."
+/// "40 requests part at page 3 in `system`, characters 10 to 15, which looks like a time; if that stood at the end,
+/// hits would rise from 41.00 % to 78.00 %."
 fn sentence(family: &PrefixFamily, found: &PrefixFindings) -> String {
     let rate_of = |hits: Option<u64>| rate(share(hits.unwrap_or(0), found.page_accesses));
     let at = &family.parts_at;

@@ -213,8 +213,8 @@ impl<'a> Sender<'a> {
         Ok(true)
     }
 
-    /// The request's scope: with its model, unless that is the one of the first request. So the pages of models that share
-    /// a pool are kept apart within it.
+    /// The request's scope: with its model, unless that is the one of the first request. So the pages of models that
+    /// share a pool are kept apart within it.
     fn scope(&mut self, row: &TraceRow<'_>) -> Scope {
         let scope = row.event.scope;
         match &self.first_model {

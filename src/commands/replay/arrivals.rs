@@ -7,8 +7,8 @@ use serde::Serialize;
 /// The order that requests were taken in.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OrderResult {
-    /// `arrival`; `session`: whole sessions in the order of the trace, whose requests are in the order of arrival; `trace`:
-    /// nothing says when requests came.
+    /// `arrival`; `session`: whole sessions in the order of the trace, whose requests are in the order of arrival;
+    /// `trace`: nothing says when requests came.
     pub by: &'static str,
     /// Requests that stand in the trace behind ones that came later.
     pub reordered_requests: u64,

@@ -124,7 +124,8 @@ pub struct ReplayResult {
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantEstimate>,
-    /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the pool.
+    /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the
+    /// pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.

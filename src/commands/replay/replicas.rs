@@ -23,8 +23,8 @@ pub struct PoolReplicas {
     pub replicas: Vec<ReplicasResult>,
 }
 
-/// Replays each model's requests behind each router with one replica fewer, as many as named, and one more; the part is that
-/// of as many as named.
+/// Replays each model's requests behind each router with one replica fewer, as many as named, and one more; the part
+/// is that of as many as named.
 ///
 /// # Errors
 /// The traces cannot be read again.

@@ -105,8 +105,8 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
     }
 }
 
-/// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is. Gives
-/// how far, and the offsets that could not be read and are not in the state.
+/// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is.
+/// Gives how far, and the offsets that could not be read and are not in the state.
 pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<(InventoryDepth, Vec<OffsetGap>), ReadError>;
 
 /// Generations, in order of partition and the newest first.

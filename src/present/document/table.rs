@@ -47,8 +47,8 @@ impl Table {
         (!self.rows.is_empty()).then_some(self)
     }
 
-    /// Places of the columns that say something: one may be known of no row, and one of hit rates by tokens may say no more
-    /// than the one by pages before it.
+    /// Places of the columns that say something: one may be known of no row, and one of hit rates by tokens may say
+    /// no more than the one by pages before it.
     pub(crate) fn telling_columns(&self) -> Vec<usize> {
         (0..self.columns.len()).filter(|index| !self.is_unknown(*index) && !self.repeats(*index)).collect()
     }

@@ -40,7 +40,8 @@ pub(super) fn cell(pool: &PoolReport, entry: &Recommendation) -> String {
     }
 }
 
-/// What is said of certainty, where it was found: of the recommendation, and of larger coverages that it falls short of.
+/// What is said of certainty, where it was found: of the recommendation, and of larger coverages that it falls short
+/// of.
 pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
     let (Some(certainty), Some(entry)) = (&pool.certainty, pool.recommendation()) else { return Vec::new() };
     let count = words::counted(certainty.conversations, "conversation", "conversations");

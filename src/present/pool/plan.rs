@@ -13,7 +13,8 @@ pub fn plan(pool: &PoolReport) -> Option<Section> {
     Some(Section { title: "What to buy".to_owned(), sentences: Vec::new(), tables: vec![table] })
 }
 
-/// A plan as a table. `room` says that recommended capacities have room for requests in flight, which `required` has not.
+/// A plan as a table. `room` says that recommended capacities have room for requests in flight, which `required` has
+/// not.
 pub fn plan_table(plan: &TierEstimates, room: bool, page_bytes: Option<u64>) -> Table {
     let total = plan.cost.map_or_else(String::new, |cost| format!("; {} in all", words::price(cost)));
     let caption = format!(

@@ -5,7 +5,8 @@ use kvset_core::estimate::Estimate;
 use kvset_core::questions::routing::RouterCoverage;
 use kvset_core::units::ratio::Ratio;
 
-/// The caches that a log names, where there are several. The curve and the requirement are of one cache in place of all.
+/// The caches that a log names, where there are several. The curve and the requirement are of one cache in place of
+/// all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replicas {
     pub count: u64,

@@ -11,9 +11,9 @@ const MOST_RESTARTS: usize = 5;
 /// Most characters of a replica's name.
 const MOST_NAME: usize = 24;
 
-/// Where the cache in use stands alongside the curve: the smallest and the largest of the capacities that it behaves like, all
-/// replicas together, and its hits as a share of the measured requests' page accesses. The largest is `None` where no request
-/// sets an upper bound; all where none can tell.
+/// Where the cache in use stands alongside the curve: the smallest and the largest of the capacities that it behaves
+/// like, all replicas together, and its hits as a share of the measured requests' page accesses. The largest is
+/// `None` where no request sets an upper bound; all where none can tell.
 pub fn band(measured: &MeasuredEstimate) -> Option<(u64, Option<u64>, f64)> {
     let effective = measured.effective_capacity?;
     let of_all = |each: u64| each.saturating_mul(measured.replicas);
@@ -234,7 +234,8 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
     }
 }
 
-/// "behaves like 212 GiB of the 500 GiB provisioned", or like all of it where that is among the capacities it behaves like.
+/// "behaves like 212 GiB of the 500 GiB provisioned", or like all of it where that is among the capacities it behaves
+/// like.
 fn behaves_like(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {
     let size = |pages: u64| capacity(pages, page_bytes);
     let Some(effective) = measured.effective_capacity else {

@@ -39,8 +39,8 @@ pub struct QuestionSections {
 }
 
 impl QuestionSections {
-    /// What an estimate says alongside its curve; `cost` is what the prefill behind a router costs at so many pages of all
-    /// replicas together, where that is known.
+    /// What an estimate says alongside its curve; `cost` is what the prefill behind a router costs at so many pages
+    /// of all replicas together, where that is known.
     pub fn of(
         estimate: &Estimate,
         cost: impl Fn(&RouterEstimate, u64) -> Option<(Option<f64>, Option<f64>)>,

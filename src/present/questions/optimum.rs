@@ -7,8 +7,8 @@ use kvset_core::estimate::Estimate;
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::sizing::curve::share;
 
-/// The curve alongside that of perfect foresight, and the recommended capacity alongside the one that foresight would need;
-/// `None` where neither is known.
+/// The curve alongside that of perfect foresight, and the recommended capacity alongside the one that foresight would
+/// need; `None` where neither is known.
 pub fn optimum(estimate: &Estimate, found: Option<&OptimalCapacity>) -> Option<Section> {
     let tables: Vec<_> = curves(estimate).unless_empty().into_iter().collect();
     let sentences: Vec<_> = found.map(|found| foresight(found, estimate.page_bytes)).into_iter().collect();

@@ -7,8 +7,8 @@ use kvset_core::questions::restarts::{HourClock, RestartHour, RestartsAt, Restar
 
 const MINUTE_MS: i64 = 60_000;
 
-/// The section of a window, or of a log that ends: what its requests lose where the cache is emptied at an hour; none of a
-/// window that loses nothing at any.
+/// The section of a window, or of a log that ends: what its requests lose where the cache is emptied at an hour; none
+/// of a window that loses nothing at any.
 pub(super) fn section(restarts: &RestartsEstimate) -> Option<Section> {
     let clock = restarts.clock;
     let tables = restarts.sizes.iter().filter_map(|at| table(at, clock).unless_empty()).collect::<Vec<_>>();

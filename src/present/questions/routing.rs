@@ -7,8 +7,8 @@ use kvset_core::estimate::Estimate;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
 use kvset_core::sizing::curve::share;
 
-/// The routers alongside each other, then each at the capacities of the curve, with what prefill costs there per day, in
-/// accelerator-hours and in money, where that is known; `None` where none was requested.
+/// The routers alongside each other, then each at the capacities of the curve, with what prefill costs there per day,
+/// in accelerator-hours and in money, where that is known; `None` where none was requested.
 pub(super) fn routing(
     estimate: &Estimate,
     cost: impl Fn(&RouterEstimate, u64) -> Option<(Option<f64>, Option<f64>)>,

@@ -5,8 +5,8 @@ use crate::present::words;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::sizing::recommendation::Recommendation;
 
-/// The place of the smallest capacity of the curve that is enough for what is recommended, else of the largest one; `None`
-/// where nothing is recommended.
+/// The place of the smallest capacity of the curve that is enough for what is recommended, else of the largest one;
+/// `None` where nothing is recommended.
 pub fn recommended_place(estimate: &Estimate) -> Option<usize> {
     let pages = estimate.recommendation().and_then(Recommendation::so_far)?;
     let enough = estimate.capacities.iter().position(|point| point.pages >= pages);

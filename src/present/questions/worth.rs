@@ -30,8 +30,8 @@ impl WorthCurve {
     }
 }
 
-/// The section of a cache with these tiers below: without a cache, at capacities of the curve, at what is provisioned, and
-/// without limit. All capacities are shown where they were `named`.
+/// The section of a cache with these tiers below: without a cache, at capacities of the curve, at what is
+/// provisioned, and without limit. All capacities are shown where they were `named`.
 pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -> Section {
     let columns = [
         "cache",

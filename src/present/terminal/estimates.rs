@@ -146,7 +146,8 @@ impl EstimateTable {
     }
 }
 
-/// What the provisioned cache saves a day, else the recommended one: in money, or in accelerator-hours where no price is known.
+/// What the provisioned cache saves a day, else the recommended one: in money, or in accelerator-hours where no price
+/// is known.
 fn saved_a_day(estimate: &Estimate) -> Option<String> {
     let worth = estimate.worth.as_ref()?;
     let at = worth.provisioned.or(worth.recommended)?;

@@ -1,4 +1,5 @@
-//! Sections and tables of a document on a terminal: words to the left and figures to the right, as wide as there is room.
+//! Sections and tables of a document on a terminal: words to the left and figures to the right, as wide as there is
+//! room.
 
 use super::Terminal;
 use crate::present::document::{Cell, Section, Table};
@@ -41,8 +42,8 @@ fn shown(text: &str) -> String {
     text.chars().map(words::visible).collect()
 }
 
-/// A table without its caption, without blanks at the ends of lines. Where it is wider than the terminal, spare columns are
-/// left out until it fits, and then cells are broken between words; none is ever cut.
+/// A table without its caption, without blanks at the ends of lines. Where it is wider than the terminal, spare
+/// columns are left out until it fits, and then cells are broken between words; none is ever cut.
 pub fn table(table: &Table, terminal: &Terminal) -> String {
     let worded = WordedTable::of(table);
     let shown = worded.shown(&table.spare, terminal);

@@ -1,8 +1,8 @@
 //! How certain the figures of a replay are, and what more or less traffic would need.
 //!
-//! Both are questions of families of requests ([`kvset_core::families`]), and both are answered by replaying the log again,
-//! from memory: without some of its families, or with copies of them. A grown log is a source of rows for the same replay,
-//! so every engine, tier and router takes it.
+//! Both are questions of families of requests ([`kvset_core::families`]), and both are answered by replaying the log
+//! again, from memory: without some of its families, or with copies of them. A grown log is a source of rows for the
+//! same replay, so every engine, tier and router takes it.
 
 mod certainty;
 mod check;
@@ -159,8 +159,8 @@ impl FamilyLog {
         all.filter(|at| kept[self.families.of_request(at.request as usize)]).collect()
     }
 
-    /// Whether an occurrence counts: those of the log behind its warm-up, and those of copies from the first of these to the
-    /// last one.
+    /// Whether an occurrence counts: those of the log behind its warm-up, and those of copies from the first of these
+    /// to the last one.
     fn counts(&self, at: &Occurrence, warm_up: u64) -> bool {
         if at.copy == 0 {
             return u64::from(at.request) >= warm_up;
@@ -217,8 +217,8 @@ impl FamilyLog {
         row
     }
 
-    /// Writes a grown log, or of a factor below 1 the first part that stands for it, from time 0 on where it would begin
-    /// before that.
+    /// Writes a grown log, or of a factor below 1 the first part that stands for it, from time 0 on where it would
+    /// begin before that.
     ///
     /// # Errors
     /// What `out` answers.

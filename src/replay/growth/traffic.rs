@@ -55,10 +55,11 @@ pub struct GrownTraffic {
     pub copies_apart_ms: Option<u64>,
     /// Whether it is answered.
     pub status: TrafficStatus,
-    /// The replay of the grown log, of the first seed but for what is required; of a factor below 1 what its parts come to
-    /// together. None where it is refused.
+    /// The replay of the grown log, of the first seed but for what is required; of a factor below 1 what its parts
+    /// come to together. None where it is refused.
     pub replay: Option<Replay>,
-    /// How certain its requirements and recommendations are, by target ratio and coverage; empty where that is not asked.
+    /// How certain its requirements and recommendations are, by target ratio and coverage; empty where that is not
+    /// asked.
     pub required: Vec<Vec<Interval>>,
     /// See `required`.
     pub recommended: Vec<Vec<Interval>>,

@@ -1,8 +1,8 @@
 //! A trace in memory, decoded once, to be replayed several times.
 //!
-//! Prompts that begin alike are kept as far as that once ([`PromptTree`]), so a log of sessions takes a small part of what
-//! its page ids would. Tokens, where the trace has them or text, are kept themselves: pages are made of them at each
-//! replay, of any size.
+//! Prompts that begin alike are kept as far as that once ([`PromptTree`]), so a log of sessions takes a small part of
+//! what its page ids would. Tokens, where the trace has them or text, are kept themselves: pages are made of them at
+//! each replay, of any size.
 
 mod feed;
 mod paging;

@@ -46,8 +46,8 @@ pub(super) struct Pages<'a> {
 }
 
 impl Pager {
-    /// A pager for pages of `page_size`; for those of the log where that is none. `keeps_behind` if somebody looks at the
-    /// tokens behind them.
+    /// A pager for pages of `page_size`; for those of the log where that is none. `keeps_behind` if somebody looks at
+    /// the tokens behind them.
     pub fn new(page_size: Option<PageSize>, keeps_behind: bool) -> Self {
         Self {
             hasher: page_size.map(PageHasher::new),

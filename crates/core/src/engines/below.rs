@@ -2,10 +2,10 @@
 //!
 //! A connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
 //! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
-//! stays young in the tier. vLLM's own tier in host memory is asked for what follows the device's pages, and by its own
-//! rules it stores those, too, or does not (docs/engines/vllm.md, the tier in host memory). A further tier is behind the
-//! first: it is asked for what follows the pages that those before it held. Tiers do not change what the cache above them
-//! finds, for it takes the whole prompt in either way.
+//! stays young in the tier. vLLM's own tier in host memory is asked for what follows the device's pages, and by its
+//! own rules it stores those, too, or does not (docs/engines/vllm.md, the tier in host memory). A further tier is
+//! behind the first: it is asked for what follows the pages that those before it held. Tiers do not change what the
+//! cache above them finds, for it takes the whole prompt in either way.
 
 use crate::engines::hybrid::RulesError;
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};

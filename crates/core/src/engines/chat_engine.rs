@@ -18,8 +18,8 @@ impl ChatEngine {
     /// Every engine with the name users write.
     pub const NAMES: [(&'static str, Self); 2] = [("vllm", Self::Vllm), ("sglang", Self::Sglang)];
 
-    /// The engine that serves the chats of a log whose cache is modelled as this profile: itself, where it serves chats;
-    /// vLLM alongside a cache of another kind.
+    /// The engine that serves the chats of a log whose cache is modelled as this profile: itself, where it serves
+    /// chats; vLLM alongside a cache of another kind.
     pub const fn of_profile(profile: Profile) -> Self {
         match profile {
             Profile::Sglang => Self::Sglang,

@@ -15,8 +15,8 @@ use serde::Serialize;
 /// The cache of one pool: its engine, its pages, what of them is followed, and the figures that are requested of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CacheConfig {
-    /// The modelled engine. One that is [pointwise](CacheConfig::is_pointwise) keeps one cache per capacity in memory, each
-    /// up to its capacity.
+    /// The modelled engine. One that is [pointwise](CacheConfig::is_pointwise) keeps one cache per capacity in
+    /// memory, each up to its capacity.
     pub profile: Profile,
     /// The options of the engine.
     pub rules: EngineRules,
@@ -49,8 +49,9 @@ pub struct CacheConfig {
     /// Model vLLM's pool with one group of layers at each capacity by itself: of a page that was computed twice, which
     /// copy is found depends on the capacity.
     pub second_copies: bool,
-    /// There, requests that overlap end when the log says, and do not take as long as it says from the moment on at which they
-    /// find room: an engine that was as full has the time that they waited in its log. A replay's alone, for it is not saved.
+    /// There, requests that overlap end when the log says, and do not take as long as it says from the moment on at
+    /// which they find room: an engine that was as full has the time that they waited in its log. A replay's alone,
+    /// for it is not saved.
     #[serde(skip)]
     pub ends_as_logged: bool,
 }
@@ -92,7 +93,8 @@ impl CacheConfig {
             || self.models_second_copies()
     }
 
-    /// Whether one pass tells of vLLM's pool at every capacity, which counts second copies and has no choice between them.
+    /// Whether one pass tells of vLLM's pool at every capacity, which counts second copies and has no choice between
+    /// them.
     pub fn has_copies_in_one_pass(&self) -> bool {
         self.profile == Profile::Vllm && !self.is_pointwise()
     }

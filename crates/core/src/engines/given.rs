@@ -65,8 +65,8 @@ impl GivenOptions {
         rules
     }
 
-    /// These over those that hold in general. A general option that an engine would read, and reads no longer with these,
-    /// is passed over: what holds for all pools means nothing to one whose own options exclude it.
+    /// These over those that hold in general. A general option that an engine would read, and reads no longer with
+    /// these, is passed over: what holds for all pools means nothing to one whose own options exclude it.
     pub fn over(&self, general: &Self, engine: Profile) -> Self {
         let merged = self.chain(general, |_| true);
         let (alone, together) = (general.rules(engine), merged.rules(engine));

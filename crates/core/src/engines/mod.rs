@@ -1,5 +1,5 @@
-//! Caches as serving engines keep them: those whose every capacity one pass gives, those that are modelled at one capacity
-//! each, their rules, and the tiers below.
+//! Caches as serving engines keep them: those whose every capacity one pass gives, those that are modelled at one
+//! capacity each, their rules, and the tiers below.
 
 /// A cache is written as what it saves, and read by restoring that.
 macro_rules! saved_as {

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 /// What shapes an engine's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineConfig {
-    /// The modelled engine; one that has a single stack ([`CacheConfig::engine`](crate::engines::config::CacheConfig::engine)).
+    /// The modelled engine; one that has a single stack
+    /// ([`CacheConfig::engine`](crate::engines::config::CacheConfig::engine)).
     pub profile: Profile,
     /// Whether output pages enter the cache; only the `vllm` profile has any.
     pub outputs: Outputs,
@@ -108,8 +109,8 @@ struct LastRequest {
     partial: bool,
 }
 
-/// The cache of a replica that serves some of a pool's requests, kept along the stack of the pool's engine. It finds what
-/// an engine of its own would.
+/// The cache of a replica that serves some of a pool's requests, kept along the stack of the pool's engine. It finds
+/// what an engine of its own would.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct FollowingEngine {
     follower: Follower,
@@ -194,9 +195,8 @@ impl Engine {
         Ok(result?)
     }
 
-    /// What [`Engine::observe`] would find of a request; nothing is touched, but that requests in flight end whose time has
-    /// come. Pages forgotten beyond the tracked bound
-    /// are left out.
+    /// What [`Engine::observe`] would find of a request; nothing is touched, but that requests in flight end whose
+    /// time has come. Pages forgotten beyond the tracked bound are left out.
     ///
     /// # Errors
     /// Its ids do not fit its tokens.

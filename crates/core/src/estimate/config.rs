@@ -28,8 +28,8 @@ pub struct PoolConfig {
     pub allowed_lateness_ms: u64,
     /// How far it stays behind at most, in milliseconds: as far as the pool's events came out of order, up to this.
     pub max_lateness_ms: u64,
-    /// How long whoever reads a log in the order of finishes holds its records back for requests that arrived earlier, in
-    /// milliseconds; 0 for not at all. See [`PoolConfig::hold_back_ms`].
+    /// How long whoever reads a log in the order of finishes holds its records back for requests that arrived
+    /// earlier, in milliseconds; 0 for not at all. See [`PoolConfig::hold_back_ms`].
     pub hold_back_ms: u64,
     /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
     /// but at the end of a trace.
@@ -53,8 +53,8 @@ pub struct PoolConfig {
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine, a changed default among them; where only one engine's do, [`Profile::revision`] is, and where only the questions
-/// alongside estimates do, [`Questions::revision`].
+/// engine, a changed default among them; where only one engine's do, [`Profile::revision`] is, and where only the
+/// questions alongside estimates do, [`Questions::revision`].
 pub const RESULT_VERSION: u32 = 1;
 
 /// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
@@ -258,8 +258,8 @@ impl PoolConfig {
         }
     }
 
-    /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the
-    /// log.
+    /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order
+    /// of the log.
     pub fn hold_back_ms(&self) -> Option<u64> {
         Some(self.hold_back_ms).filter(|ms| *ms > 0 && self.cache.models_overlap())
     }
@@ -359,8 +359,8 @@ impl PoolConfig {
         if is_fine || self.cache.is_pointwise() { Vec::new() } else { self.cache.fine_grid() }
     }
 
-    /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be reported at each of
-    /// them: then those with the hits of their neighbours need not be reported.
+    /// Whether nobody named the capacities of the curve, and nothing is asked alongside it that may be reported at
+    /// each of them: then those with the hits of their neighbours need not be reported.
     pub fn chooses_capacities(&self) -> bool {
         self.cache.capacities.is_empty() && !self.cache.is_pointwise() && self.questions.is_nothing()
     }

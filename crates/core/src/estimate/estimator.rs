@@ -72,8 +72,8 @@ pub struct PoolFigures<'a> {
     pub observers: Option<&'a Observers>,
 }
 
-/// What one window requires: its distribution, one entry per target ratio; the same as trends follow it; and what it adds to
-/// what they know.
+/// What one window requires: its distribution, one entry per target ratio; the same as trends follow it; and what it
+/// adds to what they know.
 pub type WindowReading = (Vec<RequiredCapacity>, Requirements, Evidence);
 
 impl PoolFigures<'_> {

@@ -60,8 +60,8 @@ pub struct Estimate {
     pub status: Status,
     /// The window's history is shorter than configured, so hits are under-counted.
     pub warm_up: bool,
-    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on its
-    /// own.
+    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on
+    /// its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommended: Vec<Recommendation>,
     pub engine: Profile,
@@ -117,8 +117,8 @@ pub struct Estimate {
     pub rejected_records: u64,
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
-    /// Pages that requests computed again although the cache had them, in vLLM: it keeps both copies. The curve counts the
-    /// room of both, and not which of them a prompt finds: a requirement is in doubt by so many pages.
+    /// Pages that requests computed again although the cache had them, in vLLM: it keeps both copies. The curve
+    /// counts the room of both, and not which of them a prompt finds: a requirement is in doubt by so many pages.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recomputed_pages: u64,
     /// What requests met in flight; absent where the log states no durations.
@@ -158,7 +158,8 @@ pub struct Estimate {
     /// What each retention class holds and finds; absent where that is not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_classes: Option<Vec<RetentionClassEstimate>>,
-    /// What SGLang with a draft head finds at most, where page ids leave that open: all other figures are the lower end.
+    /// What SGLang with a draft head finds at most, where page ids leave that open: all other figures are the lower
+    /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft_range: Option<DraftRangeEstimate>,
 }

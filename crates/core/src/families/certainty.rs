@@ -1,9 +1,9 @@
 //! How certain a figure is: what it would be with other conversations at the same hours.
 //!
-//! A delete-a-group jackknife: the log is replayed [`GROUPS`] times, each time without the families of one group, and the
-//! figures are compared on logarithms. Replays are needed since most of the error is not who has the largest requirements,
-//! but how much everybody else loads the cache meanwhile. A replay of nine tenths asks for less than the log; that is common
-//! to all of them, so the interval stands around the log's own figure.
+//! A delete-a-group jackknife: the log is replayed [`GROUPS`] times, each time without the families of one group, and
+//! the figures are compared on logarithms. Replays are needed since most of the error is not who has the largest
+//! requirements, but how much everybody else loads the cache meanwhile. A replay of nine tenths asks for less than
+//! the log; that is common to all of them, so the interval stands around the log's own figure.
 
 use super::Families;
 use super::hash::hash;
@@ -167,8 +167,8 @@ impl Certainty {
     }
 }
 
-/// The standard error of a figure, as a share of it, from what it is without each of the groups; `None` where one of those is
-/// not known.
+/// The standard error of a figure, as a share of it, from what it is without each of the groups; `None` where one of
+/// those is not known.
 pub fn standard_error(without: &[Option<u64>]) -> Option<f64> {
     let logs: Vec<f64> =
         without.iter().map(|pages| pages.map(|pages| (pages.max(1) as f64).ln())).collect::<Option<_>>()?;

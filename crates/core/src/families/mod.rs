@@ -4,13 +4,13 @@
 //! Requests are not, since those of a conversation come together. Conversations are not where they share documents.
 //! So the unit is the family:
 //!
-//! - A page is *common* where at least [`SESSIONS_PART`] sessions go on from it with different next pages. A page's session
-//!   is the one that touched it first. Where no request names a session, a page is common that has at least
+//! - A page is *common* where at least [`SESSIONS_PART`] sessions go on from it with different next pages. A page's
+//!   session is the one that touched it first. Where no request names a session, a page is common that has at least
 //!   [`PAGES_PART`] different next pages. Every page before a common page is common, too.
 //! - Requests are of one *family* where they are of one session, or both touch a page that is not common.
 //!
-//! [`Families::of`] finds them, [`overlay`] says how more or fewer of them would come, and [`certainty`] how much a figure
-//! depends on which of them came.
+//! [`Families::of`] finds them, [`overlay`] says how more or fewer of them would come, and [`certainty`] how much a
+//! figure depends on which of them came.
 
 pub mod certainty;
 mod hash;
@@ -68,8 +68,8 @@ pub struct FamilyFacts {
 const NONE: u32 = u32::MAX;
 
 impl Families {
-    /// The families of requests in the order of their times. The order of equal times makes no difference, except for the
-    /// key of a family whose first request has common pages only.
+    /// The families of requests in the order of their times. The order of equal times makes no difference, except for
+    /// the key of a family whose first request has common pages only.
     pub fn of(log: &[FamilyMember], prompts: &PromptTree) -> Self {
         let has_sessions = log.iter().any(|member| member.session.is_some());
         let common = common_segments(log, prompts, has_sessions);

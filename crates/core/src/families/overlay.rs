@@ -1,9 +1,9 @@
 //! More traffic, and less: copies of families laid over a log, and parts of its families.
 //!
-//! `k` times the traffic are `k` times as many families, independent of one another, at the times of day of the log. The
-//! copies of a family stand on a *ring* of moments, evenly apart but for jitter. Nearer, they would repeat the log's bursts
-//! at the same moment; farther, its daily rhythm would blur. Pages that are not common, and sessions, get names of their
-//! own in each copy. Common pages do not grow.
+//! `k` times the traffic are `k` times as many families, independent of one another, at the times of day of the log.
+//! The copies of a family stand on a *ring* of moments, evenly apart but for jitter. Nearer, they would repeat the
+//! log's bursts at the same moment; farther, its daily rhythm would blur. Pages that are not common, and sessions,
+//! get names of their own in each copy. Common pages do not grow.
 
 use super::hash::{hash, unit};
 use super::{Families, FamilyMember};
@@ -92,7 +92,8 @@ impl TrafficGrowth {
         all
     }
 
-    /// Of a factor below 1: the parts of the families that are replayed in its place, so that each request is in as many.
+    /// Of a factor below 1: the parts of the families that are replayed in its place, so that each request is in as
+    /// many.
     pub fn windows(self) -> Range<u32> {
         0..(1.0 / self.factor.min(1.0 - self.factor) - 1e-9).ceil().max(2.0) as u32
     }

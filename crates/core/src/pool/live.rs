@@ -251,8 +251,8 @@ impl LivePool {
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
-    /// Counts the last request, the pool's number `number`, in every window; whether it came too late for one it belongs
-    /// to. `summary` is room to sum it up in.
+    /// Counts the last request, the pool's number `number`, in every window; whether it came too late for one it
+    /// belongs to. `summary` is room to sum it up in.
     pub(super) fn count(
         &mut self,
         number: u64,

@@ -175,8 +175,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`]. Returns the prompt
-    /// pages it accessed, and whether it came too late for a window that it belongs to.
+    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`]. Returns
+    /// the prompt pages it accessed, and whether it came too late for a window that it belongs to.
     ///
     /// # Errors
     /// A refused request is counted, and changes nothing else.
@@ -251,11 +251,11 @@ impl Pool {
         self.aside.is_some()
     }
 
-    /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`] takes
-    /// them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
-    /// requests, in this order; those that will be refused are left out here. Nothing is done, and nothing has to be, where
-    /// requests served earlier still wait, where the profile has a stack, before the first accepted request, and where requests are refused for what
-    /// the stack knows of them.
+    /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`]
+    /// takes them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
+    /// requests, in this order; those that will be refused are left out here. Nothing is done, and nothing has to be,
+    /// where requests served earlier still wait, where the profile has a stack, before the first accepted request,
+    /// and where requests are refused for what the stack knows of them.
     pub fn serve_ahead<'a>(
         &mut self,
         events: impl Iterator<Item = &'a RequestEvent<'a>>,
@@ -327,8 +327,8 @@ impl Pool {
         shown.in_order().collect()
     }
 
-    /// `last:N` or `all`, whichever this is, as it stands; `None` where it is not among the windows or holds no request.
-    /// Changes nothing, and answers no question asked alongside, so that it can be looked at often.
+    /// `last:N` or `all`, whichever this is, as it stands; `None` where it is not among the windows or holds no
+    /// request. Changes nothing, and answers no question asked alongside, so that it can be looked at often.
     pub fn counted_so_far(&self, kind: WindowKind, at: impl Into<ShownMoment>) -> Option<Estimate> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
@@ -427,8 +427,8 @@ impl Pool {
         self.counted_since_start()?.found.as_deref()
     }
 
-    /// What perfect foresight would need for the hits that so many pages give since the start; `None` where none are hits,
-    /// and where the log was not kept for it.
+    /// What perfect foresight would need for the hits that so many pages give since the start; `None` where none are
+    /// hits, and where the log was not kept for it.
     pub fn optimal_capacity(&self, pages: u64) -> Option<OptimalCapacity> {
         let config = self.config();
         let followed = config.cache.followed_pages(PageCount(pages));
@@ -503,7 +503,8 @@ impl Pool {
         self.live.as_ref()?.cache.observers.as_ref()?.refusal()
     }
 
-    /// What the latest request found behind each router requested, in their order; `None` of one that could not route it.
+    /// What the latest request found behind each router requested, in their order; `None` of one that could not route
+    /// it.
     pub fn last_routed(&self) -> &[Option<RoutingShare>] {
         let observers = self.live.as_ref().and_then(|live| live.cache.observers.as_ref());
         observers.map(|observers| observers.last_routed()).unwrap_or_default()

@@ -55,9 +55,9 @@ impl RangePool {
 }
 
 impl Pool {
-    /// Begins to merge the range of the next requests, whose event times these are: [`Pool::observe`] is to be called for
-    /// each of them, in their order, before the pool is asked anything else than its counts. What they find is what
-    /// they find without.
+    /// Begins to merge the range of the next requests, whose event times these are: [`Pool::observe`] is to be called
+    /// for each of them, in their order, before the pool is asked anything else than its counts. What they find is
+    /// what they find without.
     ///
     /// # Errors
     /// [`InOrder`]: they have to be observed without. Nothing has changed then.

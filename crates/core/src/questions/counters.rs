@@ -1,7 +1,7 @@
 //! What windows count of a question, and how the counts of several questions are those of one.
 //!
-//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] lists them, and
-//! derives from each one's what windows do with all of them.
+//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] lists them,
+//! and derives from each one's what windows do with all of them.
 
 use crate::units::heap::HeapBytes;
 
@@ -191,8 +191,8 @@ impl<C: Counter + Clone> Counter for Vec<C> {
     }
 }
 
-/// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the counts over a
-/// set of requests, and what windows do with these.
+/// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the
+/// counts over a set of requests, and what windows do with these.
 macro_rules! counted {
     ($($(#[$attribute:meta])* $question:ident: $counts:ty,)+) => {
         /// What one request adds to windows alongside its own counts.

@@ -127,8 +127,8 @@ impl Questions {
         enabled.chain(self.needs_of_sections())
     }
 
-    /// How often the answers to what is enabled here were mended. Enters the fingerprint of a configuration that enables
-    /// it, so that a state made by the former rules is not continued under the new ones.
+    /// How often the answers to what is enabled here were mended. Enters the fingerprint of a configuration that
+    /// enables it, so that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
         self.needs().map(|needs| needs.revision).max().unwrap_or_default()
     }

@@ -1,12 +1,13 @@
-//! What a pool answers alongside its curve: whether its cache does as it should, routers, tenants, what passes between
-//! tiers, how long pages live, what perfect foresight would find, what the cache is worth, and what an emptied one costs.
+//! What a pool answers alongside its curve: whether its cache does as it should, routers, tenants, what passes
+//! between tiers, how long pages live, what perfect foresight would find, what the cache is worth, and what an
+//! emptied one costs.
 
-/// Gives the questions that have a section of their own to a macro. An entry is what the setting means, the byte that begins
-/// the question's section of a snapshot, the name of setting, section and field of the estimate, and what follows requests
-/// ([`Question`](question::Question)). Bytes ascend, in the order in which sections are written.
+/// Gives the questions that have a section of their own to a macro. An entry is what the setting means, the byte that
+/// begins the question's section of a snapshot, the name of setting, section and field of the estimate, and what
+/// follows requests ([`Question`](question::Question)). Bytes ascend, in the order in which sections are written.
 ///
-/// The questions that were there before sections keep their place in snapshots, in [`observers`]; what they need is declared
-/// in the folder of each, and listed in [`enabled`].
+/// The questions that were there before sections keep their place in snapshots, in [`observers`]; what they need is
+/// declared in the folder of each, and listed in [`enabled`].
 macro_rules! with_questions {
     ($then:ident) => {
         $then! {

@@ -17,8 +17,8 @@ pub struct ReportedSize {
 }
 
 impl ReportedSize {
-    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest capacity
-    /// of the curve.
+    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest
+    /// capacity of the curve.
     pub fn all(figures: &QuestionFigures<'_>) -> Vec<Self> {
         let QuestionFigures { config, page_size, page_bytes, capacities, recommended, .. } = *figures;
         let provisioned = config.pages(page_size);

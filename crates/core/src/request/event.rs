@@ -64,8 +64,8 @@ pub struct RequestEvent<'a> {
     pub ids_chained: bool,
     /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
     pub output_page_ids: PageIds<'a>,
-    /// The token behind each of these pages, those of the prompt first, as far as it is known: SGLang with a draft head keys
-    /// a page with it. Empty where pages come as ids.
+    /// The token behind each of these pages, those of the prompt first, as far as it is known: SGLang with a draft
+    /// head keys a page with it. Empty where pages come as ids.
     pub tokens_behind: PageIds<'a>,
     /// Tokens of the prompt.
     pub input_tokens: Option<u64>,
@@ -182,7 +182,8 @@ impl PageCountMismatch {
     }
 }
 
-/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial last one where that is requested.
+/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial
+/// last one where that is requested.
 ///
 /// Logs hold either `floor` or `ceil` of `input_tokens / page_size` ids. With `ceil` of a number that
 /// is not whole, the last id is a partial page. An event that does not state its tokens cannot show a

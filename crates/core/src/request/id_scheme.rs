@@ -5,8 +5,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// The name of a scheme: who hashes, by which algorithm, over pages of how many tokens, as in `vllm:sha256:16`. Compared
-/// as it is.
+/// The name of a scheme: who hashes, by which algorithm, over pages of how many tokens, as in `vllm:sha256:16`.
+/// Compared as it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IdScheme {
     /// The name, and zeros behind it.
@@ -26,7 +26,8 @@ impl IdScheme {
         Some(Self { bytes, length: name.len() as u8 })
     }
 
-    /// The name of the scheme that a hasher of [`crate::units::hashing`] makes ids by; with a key of its own nobody else can.
+    /// The name of the scheme that a hasher of [`crate::units::hashing`] makes ids by; with a key of its own nobody
+    /// else can.
     pub fn of_hasher(page_size: PageSize, is_keyed: bool) -> String {
         format!("kvset:{}:{page_size}", if is_keyed { "xxh3-keyed" } else { "xxh3" })
     }

@@ -1,5 +1,5 @@
-//! Names that a log gives a request alongside its pages: which cache served it, on whose behalf, how its page ids were made, how
-//! long they are to be kept.
+//! Names that a log gives a request alongside its pages: which cache served it, on whose behalf, how its page ids
+//! were made, how long they are to be kept.
 //!
 //! Every layer carries them as one value, so that another name is a variant here, a field of the request event's
 //! schema, and whatever reads it.

@@ -158,8 +158,8 @@ impl PromptTree {
         });
     }
 
-    /// The segments that a path passes, from its end: the number of each, that of the one above it, where it does not begin a
-    /// scope, and the ids of the path up to its end.
+    /// The segments that a path passes, from its end: the number of each, that of the one above it, where it does not
+    /// begin a scope, and the ids of the path up to its end.
     pub fn passed(&self, path: PromptPath) -> impl Iterator<Item = (usize, Option<usize>, usize)> + '_ {
         self.segments_of(path).map(|(number, segment)| {
             (number as usize, segment.above.segment(), (segment.depth + segment.length) as usize)

@@ -12,8 +12,8 @@ pub struct Curve {
     /// As they are labelled, and in pages.
     points: Vec<(Option<String>, PageCount)>,
     thresholds: Vec<u64>,
-    /// Each threshold was modelled on its own and has its own count; else a page is counted at the smallest one that serves it,
-    /// for larger ones serve it too.
+    /// Each threshold was modelled on its own and has its own count; else a page is counted at the smallest one that
+    /// serves it, for larger ones serve it too.
     is_pointwise: bool,
     sample_rate: Ratio,
     page_bytes: Option<PageBytes>,
@@ -83,8 +83,8 @@ impl Curve {
         self.points.is_empty()
     }
 
-    /// The first `told` capacities of the curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and, unless
-    /// the curve is pointwise, at no smaller one; those behind its end count none.
+    /// The first `told` capacities of the curve over a window. `hits[i]` counts followed pages that are hits at
+    /// threshold `i` and, unless the curve is pointwise, at no smaller one; those behind its end count none.
     pub fn points(&self, hits: &[u64], accesses: Accesses, told: usize) -> Vec<CapacityPoint> {
         let mut total = 0;
         let cumulated = hits.iter().chain(std::iter::repeat(&0)).map(|hits| {

@@ -1,8 +1,8 @@
 //! Found pages by the capacity they need: the hit-rate curve of a window at every capacity, exactly.
 //!
-//! The curve of [`Curve`](crate::sizing::curve::Curve) is counted at capacities that are known beforehand. What is recommended,
-//! and what a plan buys, is known only once the window is closed, so every window keeps this too. It holds two numbers
-//! per distinct need at most, so the tracked bound bounds it.
+//! The curve of [`Curve`](crate::sizing::curve::Curve) is counted at capacities that are known beforehand. What is
+//! recommended, and what a plan buys, is known only once the window is closed, so every window keeps this too. It
+//! holds two numbers per distinct need at most, so the tracked bound bounds it.
 
 use crate::request::outcome::{BEYOND, Need, Run};
 use crate::sizing::prompts::PromptTokens;
@@ -72,7 +72,8 @@ impl FoundPages {
         self.consolidate();
     }
 
-    /// Puts a run in so many times, or takes it out, and leaves it to the caller how much may be [`FoundPages::pending`].
+    /// Puts a run in so many times, or takes it out, and leaves it to the caller how much may be
+    /// [`FoundPages::pending`].
     pub fn defer(&mut self, run: &FoundRun, times: i32) {
         run.spread(|needs, need, count| {
             let by = i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(times);

@@ -72,8 +72,8 @@ pub struct CoverageCapacity {
 /// evict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InFlightFigures {
-    /// Requirements and hits are those of requests that overlap: what these hold is counted in them. Else they are those of
-    /// one request after another, and what others hold is room to be added.
+    /// Requirements and hits are those of requests that overlap: what these hold is counted in them. Else they are
+    /// those of one request after another, and what others hold is room to be added.
     #[serde(default, skip_serializing_if = "is_false")]
     pub modelled: bool,
     /// Most other requests in flight at once.
@@ -86,8 +86,8 @@ pub struct InFlightFigures {
     /// Distinct pages that they held at most as 99 % of the requests arrived; absent beyond the tracked bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_pages: Option<u64>,
-    /// The requirement with room for the most they held added: one entry per target ratio, as in `required`. None where they
-    /// are modelled.
+    /// The requirement with room for the most they held added: one entry per target ratio, as in `required`. None
+    /// where they are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Required<CoverageSize>>,
     /// Capacities that were asked for, or are provisioned, which had no room for all that was in flight at times;

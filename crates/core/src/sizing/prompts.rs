@@ -2,8 +2,8 @@
 
 use crate::units::PageSize;
 
-/// Prompts by their tokens, which engines count hits by. A page that hits is a page of tokens; those of a last page that
-/// is not full are tokens of the prompt and no hits.
+/// Prompts by their tokens, which engines count hits by. A page that hits is a page of tokens; those of a last page
+/// that is not full are tokens of the prompt and no hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromptTokens {
     /// All tokens.

@@ -1,13 +1,13 @@
 //! The recommendation: how much cache to have, and what a cache of exactly that size finds.
 //!
-//! [`recommend`] makes it, and nothing else does: the estimate carries it, and every table, page, metric and alert shows
-//! what the estimate carries.
+//! [`recommend`] makes it, and nothing else does: the estimate carries it, and every table, page, metric and alert
+//! shows what the estimate carries.
 //!
-//! 1. There is one entry for each target ratio and coverage. The one to act on is that of the first target ratio at 99 %
-//!    of requests, else at the next smaller coverage configured, else at the smallest.
-//! 2. The recommended capacity is the requirement, with room for what is in flight, because a live engine cannot evict
-//!    that. Where requests that overlap are modelled, it is the larger of what the hits require and of the room that so many
-//!    of the requests want; else the most that others hold is added.
+//! 1. There is one entry for each target ratio and coverage. The one to act on is that of the first target ratio at
+//!    99 % of requests, else at the next smaller coverage configured, else at the smallest.
+//! 2. The recommended capacity is the requirement, with room for what is in flight, because a live engine cannot
+//!    evict that. Where requests that overlap are modelled, it is the larger of what the hits require and of the room
+//!    that so many of the requests want; else the most that others hold is added.
 //! 3. A window with fewer requests than `min_requests` recommends nothing. It says so, and what is required so far.
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
@@ -67,8 +67,8 @@ pub struct Recommendation {
     pub bytes: Option<u64>,
     /// What the hits require; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
-    /// Room for the pages that requests in flight hold, beyond that; absent where the log says no durations, and where what
-    /// the hits require has that room.
+    /// Room for the pages that requests in flight hold, beyond that; absent where the log says no durations, and
+    /// where what the hits require has that room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight_pages: Option<u64>,
     /// Prefix hits as a share of page accesses, in a cache of exactly this size.
@@ -158,7 +158,8 @@ impl RecommendationBasis<'_> {
         }
     }
 
-    /// The room for requests in flight beyond what hits require: unknown beyond the tracked bound, none where there is none.
+    /// The room for requests in flight beyond what hits require: unknown beyond the tracked bound, none where there
+    /// is none.
     fn further_room(&self, own: &CoverageCapacity) -> Option<Option<u64>> {
         let found = self.in_flight?;
         if !found.modelled {
@@ -233,8 +234,8 @@ pub struct Answer {
     pub pages: Option<u64>,
     /// The same in bytes, where a cost per token is configured.
     pub bytes: Option<u64>,
-    /// Pages of it that are room for requests in flight; absent where the log says no durations, and where the requirement
-    /// counts them.
+    /// Pages of it that are room for requests in flight; absent where the log says no durations, and where the
+    /// requirement counts them.
     pub in_flight_pages: Option<u64>,
     /// It is larger than the tracked bound.
     pub beyond_bound: bool,

@@ -61,9 +61,9 @@ fn digest_of(place: usize, ids: &[[u8; 8]]) -> u64 {
 /// For every segment the ids after its first one that its label and requests had in common.
 #[derive(Debug)]
 pub(super) struct Digests {
-    /// By segment the most ids that a request shared, and those of the last request that shared fewer; only up to the last one
-    /// of which something was ever known. A session's own requests share all of a segment, those of its sub-agents a part;
-    /// neither may take the other's place.
+    /// By segment the most ids that a request shared, and those of the last request that shared fewer; only up to the
+    /// last one of which something was ever known. A session's own requests share all of a segment, those of its
+    /// sub-agents a part; neither may take the other's place.
     shared: AppendTable<[Known; 2]>,
 }
 

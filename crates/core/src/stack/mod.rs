@@ -111,7 +111,8 @@ pub struct Access<'a> {
     pub unshared_outputs: u32,
     /// Pages every need grows by: room that another request's unshareable page takes.
     pub extra_need: u64,
-    /// Known pages that cannot be hits are computed into other blocks, while those they were in grow old where they are.
+    /// Known pages that cannot be hits are computed into other blocks, while those they were in grow old where they
+    /// are.
     pub keeps_copies: bool,
 }
 
@@ -335,7 +336,8 @@ impl Stack {
     #[inline]
     fn take(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
         let taken = self.slots.take(slot_run.slot, slot_run.pages);
-        // Slots only get older along a path, so the pages above were those of newer ones, as are copies that no slot has.
+        // Slots only get older along a path, so the pages above were those of newer ones, as are copies that no slot
+        // has.
         let taken = Taken { newer: taken.newer + above as u64 + u64::from(self.copies), ..taken };
         self.write_run(slot_run, taken, above, access.lookup(), outcome);
         // The copies stay where the pages were: above what is left of their slot, below the next one's.

@@ -22,8 +22,8 @@ const MAX_BLOCK: usize = 128;
 /// Distinct needs below which a block joins its neighbour, where that has room.
 const MIN_BLOCK: usize = 16;
 
-/// Distinct needs a block holds for each of its changes where these are few: each moves half of the block then, which is
-/// less than to write all of it anew.
+/// Distinct needs a block holds for each of its changes where these are few: each moves half of the block then, which
+/// is less than to write all of it anew.
 const FEW_CHANGES: usize = 8;
 
 /// A multiset of needs from which single needs can be taken out again.
@@ -70,8 +70,8 @@ impl Block {
         }
     }
 
-    /// Takes in changes that ascend by need; `merged` is room for what comes of it. Few are made in place, many in one pass
-    /// over the block and them.
+    /// Takes in changes that ascend by need; `merged` is room for what comes of it. Few are made in place, many in
+    /// one pass over the block and them.
     fn merge_changes(&mut self, changes: &[NeedChange], merged: &mut Vec<(u32, u64)>) {
         let by = |same: &[NeedChange]| (same[0].0, same.iter().map(|(_, by)| i64::from(*by)).sum());
         let by_need = changes.chunk_by(|a, b| a.0 == b.0).map(by);
@@ -203,8 +203,8 @@ impl Needs {
         u128::from(need + 1) * u128::from(count) - sum
     }
 
-    /// How many needs are at most `need`, and their sum. What is pending is looked through: that costs less than to merge
-    /// it, if few ask before more is pending.
+    /// How many needs are at most `need`, and their sum. What is pending is looked through: that costs less than to
+    /// merge it, if few ask before more is pending.
     fn upto(&self, need: Need) -> (u64, u128) {
         let whole =
             self.blocks.partition_point(|block| block.values.last().is_none_or(|last| widen(*last) <= need));
@@ -224,8 +224,8 @@ impl Needs {
         (count.saturating_add_signed(changed), sum.saturating_add_signed(by))
     }
 
-    /// Puts a need in so many times, or takes it out, and leaves the pass over the blocks to the caller, who says when with
-    /// [`Needs::consolidate`].
+    /// Puts a need in so many times, or takes it out, and leaves the pass over the blocks to the caller, who says
+    /// when with [`Needs::consolidate`].
     pub fn defer(&mut self, need: Need, by: i32) {
         self.pending.push((narrow(need), by));
     }

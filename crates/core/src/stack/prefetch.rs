@@ -6,8 +6,8 @@
 /// Bytes that are brought near at once.
 pub(super) const LINE: usize = 64;
 
-/// How far ahead of its end a list asks for memory that it will grow into. Nobody else does: a processor watches what is
-/// read for a rhythm, and what is added to a list is written.
+/// How far ahead of its end a list asks for memory that it will grow into. Nobody else does: a processor watches what
+/// is read for a rhythm, and what is added to a list is written.
 pub(super) const LINES_AHEAD: usize = 2;
 
 /// Has the memory in which a value begins brought near. Changes nothing, whatever the value.

@@ -100,8 +100,8 @@ impl SegmentLabels {
         self.ids.id(self.place(label, page))
     }
 
-    /// Has the first and the last id of a label brought near. A function by itself, so that the way of segments with one
-    /// page, which do without, is short.
+    /// Has the first and the last id of a label brought near. A function by itself, so that the way of segments with
+    /// one page, which do without, is short.
     #[inline(never)]
     pub(super) fn prefetch_ends(&self, label: SegmentLabel) {
         self.ids.prefetch(self.place(label, 0));

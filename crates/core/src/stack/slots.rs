@@ -64,9 +64,9 @@ pub(super) struct Slots {
     sums: Sums,
     /// The pages of the last leaf.
     open: u32,
-    /// The upper half of the request numbers from a slot on, in order of their slots. Numbers rise from slot to slot, but for
-    /// those of requests that were in flight together, so there are few of these for every 4 billion requests that a pool
-    /// had while its oldest page stayed.
+    /// The upper half of the request numbers from a slot on, in order of their slots. Numbers rise from slot to slot,
+    /// but for those of requests that were in flight together, so there are few of these for every 4 billion requests
+    /// that a pool had while its oldest page stayed.
     upper_halves: Vec<(Slot, u32)>,
     /// Scopes of the slots; empty as long as all of them are global.
     scopes: Vec<Scope>,

@@ -1,10 +1,10 @@
 //! The pool's pages as a path-compressed radix tree over page ids.
 //!
-//! What docs/design.md, section 2 calls an edge is a *region* here: the pages of a segment that one slot touched last. A
-//! segment is a line of such edges. A request that goes on where it ends lengthens it; one that leaves it
-//! half-way neither splits nor moves it, it hangs a new segment at the page it left, and takes the regions above
-//! that page over. A walk therefore follows one segment for each time the path branched off another, and a
-//! region is taken over once for each time it was made.
+//! What docs/design.md, section 2 calls an edge is a *region* here: the pages of a segment that one slot touched
+//! last. A segment is a line of such edges. A request that goes on where it ends lengthens it; one that leaves it
+//! half-way neither splits nor moves it, it hangs a new segment at the page it left, and takes the regions above that
+//! page over. A walk therefore follows one segment for each time the path branched off another, and a region is taken
+//! over once for each time it was made.
 //!
 //! A segment costs 32 bytes and its ids ([`super::segment_labels`]). What hangs in it is found through one index
 //! ([`super::index`]) over (segment, page, first id).
@@ -281,7 +281,8 @@ impl Tree {
         })
     }
 
-    /// Gives a segment's first `pages` pages to a slot newer than all. Always in line: for most segments it is one store.
+    /// Gives a segment's first `pages` pages to a slot newer than all. Always in line: for most segments it is one
+    /// store.
     #[inline(always)]
     pub(super) fn take_over(&mut self, id: SegmentId, pages: u32, slot: Slot) {
         let Self { segments, regions, .. } = self;
@@ -292,8 +293,8 @@ impl Tree {
         segment.slot = slot;
     }
 
-    /// Gives the pages from `begin` on, of those that belong to the owner of a segment's first page, to a slot that is older
-    /// than that owner and newer than all others.
+    /// Gives the pages from `begin` on, of those that belong to the owner of a segment's first page, to a slot that
+    /// is older than that owner and newer than all others.
     pub(super) fn release(&mut self, id: SegmentId, begin: u32, slot: Slot) {
         let owner = std::mem::replace(&mut self.segment_mut(id).slot, slot);
         if begin > 0 {

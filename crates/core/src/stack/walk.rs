@@ -45,8 +45,8 @@ impl Stack {
     }
 
     /// Follows the request's pages down the tree into `self.path` and `self.slot_runs`. [`Stack::only_page`] goes
-    /// before. Returns how many leading pages of the request are in the tree, and how many were taken for known or unknown on
-    /// trust in chained ids, and were not.
+    /// before. Returns how many leading pages of the request are in the tree, and how many were taken for known or
+    /// unknown on trust in chained ids, and were not.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> (usize, u64) {
         if access.pages.len() == 1 {
             // Looked up before, and not found: else the request would not walk.

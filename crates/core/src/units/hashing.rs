@@ -24,8 +24,8 @@ use crate::units::keyed::HashKey;
 use crate::units::pages::Scope;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Appends the token behind each full page of a prompt and of the answer stored behind it, as far as there is one. The last
-/// token of an answer is not stored.
+/// Appends the token behind each full page of a prompt and of the answer stored behind it, as far as there is one.
+/// The last token of an answer is not stored.
 pub fn tokens_behind(page_size: PageSize, prompt: &[u32], answer: &[u32], behind: &mut Vec<u64>) {
     let page_tokens = page_size.get() as usize;
     let stored = &answer[..answer.len().saturating_sub(1)];

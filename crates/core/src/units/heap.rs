@@ -26,8 +26,8 @@ macro_rules! flat {
 }
 pub(crate) use flat;
 
-/// Declares what a struct holds on the heap: the fields that may hold something; behind `;` those that hold nothing. Every
-/// field is named, so that a new one cannot be forgotten. Of an enum each variant is named, with what it holds.
+/// Declares what a struct holds on the heap: the fields that may hold something; behind `;` those that hold nothing.
+/// Every field is named, so that a new one cannot be forgotten. Of an enum each variant is named, with what it holds.
 macro_rules! heap_bytes {
     ($Type:ident $(<$($Part:ident),+>)? { $($field:ident),+ $(,)? $(; $($flat:ident),+ $(,)?)? }) => {
         impl $(<$($Part: $crate::units::heap::HeapBytes),+>)? $crate::units::heap::HeapBytes for $Type $(<$($Part),+>)? {

@@ -236,8 +236,8 @@ impl WindowSet {
         }
     }
 
-    /// The window over offsets in this place of the configuration as it stands, without what is counted only when a window
-    /// is shown, so that it can be looked at often; `None` of others, and where it holds no request.
+    /// The window over offsets in this place of the configuration as it stands, without what is counted only when a
+    /// window is shown, so that it can be looked at often; `None` of others, and where it holds no request.
     pub fn counted_so_far(&self, order: usize) -> Option<Window<'_>> {
         let (extent, tally) = match self.kinds.get(order)? {
             KindWindows::EventTime(_) => return None,

@@ -253,8 +253,8 @@ impl LastRequests {
         Cow::Owned(tally)
     }
 
-    /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request, which
-    /// is done when the window is shown, not when a request arrives.
+    /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request,
+    /// which is done when the window is shown, not when a request arrives.
     pub(super) fn view(&self) -> Option<Position> {
         let first = self.requests.front()?;
         let event_time = self.requests.iter().map(|held| held.event_time).min()?;

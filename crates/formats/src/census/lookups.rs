@@ -50,8 +50,8 @@ pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
         || (any(&names, &WHO) && any(&said, &STORES))
 }
 
-/// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status that
-/// is an error, or a call that asks for no answer.
+/// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status
+/// that is an error, or a call that asks for no answer.
 pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     const FLAGS: [&str; 10] = [
         "blocked",

@@ -2,8 +2,8 @@
 //!
 //! No list says which fields a reader takes. A field that could matter ([`rules`]) is taken out of a row, and the row
 //! is read once more: what was read without it is what was read with it where nobody reads it. So this holds for
-//! every format, and for those to come. Only what could matter is tried, in a row or two of a [`RowSample`], so that a log
-//! whose fields are known costs little.
+//! every format, and for those to come. Only what could matter is tried, in a row or two of a [`RowSample`], so that
+//! a log whose fields are known costs little.
 
 mod lookups;
 mod rules;
@@ -190,7 +190,8 @@ impl Candidate {
         self.rows.len() as u64
     }
 
-    /// Chooses the rows that it is tried in, by the lengths of all: each is read once more for it, so the first short ones.
+    /// Chooses the rows that it is tried in, by the lengths of all: each is read once more for it, so the first short
+    /// ones.
     fn choose(&mut self, lengths: &[usize]) {
         const SHORT: usize = 8 << 10;
         self.tried_in.clone_from(&self.rows);

@@ -30,7 +30,8 @@ pub enum UnreadKind {
     AnswerCache,
     /// When something was, where nothing says when requests came.
     Time,
-    /// A word that no engine computed the prompt: refused before, failed, only tried, or another call than for an answer.
+    /// A word that no engine computed the prompt: refused before, failed, only tried, or another call than for an
+    /// answer.
     NotComputed,
 }
 
@@ -345,8 +346,8 @@ fn served_by(last: &[String], value: &str) -> bool {
         && any(last, &["by", "from", "to", "at"])
 }
 
-/// What of a value names a cache, where the name of its field does not: the host of a URL by which something is reached,
-/// and the value of a tag such as `host:gpu-1`.
+/// What of a value names a cache, where the name of its field does not: the host of a URL by which something is
+/// reached, and the value of a tag such as `host:gpu-1`.
 pub(super) fn cache_named_in<'v>(path: &str, value: &'v Value) -> Option<&'v str> {
     const REACHED_BY: [&str; 9] =
         ["url", "uri", "base", "host", "endpoint", "server", "address", "upstream", "backend"];

@@ -1,8 +1,8 @@
 //! The rows of a log that a census looks at: some of its whole length, and those that have what none before had.
 //!
-//! A field may begin in the middle of a log, or stand in one row of a hundred. So rows are scanned over its whole length,
-//! all at first and one in a few later on, and one with a field that was not seen yet, or where
-//! a field of few values has another, is kept.
+//! A field may begin in the middle of a log, or stand in one row of a hundred. So rows are scanned over its whole
+//! length, all at first and one in a few later on, and one with a field that was not seen yet, or where a field of
+//! few values has another, is kept.
 
 use super::scan::{digest, items, scan};
 use foldhash::fast::FixedState;

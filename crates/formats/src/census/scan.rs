@@ -1,5 +1,5 @@
-//! The fields of a row by digests of their paths, with no tree of values made of it: many times faster than a parser, for
-//! all that has to be known is whether a field was seen before.
+//! The fields of a row by digests of their paths, with no tree of values made of it: many times faster than a parser,
+//! for all that has to be known is whether a field was seen before.
 
 use memchr::{memchr, memchr2};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

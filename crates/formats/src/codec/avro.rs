@@ -12,7 +12,8 @@ use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 
-/// Buffers for what does not lie in the record as it is read, ids above all; they keep their memory from record to record.
+/// Buffers for what does not lie in the record as it is read, ids above all; they keep their memory from record to
+/// record.
 #[derive(Debug, Default)]
 pub(super) struct IdBuffers {
     pub(super) prompt: Vec<u64>,

@@ -182,8 +182,8 @@ fn is_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// What apache-avro's error says of the file or the disk, `otherwise` where its text could quote a payload; and whether it
-/// is that the file ends.
+/// What apache-avro's error says of the file or the disk, `otherwise` where its text could quote a payload; and
+/// whether it is that the file ends.
 fn reason(error: &apache_avro::Error, otherwise: &str) -> (String, bool) {
     let text = match error.details() {
         Details::ReadIntoBuf(io)

@@ -206,8 +206,8 @@ impl EstimateKey {
         format!("{}|{}|{}|{}", self.window, self.end_ms, self.partition, self.pool).into_bytes()
     }
 
-    /// Reads a record key, `<window>|<end_ms>|<partition>|<pool>` in UTF-8; `None` of one that [`Self::to_bytes`] did not
-    /// write.
+    /// Reads a record key, `<window>|<end_ms>|<partition>|<pool>` in UTF-8; `None` of one that [`Self::to_bytes`] did
+    /// not write.
     pub fn from_bytes(key: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(key).ok()?.splitn(4, '|');
         let parsed = Self {

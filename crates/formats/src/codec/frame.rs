@@ -7,8 +7,8 @@
 //! | the same with `HeaderSchemaIdSerializer` | the header `__value_schema_id`: a zero byte and an id, or a one and a GUID |
 //! | AWS Glue's serializers | a three, a byte of compression and 16 bytes of the schema version's id before the content |
 //!
-//! Confluent's are read in `confluentinc/schema-registry` (`io.confluent.kafka.serializers.schema.id.SchemaId`), Glue's in
-//! `awslabs/aws-glue-schema-registry` (`AWSSchemaRegistryConstants`).
+//! Confluent's are read in `confluentinc/schema-registry` (`io.confluent.kafka.serializers.schema.id.SchemaId`),
+//! Glue's in `awslabs/aws-glue-schema-registry` (`AWSSchemaRegistryConstants`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,8 +118,8 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// What stands around this payload's content. JSON is JSON, whatever its header says: no other content of ours begins
-    /// as it does.
+    /// What stands around this payload's content. JSON is JSON, whatever its header says: no other content of ours
+    /// begins as it does.
     #[inline]
     pub(super) fn of(payload: Payload<'_>) -> Self {
         let Payload { bytes, schema_header } = payload;

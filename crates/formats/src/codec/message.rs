@@ -9,7 +9,8 @@ use std::fmt;
 
 /// One request event on the wire, before any limit is checked. Signed as Avro has it.
 ///
-/// JSON leaves out what is absent. `Debug` shows counts in place of ids and names, so that neither reaches a log by accident.
+/// JSON leaves out what is absent. `Debug` shows counts in place of ids and names, so that neither reaches a log by
+/// accident.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RequestMessage<'a> {
     /// Milliseconds since the Unix epoch, or since the trace's zero.

@@ -217,8 +217,8 @@ impl RequestDecoder {
         self.limits.admit(key, message).ok()
     }
 
-    /// Decodes what a [`Repacker`](super::Repacker) wrote of a record with this key: as [`Self::decode`] decodes the record.
-    /// `None` where that refuses it.
+    /// Decodes what a [`Repacker`](super::Repacker) wrote of a record with this key: as [`Self::decode`] decodes the
+    /// record. `None` where that refuses it.
     pub fn decode_repacked<'a>(&self, key: Option<&'a [u8]>, repacked: &'a [u8]) -> Option<Decoded<'a>> {
         self.limits.admit(key, avro::read_packed(repacked)?).ok()
     }

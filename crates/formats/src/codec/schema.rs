@@ -21,8 +21,8 @@ pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the request event.
 ///
-/// Frozen: `avro.rs` reads exactly this schema's layout. A changed schema gets a constant, a reader and a fixture of its
-/// own alongside this one.
+/// Frozen: `avro.rs` reads exactly this schema's layout. A changed schema gets a constant, a reader and a fixture of
+/// its own alongside this one.
 pub const REQUEST_EVENT_V1: [u8; 8] = [0xd2, 0xc9, 0x02, 0xd0, 0xd4, 0xd6, 0x9a, 0x08];
 
 /// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form

@@ -215,8 +215,8 @@ impl LogLayout {
     }
 }
 
-/// The deployment that a path names, as Azure's do: `/openai/deployments/NAME/chat/completions`. It is what stands for the
-/// model there.
+/// The deployment that a path names, as Azure's do: `/openai/deployments/NAME/chat/completions`. It is what stands
+/// for the model there.
 fn deployment(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once("/deployments/")?;
     rest.split(['/', '?']).next().filter(|name| !name.is_empty())

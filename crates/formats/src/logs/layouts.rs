@@ -136,7 +136,8 @@ pub(super) static OPENAI_BATCH: LogLayout = LogLayout {
     )
 };
 
-/// Requests, themselves or where the operator says in records of any shape. What stands alongside them has the names of plain rows.
+/// Requests, themselves or where the operator says in records of any shape. What stands alongside them has the names
+/// of plain rows.
 pub(super) static REQUESTS: LogLayout = LogLayout {
     passed_over: served_no_prompt,
     endpoint: &[

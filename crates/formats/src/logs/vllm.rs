@@ -40,8 +40,8 @@ pub(super) fn has_ids(record: &[u8]) -> bool {
     response.is_some_and(|response| in_response(&response.text, 1).is_some())
 }
 
-/// The prompts of an answer: a chat's stand alongside its choices, a completion's in each of them. In a stream the first
-/// chunk has them.
+/// The prompts of an answer: a chat's stand alongside its choices, a completion's in each of them. In a stream the
+/// first chunk has them.
 fn in_response(response: &str, copies: usize) -> Option<Vec<Vec<u32>>> {
     let text = response.trim_start();
     if !text.starts_with(['{', '[']) {

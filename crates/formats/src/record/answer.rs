@@ -373,8 +373,8 @@ impl<'de> Fields<'de> for LoggedAnswer {
     }
 }
 
-/// A response or a part of it: an object, as such or in a text; the array of chunks it was streamed in; or the stream as
-/// it was sent. Whatever else stands there, such as the text of a message, says nothing of usage.
+/// A response or a part of it: an object, as such or in a text; the array of chunks it was streamed in; or the stream
+/// as it was sent. Whatever else stands there, such as the text of a message, says nothing of usage.
 struct Response<'a>(&'a mut LoggedAnswer);
 
 impl<'de> DeserializeSeed<'de> for Response<'_> {

@@ -1,4 +1,5 @@
-//! A record without its long lists of numbers: nearly all bytes of one that lists pages or tokens, and no word is among them.
+//! A record without its long lists of numbers: nearly all bytes of one that lists pages or tokens, and no word is
+//! among them.
 
 use memchr::memchr;
 

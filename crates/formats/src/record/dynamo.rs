@@ -60,8 +60,8 @@ struct DynamoRecord<'s> {
     cached_tokens: Option<u64>,
     labels: Labels<Range<usize>>,
     parts: NamedParts,
-    /// Who computed the prompt, in whose cache its prefix is, and who the answer: a worker and its data-parallel rank, which
-    /// has a cache of its own.
+    /// Who computed the prompt, in whose cache its prefix is, and who the answer: a worker and its data-parallel
+    /// rank, which has a cache of its own.
     prefill: (Option<Range<usize>>, Option<Range<usize>>),
     decode: (Option<Range<usize>>, Option<Range<usize>>),
 }

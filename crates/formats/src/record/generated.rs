@@ -1,8 +1,9 @@
 //! What an engine generated for a prompt, as far as a log has it: token ids, or text.
 //!
-//! Engines keep what they computed, and the next turn of a chat repeats the answer before it. Ids say which pages these
-//! are. Text does where the model's tokenizer makes as many tokens of it as the usage states: a call, reasoning that a
-//! response leaves out, or an answer that was generated in other tokens than its text encodes to are recognised by that.
+//! Engines keep what they computed, and the next turn of a chat repeats the answer before it. Ids say which pages
+//! these are. Text does where the model's tokenizer makes as many tokens of it as the usage states: a call, reasoning
+//! that a response leaves out, or an answer that was generated in other tokens than its text encodes to are
+//! recognised by that.
 
 use super::numbers::TokenId;
 #[cfg(feature = "tokenize")]
@@ -204,8 +205,8 @@ impl GeneratedReading {
         }
     }
 
-    /// What was generated, where these are all of the `tokens` that the usage states. The ids of a stream's last chunk are
-    /// not.
+    /// What was generated, where these are all of the `tokens` that the usage states. The ids of a stream's last
+    /// chunk are not.
     pub fn generated(&self, tokens: Option<u64>) -> Generated {
         match (&self.ids, &self.text) {
             (AnswerTokens::Ids(ids), _) if tokens.is_none_or(|tokens| tokens == ids.len() as u64) => {

@@ -1,6 +1,7 @@
 //! Numbers as logs write them, whoever wrote the log.
 //!
-//! A whole number that went through a table, a script or a database comes out as `8.0`, `8e0` or `"8"`. All of these are
+//! A whole number that went through a table, a script or a database comes out as `8.0`, `8e0` or `"8"`. All of these
+//! are
 //! 8. What says no whole number is refused by its form, and nothing is rounded.
 
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -44,8 +45,8 @@ impl fmt::Display for NumberFault {
     }
 }
 
-/// A value that may be a whole number. `null`, an empty text and a dash, which gateways write for what is not there, are
-/// none.
+/// A value that may be a whole number. `null`, an empty text and a dash, which gateways write for what is not there,
+/// are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeNumber(pub Result<Option<i128>, NumberFault>);
 

@@ -165,7 +165,8 @@ const MARKS: [(&str, &[&str], &str); 7] = [
 const EMBEDS: &str = "its endpoint generates no text";
 const RESPONSE_EVENT: &str = "org.kubeflow.serving.inference.response";
 
-/// Of every mark a word that a record with it has; found in one pass, many bytes at a time. None where the processor cannot.
+/// Of every mark a word that a record with it has; found in one pass, many bytes at a time. None where the processor
+/// cannot.
 static WORDS: LazyLock<Option<Searcher>> = LazyLock::new(|| {
     let word = |name: &'static str| name.split('.').next().filter(|word| *word != "type");
     Searcher::new(MARKS.map(|(name, ..)| word(name).unwrap_or(RESPONSE_EVENT)))
@@ -176,7 +177,7 @@ static WORDS: LazyLock<Option<Searcher>> = LazyLock::new(|| {
 ///
 /// What is looked for is looked for in `brief`, which is the record, or the record without its long lists of numbers.
 pub fn served_elsewhere(record: &[u8], brief: &[u8]) -> Option<&'static str> {
-    if !WORDS.as_ref().is_none_or(|words| words.find(brief).is_some()) {
+    if WORDS.as_ref().is_some_and(|words| words.find(brief).is_none()) {
         return None;
     }
     let row = RowValue::of(record)?;

@@ -194,12 +194,13 @@ fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
     digest(ids.len(), draft.input_tokens, parts, draft.scope, pool)
 }
 
-/// All of these names at once: in many bytes at a time, where the processor can, and one by one where one of them is there.
+/// All of these names at once: in many bytes at a time, where the processor can, and one by one where one of them is
+/// there.
 static NAMED: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(NAMES));
 static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(NAMES).ok());
 
-/// A digest of the name that a record gives its request, wherever in it that stands; by the first of the names if it has
-/// several.
+/// A digest of the name that a record gives its request, wherever in it that stands; by the first of the names if it
+/// has several.
 pub(crate) fn request_name(record: &[u8]) -> Option<u64> {
     if NAMED.as_ref().is_some_and(|names| names.find(record).is_none()) {
         return None;

@@ -1,12 +1,13 @@
-//! What a record says of its requests wherever in it that stands: that no engine computed the prompt, and the request's name.
+//! What a record says of its requests wherever in it that stands: that no engine computed the prompt, and the
+//! request's name.
 
 use super::fault::RowFault;
 use super::outcome::served_elsewhere;
 use super::repeats::request_name;
 use super::row::RowBatch;
 
-/// Reads a record, unless it says that no engine computed its prompt; a single request of it has the name that it gives.
-/// `brief` is the record without what holds no words.
+/// Reads a record, unless it says that no engine computed its prompt; a single request of it has the name that it
+/// gives. `brief` is the record without what holds no words.
 pub(crate) fn read_served(
     (record, brief): (&[u8], &[u8]),
     batch: &mut RowBatch,

@@ -1,8 +1,9 @@
 //! The names that rows and records have for when a request came, when it was answered and how long that took: the one
 //! place that says which field is which.
 //!
-//! A name may end in the unit of its numbers ([`UNITS`]): `timestamp_ns`, `start_time_ms`, `latency_ms`. A length of time
-//! that names no unit counts where its value does (`1.5s`), or where those who write it under that name have one.
+//! A name may end in the unit of its numbers ([`UNITS`]): `timestamp_ns`, `start_time_ms`, `latency_ms`. A length of
+//! time that names no unit counts where its value does (`1.5s`), or where those who write it under that name have
+//! one.
 
 use super::json::{ParseTrouble, read_time};
 use super::members::members;
@@ -25,7 +26,8 @@ enum TimeRole {
     Length(usize),
 }
 
-/// Names of when a request came, those that say most first, with what their numbers are where their writers have a unit.
+/// Names of when a request came, those that say most first, with what their numbers are where their writers have a
+/// unit.
 const ARRIVALS: [(&str, Option<Numbers>); 36] = [
     ("arrival_time", Some(Numbers::DatesOr(NumberUnit::Seconds))),
     ("arrival_timestamp", None),
@@ -65,8 +67,8 @@ const ARRIVALS: [(&str, Option<Numbers>); 36] = [
     ("@timestamp", None),
 ];
 
-/// Those of them that others write for something else, too (nginx's `request_time` is a length): what is no date under one
-/// of these is no time.
+/// Those of them that others write for something else, too (nginx's `request_time` is a length): what is no date
+/// under one of these is no time.
 const OFTEN_OTHERS: [&str; 6] =
     ["arrival", "start", "end", "request_start", "request_time", "inference_time"];
 

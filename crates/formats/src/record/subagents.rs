@@ -37,8 +37,8 @@ pub(crate) fn may_have_subagents(line: &[u8]) -> bool {
 }
 
 impl SubagentEvidence {
-    /// Takes a sub-agent that ended at `time`, by its session's clock, after `duration`; `first` and `last` are the times
-    /// of its requests as they are written.
+    /// Takes a sub-agent that ended at `time`, by its session's clock, after `duration`; `first` and `last` are the
+    /// times of its requests as they are written.
     pub fn note(&mut self, time: Moment, duration: Duration, first: Moment, last: Moment) {
         let start = time.before(duration);
         if first.after(SLACK) < start {

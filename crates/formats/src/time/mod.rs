@@ -9,8 +9,8 @@
 //! | a date and time as RFC 3339, RFC 2822 or an access log writes it | that moment, whatever its offset |
 //! | a date and time without a zone | UTC, and [`Time::form`] says so |
 //!
-//! Ten digits of seconds last from September 2001 to November 2286, so no date of a log is one in two units. A field or a
-//! user may state the unit ([`Numbers`]).
+//! Ten digits of seconds last from September 2001 to November 2286, so no date of a log is one in two units. A field
+//! or a user may state the unit ([`Numbers`]).
 
 mod written;
 

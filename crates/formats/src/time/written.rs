@@ -1,5 +1,5 @@
-//! What a value of a time says before anybody knows its unit: a number, or a date and time in one of the ways that programs
-//! have of writing it.
+//! What a value of a time says before anybody knows its unit: a number, or a date and time in one of the ways that
+//! programs have of writing it.
 
 use super::{Moment, NumberUnit, Numbers, Time, TimeBase, TimeFault, TimeForm, TimeNumber, time_of_number};
 use jiff::SignedDuration;
@@ -203,8 +203,8 @@ impl<'de> Deserialize<'de> for WrittenTime<'de> {
     }
 }
 
-/// A time that a database or a library made an object of: `{"$date": ...}` and `{"$numberLong": ...}` of MongoDB, and a date
-/// of Protobuf, `{"seconds": ..., "nanos": ...}`.
+/// A time that a database or a library made an object of: `{"$date": ...}` and `{"$numberLong": ...}` of MongoDB, and
+/// a date of Protobuf, `{"seconds": ..., "nanos": ...}`.
 fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<WrittenTime<'de>, A::Error> {
     let (mut written, mut seconds, mut nanoseconds) = (None, None, 0);
     while let Some(name) = map.next_key::<Cow<'_, str>>()? {

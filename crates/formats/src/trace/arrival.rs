@@ -1,10 +1,10 @@
 //! Requests in the order in which they came.
 //!
-//! Gateways and engines write a request's line when it ends, so a long request stands behind short ones that came later.
-//! Where a trace does so, its requests are held back, and the one that came first is let go of when they take more than a
-//! bounded number of bytes: exact for any trace that fits, and for any larger one whose disorder does. A request that came
-//! before one that was let go of is refused, never passed on out of order. Of two that came at the same moment the one
-//! that stands first in the trace goes first.
+//! Gateways and engines write a request's line when it ends, so a long request stands behind short ones that came
+//! later. Where a trace does so, its requests are held back, and the one that came first is let go of when they take
+//! more than a bounded number of bytes: exact for any trace that fits, and for any larger one whose disorder does. A
+//! request that came before one that was let go of is refused, never passed on out of order. Of two that came at the
+//! same moment the one that stands first in the trace goes first.
 
 use crate::record::fault::RowFault;
 use crate::record::row::{Draft, RowBatch, StatedTimes};
@@ -77,8 +77,9 @@ impl HoldBack {
         self.bytes > self.limit
     }
 
-    /// Lets requests go, those that came first, as long as more are held back than may be, or until there are none where
-    /// nothing follows that compares with them. They are of one file, whose name this gives; nothing where none is let go.
+    /// Lets requests go, those that came first, as long as more are held back than may be, or until there are none
+    /// where nothing follows that compares with them. They are of one file, whose name this gives; nothing where none
+    /// is let go.
     pub fn release(&mut self, batch: &mut RowBatch, is_end: bool) -> Option<Arc<str>> {
         // Where none states a moment, there is nothing to wait for.
         if is_end || (self.is_full() && self.requests.is_empty()) {

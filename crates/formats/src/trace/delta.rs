@@ -1,8 +1,8 @@
 //! Rows that list only what a request adds to its session's prompt (`mooncake-delta`, as Dynamo's replay reads it).
 //!
-//! A prompt is what the session's requests before it added, with their answers between, and what this one adds. A page of
-//! it that is one listed block has the block's id. A page with tokens of an answer, or of two rows, has an id of its
-//! session alone: no block says what is in it.
+//! A prompt is what the session's requests before it added, with their answers between, and what this one adds. A
+//! page of it that is one listed block has the block's id. A page with tokens of an answer, or of two rows, has an id
+//! of its session alone: no block says what is in it.
 
 use super::options::{Format, ReadOptions};
 use super::records::{Carried, Decode, Records};

@@ -1,6 +1,6 @@
 //! Records with their length in front of them: 32 bits, the highest byte first, as the OpenTelemetry collector's file
-//! exporter writes protobuf, and whatever it compresses record by record (open-telemetry/opentelemetry-collector-contrib,
-//! `exporter/fileexporter/file_writer.go`).
+//! exporter writes protobuf, and whatever it compresses record by record
+//! (open-telemetry/opentelemetry-collector-contrib, `exporter/fileexporter/file_writer.go`).
 
 use super::input::peek;
 use super::lines::LineStep;

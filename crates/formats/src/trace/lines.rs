@@ -72,7 +72,8 @@ impl LineReader {
         Ok(step)
     }
 
-    /// Shows `look` the lines to come, until it breaks or has seen so many bytes or some more; they are still to come then.
+    /// Shows `look` the lines to come, until it breaks or has seen so many bytes or some more; they are still to come
+    /// then.
     pub fn look_ahead(&mut self, bytes: usize, look: impl FnMut(&[u8]) -> ControlFlow<()>) {
         self.texts_to_come().look_ahead(bytes, look);
     }

@@ -141,8 +141,8 @@ impl LogDecoder {
         parts
     }
 
-    /// Files the prompts of a request, one draft each. Returns what they are logged as; of page ids nothing, whose number
-    /// is compared with their tokens where every row's is.
+    /// Files the prompts of a request, one draft each. Returns what they are logged as; of page ids nothing, whose
+    /// number is compared with their tokens where every row's is.
     fn file(
         &mut self,
         request: &LoggedRequest<'_>,

@@ -1,9 +1,10 @@
 //! Chat and completion requests, tokenised with a model's own tokenizer and hashed into pages.
 //!
-//! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of
-//! several prompts is several requests. Alongside the body's fields a line may carry `timestamp` (or another of
-//! the names that [`crate::record::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
-//! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
+//! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of several
+//! prompts is several requests. Alongside the body's fields a line may carry `timestamp` (or another of the names
+//! that [`crate::record::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the
+//! answer is read too: a `usage` (its own, or that of a `response`) or `output_tokens`, and `duration_ms`. The
+//! partial last page is hashed too, as for token ids.
 
 use super::options::ReadOptions;
 use super::paging::Paging;

@@ -16,8 +16,8 @@ const READ_BYTES: usize = 256 * 1024;
 /// Bytes of a text that is looked at before it is read: a processor's cache holds it.
 const LOOK_BYTES: usize = if cfg!(test) { 8 } else { 1 << 20 };
 
-/// Whether a file that begins so is text in UTF-16: by its byte-order mark, or, as tools leave that out on little-endian
-/// machines, by a zero behind each of two letters.
+/// Whether a file that begins so is text in UTF-16: by its byte-order mark, or, as tools leave that out on
+/// little-endian machines, by a zero behind each of two letters.
 pub(super) fn is_utf16(head: &[u8]) -> bool {
     matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [1..=0x7f, 0, 1..=0x7f, 0, ..])
 }
@@ -112,7 +112,8 @@ impl Texts {
         }
     }
 
-    /// Shows `look` the texts to come, until it breaks or has seen so many bytes; they are still to come then, as they lie.
+    /// Shows `look` the texts to come, until it breaks or has seen so many bytes; they are still to come then, as
+    /// they lie.
     pub fn look_ahead(&mut self, bytes: usize, mut look: impl FnMut(&[u8]) -> ControlFlow<()>) {
         let (mut seen, mut ahead) = (0, VecDeque::new());
         while seen < bytes {
@@ -137,8 +138,8 @@ impl Texts {
         self.ahead = ahead;
     }
 
-    /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too long, or
-    /// where they were looked at before; false where none is left.
+    /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too
+    /// long, or where they were looked at before; false where none is left.
     ///
     /// # Errors
     /// The stream cannot be read on. All whole lines before that were read, and there are none after it.
@@ -187,8 +188,8 @@ impl Texts {
         }
     }
 
-    /// Appends what the input gives next, but for what is left of a line that is too long; returns how many bytes of the
-    /// text before were taken away.
+    /// Appends what the input gives next, but for what is left of a line that is too long; returns how many bytes of
+    /// the text before were taken away.
     fn read_on(&mut self, text: &mut Text) -> usize {
         let count = match text.read_behind(&mut self.input) {
             Ok(count @ 1..) => count,

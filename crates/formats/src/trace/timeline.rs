@@ -1,9 +1,9 @@
 //! When each request came, on one time line for all files of a trace.
 //!
-//! A row states a moment, or how long after the answer before it of its session it came, or nothing. What it states counts
-//! from the Unix epoch, from its file's start, or from its session's. Everything that needs the rows before it is done
-//! here, in the order of the files: [`TraceTimeline::place`] gives each request its moment and notes where moments run
-//! backwards.
+//! A row states a moment, or how long after the answer before it of its session it came, or nothing. What it states
+//! counts from the Unix epoch, from its file's start, or from its session's. Everything that needs the rows before it
+//! is done here, in the order of the files: [`TraceTimeline::place`] gives each request its moment and notes where
+//! moments run backwards.
 
 use super::options::RowOrder;
 use crate::record::fault::RowFault;

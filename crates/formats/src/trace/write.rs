@@ -40,9 +40,10 @@ fn write_ids<S: Serializer>(event: &RequestEvent<'_>, serializer: S) -> Result<S
     serializer.collect_seq(first.into_iter().chain(event.page_ids.from(1).iter()))
 }
 
-/// Writes a request as one line: `timestamp` (ms), `session_id`, `model`, `block_size`, `hash_ids`, `ids_chained` (where they
-/// are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens` and the labels. Its scope is mixed into the first page's id, so the
-/// line is read back with ids that are unique within the whole file. Output page ids have no field here.
+/// Writes a request as one line: `timestamp` (ms), `session_id`, `model`, `block_size`, `hash_ids`, `ids_chained`
+/// (where they are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens` and the labels.
+/// Its scope is mixed into the first page's id, so the line is read back with ids that are unique within the whole
+/// file. Output page ids have no field here.
 ///
 /// # Errors
 ///

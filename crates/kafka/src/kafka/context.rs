@@ -74,8 +74,9 @@ fn log_error(error: &KafkaError, reason: &str) {
     tracing::warn!(target: "kvset::librdkafka", "{}: {reason}{repeated}", describe(error));
 }
 
-/// Whether to say this error: how often it came without being said. Errors are said now and then: clients without a broker
-/// repeat themselves many times a second. `said` keeps by error code, say, when it was said last, and how often it came since.
+/// Whether to say this error: how often it came without being said. Errors are said now and then: clients without a
+/// broker repeat themselves many times a second. `said` keeps by error code, say, when it was said last, and how
+/// often it came since.
 fn due<K: Ord>(said: &mut BTreeMap<K, (Instant, u64)>, code: K, now: Instant) -> Option<u64> {
     /// Least time between two lines about one error.
     const SPACING: Duration = Duration::from_secs(10);
@@ -184,8 +185,8 @@ pub(super) struct MemberContext {
     away_since: Mutex<Option<Instant>>,
 }
 
-/// When a broker failed last, or did not answer, whichever client it was: what a producer meets, the member of the group may
-/// not hear of.
+/// When a broker failed last, or did not answer, whichever client it was: what a producer meets, the member of the
+/// group may not hear of.
 static TROUBLED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 
 impl MemberContext {

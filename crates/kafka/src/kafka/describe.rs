@@ -1,5 +1,5 @@
-//! What brokers say of topics and groups: a topic's id and a member's, through calls that the Rust client does not wrap, and
-//! the partitions that members have.
+//! What brokers say of topics and groups: a topic's id and a member's, through calls that the Rust client does not
+//! wrap, and the partitions that members have.
 
 #![expect(unsafe_code, reason = "rdkafka wraps neither DescribeTopics nor rd_kafka_memberid")]
 
@@ -113,11 +113,11 @@ pub(super) fn member_id<C: ClientContext>(client: &Client<C>) -> String {
     }
 }
 
-/// Partitions of a topic that some member of the group has, and whether they are shared out, and not about to be; `None` where brokers do not tell, which they do of members
-/// that speak "classic" only.
+/// Partitions of a topic that some member of the group has, and whether they are shared out, and not about to be;
+/// `None` where brokers do not tell, which they do of members that speak "classic" only.
 ///
-/// DescribeConsumerGroups would tell of all members. librdkafka (2.12) aborts the process where the coordinator comes back
-/// after that call timed out: `rd_kafka_coord_req_fsm` answers for a request that is gone already.
+/// DescribeConsumerGroups would tell of all members. librdkafka (2.12) aborts the process where the coordinator comes
+/// back after that call timed out: `rd_kafka_coord_req_fsm` answers for a request that is gone already.
 ///
 /// # Errors
 /// A broker does not answer within `timeout`, or refuses.
@@ -178,7 +178,8 @@ fn check(code: raw::rd_kafka_resp_err_t) -> Result<(), KafkaError> {
     }
 }
 
-/// Sends one question to a broker, waits for the answer at a queue of its own, and reads it; what is read must be copied.
+/// Sends one question to a broker, waits for the answer at a queue of its own, and reads it; what is read must be
+/// copied.
 fn ask<C: ClientContext, T>(
     client: &Client<C>,
     (operation, broker): (RDKafkaAdminOp, i32),

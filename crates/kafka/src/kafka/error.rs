@@ -106,9 +106,9 @@ fn kind_of_code(code: Code) -> FailureKind {
     }
 }
 
-/// Whether what is turned away with this code always will be, until somebody changes something: a record that is delivered,
-/// a partition that is added to a transaction, offsets that are committed. Brokers that start do not know all topics yet,
-/// which the client waits out before it says [`Code::UnknownTopic`].
+/// Whether what is turned away with this code always will be, until somebody changes something: a record that is
+/// delivered, a partition that is added to a transaction, offsets that are committed. Brokers that start do not know
+/// all topics yet, which the client waits out before it says [`Code::UnknownTopic`].
 pub(super) fn is_permanent(code: Code) -> bool {
     matches!(
         code,

@@ -145,17 +145,17 @@ pub trait Member {
     /// No broker answers within `timeout`, or none knows the topic now, which are passing troubles; or they refuse.
     fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure>;
 
-    /// Partitions of the topic that no member of the group has, ascending; none of a reader of its own, nor where brokers do
-    /// not tell. And whether it is this member's part to have them shared out: its first partition is the first that anybody
-    /// has, or nobody has any; and the group is not about to share them out by itself.
+    /// Partitions of the topic that no member of the group has, ascending; none of a reader of its own, nor where
+    /// brokers do not tell. And whether it is this member's part to have them shared out: its first partition is the
+    /// first that anybody has, or nobody has any; and the group is not about to share them out by itself.
     ///
     /// # Errors
     /// The brokers do not answer within `timeout`, or refuse to say.
     fn unowned(&self, timeout: Duration) -> Result<(Vec<Partition>, bool), KafkaFailure>;
 
-    /// Has the group share its partitions out once more, while this goes on. With cooperative assignment and stable names
-    /// that takes somebody who joins: a member that gave partitions up, was killed before it joined again, and is back under
-    /// its name, is given what it had, and nobody the others (KIP-345 with KIP-429).
+    /// Has the group share its partitions out once more, while this goes on. With cooperative assignment and stable
+    /// names that takes somebody who joins: a member that gave partitions up, was killed before it joined again, and
+    /// is back under its name, is given what it had, and nobody the others (KIP-345 with KIP-429).
     fn share_out_again(&self);
 
     /// Connects to look records of the topic up.
@@ -193,8 +193,9 @@ pub trait Member {
     /// For how long the client has been connected to no broker, as it knows in passing.
     fn away_for(&self) -> Duration;
 
-    /// Whether the group knows this member by another name than when it assigned what is held. A client whose name was
-    /// forgotten while it joined does so again by itself, and says nothing of it: others may have had the partitions meanwhile.
+    /// Whether the group knows this member by another name than when it assigned what is held. A client whose name
+    /// was forgotten while it joined does so again by itself, and says nothing of it: others may have had the
+    /// partitions meanwhile.
     fn is_evicted(&self) -> bool;
 
     /// How long ago the client said of a broker that it failed or did not answer; `None` where it never did.

@@ -61,8 +61,8 @@ pub struct KafkaSink {
     largest_letter: AtomicUsize,
 }
 
-/// How large dead letters may be, as their topic has shown to this process, whose producers come and go. By topic: larger
-/// ones go without the bytes of their record.
+/// How large dead letters may be, as their topic has shown to this process, whose producers come and go. By topic:
+/// larger ones go without the bytes of their record.
 static MOST: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 /// Whether a letter of so many bytes may go as it is.
@@ -70,7 +70,8 @@ fn fits(topic: &str, bytes: usize) -> bool {
     lock(&MOST).get(topic).is_none_or(|most| bytes <= *most)
 }
 
-/// The topic has turned a record away as too large. Which one is not reported: letters are half as large as the largest was.
+/// The topic has turned a record away as too large. Which one is not reported: letters are half as large as the
+/// largest was.
 fn lower(topic: &str, largest: usize) {
     if largest > 0 {
         let most = largest / 2;

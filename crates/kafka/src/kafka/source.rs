@@ -122,7 +122,8 @@ pub struct Source {
     guest: Option<Membership>,
 }
 
-/// Joins a group as one more member until it was shared out, and leaves again. Every partition is given to somebody then.
+/// Joins a group as one more member until it was shared out, and leaves again. Every partition is given to somebody
+/// then.
 fn join_and_leave(connection: &Connection, guest: &Membership, topic: &str) -> Result<(), KafkaFailure> {
     let (source, begin) = (Source::join(connection, guest, topic)?, Instant::now());
     while begin.elapsed() < GUEST {
@@ -246,8 +247,8 @@ impl Source {
         Some(event)
     }
 
-    /// Gives everything up that is revoked within this time. A client that closes no longer leaves a group in which it has a
-    /// stable name, so the request must be on its way before, and the client says nowhere when it is.
+    /// Gives everything up that is revoked within this time. A client that closes no longer leaves a group in which
+    /// it has a stable name, so the request must be on its way before, and the client says nowhere when it is.
     fn answer_for(&self, time: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < time {

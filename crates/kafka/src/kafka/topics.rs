@@ -21,7 +21,8 @@ pub struct TopicPlan {
     pub name: String,
     /// Its partitions.
     pub partitions: NonZeroU32,
-    /// For how long it keeps the newest record of each key; where this is absent, it keeps what the broker's defaults say.
+    /// For how long it keeps the newest record of each key; where this is absent, it keeps what the broker's defaults
+    /// say.
     pub compacted_for: Option<Duration>,
 }
 
@@ -162,8 +163,8 @@ impl Topics {
         })
     }
 
-    /// What the brokers do with old records of a topic (`cleanup.policy`); `None` where they do not say, for want of the right
-    /// to ask (DescribeConfigs), say.
+    /// What the brokers do with old records of a topic (`cleanup.policy`); `None` where they do not say, for want of
+    /// the right to ask (DescribeConfigs), say.
     pub fn cleanup_policy(&self, topic: &str) -> Option<String> {
         if self.is_untold.load(Ordering::Relaxed) {
             return None;
@@ -196,8 +197,8 @@ impl Topics {
         Ok(found.and_then(|settings| settings.get("cleanup.policy")?.value.clone()))
     }
 
-    /// Refuses an input topic that brokers compact: of each key, which is a pool, they keep the newest record, so nearly all
-    /// requests would be missing.
+    /// Refuses an input topic that brokers compact: of each key, which is a pool, they keep the newest record, so
+    /// nearly all requests would be missing.
     ///
     /// # Errors
     /// It is compacted; that brokers do not say is said, and taken for good.

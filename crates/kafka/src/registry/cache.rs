@@ -1,5 +1,5 @@
-//! Schemas by their name in a registry: bounded, each requested by one thread at a time, waited for while the registry is
-//! away.
+//! Schemas by their name in a registry: bounded, each requested by one thread at a time, waited for while the
+//! registry is away.
 //!
 //! A record whose schema cannot be had is kept waiting and not refused: which records are refused
 //! must not hang on the registry's health. Only an id that the registry does not know refuses its

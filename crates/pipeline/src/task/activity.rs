@@ -35,8 +35,8 @@ pub struct PoolActivity {
 }
 
 impl PoolActivity {
-    /// Takes in an accepted record: by how much it arrived before one that was taken earlier, in milliseconds, and whether it
-    /// was taken early, to make room.
+    /// Takes in an accepted record: by how much it arrived before one that was taken earlier, in milliseconds, and
+    /// whether it was taken early, to make room.
     pub(super) fn add(&mut self, observed: &Observed, out_of_order_by_ms: Option<u64>, is_early: bool) {
         self.requests += 1;
         self.pages += observed.page_accesses;

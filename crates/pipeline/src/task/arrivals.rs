@@ -1,8 +1,8 @@
 //! Records that wait in a task for earlier arrivals.
 //!
-//! A record is read, and refused if it cannot be, as it comes. One that waits is kept as it came, for the dead letter that its
-//! pool may make of it yet, and in the form that is read where it lies, so that its turn takes no registry and cannot
-//! fail. What its turn gives out belongs to the record that let it come.
+//! A record is read, and refused if it cannot be, as it comes. One that waits is kept as it came, for the dead letter
+//! that its pool may make of it yet, and in the form that is read where it lies, so that its turn takes no registry
+//! and cannot fail. What its turn gives out belongs to the record that let it come.
 
 use super::ahead::AheadRecord;
 use super::bytes::PackedBytes;
@@ -138,8 +138,8 @@ impl Arrivals {
         self.queue.image()
     }
 
-    /// What goes on from what a snapshot kept, which is there exactly where some pool holds records back. `None` where that
-    /// is not so, or it contradicts itself.
+    /// What goes on from what a snapshot kept, which is there exactly where some pool holds records back. `None`
+    /// where that is not so, or it contradicts itself.
     pub(super) fn restore(config: &TaskConfig, kept: Option<RestoredArrivals>) -> Option<Option<Self>> {
         if kept.is_some() != config.pools.hold_back() {
             return None;

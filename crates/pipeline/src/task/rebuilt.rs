@@ -3,9 +3,9 @@
 use super::PartitionTask;
 
 impl PartitionTask {
-    /// Counts what the log still had of the records that a state is rebuilt of. Where that is far less than there are offsets,
-    /// which transactions take up at most half of as a rule, the rest was compacted away or never committed: no pool's
-    /// history is known to be whole.
+    /// Counts what the log still had of the records that a state is rebuilt of. Where that is far less than there are
+    /// offsets, which transactions take up at most half of as a rule, the rest was compacted away or never committed:
+    /// no pool's history is known to be whole.
     pub(super) fn note_rebuilt(&mut self, muted: bool) {
         /// Fewest offsets of which that can be said.
         const FEWEST: u64 = 100;

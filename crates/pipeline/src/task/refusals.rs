@@ -106,12 +106,12 @@ impl RefusalsByPool {
 }
 
 impl PartitionTask {
-    /// Counts a refused record: of its pool, and where it could not be read, of the partition. `pool` is whose its value says
-    /// that it is, else its key does.
+    /// Counts a refused record: of its pool, and where it could not be read, of the partition. `pool` is whose its
+    /// value says that it is, else its key does.
     ///
     /// # Errors
-    /// Too many in a row cannot be read, and all pools of the partition are among them: it is to be held. As long as one
-    /// is not, what the others send is their own trouble.
+    /// Too many in a row cannot be read, and all pools of the partition are among them: it is to be held. As long as
+    /// one is not, what the others send is their own trouble.
     pub(super) fn note_refused(
         &mut self,
         record: &SourceRecord<'_>,

@@ -179,8 +179,8 @@ fn restore(
     Ok((task.map_err(|error| vec![error.into()])?, bytes))
 }
 
-/// Reads a state. Where parts of it turn out to be rotten the snapshot is set aside, and read again: there may be another
-/// copy of it, in the store that hosts share.
+/// Reads a state. Where parts of it turn out to be rotten the snapshot is set aside, and read again: there may be
+/// another copy of it, in the store that hosts share.
 fn read(
     store: &dyn SnapshotStore,
     id: &PartitionId,

@@ -1,7 +1,7 @@
 //! Which event files lie in a folder, and which of those that are known they are.
 //!
-//! A file is known by its first line, whatever its name: one that was renamed or compressed is the same, and one that was begun
-//! anew under its old name is another.
+//! A file is known by its first line, whatever its name: one that was renamed or compressed is the same, and one that
+//! was begun anew under its old name is another.
 
 use super::lines::{FileLines, LineRules, written_at};
 use super::positions::{FolderPositions, MAX_FILES};
@@ -150,8 +150,8 @@ impl FolderCatalog {
         now
     }
 
-    /// Gives every first line its number. Of several files with the same one, the one that has its name is read, and the others are
-    /// copies of it: logs that are rotated or compressed are there twice for a while.
+    /// Gives every first line its number. Of several files with the same one, the one that has its name is read, and
+    /// the others are copies of it: logs that are rotated or compressed are there twice for a while.
     fn number(&mut self, positions: &mut FolderPositions) -> BTreeMap<u32, SeenFile> {
         let mut by_print: BTreeMap<u64, Vec<&SeenFile>> = BTreeMap::new();
         for seen in self.seen.values() {

@@ -1,7 +1,7 @@
 //! What is committed of a folder, durable: one line a commit, written ahead of the outputs that it holds.
 //!
-//! A commit is its line in the journal. The line has the outputs, which are written to their files after it, so these never hold what
-//! is not committed. A line that was not written whole is no commit.
+//! A commit is its line in the journal. The line has the outputs, which are written to their files after it, so these
+//! never hold what is not committed. A line that was not written whole is no commit.
 
 use super::newest::NewestFile;
 use super::outputs::{LinesFile, replace, with_suffix};
@@ -200,8 +200,8 @@ impl FolderJournal {
         Ok(())
     }
 
-    /// Commits that files were cut off, whether or not a record follows: a start would take what is appended since for what
-    /// it has read.
+    /// Commits that files were cut off, whether or not a record follows: a start would take what is appended since
+    /// for what it has read.
     ///
     /// # Errors
     /// Those of a commit.

@@ -34,8 +34,8 @@ pub(super) struct WholeLine {
 pub(super) struct LineRules {
     /// Bytes at which it is cut.
     pub most: usize,
-    /// Whether a last one needs no end if it is a whole object, since its file grows no further. That of a compressed file never
-    /// does.
+    /// Whether a last one needs no end if it is a whole object, since its file grows no further. That of a compressed
+    /// file never does.
     pub complete: bool,
 }
 

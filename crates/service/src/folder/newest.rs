@@ -1,4 +1,5 @@
-//! The newest estimate of each window of each pool, in one file: what a topic of estimates has left when it is compacted.
+//! The newest estimate of each window of each pool, in one file: what a topic of estimates has left when it is
+//! compacted.
 
 use super::outputs::replace;
 use serde::Deserialize;

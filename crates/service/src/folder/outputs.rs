@@ -43,8 +43,8 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Puts a text in the place of a file: whoever reads it finds the former one or this one, and if it is `durable` also after
-/// the machine stopped.
+/// Puts a text in the place of a file: whoever reads it finds the former one or this one, and if it is `durable` also
+/// after the machine stopped.
 ///
 /// # Errors
 /// What the system says; the former one is there then.

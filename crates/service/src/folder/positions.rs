@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most stretches that are kept. The log begins after those that were dropped, as after records that a topic has let go.
+/// Most stretches that are kept. The log begins after those that were dropped, as after records that a topic has let
+/// go.
 const MAX_STRETCHES: usize = 1 << 18;
 /// Most files that a folder has; of those that are gone as many more are remembered, and those that a stretch is of.
 pub(super) const MAX_FILES: usize = 10_000;
@@ -70,8 +71,8 @@ pub(super) struct FolderPositions {
     handed: VecDeque<FileStretch>,
     /// Files whose names are not committed as they are.
     changed: BTreeSet<u32>,
-    /// Files that were cut off, or passed: at which offset of the log, and to which byte. What was handed out before lies
-    /// behind that byte.
+    /// Files that were cut off, or passed: at which offset of the log, and to which byte. What was handed out before
+    /// lies behind that byte.
     cuts: BTreeMap<u32, (i64, u64)>,
     /// Whether one of them is not committed.
     has_new_cut: bool,

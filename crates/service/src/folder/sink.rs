@@ -19,7 +19,8 @@ impl FolderSink {
         Self { journal, lines: Default::default(), next: None }
     }
 
-    /// A dead letter as a line: its headers, the file and the byte where its record begins, and the record where it is kept.
+    /// A dead letter as a line: its headers, the file and the byte where its record begins, and the record where it
+    /// is kept.
     fn letter(&self, record: &OutputRecord) -> String {
         let mut letter = Map::new();
         let journal = lock(&self.journal);

@@ -104,7 +104,8 @@ impl FolderStreams {
                 return;
             }
             Ok(None) => {}
-            // A compressed file that is being copied ends somewhere in between; it is looked at again when it has changed.
+            // A compressed file that is being copied ends somewhere in between; it is looked at again when it has
+            // changed.
             Err(error) if cursor.file.packed && error.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(error) => {
                 let (name, at) = (&cursor.file.name, cursor.at);

@@ -340,8 +340,8 @@ impl StreamPlan {
         }
     }
 
-    /// Says which other groups write, or wrote, to the topic of results. A group that took another one's place is no error;
-    /// what brokers do not say is not known.
+    /// Says which other groups write, or wrote, to the topic of results. A group that took another one's place is no
+    /// error; what brokers do not say is not known.
     fn name_other_groups(&self) {
         let (group, topic) = (&self.membership.group, &self.outputs.results);
         match other_groups(&self.connection, group, topic, GLANCE) {

@@ -25,8 +25,8 @@ pub(crate) fn live_on(
             retry = Backoff::lasting(&SystemClock, retry_for);
         }
         match ended {
-            // A broker that crashed knows nothing of the last transaction, say. Who was asked to stop has no use for new
-            // clients, and whoever goes on begins where the committed offsets are.
+            // A broker that crashed knows nothing of the last transaction, say. Who was asked to stop has no use for
+            // new clients, and whoever goes on begins where the committed offsets are.
             Err(error) if error.wants_a_new_client() && shutdown.is_requested() => {
                 tracing::warn!("what was not committed is left to the next start: {error}");
                 return Ok(summary);
@@ -39,8 +39,8 @@ pub(crate) fn live_on(
     }
 }
 
-/// Opens the producer and joins the group, or reads what the bounds say. The source must outlive the threads whose queues hold
-/// records in its memory.
+/// Opens the producer and joins the group, or reads what the bounds say. The source must outlive the threads whose
+/// queues hold records in its memory.
 pub(crate) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceError> {
     let connection = &plan.connection;
     let outputs = plan.outputs.clone();

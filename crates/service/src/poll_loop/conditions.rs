@@ -58,8 +58,8 @@ impl<'c> Conditions<'c> {
         self.stalled = stalled;
     }
 
-    /// Looks at the group where it is time to; whether this member is to have it share its partitions out again. An answer
-    /// that fails to come says nothing.
+    /// Looks at the group where it is time to; whether this member is to have it share its partitions out again. An
+    /// answer that fails to come says nothing.
     pub fn look(&mut self, unowned: impl FnOnce() -> Result<(Vec<Partition>, bool), KafkaFailure>) -> bool {
         if self.clock.since(self.looked) < LOOK {
             return false;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// Least time between two lines about one code.
 const SPACING: Duration = Duration::from_secs(10);
 
-/// How many records were refused of each code, and the offset of the last, from the counts and the last offsets that are kept by code.
+/// How many records were refused of each code, and the offset of the last, from the counts and the last offsets that
+/// are kept by code.
 pub(crate) fn refusals<'a>(
     records: &'a BTreeMap<ErrorCode, u64>,
     last_offsets: &'a BTreeMap<ErrorCode, i64>,

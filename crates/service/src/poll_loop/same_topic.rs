@@ -1,8 +1,8 @@
 //! Whether the input topic still is the one whose partitions were taken up.
 //!
-//! A topic that is deleted and created again keeps its name, and the client reads on in the new log at the offsets of the
-//! old one. Its id tells the two apart. It is compared before every commit: what was read before the id was seen to be
-//! the same is of the same log, so nothing of another one is ever committed.
+//! A topic that is deleted and created again keeps its name, and the client reads on in the new log at the offsets of
+//! the old one. Its id tells the two apart. It is compared before every commit: what was read before the id was seen
+//! to be the same is of the same log, so nothing of another one is ever committed.
 
 use crate::backoff::{ANSWER, GLANCE, answered};
 use crate::clock::Clock;

@@ -41,8 +41,8 @@ pub trait Stage<'c, M: Member> {
     /// Takes records in, each partition's in order.
     fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
 
-    /// Nothing follows of a partition before `end`, where its run ends. Whether something may wait for more there: it is done
-    /// then, and reported like a record.
+    /// Nothing follows of a partition before `end`, where its run ends. Whether something may wait for more there: it
+    /// is done then, and reported like a record.
     fn finish_partition(&mut self, _partition: Partition, _end: NextOffset) -> Result<bool, ServiceError> {
         Ok(false)
     }

@@ -27,12 +27,12 @@ impl MemberStanding {
         self.troubled_at = Some(now);
     }
 
-    /// Whether being fenced is no proof that another process has this one's stable name; new clients find out, which are
-    /// told so again if one has.
+    /// Whether being fenced is no proof that another process has this one's stable name; new clients find out, which
+    /// are told so again if one has.
     ///
     /// - librdkafka asks for the place under a member id that it dropped when the session ended.
-    /// - A broker that takes the group over knows the member ids that were written last: one that the broker before it gave
-    ///   out and did not write yet is a stranger's to it, and so is one whose answer was lost on the way.
+    /// - A broker that takes the group over knows the member ids that were written last: one that the broker before
+    ///   it gave out and did not write yet is a stranger's to it, and so is one whose answer was lost on the way.
     pub fn doubts_fencing(&self, now: Instant, within: Duration) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) <= within;
         self.evicted || self.troubled_at.is_some_and(is_recent)
@@ -45,8 +45,8 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(60);
 
-    /// A kill run on three brokers: the one that led the group went away five seconds before a member was fenced that had
-    /// just begun.
+    /// A kill run on three brokers: the one that led the group went away five seconds before a member was fenced that
+    /// had just begun.
     #[test]
     fn a_fencing_soon_after_trouble_with_the_brokers_is_no_proof_of_another_process() {
         let begin = Instant::now();

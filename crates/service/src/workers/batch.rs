@@ -53,8 +53,8 @@ impl<R: InputRecord> Batch<R> {
         drop(claim.send(repacked));
     }
 
-    /// What was repacked of the records, for the worker that now begins with them; waits for whoever is at it, and calls
-    /// `help` meanwhile, which says whether there was anything to do. `None` where nobody has begun.
+    /// What was repacked of the records, for the worker that now begins with them; waits for whoever is at it, and
+    /// calls `help` meanwhile, which says whether there was anything to do. `None` where nobody has begun.
     pub fn begin(&self, mut help: impl FnMut() -> bool) -> Option<Repacked> {
         if self.claim().is_some() {
             return None;

@@ -1,9 +1,9 @@
 //! Bodies of other APIs, made the chats that inference servers make of them.
 //!
-//! vLLM and SGLang answer Anthropic's Messages API and OpenAI's Responses API too, and turn their bodies into
-//! chats for the model's template, each by its own [rules](super::rules), but that no text is left out where
-//! vLLM takes the first part only. For a closed model, whose own rendering is not public, that is an approximation: equal prefixes give
-//! equal pages, their number follows the tokenizer at hand.
+//! vLLM and SGLang answer Anthropic's Messages API and OpenAI's Responses API too, and turn their bodies into chats
+//! for the model's template, each by its own [rules](super::rules), but that no text is left out where vLLM takes the
+//! first part only. For a closed model, whose own rendering is not public, that is an approximation: equal prefixes
+//! give equal pages, their number follows the tokenizer at hand.
 //!
 //! What no chat can hold is refused by the field's name.
 

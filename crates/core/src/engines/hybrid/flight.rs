@@ -1,5 +1,5 @@
-//! A request in flight: looked up and given its prompt's blocks as it arrives, a block at a time while it decodes, and all of
-//! them taken back at its end.
+//! A request in flight: looked up and given its prompt's blocks as it arrives, a block at a time while it decodes,
+//! and all of them taken back at its end.
 
 use super::HybridCache;
 use super::rules::{HybridLookup, RequestShape, RequestSteps};
@@ -161,8 +161,8 @@ impl HybridCache {
         self.spare.push(request.tables);
     }
 
-    /// Gives pages of the output whose ids the event does not tell ids of the request's own: it looks them up itself when it
-    /// goes on.
+    /// Gives pages of the output whose ids the event does not tell ids of the request's own: it looks them up itself
+    /// when it goes on.
     fn name_private(&mut self, request: &mut HybridRequest) {
         let Some(pages) = request.tables.private_end().filter(|pages| *pages > request.known) else { return };
         let mut ids = self.tree.ids_of(&self.path, request.known as usize);

@@ -55,8 +55,8 @@ impl DraftHead {
         self.tokens > 0
     }
 
-    /// Whether groups of a kind hold layers of it, so that they lose the last page that they find: a draft's state of a page
-    /// depends on the token behind it. A head has no states.
+    /// Whether groups of a kind hold layers of it, so that they lose the last page that they find: a draft's state of
+    /// a page depends on the token behind it. A head has no states.
     pub(in crate::engines) fn is_in(self, kind: GroupKind) -> bool {
         self.drafts()
             && match kind {

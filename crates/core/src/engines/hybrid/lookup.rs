@@ -6,9 +6,9 @@ use crate::engines::groups::GroupSet;
 use crate::stack::runs::RunIndex;
 
 impl HybridCache {
-    /// The leading pages, of the first `known`, that every full group holds, and how many of them all groups can be resumed
-    /// behind. Groups with layers of a draft head look one page further and lose the last one that they find; windows look for
-    /// it behind what the full groups have left.
+    /// The leading pages, of the first `known`, that every full group holds, and how many of them all groups can be
+    /// resumed behind. Groups with layers of a draft head look one page further and lose the last one that they find;
+    /// windows look for it behind what the full groups have left.
     pub(super) fn lookup(&self, shape: &RequestShape, known: u32) -> HybridLookup {
         let lost = self.rules.lost(GroupKind::Full);
         let in_full = if lost > 0 { shape.looked_up } else { shape.findable(&self.rules) };

@@ -1,10 +1,10 @@
 //! vLLM's pool of blocks shared by several groups of layers, at one capacity (docs/engines/vllm.md, hybrid attention).
 //!
-//! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
-//! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
-//! [`HybridCache`] answers for one capacity, one request after another or requests that overlap
-//! ([`load`](super::load)), or one after another over a tier that it stores prompts in ([`LowerTier`]). Not modelled: matches
-//! shorter than a page, asynchronous scheduling, other connectors.
+//! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks of one
+//! pool, so they evict each other. More memory can lose hits, so no stack distance exists: one [`HybridCache`]
+//! answers for one capacity, one request after another or requests that overlap ([`load`](super::load)), or one after
+//! another over a tier that it stores prompts in ([`LowerTier`]). Not modelled: matches shorter than a page,
+//! asynchronous scheduling, other connectors.
 
 mod attention;
 mod below;
@@ -33,9 +33,9 @@ use serde::Deserialize;
 use std::sync::Arc;
 use table::{FULL, Hold, OTHERS, PageRun, Tables, side};
 
-/// The groups whose pages a piece holds: one, or several of one page. Groups of a kind hold the same pages at every step, and a
-/// page that stands by itself (a state, the last page of a window) is one piece of all of them; of longer runs, a group's
-/// pages leave before those of the next one, so each is a piece by itself.
+/// The groups whose pages a piece holds: one, or several of one page. Groups of a kind hold the same pages at every
+/// step, and a page that stands by itself (a state, the last page of a window) is one piece of all of them; of longer
+/// runs, a group's pages leave before those of the next one, so each is a piece by itself.
 fn groups_of(piece: &Piece) -> GroupSet {
     GroupSet::of_bits(piece.tag)
 }
@@ -50,8 +50,8 @@ fn blocks_of(piece: &Piece) -> u64 {
 pub struct HybridCache {
     capacity: u64,
     rules: Arc<HybridRules>,
-    /// What the next blocks are named with: counts requests since the start, and the times that one of several in flight named
-    /// blocks after another.
+    /// What the next blocks are named with: counts requests since the start, and the times that one of several in
+    /// flight named blocks after another.
     requests: u64,
     /// Requests turned away since the start.
     refused: u64,
@@ -77,8 +77,8 @@ pub struct HybridCache {
     freed: Vec<Hold>,
     /// Tables of requests that have ended; kept for their memory.
     spare: Vec<Tables>,
-    /// What the request that is served over a tier gave back without a name, and nobody has taken since, the next one last:
-    /// blocks without a name are taken in the reverse order of their return.
+    /// What the request that is served over a tier gave back without a name, and nobody has taken since, the next one
+    /// last: blocks without a name are taken in the reverse order of their return.
     loose: Vec<PageRun>,
     /// Whether that is noted.
     notes_loose: bool,

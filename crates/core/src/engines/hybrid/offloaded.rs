@@ -1,5 +1,5 @@
-//! A request over a tier below, one after another: what the tier has behind the pool's pages is loaded before the first step,
-//! and each step of the prompt is offered to it.
+//! A request over a tier below, one after another: what the tier has behind the pool's pages is loaded before the
+//! first step, and each step of the prompt is offered to it.
 
 use super::below::{LookedUpPrompt, LowerTier, PromptStep};
 use super::rules::RequestSteps;

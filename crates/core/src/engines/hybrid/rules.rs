@@ -20,8 +20,8 @@ pub struct HybridRules {
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-    /// The head of the model's own that drafts in the same cache. Left out of snapshots: the caches of a model with such a
-    /// head are saved with it.
+    /// The head of the model's own that drafts in the same cache. Left out of snapshots: the caches of a model with
+    /// such a head are saved with it.
     #[serde(skip)]
     pub head: DraftHead,
 }
@@ -181,8 +181,8 @@ pub(super) struct RequestShape {
     pub stored: u64,
     /// Leading prompt pages that may be hits: the prompt's last token is always computed.
     pub limit: u64,
-    /// Leading prompt pages that are looked up: with a draft head, groups that share a pool look up the page that they lose
-    /// behind those.
+    /// Leading prompt pages that are looked up: with a draft head, groups that share a pool look up the page that
+    /// they lose behind those.
     pub looked_up: u64,
     /// Full prompt pages.
     pub prompt_pages: usize,
@@ -217,8 +217,8 @@ impl RequestShape {
         }
     }
 
-    /// The same of a request that goes on with so many tokens, which it had come to before it was preempted. What it keeps
-    /// for others is still that of its prompt.
+    /// The same of a request that goes on with so many tokens, which it had come to before it was preempted. What it
+    /// keeps for others is still that of its prompt.
     pub(super) fn up_to(self, tokens: u64, rules: &HybridRules) -> Self {
         let behind = u64::from(!rules.looks_behind());
         Self { prompt: tokens, looked_up: tokens.saturating_sub(behind) / rules.page(), ..self }
@@ -297,8 +297,8 @@ impl<'a> RequestSteps<'a> {
         stops.into_iter().filter(|stop| done < *stop && *stop < next).min().unwrap_or(next)
     }
 
-    /// Where a later request can go on from in pages, lower one first: one with the same prompt, and one whose prompt goes on
-    /// behind it. These differ with a draft head only.
+    /// Where a later request can go on from in pages, lower one first: one with the same prompt, and one whose prompt
+    /// goes on behind it. These differ with a draft head only.
     pub(super) fn resumed_from(&self) -> (u64, u64) {
         match self.rules.head.drafts() {
             true => (self.shape.limit.saturating_sub(1), (self.shape.prompt_pages as u64).saturating_sub(1)),
@@ -329,15 +329,15 @@ impl<'a> RequestSteps<'a> {
         }
     }
 
-    /// The next step of the output in which a block is taken, given back, or named where others can ask for it (`names`), from
-    /// `done` on; at most the end.
+    /// The next step of the output in which a block is taken, given back, or named where others can ask for it
+    /// (`names`), from `done` on; at most the end.
     pub(super) fn next_event(&self, done: u64, names: bool) -> u64 {
         let next = self.next_decode(done).min(self.shape.stored);
         if names { next.min((done + 1).next_multiple_of(self.rules.page()) - 1) } else { next }
     }
 
-    /// Most blocks the request holds at once while its prompt is computed, without those that are `shared` with others of
-    /// what was found, given the first page that the groups alongside the full ones still hold.
+    /// Most blocks the request holds at once while its prompt is computed, without those that are `shared` with
+    /// others of what was found, given the first page that the groups alongside the full ones still hold.
     pub(super) fn prefill_peak(&self, shared: impl Fn(u64) -> u64) -> u64 {
         let mut done = self.start;
         let (mut peak, mut first) = (0, true);
@@ -360,8 +360,8 @@ impl<'a> RequestSteps<'a> {
         let mut peak = self.prefill_peak(|_| 0);
         let (done, first) = (self.start.max(self.shape.prompt), self.start >= self.shape.prompt);
         if self.shape.stored > self.shape.prompt {
-            // While decoding, the full groups only grow, and a window or a state is largest just after it took a page: states
-            // at the page itself, the others as many tokens before it as are drafted.
+            // While decoding, the full groups only grow, and a window or a state is largest just after it took a
+            // page: states at the page itself, the others as many tokens before it as are drafted.
             for ahead in [0, u64::from(self.rules.head.tokens)] {
                 let last = (self.shape.stored - 1 + ahead) / page * page;
                 let last = last.saturating_sub(ahead).max(done);

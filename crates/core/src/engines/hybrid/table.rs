@@ -1,8 +1,8 @@
 //! What one request holds of each group, and how it comes and goes (steps 2 and 3 of the rules).
 //!
-//! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is taken and
-//! given back is found once per kind. A page that stands by itself is also held once per kind ([`GroupSet`]), a longer run once
-//! per group.
+//! The groups alongside the full ones are of one kind, so groups of a kind hold the same pages at every step. What is
+//! taken and given back is found once per kind. A page that stands by itself is also held once per kind
+//! ([`GroupSet`]), a longer run once per group.
 
 mod give_back;
 mod names;
@@ -235,8 +235,8 @@ impl HybridCache {
         if self.tree.arena.get(piece).from < low { self.tree.cut(piece, low) } else { piece }
     }
 
-    /// Takes again what a request held that was read back from a snapshot, which stands among the free blocks; whether all
-    /// of it was there.
+    /// Takes again what a request held that was read back from a snapshot, which stands among the free blocks;
+    /// whether all of it was there.
     pub(super) fn hold_again(&mut self, steps: &RequestSteps<'_>, tables: &Tables) -> bool {
         let states = steps.other == Some(GroupKind::Mamba);
         let blocks: u64 = [FULL, OTHERS]

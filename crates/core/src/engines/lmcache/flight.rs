@@ -1,8 +1,8 @@
 //! Requests in flight of LMCache, which hold nothing: their chunks may go meanwhile.
 //!
-//! Where it is a process of its own, a request is looked up and stored as it arrives, and its chunks are made the youngest as it
-//! ends. In the engine's process one is looked up as it arrives and stored as its prompt has been computed, which is when its first
-//! token comes; its end is nothing.
+//! Where it is a process of its own, a request is looked up and stored as it arrives, and its chunks are made the
+//! youngest as it ends. In the engine's process one is looked up as it arrives and stored as its prompt has been
+//! computed, which is when its first token comes; its end is nothing.
 
 use super::held::HeldChunks;
 use super::{LmcacheCache, LmcacheMpCache};

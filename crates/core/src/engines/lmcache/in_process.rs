@@ -91,8 +91,8 @@ impl LmcacheCache {
         (u64::from(found) * self.pages_per_chunk()).saturating_sub(above)
     }
 
-    /// Enters the path of a request and looks up its chunks behind what a tier above found, which become the youngest; up to
-    /// which one they were found, and how many there are.
+    /// Enters the path of a request and looks up its chunks behind what a tier above found, which become the
+    /// youngest; up to which one they were found, and how many there are.
     pub(super) fn look_up(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32) {
         let ids = self.chunks.take(event);
         self.held.enter(ids);
@@ -104,7 +104,8 @@ impl LmcacheCache {
         (found, chunks)
     }
 
-    /// Makes room for the chunks of the request from `found` on, whether they are there or not, and puts those that are not.
+    /// Makes room for the chunks of the request from `found` on, whether they are there or not, and puts those that
+    /// are not.
     pub(super) fn put_missing(&mut self, found: u32, chunks: u32) {
         let room = self.make_room(u64::from(chunks - found));
         self.held.put(found, found + room as u32);

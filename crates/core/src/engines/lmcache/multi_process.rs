@@ -4,8 +4,8 @@
 //! are stored in one call, and where they do not all fit none is. Room is made by a loop that wakes every second: where
 //! the cache is full up to its watermark it drops a share of its chunks, the oldest first, at least one.
 //!
-//! Event time drives the loop, which is taken to wake at whole seconds. No chunk is locked while others go; an engine that stores a prompt in several steps may keep the first of them
-//! where the whole does not fit.
+//! Event time drives the loop, which is taken to wake at whole seconds. No chunk is locked while others go; an engine
+//! that stores a prompt in several steps may keep the first of them where the whole does not fit.
 
 use super::held::HeldChunks;
 use super::{SavedLmcache, pages_a_chunk};
@@ -96,8 +96,9 @@ impl LmcacheMpCache {
         (u64::from(found) * self.pages_per_chunk()).saturating_sub(above)
     }
 
-    /// Enters the path of a request, looks up its chunks behind what a tier above found, which become the youngest, and stores those
-    /// that are missing where they all fit; the first chunk looked up, up to which one they were found, and how many there are.
+    /// Enters the path of a request, looks up its chunks behind what a tier above found, which become the youngest,
+    /// and stores those that are missing where they all fit; the first chunk looked up, up to which one they were
+    /// found, and how many there are.
     pub(super) fn store(&mut self, event: &RequestEvent<'_>, above: u64) -> (u32, u32, u32) {
         let ids = self.chunks.take(event);
         self.held.enter(ids);

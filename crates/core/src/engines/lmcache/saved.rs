@@ -14,7 +14,8 @@ pub struct SavedLmcache<Rules, Looked> {
     pub capacity: PageCount,
     /// The rules it keeps.
     pub rules: Rules,
-    /// Of a process of its own, the whole second of event time at which its loop looked last; nothing in the engine's process.
+    /// Of a process of its own, the whole second of event time at which its loop looked last; nothing in the engine's
+    /// process.
     pub looked: Looked,
     /// The chunks, oldest first.
     pub runs: SavedRuns,

@@ -1,14 +1,14 @@
 //! Requests that overlap in a cache of one capacity: when each is looked up, takes room, waits for it, and ends.
 //!
-//! What a request holds, and by which rules, is the cache's ([`LoadedCache`]); this module says when. Requests are looked
-//! up in the order of arrivals. A request takes its prompt's room as it is looked up, that of its output as tokens come, evenly
-//! over its duration, and gives all of it back at its end. At one moment arrivals come first, as in
-//! [`flight`](crate::stack::Stack::arrive).
+//! What a request holds, and by which rules, is the cache's ([`LoadedCache`]); this module says when. Requests are
+//! looked up in the order of arrivals. A request takes its prompt's room as it is looked up, that of its output as
+//! tokens come, evenly over its duration, and gives all of it back at its end. At one moment arrivals come first, as
+//! in [`flight`](crate::stack::Stack::arrive).
 //!
-//! Where there is no room for a prompt, the request waits, as do all behind it, until others have ended; it is looked up
-//! then, and takes as long from then on as the log says. Where there is none for an output, the request that came last gives its
-//! room back and waits before all others, and nobody is looked up at that moment. It goes on from the token it had come to, so
-//! the time it waited is added.
+//! Where there is no room for a prompt, the request waits, as do all behind it, until others have ended; it is looked
+//! up then, and takes as long from then on as the log says. Where there is none for an output, the request that came
+//! last gives its room back and waits before all others, and nobody is looked up at that moment. It goes on from the
+//! token it had come to, so the time it waited is added.
 //!
 //! A log of an engine that was as full has these times in its durations already ([`CacheLoad::ending_as_logged`]).
 
@@ -41,8 +41,8 @@ pub(super) trait LoadedCache: Sized {
     fn before_tokens(&mut self, _in_flight: usize) {}
     /// Ends a request.
     fn finish(&mut self, request: Self::Request);
-    /// Takes away all that a request holds that has stored so many tokens of its output. This and what follows from it is for caches
-    /// that lack room at times.
+    /// Takes away all that a request holds that has stored so many tokens of its output. This and what follows from
+    /// it is for caches that lack room at times.
     fn preempt(&mut self, _request: &mut Self::Request, _tokens: u64) {}
     /// Tokens of its output that a request which was preempted had stored, and those it will have.
     fn stored(&self, _request: &Self::Request) -> (u64, u64) {
@@ -83,8 +83,8 @@ struct LoadedRequest<R> {
     /// Output tokens in all.
     tokens: u64,
     request: R,
-    /// Where it ends as the log says, which no snapshot keeps: the steps of the engine as it was looked up last, and the output
-    /// tokens that it had by then.
+    /// Where it ends as the log says, which no snapshot keeps: the steps of the engine as it was looked up last, and
+    /// the output tokens that it had by then.
     #[serde(skip)]
     steps: EngineSteps,
     #[serde(skip)]
@@ -170,7 +170,8 @@ impl<C: LoadedCache> CacheLoad<C> {
         Self { pace: TokenPace::logged(), ..self }
     }
 
-    /// Lets everything happen that comes before a request, and looks it up; the pages it found, none where it was refused.
+    /// Lets everything happen that comes before a request, and looks it up; the pages it found, none where it was
+    /// refused.
     pub(super) fn arrive(&mut self, event: &RequestEvent<'_>) -> u64 {
         let mut now = self.now.max(Some(event.event_time)).unwrap_or_default();
         loop {

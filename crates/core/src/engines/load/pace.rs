@@ -7,15 +7,15 @@ use crate::units::heap::HeapBytes;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// When tokens come, and what is to come of whom. Either has one entry a request in flight, or two, and some of requests that were
-/// preempted.
+/// When tokens come, and what is to come of whom. Either has one entry a request in flight, or two, and some of
+/// requests that were preempted.
 #[derive(Debug)]
 pub(super) enum TokenPace {
-    /// A duration is the time of service: it begins as the request is looked up, however long that waited, and tokens come
-    /// evenly over it.
+    /// A duration is the time of service: it begins as the request is looked up, however long that waited, and tokens
+    /// come evenly over it.
     Served(BinaryHeap<Reverse<NextEvent<usize>>>),
-    /// A duration is what a log says, with the time in it that the request waited: it ends at that moment, and its tokens come in
-    /// steps of the engine that all requests share.
+    /// A duration is what a log says, with the time in it that the request waited: it ends at that moment, and its
+    /// tokens come in steps of the engine that all requests share.
     Logged(Agenda<usize>),
 }
 

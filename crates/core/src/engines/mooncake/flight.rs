@@ -1,6 +1,6 @@
-//! A request in flight over Mooncake's store: its pages are looked up as it arrives, and those that are missing put as its prompt
-//! has been computed: after a step of the engine, or after two where pages were found, which are loaded in the first. A step takes
-//! as long as a token. The store knows no end of a request.
+//! A request in flight over Mooncake's store: its pages are looked up as it arrives, and those that are missing put
+//! as its prompt has been computed: after a step of the engine, or after two where pages were found, which are loaded
+//! in the first. A step takes as long as a token. The store knows no end of a request.
 
 use super::MooncakeCache;
 use crate::engines::load::{Begun, LoadedCache};

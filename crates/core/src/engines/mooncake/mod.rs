@@ -154,7 +154,8 @@ impl MooncakeCache {
         u64::from(found - asked.0)
     }
 
-    /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is missing of them.
+    /// Asks for the pages `asked` of a path, which leases those that are there; up to where they all are, and what is
+    /// missing of them.
     fn look_up(&mut self, path: &[RunIndex], asked: (u32, u32), now: Microseconds) -> (u32, Vec<Missing>) {
         let found = self.tree.run_from(path, |_| true, asked);
         let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
@@ -184,8 +185,8 @@ impl MooncakeCache {
         }
     }
 
-    /// When a request is served, the checks before it made: at its time, or, where it has that of the one before it, after that
-    /// one. A request that comes late in the log is served with the one before it.
+    /// When a request is served, the checks before it made: at its time, or, where it has that of the one before it,
+    /// after that one. A request that comes late in the log is served with the one before it.
     fn arrive(&mut self, at: EventTime, pages: u32) -> Microseconds {
         const LARGEST: i64 = 1_000_000_000_000_000;
         let stamp = (at.0.clamp(-LARGEST, LARGEST) + LARGEST) as u64 * 1000;

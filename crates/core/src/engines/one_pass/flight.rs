@@ -21,8 +21,8 @@ impl Engine {
         self.stack.follows_flights()
     }
 
-    /// What others hold as the last request arrived, in followed pages; `None` until a request of a log in which overlap
-    /// is modelled said how long it took.
+    /// What others hold as the last request arrived, in followed pages; `None` until a request of a log in which
+    /// overlap is modelled said how long it took.
     pub fn others_in_flight(&self) -> Option<Overlap> {
         self.stack.others_in_flight()
     }

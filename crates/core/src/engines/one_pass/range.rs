@@ -20,8 +20,8 @@ pub struct EngineRange {
 
 heap_bytes!(EngineRange { stack, requests; config, page_size });
 
-/// What an engine keeps of a request alongside its stack: pages accessed, tokens behind the full ones, and whether it ends in a
-/// page that cannot be shared.
+/// What an engine keeps of a request alongside its stack: pages accessed, tokens behind the full ones, and whether it
+/// ends in a page that cannot be shared.
 pub(super) type Footing = (u64, u32, bool);
 
 /// Takes the requests of a range.
@@ -129,7 +129,8 @@ mod tests {
         PageSize::new(SIZE as u32).expect("not zero")
     }
 
-    /// What an event says alongside its ids: tokens of a partial last page, of the output, and whether its pages have ids.
+    /// What an event says alongside its ids: tokens of a partial last page, of the output, and whether its pages have
+    /// ids.
     type Observers = (u64, u64, bool, bool);
 
     /// An event whose prompt is all of `ids` but those given to its output.

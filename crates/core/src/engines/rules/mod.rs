@@ -33,10 +33,10 @@ engine_options! {
     /// The options.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     pub struct EngineRules {
-        /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or full+3*mamba;
-        /// full where it is left out, or what --model-config says. Capacities are then blocks of all groups. In SGLang windows,
-        /// or states, have a pool of their own in the same memory. More memory can lose hits, so capacities are modelled one by
-        /// one.
+        /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or
+        /// full+3*mamba; full where it is left out, or what --model-config says. Capacities are then blocks of all
+        /// groups. In SGLang windows, or states, have a pool of their own in the same memory. More memory can lose
+        /// hits, so capacities are modelled one by one.
         attention: Attention = Attention::default() => {
             key: "attention",
             flag: Some("attention"),
@@ -47,9 +47,9 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::BlockPool), (Profile::Sglang, OptionNeeds::OtherPool)],
             differs_by_pool: true,
         }
-        /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is left
-        /// out: those at a prompt's end and where it leaves an earlier one; none: all of them; N: those at each multiple of N
-        /// tokens, too.
+        /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is
+        /// left out: those at a prompt's end and where it leaves an earlier one; none: all of them; N: those at each
+        /// multiple of N tokens, too.
         retention_interval: BlockRetention = BlockRetention::default() => {
             key: "retention_interval",
             flag: Some("retention-interval"),
@@ -60,8 +60,8 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::SeveralGroups)],
             differs_by_pool: true,
         }
-        /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its own CPU
-        /// tier, in SGLang with windows or states; 8192 where it is left out.
+        /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its
+        /// own CPU tier, in SGLang with windows or states; 8192 where it is left out.
         prefill_chunk: u32 = Self::PREFILL_CHUNK => {
             key: "prefill_chunk",
             flag: Some("prefill-chunk"),
@@ -94,8 +94,8 @@ engine_options! {
             engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
             differs_by_pool: true,
         }
-        /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say; needed for
-        /// states in SGLang.
+        /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say;
+        /// needed for states in SGLang.
         state_tokens: u32 = 0 => {
             key: "state_tokens",
             flag: Some("state-tokens"),
@@ -128,8 +128,8 @@ engine_options! {
             engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
-        /// Share of its capacity above which Mooncake evicts, 0.9 where it is left out; or from which on LMCache's process
-        /// does, 0.8.
+        /// Share of its capacity above which Mooncake evicts, 0.9 where it is left out; or from which on LMCache's
+        /// process does, 0.8.
         watermark: Ratio = Self::WATERMARK => {
             key: "watermark",
             flag: Some("watermark"),
@@ -174,8 +174,8 @@ engine_options! {
             engines: &[(Profile::LmcacheMp, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
-        /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of the
-        /// estimates, which are of the device.
+        /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit
+        /// of the estimates, which are of the device.
         hicache: Option<CapacitySpec> = None => {
             key: "hicache",
             flag: None,
@@ -198,9 +198,9 @@ engine_options! {
             engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
-        /// What vLLM's own tier in host memory holds below several groups of layers, or a draft head, a block of one group in a row;
-        /// none where it is left out. What is loaded from it is no hit of the estimates, which are of the device. Requests are
-        /// then taken one after another.
+        /// What vLLM's own tier in host memory holds below several groups of layers, or a draft head, a block of one
+        /// group in a row; none where it is left out. What is loaded from it is no hit of the estimates, which are of
+        /// the device. Requests are then taken one after another.
         vllm_offload: Option<CapacitySpec> = None => {
             key: "vllm_offload",
             flag: None,
@@ -223,7 +223,8 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
-        /// How often vLLM's own tier must be offered a chunk to store it; at once where it is left out, as with 0 and 1.
+        /// How often vLLM's own tier must be offered a chunk to store it; at once where it is left out, as with 0 and
+        /// 1.
         store_threshold: u32 = 0 => {
             key: "store_threshold",
             flag: None,
@@ -245,8 +246,8 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
             differs_by_pool: false,
         }
-        /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is found there
-        /// is a hit of the engine.
+        /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is
+        /// found there is a hit of the engine.
         host_cache: Option<CapacitySpec> = None => {
             key: "host_cache",
             flag: Some("host-cache"),
@@ -257,9 +258,9 @@ engine_options! {
             engines: &[(Profile::Trtllm, OptionNeeds::Nothing)],
             differs_by_pool: false,
         }
-        /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses its last
-        /// page, in SGLang where the hit ends exactly at a page's edge; 1 for a flag without a number, none where it is left out.
-        /// Capacities are then modelled one by one.
+        /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit
+        /// loses its last page, in SGLang where the hit ends exactly at a page's edge; 1 for a flag without a number,
+        /// none where it is left out. Capacities are then modelled one by one.
         draft_tokens: u32 = 0 => {
             key: "draft_head",
             flag: Some("draft-head"),
@@ -270,9 +271,9 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
             differs_by_pool: true,
         }
-        /// The groups that the draft head's layers lie in, alongside windows in vLLM: of both kinds, in full ones alone, or in
-        /// windows alone. Only these lose the last page that they find. all where it is left out, which is also what vLLM does
-        /// with a head that has no cache of its own.
+        /// The groups that the draft head's layers lie in, alongside windows in vLLM: of both kinds, in full ones
+        /// alone, or in windows alone. Only these lose the last page that they find. all where it is left out, which
+        /// is also what vLLM does with a head that has no cache of its own.
         draft_layers: DraftLayers = DraftLayers::All => {
             key: "draft_layers",
             flag: Some("draft-layers"),
@@ -283,9 +284,10 @@ engine_options! {
             engines: &[(Profile::Vllm, OptionNeeds::DraftedWindows)],
             differs_by_pool: true,
         }
-        /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one after
-        /// another in the order of the log; on where it is left out. With on, the recommended capacity is the requirement, and a
-        /// service takes records in the order of arrivals (hold_back); with off, it has room for requests in flight.
+        /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one
+        /// after another in the order of the log; on where it is left out. With on, the recommended capacity is the
+        /// requirement, and a service takes records in the order of arrivals (hold_back); with off, it has room for
+        /// requests in flight.
         overlap: OverlapMode = OverlapMode::default() => {
             key: "overlap",
             flag: Some("overlap"),
@@ -330,8 +332,8 @@ impl EngineRules {
 }
 
 impl EngineRules {
-    /// Whether vLLM's pool of blocks is modelled by its own rules at each capacity: groups of layers that share it evict each
-    /// other, and a page that a draft head loses is computed into a second copy.
+    /// Whether vLLM's pool of blocks is modelled by its own rules at each capacity: groups of layers that share it
+    /// evict each other, and a page that a draft head loses is computed into a second copy.
     pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
         profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
     }
@@ -346,7 +348,8 @@ impl EngineRules {
         DraftHead { tokens: self.draft_tokens, layers: self.draft_layers }
     }
 
-    /// Whether a head drafts in vLLM's pool of blocks alongside windows, where it matters which groups its layers lie in.
+    /// Whether a head drafts in vLLM's pool of blocks alongside windows, where it matters which groups its layers lie
+    /// in.
     pub fn drafts_over_windows(&self, engine: Profile) -> bool {
         let has_windows = matches!(self.attention.other(), Some(GroupKind::Window(_)));
         engine == Profile::Vllm && self.draft_tokens > 0 && has_windows

@@ -1,8 +1,9 @@
 //! What a pool alongside that of full attention holds of a tree's nodes, in the order in which it gives them up.
 //!
-//! The pool of windows has the last pages of what was computed, of whole nodes; a pool of states has one at the end of a node.
-//! Device and host have one each. The order is a list, for a part that is split off comes right behind the rest. On the
-//! device a node is in it while the pool holds it; on the host while the device does not hold it as well.
+//! The pool of windows has the last pages of what was computed, of whole nodes; a pool of states has one at the end
+//! of a node. Device and host have one each. The order is a list, for a part that is split off comes right behind the
+//! rest. On the device a node is in it while the pool holds it; on the host while the device does not hold it as
+//! well.
 
 use super::node::{NONE, NodeIndex};
 use crate::units::heap::{flat, heap_bytes};
@@ -137,8 +138,8 @@ impl Auxiliary {
         self.put_behind(younger, index);
     }
 
-    /// A node is split: the first pages of what it has are those of `upper`, right behind it, which is locked as it is; a
-    /// state stays with `lower`, and so does its lock.
+    /// A node is split: the first pages of what it has are those of `upper`, right behind it, which is locked as it
+    /// is; a state stays with `lower`, and so does its lock.
     pub(super) fn split(&mut self, lower: NodeIndex, upper: NodeIndex, at: u64) {
         let OrderLink { pages, locks, is_listed, .. } = self.link(lower);
         if self.window.is_none() || pages == 0 && locks == 0 {

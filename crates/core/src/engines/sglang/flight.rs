@@ -1,5 +1,5 @@
-//! A request in flight in SGLang: its prompt is in the tree, locked, from its look-up on; what its output takes is its own until
-//! its end, which inserts it.
+//! A request in flight in SGLang: its prompt is in the tree, locked, from its look-up on; what its output takes is
+//! its own until its end, which inserts it.
 
 use super::SglangCache;
 use super::host::HostTier;
@@ -118,7 +118,8 @@ impl<H: HostTier> LoadedCache for SglangCache<PlainRules, H> {
         let is_whole = self.next_token(&request).is_none();
         self.held -= std::mem::take(&mut request.held);
         let outputs = std::mem::take(&mut request.outputs);
-        // One that ends early leaves its prompt alone. Pages fit: `least_capacity` was checked against a capacity of 32 bits.
+        // One that ends early leaves its prompt alone. Pages fit: `least_capacity` was checked against a capacity of
+        // 32 bits.
         let (outputs, private) = match is_whole {
             true => (&outputs[..], request.shape.private_outputs as u32),
             false => (&[][..], 0),

@@ -143,8 +143,8 @@ impl HostSide {
     }
 }
 
-/// Rows of so many bytes that a pool of a host gets of its memory, split as that of the device's pools is: this one's bytes and
-/// the other's. The engine has one more than the bytes hold.
+/// Rows of so many bytes that a pool of a host gets of its memory, split as that of the device's pools is: this one's
+/// bytes and the other's. The engine has one more than the bytes hold.
 pub(super) fn host_rows(host: u64, [own, other]: [u64; 2], row: u64) -> u64 {
     let wide = u128::from;
     let rows = wide(host) * wide(own) / (wide(own) + wide(other)).max(1) / wide(row).max(1);

@@ -1,6 +1,7 @@
 //! How far a request that is being served has come, and what of the pools it holds itself.
 
-/// Tokens that a window passes before they are given back while an answer is made: SGLang's `SGLANG_SWA_EVICTION_INTERVAL`.
+/// Tokens that a window passes before they are given back while an answer is made: SGLang's
+/// `SGLANG_SWA_EVICTION_INTERVAL`.
 const INTERVAL: u64 = 128;
 
 /// A request on its way, in pages from its beginning.
@@ -46,7 +47,8 @@ impl PageProgress {
         }
     }
 
-    /// Gives back what the window has passed after `computed` tokens: at least a page, and a window in whole pages, stays.
+    /// Gives back what the window has passed after `computed` tokens: at least a page, and a window in whole pages,
+    /// stays.
     pub(super) fn slide(&mut self, computed: u64, window: u64, page: u64) {
         let kept = window.max(page).next_multiple_of(page);
         let passed = computed.saturating_sub(kept) / page;

@@ -23,8 +23,8 @@ pub struct SavedPools<Rules> {
     pub refused: u64,
     /// The last stamp given.
     pub clock: u64,
-    /// Every node but the root, parents before their children, each with its place in the order of the other pool: 1 the
-    /// oldest, 0 where that holds nothing of it.
+    /// Every node but the root, parents before their children, each with its place in the order of the other pool: 1
+    /// the oldest, 0 where that holds nothing of it.
     pub nodes: Vec<(SglangSavedNode, u32)>,
 }
 

@@ -30,15 +30,15 @@ pub(in crate::engines) struct PagedRequest {
     pub private_outputs: u64,
 }
 
-/// Pages that room is made for alongside those that a prompt takes: one, whether its last page has room or not; none where
-/// pages are tokens, as they are by default (`alloc_for_extend`).
+/// Pages that room is made for alongside those that a prompt takes: one, whether its last page has room or not; none
+/// where pages are tokens, as they are by default (`alloc_for_extend`).
 pub(in crate::engines) fn spare_pages(page_size: PageSize) -> u64 {
     u64::from(page_size.get() > 1)
 }
 
 impl PagedRequest {
-    /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token that is there
-    /// belongs to no page.
+    /// The shape of a request; with a draft head a page is keyed with the token behind it, so that the last token
+    /// that is there belongs to no page.
     pub(in crate::engines) fn of(
         event: &RequestEvent<'_>,
         page_size: PageSize,
@@ -86,8 +86,9 @@ impl PagedRequest {
         }
     }
 
-    /// The same with a draft head, each page keyed with the token behind it; where the event has no tokens, with the page
-    /// behind it in place of that. Where that is not known either, `unshared` stands for it, which no other request has.
+    /// The same with a draft head, each page keyed with the token behind it; where the event has no tokens, with the
+    /// page behind it in place of that. Where that is not known either, `unshared` stands for it, which no other
+    /// request has.
     pub(in crate::engines) fn take_keyed_ids(
         &self,
         event: &RequestEvent<'_>,

@@ -5,8 +5,8 @@ use super::node::{NONE, NodeIndex};
 use super::tree::SglangTree;
 
 impl SglangTree {
-    /// Keeps the node that is matched from being evicted from the host, while room is made to load back what the host has of it
-    /// and above.
+    /// Keeps the node that is matched from being evicted from the host, while room is made to load back what the host
+    /// has of it and above.
     pub(super) fn pin_on_host(&mut self, index: NodeIndex) {
         (self.host.pinned, self.host.kept) = (index, index);
         let stamp = self.node(index).stamp;
@@ -71,8 +71,8 @@ impl SglangTree {
         self.auxiliary.hold(index, pages);
     }
 
-    /// Brings those nodes of a path to the device that only the host holds. Copies take until the next step, so the host's stay
-    /// so long, and what it has of the path's last node.
+    /// Brings those nodes of a path to the device that only the host holds. Copies take until the next step, so the
+    /// host's stay so long, and what it has of the path's last node.
     pub(super) fn load(&mut self, path: &[NodeIndex]) {
         for &index in path {
             if !self.node(index).on_device {
@@ -96,7 +96,8 @@ impl SglangTree {
         }
     }
 
-    /// An insertion enters a node: where only the host holds it, the device does as well then, with the request's own pages.
+    /// An insertion enters a node: where only the host holds it, the device does as well then, with the request's own
+    /// pages.
     pub(super) fn enter(&mut self, index: NodeIndex) {
         if !self.node(index).on_device {
             self.promote(index);
@@ -137,8 +138,9 @@ impl SglangTree {
         }
     }
 
-    /// Drops the host's copies of nodes on both sides, in their order, until so many pages are free alongside those that
-    /// were; gives how many. Leaves that the device may evict next, which would then be without a copy, come last.
+    /// Drops the host's copies of nodes on both sides, in their order, until so many pages are free alongside those
+    /// that were; gives how many. Leaves that the device may evict next, which would then be without a copy, come
+    /// last.
     pub(super) fn drop_duplicates(&mut self, pages: u64) -> u64 {
         let (mut freed, mut passed) = (0, Vec::new());
         for spares_leaves in [true, false] {

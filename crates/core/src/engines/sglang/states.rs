@@ -65,7 +65,8 @@ impl PoolRules for StateRules {
         Ok(())
     }
 
-    /// As the engine splits its memory: states get their share of it, of which one is never used, and full attention the rest.
+    /// As the engine splits its memory: states get their share of it, of which one is never used, and full attention
+    /// the rest.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
         let groups = self.attention.groups();
         let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
@@ -109,8 +110,8 @@ struct TokenProgress {
     kept: Option<u64>,
     /// States that it holds.
     states: u64,
-    /// The last place on the grid to which the pool of full attention has its prompt, where that lies behind its hits: another
-    /// prompt may branch off there.
+    /// The last place on the grid to which the pool of full attention has its prompt, where that lies behind its
+    /// hits: another prompt may branch off there.
     junction: Option<u64>,
 }
 
@@ -156,8 +157,8 @@ impl<H: HostTier> StateCache<H> {
         CacheHits { hits, refused: false }
     }
 
-    /// Matches, stamps what can be gone on from, locks it, loads back what only the host has of it, and takes the states that a
-    /// request holds.
+    /// Matches, stamps what can be gone on from, locks it, loads back what only the host has of it, and takes the
+    /// states that a request holds.
     fn look_up(&mut self, limit: usize) -> TokenProgress {
         let (page, grid) = (self.rules.page(), self.rules.grid());
         self.path.clear();
@@ -202,9 +203,9 @@ impl<H: HostTier> StateCache<H> {
         }
     }
 
-    /// Makes room for a copy of the state that only the host has at the end of the path, which is locked, and loads it back with the
-    /// pages before it that only the host has. Meanwhile the device's last state on the path stays. A request that fits has
-    /// room for all of them.
+    /// Makes room for a copy of the state that only the host has at the end of the path, which is locked, and loads
+    /// it back with the pages before it that only the host has. Meanwhile the device's last state on the path stays.
+    /// A request that fits has room for all of them.
     fn load_back(&mut self, anchor: NodeIndex, device: NodeIndex) {
         self.tree.lock_last_window(device);
         self.tree.pin_on_host(anchor);
@@ -236,8 +237,8 @@ impl<H: HostTier> StateCache<H> {
         }
     }
 
-    /// Keeps a state of a step that is about to be computed: the last one on the grid from where it begins, or that at the
-    /// junction where it is one of these.
+    /// Keeps a state of a step that is about to be computed: the last one on the grid from where it begins, or that
+    /// at the junction where it is one of these.
     fn keep_state(&self, step: u64, progress: &mut TokenProgress) {
         let grid = self.rules.grid();
         if step < grid {
@@ -249,7 +250,8 @@ impl<H: HostTier> StateCache<H> {
         progress.kept = Some(progress.junction.filter(is_kept).unwrap_or(last));
     }
 
-    /// Inserts up to the state that was kept, where there is one: the tree takes it, and the request another one in its place.
+    /// Inserts up to the state that was kept, where there is one: the tree takes it, and the request another one in
+    /// its place.
     fn checkpoint(&mut self, progress: &mut TokenProgress) {
         let Some(kept) = progress.kept.take() else { return };
         self.make_room_for_states(1, progress.states);
@@ -260,8 +262,9 @@ impl<H: HostTier> StateCache<H> {
         (progress.protected, progress.inserted) = (pages, pages);
     }
 
-    /// Makes the answer, a token at a time. Before each the engine wants a free page, whether it takes one or not, so nothing
-    /// happens but where one is taken, and at the token after. States are kept on the way, the last of them for the end.
+    /// Makes the answer, a token at a time. Before each the engine wants a free page, whether it takes one or not, so
+    /// nothing happens but where one is taken, and at the token after. States are kept on the way, the last of them
+    /// for the end.
     fn decode(&mut self, shape: &PagedRequest, progress: &mut TokenProgress) {
         let page = self.rules.page();
         while progress.done < shape.stored {
@@ -284,8 +287,8 @@ impl<H: HostTier> StateCache<H> {
         }
     }
 
-    /// Inserts the first `pages` of the request, with a state at their end where there is none; gives the node they end at,
-    /// which becomes the newest. So many of them the request inserted before.
+    /// Inserts the first `pages` of the request, with a state at their end where there is none; gives the node they
+    /// end at, which becomes the newest. So many of them the request inserted before.
     fn insert(&mut self, pages: u64, inserted: u64) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
@@ -314,15 +317,15 @@ impl<H: HostTier> StateCache<H> {
         tip
     }
 
-    /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole, its
-    /// state with it.
+    /// Evicts until so many pages are free, as far as the request leaves any to evict: the oldest leaf first, whole,
+    /// its state with it.
     fn make_room(&mut self, wanted: u64, progress: &TokenProgress) {
         let own = progress.own_pages(self.rules.page());
         while self.tree.pages() + own + wanted > self.full && self.tree.evict_oldest_leaf() {}
     }
 
-    /// Evicts until so many states are free alongside those that the request holds: the oldest that is not locked first, of a
-    /// leaf the whole leaf, of another node the state alone.
+    /// Evicts until so many states are free alongside those that the request holds: the oldest that is not locked
+    /// first, of a leaf the whole leaf, of another node the state alone.
     fn make_room_for_states(&mut self, wanted: u64, held: u64) {
         while self.tree.auxiliary.pages() + held + wanted > self.other {
             let Some(index) = self.tree.auxiliary.oldest_unlocked(None) else { return };

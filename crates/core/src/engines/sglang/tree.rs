@@ -1,7 +1,8 @@
 //! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
 //!
-//! With HiCache the host holds nodes too; what that adds is in `sides`, and when it is written to in `writes`. Without it
-//! every node is on the device. A pool alongside that of full attention has an order of its own, in `auxiliary`.
+//! With HiCache the host holds nodes too; what that adds is in `sides`, and when it is written to in `writes`.
+//! Without it every node is on the device. A pool alongside that of full attention has an order of its own, in
+//! `auxiliary`.
 
 use super::auxiliary::Auxiliary;
 use super::host::{HostSide, WritePolicy};
@@ -115,8 +116,8 @@ impl SglangTree {
         }
     }
 
-    /// Follows `ids` down from the end of `path` and extends the path by every node passed. A node that `ids` leave half-way is
-    /// split. Returns how many ids the path was extended by.
+    /// Follows `ids` down from the end of `path` and extends the path by every node passed. A node that `ids` leave
+    /// half-way is split. Returns how many ids the path was extended by.
     pub(super) fn descend(&mut self, path: &mut Vec<NodeIndex>, ids: &[u64]) -> usize {
         let mut parent = path.last().copied().unwrap_or(ROOT);
         let mut matched = 0;
@@ -207,7 +208,8 @@ impl SglangTree {
         self.offer(self.last_on_device(index));
     }
 
-    /// The last node of the path to `index` that the device has, which is a leaf of it where what follows is on the host alone.
+    /// The last node of the path to `index` that the device has, which is a leaf of it where what follows is on the
+    /// host alone.
     fn last_on_device(&self, mut index: NodeIndex) -> NodeIndex {
         while !self.node(index).on_device {
             index = self.node(index).parent;

@@ -58,8 +58,8 @@ impl PoolRules for WindowPoolRules {
         Ok(())
     }
 
-    /// As the engine splits its memory, a page of full attention takes a page of each full group and the ratio of one of each
-    /// window.
+    /// As the engine splits its memory, a page of full attention takes a page of each full group and the ratio of one
+    /// of each window.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
         let groups = self.attention.groups();
         let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
@@ -183,8 +183,8 @@ impl<H: HostTier> WindowCache<H> {
         WindowsLookup { hits, own: anchor, promised, windows, with_host, full: full as u64 }
     }
 
-    /// Lets a request in whose prompt is not loaded yet, and loads back what the host has of it: tokens that its first step
-    /// computes at most, or `None` where it would wait for ever.
+    /// Lets a request in whose prompt is not loaded yet, and loads back what the host has of it: tokens that its
+    /// first step computes at most, or `None` where it would wait for ever.
     fn admit(&mut self, found: &WindowsLookup, prompt: u64, sampled: u64) -> Option<u64> {
         let page = self.rules.page();
         let rest = |hits: u64| prompt - hits * page;
@@ -202,8 +202,8 @@ impl<H: HostTier> WindowCache<H> {
         }
     }
 
-    /// Loads back what only the host has of the path and of its last window, and locks the path; where the pool of windows has no
-    /// room, nothing is loaded, and the path ends with `own`, which the device has.
+    /// Loads back what only the host has of the path and of its last window, and locks the path; where the pool of
+    /// windows has no room, nothing is loaded, and the path ends with `own`, which the device has.
     fn load_back(&mut self, own: NodeIndex) -> bool {
         let best = self.path.last().copied().unwrap_or(ROOT);
         // What the device has stays locked meanwhile.
@@ -235,8 +235,8 @@ impl<H: HostTier> WindowCache<H> {
         has_room
     }
 
-    /// Computes the prompt, in steps of a chunk, the first of at most so many tokens; `false` where the pool of windows has less
-    /// room than the engine waits for.
+    /// Computes the prompt, in steps of a chunk, the first of at most so many tokens; `false` where the pool of
+    /// windows has less room than the engine waits for.
     fn prefill(&mut self, shape: &PagedRequest, first: u64, progress: &mut PageProgress) -> bool {
         let page = self.rules.page();
         let mut done = progress.allocated * page;
@@ -261,8 +261,8 @@ impl<H: HostTier> WindowCache<H> {
         true
     }
 
-    /// Tokens that the first step computes at most, where windows of so many tokens are to be loaded back; `None` where the
-    /// request would wait for ever.
+    /// Tokens that the first step computes at most, where windows of so many tokens are to be loaded back; `None`
+    /// where the request would wait for ever.
     fn first_chunk(&self, rest: u64, sampled: u64, loaded: u64) -> Option<u64> {
         let (page, window) = (self.rules.page(), self.rules.window());
         let chunk = u64::from(self.rules.prefill_chunk);
@@ -279,8 +279,9 @@ impl<H: HostTier> WindowCache<H> {
         (whole >= self.other * page && step > 0).then_some(chunk.min(step))
     }
 
-    /// Inserts the prompt where more than one token is sampled, and makes the rest of the answer; `false` where the engine ends it
-    /// before, since the pool of windows has no room for the next page. Nothing of such an answer is inserted.
+    /// Inserts the prompt where more than one token is sampled, and makes the rest of the answer; `false` where the
+    /// engine ends it before, since the pool of windows has no room for the next page. Nothing of such an answer is
+    /// inserted.
     fn answer(&mut self, shape: &PagedRequest, sampled: u64, progress: &mut PageProgress) -> bool {
         if sampled <= 1 {
             return true;
@@ -290,9 +291,9 @@ impl<H: HostTier> WindowCache<H> {
         self.decode(shape, progress)
     }
 
-    /// Makes the answer, a token at a time. Before each the engine looks whether there is room for the page that it takes, gives
-    /// back what the window has passed, and wants a free page in both pools, whether it takes one or not. So nothing happens
-    /// but where a page is given back or taken, and at the token after.
+    /// Makes the answer, a token at a time. Before each the engine looks whether there is room for the page that it
+    /// takes, gives back what the window has passed, and wants a free page in both pools, whether it takes one or
+    /// not. So nothing happens but where a page is given back or taken, and at the token after.
     fn decode(&mut self, shape: &PagedRequest, progress: &mut PageProgress) -> bool {
         let (page, window) = (self.rules.page(), self.rules.window());
         let mut tokens = shape.prompt + 1;
@@ -317,8 +318,8 @@ impl<H: HostTier> WindowCache<H> {
         true
     }
 
-    /// Inserts what is computed so far, or, the first time, what lies before the junction where there is one: another prompt
-    /// may branch off there.
+    /// Inserts what is computed so far, or, the first time, what lies before the junction where there is one: another
+    /// prompt may branch off there.
     fn checkpoint(&mut self, computed: u64, is_finished: bool, progress: &mut PageProgress) {
         let (page, window) = (self.rules.page(), self.rules.window());
         let is_due = |pages: &u64| *pages > progress.protected && pages * page <= computed;
@@ -340,12 +341,12 @@ impl<H: HostTier> WindowCache<H> {
         }
     }
 
-    /// Inserts the first `pages` of the request; gives the node they end at. The pool of windows takes what it lacks of those
-    /// beyond the protected ones, from where the window has not passed them.
+    /// Inserts the first `pages` of the request; gives the node they end at. The pool of windows takes what it lacks
+    /// of those beyond the protected ones, from where the window has not passed them.
     ///
-    /// The protected pages are those of the locked path, which nobody else touches meanwhile: the walk goes on from its end.
-    /// SGLang walks from the root and stamps these nodes again, which leaves them in the same order, each before its children
-    /// and all behind the nodes of other requests.
+    /// The protected pages are those of the locked path, which nobody else touches meanwhile: the walk goes on from
+    /// its end. SGLang walks from the root and stamps these nodes again, which leaves them in the same order, each
+    /// before its children and all behind the nodes of other requests.
     fn insert(&mut self, pages: u64, progress: &mut PageProgress) -> NodeIndex {
         let known = self.ids.len().min(pages as usize);
         // Fits: the pages were checked against a capacity of 32 bits.
@@ -387,8 +388,9 @@ impl<H: HostTier> WindowCache<H> {
         }
     }
 
-    /// The pool of windows takes the pages of a node from `passed` on; the node stands for those from `start` to `end`. What the
-    /// window has passed is split off, and what lies before the last `tail` pages, so that locking these locks no more.
+    /// The pool of windows takes the pages of a node from `passed` on; the node stands for those from `start` to
+    /// `end`. What the window has passed is split off, and what lies before the last `tail` pages, so that locking
+    /// these locks no more.
     fn hold_from(&mut self, index: NodeIndex, start: u64, end: u64, passed: u64, tail: u64) {
         let live = start.max(passed);
         if live >= end {
@@ -405,7 +407,8 @@ impl<H: HostTier> WindowCache<H> {
         self.tree.hold_other(index, pages.min(tail));
     }
 
-    /// The nodes of a window and a page before the end of `tip` become the newest of their pool, the last of them first.
+    /// The nodes of a window and a page before the end of `tip` become the newest of their pool, the last of them
+    /// first.
     fn refresh(&mut self, tip: NodeIndex) {
         let reach = self.rules.window() + self.rules.page();
         let (mut index, mut covered, mut younger) = (tip, 0, NONE);
@@ -419,16 +422,17 @@ impl<H: HostTier> WindowCache<H> {
         }
     }
 
-    /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest leaves go
-    /// first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves whole, of the others
-    /// the windows alone. `false` where the pool of windows has no room then.
+    /// Evicts until so many pages are free in both pools, as far as the request leaves any to evict. The oldest
+    /// leaves go first, whole, for the pool of full attention. For the pool of windows its oldest nodes do: leaves
+    /// whole, of the others the windows alone. `false` where the pool of windows has no room then.
     fn make_room(&mut self, wanted: u64, progress: &PageProgress) -> bool {
         let (full, windows) = progress.own_pages();
         while self.tree.pages() + full + wanted > self.full && self.tree.evict_oldest_leaf() {}
         self.make_room_for_windows(wanted, windows)
     }
 
-    /// The same in the pool of windows alone, of which the request has so many pages itself; `false` where it has no room.
+    /// The same in the pool of windows alone, of which the request has so many pages itself; `false` where it has no
+    /// room.
     fn make_room_for_windows(&mut self, wanted: u64, own: u64) -> bool {
         let is_short = |tree: &SglangTree, room| tree.auxiliary.pages() + own + wanted > room;
         let mut candidate = None;

@@ -6,7 +6,8 @@ use super::node::{NodeIndex, ROOT};
 use super::tree::SglangTree;
 
 impl SglangTree {
-    /// Evicts a leaf of the device: what the host holds stays there, and with write-back the host gets it now where it has room.
+    /// Evicts a leaf of the device: what the host holds stays there, and with write-back the host gets it now where
+    /// it has room.
     pub(super) fn evict_leaf(&mut self, leaf: NodeIndex) {
         if !self.node(leaf).on_host && self.host.write == Some(WritePolicy::WriteBack) {
             self.write(leaf);
@@ -19,8 +20,8 @@ impl SglangTree {
         }
     }
 
-    /// Makes room in the pool alongside with a node: a leaf goes whole, of another one what this pool has of it. With write-back
-    /// the host gets that now, where it has nothing of the node and has room.
+    /// Makes room in the pool alongside with a node: a leaf goes whole, of another one what this pool has of it. With
+    /// write-back the host gets that now, where it has nothing of the node and has room.
     pub(super) fn evict_other(&mut self, index: NodeIndex) {
         if self.is_evictable(index) {
             return self.evict_leaf(index);
@@ -34,8 +35,8 @@ impl SglangTree {
         self.drop_other(index);
     }
 
-    /// An insertion passes a node that ends after `end` pages, of which so many were counted when the request inserted them
-    /// before.
+    /// An insertion passes a node that ends after `end` pages, of which so many were counted when the request
+    /// inserted them before.
     pub(super) fn pass(&mut self, index: NodeIndex, end: u64, inserted: u64) {
         let enough = self.host.write.and_then(WritePolicy::insertions);
         let Some(enough) = enough.filter(|_| index != ROOT && end > inserted) else { return };
@@ -46,7 +47,8 @@ impl SglangTree {
         }
     }
 
-    /// An insertion ends at a node that was there: where the host has it, what the pool alongside got since is written as well.
+    /// An insertion ends at a node that was there: where the host has it, what the pool alongside got since is
+    /// written as well.
     pub(super) fn write_what_is_new(&mut self, index: NodeIndex) {
         let is_due = self.host.write.and_then(WritePolicy::insertions).is_some();
         let node = self.node(index);
@@ -70,8 +72,8 @@ impl SglangTree {
         self.host.chain = chain;
     }
 
-    /// Writes what the host lacks of a node, and what it lacks of the window that ends with it; all of that where there is room, or
-    /// nothing. What was evicted for it is gone all the same.
+    /// Writes what the host lacks of a node, and what it lacks of the window that ends with it; all of that where
+    /// there is room, or nothing. What was evicted for it is gone all the same.
     fn write(&mut self, index: NodeIndex) -> bool {
         let node = self.node(index);
         let (is_there, pages) = (node.on_host, node.pages());
@@ -116,8 +118,8 @@ impl SglangTree {
         }
     }
 
-    /// The nodes whose part of the pool alongside belongs to a prompt that ends with `tip`: those of the last window, the last of
-    /// them first, or the one with the state.
+    /// The nodes whose part of the pool alongside belongs to a prompt that ends with `tip`: those of the last window,
+    /// the last of them first, or the one with the state.
     pub(super) fn last_window(&self, tip: NodeIndex) -> impl Iterator<Item = NodeIndex> {
         let (mut index, mut covered) = (tip, 0);
         // A state is that of one node.
@@ -150,7 +152,8 @@ impl SglangTree {
         self.host.window = nodes;
     }
 
-    /// Those of them that the host lacks of the pool alongside, up to where neither side has any, or a copy is on its way.
+    /// Those of them that the host lacks of the pool alongside, up to where neither side has any, or a copy is on its
+    /// way.
     fn unwritten(&self, index: NodeIndex) -> Vec<NodeIndex> {
         let of = |side: &Auxiliary, part: &NodeIndex| side.holds(*part);
         let (device, host) = (&self.auxiliary, &self.host.auxiliary);
@@ -176,8 +179,8 @@ impl SglangTree {
         freed >= short
     }
 
-    /// The same of its pool alongside, which gives up as many pages as are wanted where fewer are free: leaves whole, of other
-    /// nodes what this pool has of them, the oldest first.
+    /// The same of its pool alongside, which gives up as many pages as are wanted where fewer are free: leaves whole,
+    /// of other nodes what this pool has of them, the oldest first.
     fn make_other_room_on_host(&mut self, pages: u64) -> bool {
         let is_free = |tree: &Self| tree.host.auxiliary.pages() + pages <= tree.host.other_room;
         if is_free(self) {

@@ -3,8 +3,8 @@
 use super::queues::{DEFAULT_PRIORITY, DEVICE, MAX_PRIORITY, QueueKey};
 use std::str::FromStr;
 
-/// The queue for the blocks of a prompt of a class such as `priority-80`, or `priority-80-30000ms`, after which time they are as
-/// others.
+/// The queue for the blocks of a prompt of a class such as `priority-80`, or `priority-80-30000ms`, after which time
+/// they are as others.
 impl FromStr for QueueKey {
     type Err = ();
 

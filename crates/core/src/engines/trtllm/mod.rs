@@ -1,9 +1,9 @@
 //! The `trtllm` profile: TensorRT-LLM's block manager at one capacity (docs/engines/trtllm.md).
 //!
-//! Free blocks stand in a queue for each priority, of which the lowest that is not empty gives its block released longest ago.
-//! So a page can go before those that follow it, which nobody finds then; more capacity can lose hits, and no stack distance
-//! exists: one [`TrtllmCache`] answers for one capacity, one request after another. Under it may lie blocks in host memory,
-//! which swap places with those of the device.
+//! Free blocks stand in a queue for each priority, of which the lowest that is not empty gives its block released
+//! longest ago. So a page can go before those that follow it, which nobody finds then; more capacity can lose hits,
+//! and no stack distance exists: one [`TrtllmCache`] answers for one capacity, one request after another. Under it
+//! may lie blocks in host memory, which swap places with those of the device.
 
 mod class;
 mod queues;
@@ -41,8 +41,8 @@ pub struct TrtllmRules {
 pub struct TrtllmCache {
     capacity: u64,
     rules: TrtllmRules,
-    /// Requests served since the start: what the pages that one of them stores are named with. A page is found only below one
-    /// that was stored no later; else the page above it had gone meanwhile, and this one with it.
+    /// Requests served since the start: what the pages that one of them stores are named with. A page is found only
+    /// below one that was stored no later; else the page above it had gone meanwhile, and this one with it.
     requests: u64,
     /// Requests turned away since the start.
     refused: u64,
@@ -143,8 +143,8 @@ impl TrtllmCache {
         end
     }
 
-    /// Visits the pieces of the run of pages of the path from `start` on, up to `limit`, of which the page before was stored
-    /// by the request `stored`; where it ends.
+    /// Visits the pieces of the run of pages of the path from `start` on, up to `limit`, of which the page before was
+    /// stored by the request `stored`; where it ends.
     fn walk(
         &mut self,
         (start, limit): (u32, u32),
@@ -170,8 +170,8 @@ impl TrtllmCache {
         at
     }
 
-    /// Loads what was found on the host, block by block: each takes a free block of the device, and what is left on the host
-    /// holds nothing.
+    /// Loads what was found on the host, block by block: each takes a free block of the device, and what is left on
+    /// the host holds nothing.
     fn load(&mut self) {
         for index in 0..self.found.len() {
             let piece = self.found[index];
@@ -197,8 +197,8 @@ impl TrtllmCache {
         }
     }
 
-    /// Evicts blocks from the front of a piece of the device, at most so many: to the host where they may go there. Returns how
-    /// many.
+    /// Evicts blocks from the front of a piece of the device, at most so many: to the host where they may go there.
+    /// Returns how many.
     fn evict(&mut self, victim: PieceIndex, most: u64) -> u64 {
         let piece = self.tree.arena.get(victim);
         // At most a piece, which is counted in 32 bits.

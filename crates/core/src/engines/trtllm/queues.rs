@@ -49,7 +49,8 @@ impl BlockContent {
     }
 }
 
-/// Which free blocks stand in one queue. Those with a time stand apart, since it ends for them in the order of their releases.
+/// Which free blocks stand in one queue. Those with a time stand apart, since it ends for them in the order of their
+/// releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QueueKey {
     /// 0 on the device, 1 on the host.
@@ -72,8 +73,8 @@ impl QueueKey {
         Self { level: (tag >> 7 & 1) as u8, priority: (tag & 127) as u8, duration_ms: 0 }
     }
 
-    /// Whether there is such a queue: blocks at the default priority have nothing to fall back to, and those of the host no
-    /// time.
+    /// Whether there is such a queue: blocks at the default priority have nothing to fall back to, and those of the
+    /// host no time.
     pub(super) fn is_possible(self) -> bool {
         let may_be_timed = self.level == DEVICE && self.priority != DEFAULT_PRIORITY;
         self.level <= HOST && self.priority <= MAX_PRIORITY && (self.duration_ms == 0 || may_be_timed)
@@ -151,7 +152,8 @@ impl FreeQueues {
         }
     }
 
-    /// Lets time pass up to a moment: blocks whose time is over go to the default queue, in the order in which it ended.
+    /// Lets time pass up to a moment: blocks whose time is over go to the default queue, in the order in which it
+    /// ended.
     pub fn expire(&mut self, tree: &mut RunTree, now: EventTime) {
         let now = now.0.clamp(0, 1 << 43) as u64;
         self.lists.retain(|key, list| {

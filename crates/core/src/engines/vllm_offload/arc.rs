@@ -1,9 +1,9 @@
-//! Adaptive replacement as vLLM does it: chunks used once and chunks used again, each in one order, with ghosts of those
-//! that left either.
+//! Adaptive replacement as vLLM does it: chunks used once and chunks used again, each in one order, with ghosts of
+//! those that left either.
 //!
 //! A request's use counts as it ends: what it only stored stays among those used once, what it found there moves to
-//! those used again. Until then chunks keep their places, so those that a request found may leave before it ends. What is
-//! being written, in the step and in the next one, and what is offered cannot.
+//! those used again. Until then chunks keep their places, so those that a request found may leave before it ends.
+//! What is being written, in the step and in the next one, and what is offered cannot.
 
 use super::residents::{
     ChunkSpan, GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys,

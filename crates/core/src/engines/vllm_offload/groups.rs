@@ -15,7 +15,8 @@ impl LowerTier for OffloadTier {
         Self::load(self);
     }
 
-    /// States are offered one by one as they get their names, and not again; then come full groups and windows, all at once.
+    /// States are offered one by one as they get their names, and not again; then come full groups and windows, all
+    /// at once.
     fn store(&mut self, step: &PromptStep<'_>) -> bool {
         let end = self.chunks_of(step.tokens);
         let groups: Vec<(u32, GroupKind)> = (0u32..).zip(self.attention.groups().iter().copied()).collect();
@@ -51,7 +52,8 @@ impl LowerTier for OffloadTier {
 }
 
 impl OffloadTier {
-    /// The chunks of a window, up to this one, that are not stored yet, that can be gone on from, and whose pages the device has.
+    /// The chunks of a window, up to this one, that are not stored yet, that can be gone on from, and whose pages the
+    /// device has.
     fn window_chunks(&self, group: u32, tokens: u32, end: u32, step: &PromptStep<'_>) -> Vec<ChunkSpan> {
         let kept = KeptPages::of(self, tokens);
         let size = self.chunk_pages();

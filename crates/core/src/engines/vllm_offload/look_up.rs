@@ -5,11 +5,12 @@ use super::residents::GroupSpan;
 use crate::engines::hybrid::{GroupKind, LookedUpPrompt};
 
 impl OffloadTier {
-    /// The tokens that are there with what the tier has, device's included; `None` where that is less than a chunk more.
+    /// The tokens that are there with what the tier has, device's included; `None` where that is less than a chunk
+    /// more.
     ///
-    /// Full groups say how far, from their first chunk on, and each of the others draws that back to the last place that it can
-    /// be gone on from, until all of them agree. Groups with layers of a draft head lose once the last chunk that they
-    /// find, and look for it behind what the groups before them have left.
+    /// Full groups say how far, from their first chunk on, and each of the others draws that back to the last place
+    /// that it can be gone on from, until all of them agree. Groups with layers of a draft head lose once the last
+    /// chunk that they find, and look for it behind what the groups before them have left.
     pub(super) fn look_up(&self, prompt: &LookedUpPrompt) -> Option<u64> {
         let size = self.chunk_tokens();
         let computed = prompt.hits * u64::from(self.rules.page_size.get());
@@ -42,8 +43,8 @@ impl OffloadTier {
         u32::from(self.head.is_in(kind))
     }
 
-    /// The tokens up to which a group has what it needs, at most so many, with so many chunks behind them that it loses; `None`
-    /// where that is less than a chunk.
+    /// The tokens up to which a group has what it needs, at most so many, with so many chunks behind them that it
+    /// loses; `None` where that is less than a chunk.
     fn found_in(
         &self,
         group: u32,
@@ -75,8 +76,8 @@ impl OffloadTier {
         (end > first && is_enough(most)).then_some(most)
     }
 
-    /// The last end of so many chunks in a row, or of fewer that reach down to the first one; the run at the very end may need
-    /// more of them than others.
+    /// The last end of so many chunks in a row, or of fewer that reach down to the first one; the run at the very end
+    /// may need more of them than others.
     fn window_end(&self, group: u32, (first, end): (u32, u32), [usual, at_first]: [u64; 2]) -> u32 {
         let (mut at, mut needed) = (end, at_first);
         while at > first {

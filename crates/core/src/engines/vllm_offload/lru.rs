@@ -1,9 +1,9 @@
-//! Chunks in the order of the requests that used them last, a request's last chunk before its first, and of one chunk the
-//! last group first.
+//! Chunks in the order of the requests that used them last, a request's last chunk before its first, and of one chunk
+//! the last group first.
 //!
 //! While a request runs, its chunks are the youngest. Where room is made and nobody else's are left, its own go, the
-//! last ones first, but for those of this offer and those that this step or the one before stored: these are still being
-//! written.
+//! last ones first, but for those of this offer and those that this step or the one before stored: these are still
+//! being written.
 
 use super::residents::{
     GroupRun, GroupSpan, OfferClock, ResidentPath, Residents, by_groups, clip, groups_of, keys, list_of, tag,
@@ -27,8 +27,8 @@ fn is_own(tag: u32) -> bool {
 #[derive(Debug)]
 pub(super) struct LruChunks {
     path: ResidentPath,
-    /// The oldest first. A chunk of the request's own stands in no list; its `order` is the last moment at which it cannot
-    /// leave.
+    /// The oldest first. A chunk of the request's own stands in no list; its `order` is the last moment at which it
+    /// cannot leave.
     queue: PieceIndex,
     queued: u64,
     held: u64,

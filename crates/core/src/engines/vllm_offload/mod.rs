@@ -1,10 +1,11 @@
 //! vLLM's own tier in host memory, at one capacity (docs/engines/vllm.md, the tier in host memory).
 //!
-//! The tier is asked for the chunks after those that the device found. What it finds is loaded, which counts as a use, and
-//! storing goes on behind it: what the device had is neither used nor stored. Where it finds nothing, all chunks of the
-//! prompt are offered from the first one on, a step of the scheduler at a time. Whether the device's pages are used thus
-//! depends on the tier's size, so a larger tier may hold less of a prompt than a smaller one, and each capacity is modelled
-//! by itself. Prompts only (`offload_prompt_only`), one request at a time, copies done in the step after theirs.
+//! The tier is asked for the chunks after those that the device found. What it finds is loaded, which counts as a
+//! use, and storing goes on behind it: what the device had is neither used nor stored. Where it finds nothing, all
+//! chunks of the prompt are offered from the first one on, a step of the scheduler at a time. Whether the device's
+//! pages are used thus depends on the tier's size, so a larger tier may hold less of a prompt than a smaller one, and
+//! each capacity is modelled by itself. Prompts only (`offload_prompt_only`), one request at a time, copies done in
+//! the step after theirs.
 
 mod arc;
 mod groups;
@@ -76,8 +77,8 @@ impl OffloadTier {
         Self::of_groups(capacity, rules, Attention::default(), BlockRetention::default())
     }
 
-    /// An empty tier under a pool of these rules, of so many of its blocks: a chunk of one group takes as many of them as it
-    /// has pages.
+    /// An empty tier under a pool of these rules, of so many of its blocks: a chunk of one group takes as many of
+    /// them as it has pages.
     ///
     /// # Errors
     /// When the pool keeps pages of windows that are no ends of chunks, or has more groups than are modelled.
@@ -149,8 +150,8 @@ impl OffloadTier {
         self.capacity == blocks && self.rules.options == options && is_countable(self.residents.stored())
     }
 
-    /// Serves a request of which the device found so many leading pages, full attention alone; how many after them the tier
-    /// found.
+    /// Serves a request of which the device found so many leading pages, full attention alone; how many after them
+    /// the tier found.
     pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
         let page = u64::from(self.rules.page_size.get());
         let prompt = event.input_tokens.unwrap_or(event.page_ids.len() as u64 * page);
@@ -199,8 +200,8 @@ impl OffloadTier {
         }
     }
 
-    /// One step of the scheduler under full attention alone: offers all chunks before `end` that it has not stored yet. Those
-    /// of a step without room are offered again in the next one; whether there was any.
+    /// One step of the scheduler under full attention alone: offers all chunks before `end` that it has not stored
+    /// yet. Those of a step without room are offered again in the next one; whether there was any.
     fn store(&mut self, end: u32) -> bool {
         self.residents.step();
         let is_stored = self.offer(&[(0, (self.first, end))]);

@@ -1,5 +1,5 @@
-//! How often chunks were offered, each group's by themselves: a table of bounded size, those offered longest ago forgotten
-//! first.
+//! How often chunks were offered, each group's by themselves: a table of bounded size, those offered longest ago
+//! forgotten first.
 
 use super::residents::{GroupSpan, ResidentPath};
 use super::saved::fault;

@@ -1,5 +1,5 @@
-//! The chunks that the tier holds, whatever its policy. A key is a chunk of one group of layers; groups that hold the same
-//! chunks, and let go of them together, share a piece.
+//! The chunks that the tier holds, whatever its policy. A key is a chunk of one group of layers; groups that hold the
+//! same chunks, and let go of them together, share a piece.
 
 use super::SavedOffload;
 use crate::engines::groups::GroupSet;
@@ -233,8 +233,8 @@ impl ResidentPath {
         self.tree.add_piece(own)
     }
 
-    /// Appends the pieces that hold these groups of a piece in a list, each at its keys' place: where others share the piece, it is cut
-    /// into chunks, for the groups of one chunk leave before those of the next.
+    /// Appends the pieces that hold these groups of a piece in a list, each at its keys' place: where others share
+    /// the piece, it is cut into chunks, for the groups of one chunk leave before those of the next.
     pub fn single_out(&mut self, index: PieceIndex, groups: GroupSet, meant: &mut Vec<PieceIndex>) {
         let piece = self.tree.arena.get(index);
         if groups_of(piece.tag).is_in(groups) {
@@ -247,7 +247,8 @@ impl ResidentPath {
         chunks.into_iter().for_each(|chunk| self.part(chunk, groups, meant));
     }
 
-    /// Parts the groups of one chunk into those that are meant, which are appended, and the others, the last group first.
+    /// Parts the groups of one chunk into those that are meant, which are appended, and the others, the last group
+    /// first.
     fn part(&mut self, chunk: PieceIndex, groups: GroupSet, meant: &mut Vec<PieceIndex>) {
         loop {
             let held = groups_of(self.tree.arena.get(chunk).tag);
@@ -279,8 +280,8 @@ impl ResidentPath {
         most
     }
 
-    /// Cuts off a piece the keys that leave it first, at most all of them, in the order in which they do: whole chunks, and
-    /// of one more the last groups.
+    /// Cuts off a piece the keys that leave it first, at most all of them, in the order in which they do: whole
+    /// chunks, and of one more the last groups.
     pub fn cut_first(&mut self, index: PieceIndex, most: u64) -> impl Iterator<Item = PieceIndex> + use<> {
         let piece = self.tree.arena.get(index);
         if most >= keys(piece) {
@@ -307,8 +308,8 @@ impl ResidentPath {
         [gone, of_chunk].into_iter().flatten()
     }
 
-    /// Moves the path's pieces that are meant into a list, joined where they hold chunks of the same groups, the last chunk
-    /// first; their keys.
+    /// Moves the path's pieces that are meant into a list, joined where they hold chunks of the same groups, the last
+    /// chunk first; their keys.
     pub fn join(&mut self, is_meant: impl Fn(&Piece) -> bool, to: (u32, PieceIndex)) -> u64 {
         let (mut moved, mut meant) = (0, std::mem::take(&mut self.pieces));
         for at in (0..self.nodes.len()).rev() {
@@ -372,8 +373,8 @@ pub(super) fn by_groups(spans: &[GroupSpan], mut visit: impl FnMut(ChunkSpan, Gr
     }
 }
 
-/// Visits the chunks between the edges of spans, with the groups of all spans that they lie in, the first ones first. No two
-/// spans hold a chunk of the same group.
+/// Visits the chunks between the edges of spans, with the groups of all spans that they lie in, the first ones first.
+/// No two spans hold a chunk of the same group.
 fn by_edges(spans: Vec<(ChunkSpan, GroupSet)>, mut visit: impl FnMut(ChunkSpan, GroupSet)) {
     let edges = spans.into_iter().flat_map(|((from, to), groups)| [(from, groups), (to, groups)]);
     let mut edges: Vec<(u32, GroupSet)> = edges.collect();

@@ -47,8 +47,8 @@ impl OffloadTier {
     /// The tier that a state was saved from, under a pool of these rules.
     ///
     /// # Errors
-    /// When the state is damaged: a node or a run that contradicts the others, too many chunks, options that the pool does
-    /// not have.
+    /// When the state is damaged: a node or a run that contradicts the others, too many chunks, options that the pool
+    /// does not have.
     pub fn restore(saved: &SavedOffload, pool: &HybridRules) -> Result<Self, StateFault> {
         let OffloadOptions { blocks_per_chunk, .. } = saved.options;
         if saved.blocks.0 > MAX_PAGES || blocks_per_chunk == 0 {

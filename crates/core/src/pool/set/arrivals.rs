@@ -1,12 +1,12 @@
 //! Records held back until they can be taken in the order of arrivals.
 //!
 //! An engine looks a request up when it arrives, and logs are written when requests end: a long request stands behind
-//! short ones that arrived later. So a pool whose events state durations takes a record only once no record can follow
-//! that arrived earlier and took no longer than a bound: when a record of the pool has an event time that is later by the
-//! bound. Of two that arrived in one millisecond the first of the log goes first.
+//! short ones that arrived later. So a pool whose events state durations takes a record only once no record can
+//! follow that arrived earlier and took no longer than a bound: when a record of the pool has an event time that is
+//! later by the bound. Of two that arrived in one millisecond the first of the log goes first.
 //!
-//! Each pool has a [clock](super::clock) of its own here, too. A pool that has fallen silent is taken to reach the times
-//! of its waiting records as the log's time goes on, by the rule that closes the windows of idle pools.
+//! Each pool has a [clock](super::clock) of its own here, too. A pool that has fallen silent is taken to reach the
+//! times of its waiting records as the log's time goes on, by the rule that closes the windows of idle pools.
 //!
 //! Everything is a function of the records in the order of the log.
 
@@ -69,7 +69,8 @@ struct PoolArrivals<T> {
     /// The last record that waited and was taken.
     taken: Option<ArrivalPlace>,
     waiting: BTreeMap<ArrivalPlace, T>,
-    /// How it stands in the queue's sets: the earliest of its records, and when the pool, should it stay silent, reaches it.
+    /// How it stands in the queue's sets: the earliest of its records, and when the pool, should it stay silent,
+    /// reaches it.
     listed: Option<(ArrivalPlace, Option<LogTime>)>,
 }
 
@@ -149,8 +150,9 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         }
     }
 
-    /// Takes in where a record of `pool` stands and says when it is to be taken. `hold_back_ms` is the pool's bound; absent
-    /// where it takes records in the order of the log. Afterwards, what is [due](ArrivalQueue::pop_due) is to be taken.
+    /// Takes in where a record of `pool` stands and says when it is to be taken. `hold_back_ms` is the pool's bound;
+    /// absent where it takes records in the order of the log. Afterwards, what is [due](ArrivalQueue::pop_due) is to
+    /// be taken.
     pub fn observe(
         &mut self,
         pool: &str,
@@ -301,8 +303,8 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         ArrivalsImage { now: self.now, pools: pools.collect() }
     }
 
-    /// A queue that goes on where another was when its image was taken; `hold_back_ms` gives the bound of a pool. `None`
-    /// where the image contradicts itself.
+    /// A queue that goes on where another was when its image was taken; `hold_back_ms` gives the bound of a pool.
+    /// `None` where the image contradicts itself.
     pub fn restore(
         limits: ArrivalLimits,
         hold_back_ms: impl Fn(&str) -> Option<u64>,

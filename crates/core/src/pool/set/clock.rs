@@ -9,9 +9,9 @@
 //! says at once is believed up to [`ClockRules::believed`] only: an event time that is hours ahead counts for no
 //! more, and so does a night without records, after which the pools go on telling how time passes.
 //!
-//! The fastest pool may be a stranger that drains a day's backlog: a hundred times as much passes then by its account as
-//! by that of the pools beside it. So a pool has a *pace*: how many times as much passed by the log's clock as by its own
-//! event times while its records came. Its silence counts for so much less.
+//! The fastest pool may be a stranger that drains a day's backlog: a hundred times as much passes then by its account
+//! as by that of the pools beside it. So a pool has a *pace*: how many times as much passed by the log's clock as by
+//! its own event times while its records came. Its silence counts for so much less.
 //!
 //! Everything here is a function of event times in the order of the log.
 
@@ -93,8 +93,8 @@ impl PoolPace {
         Self { times: 1, since: (now, latest), records: 0 }
     }
 
-    /// Takes in another record, up to which so much has passed by both accounts. A pool that is slower than it was is so at
-    /// once, and one that is faster by and by, since a backlog comes in bursts.
+    /// Takes in another record, up to which so much has passed by both accounts. A pool that is slower than it was is
+    /// so at once, and one that is faster by and by, since a backlog comes in bursts.
     fn observe(&mut self, now: LogTime, latest: EventTime, rules: &ClockRules) {
         self.records = self.records.saturating_add(1);
         let passed = now.since(self.since.0);

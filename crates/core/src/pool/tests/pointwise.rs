@@ -101,7 +101,8 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     requests.iter().enumerate().map(&mut hits).collect()
 }
 
-/// Serves a request over a host tier of the engine's own: what it finds on the device, and pages behind that on the host.
+/// Serves a request over a host tier of the engine's own: what it finds on the device, and pages behind that on the
+/// host.
 type OverHostTier = Box<dyn FnMut(&RequestEvent<'_>) -> (CacheHits, u64)>;
 
 /// A device of so many pages over a host tier.

@@ -40,8 +40,8 @@ impl Accounts {
         self.names.id_of(name)
     }
 
-    /// Follows the latest request, of an account, that has taken its `pages` over. Returns what it adds to windows that count
-    /// it.
+    /// Follows the latest request, of an account, that has taken its `pages` over. Returns what it adds to windows
+    /// that count it.
     pub(crate) fn follow(
         &mut self,
         holders: &Holders,

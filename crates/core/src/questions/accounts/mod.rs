@@ -1,4 +1,5 @@
-//! Attribution by a name that requests carry: whose pages the cache holds, for how long, and what each name gets from it.
+//! Attribution by a name that requests carry: whose pages the cache holds, for how long, and what each name gets from
+//! it.
 //!
 //! A page is its last toucher's. What a capacity holds are the youngest pages of the stack, so one pointer a
 //! capacity tells when pages leave it: with their last toucher's age they are accounted to that name, once, as

@@ -84,9 +84,9 @@ fn edge_before(boundary: &Boundary, holders: &Holders) -> Option<(u64, u64)> {
     Some((inside, held - inside))
 }
 
-/// Takes the shallowest pages of the request at the boundary away, of those inside and outside; returns how many of them
-/// were inside. Root first, the shallowest are the oldest, so they are outside before others are; leaf first it is the other
-/// way round.
+/// Takes the shallowest pages of the request at the boundary away, of those inside and outside; returns how many of
+/// them were inside. Root first, the shallowest are the oldest, so they are outside before others are; leaf first it
+/// is the other way round.
 fn take((inside, outside): &mut (u64, u64), pages: u64, order: Order) -> u64 {
     let from_inside = match order {
         Order::RootFirst => pages.saturating_sub(*outside),

@@ -1,16 +1,16 @@
 //! The upper end of what caches find, where a log has the lengths of answers and not their ids.
 //!
-//! Engines keep what they generate, and the next prompt of a conversation contains it. Without ids the stack cannot tell
-//! which pages of the prompt these are: it takes them as new, and that is the lower end. [`AnswerReuse`] follows the stack
-//! and tells the upper one: a prompt that goes on behind the whole of an earlier one brings that one's answer back, as many
-//! pages as the answer filled or the prompt goes on for, each answer once.
+//! Engines keep what they generate, and the next prompt of a conversation contains it. Without ids the stack cannot
+//! tell which pages of the prompt these are: it takes them as new, and that is the lower end. [`AnswerReuse`] follows
+//! the stack and tells the upper one: a prompt that goes on behind the whole of an earlier one brings that one's
+//! answer back, as many pages as the answer filled or the prompt goes on for, each answer once.
 //!
 //! One stack tells both ends. A request's pages lie in it as one run, the answer's behind the prompt's
-//! ([`stack`](crate::stack)). A prompt whose known pages end where the request ended that touched the last of them finds
-//! the next pages of that run at the needs that go on there. From then on the stack of the upper end holds the same pages
-//! in the same order, but for those that were brought back: below, they still lie where they were, and nobody will ask for
-//! them. So a need of the upper end is that of the lower one, less the pages brought back from requests after the one that
-//! touched the page last.
+//! ([`stack`](crate::stack)). A prompt whose known pages end where the request ended that touched the last of them
+//! finds the next pages of that run at the needs that go on there. From then on the stack of the upper end holds the
+//! same pages in the same order, but for those that were brought back: below, they still lie where they were, and
+//! nobody will ask for them. So a need of the upper end is that of the lower one, less the pages brought back from
+//! requests after the one that touched the page last.
 //!
 //! Pages beyond the tracked bound stay there.
 
@@ -49,9 +49,9 @@ struct RequestEnd {
 }
 
 impl AnswerReuse {
-    /// Follows a request, the pool's number `request`, that the `engine` has just taken with this `outcome`. Returns what
-    /// it finds at the upper end, where that differs from the first answer brought back on; before that both are one, and
-    /// once requests are followed while they are in flight nothing is reported.
+    /// Follows a request, the pool's number `request`, that the `engine` has just taken with this `outcome`. Returns
+    /// what it finds at the upper end, where that differs from the first answer brought back on; before that both are
+    /// one, and once requests are followed while they are in flight nothing is reported.
     pub fn observe(
         &mut self,
         event: &RequestEvent<'_>,
@@ -80,8 +80,8 @@ impl AnswerReuse {
         self.brought.total()
     }
 
-    /// The pages that the request at hand brings back: the place of the end that it goes on behind, the pages known up to
-    /// there, and how many come back.
+    /// The pages that the request at hand brings back: the place of the end that it goes on behind, the pages known
+    /// up to there, and how many come back.
     fn returned(&self, outcome: &Outcome, extent: &Extent) -> Option<(usize, u64, u32)> {
         let known = outcome.known_pages();
         let room = extent.prompt.checked_sub(known).filter(|room| *room > 0)?;
@@ -115,8 +115,8 @@ impl AnswerReuse {
         self.brought.add(at, pages);
     }
 
-    /// Notes where the request at hand ended, and lets go of those that the stack has forgotten: each of them has a page
-    /// in it.
+    /// Notes where the request at hand ended, and lets go of those that the stack has forgotten: each of them has a
+    /// page in it.
     fn keep_end(&mut self, request: u64, extent: &Extent, bound: PageCount) {
         if extent.outputs == 0 {
             return;

@@ -16,8 +16,8 @@ enum Page {
     Answer(u64, u64),
 }
 
-/// An LRU list, most recent page first, of an engine that looks a whole request up and then frees its pages from the last
-/// to the first.
+/// An LRU list, most recent page first, of an engine that looks a whole request up and then frees its pages from the
+/// last to the first.
 #[derive(Debug, Default)]
 struct List {
     /// Each page with the request that touched it last.

@@ -13,8 +13,8 @@ const MAX_RATE: f64 = 1e9;
 
 /// Tokens that one prefill worker computes a second: one number, or points by the context before the token.
 ///
-/// Between two points the time a token takes is on the line between theirs, which is how attention grows; before the first
-/// and behind the last it is constant.
+/// Between two points the time a token takes is on the line between theirs, which is how attention grows; before the
+/// first and behind the last it is constant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrefillRate {

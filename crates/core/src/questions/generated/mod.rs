@@ -1,21 +1,24 @@
 //! Pages that requests generated, and the prompts that bring them back.
 //!
-//! Engines keep what they generate, and the next prompt of a conversation contains it. A log that has an answer's length
-//! but not its ids does not show which pages of later prompts these are. It bounds them: a prompt that goes on behind the
-//! whole of an earlier one may do so with that one's answer, as far as the answer reaches. [`GeneratedPages`] keeps where
-//! prompts end and how far their answers reach, and says of a request which of its pages may be an earlier answer's.
+//! Engines keep what they generate, and the next prompt of a conversation contains it. A log that has an answer's
+//! length but not its ids does not show which pages of later prompts these are. It bounds them: a prompt that goes on
+//! behind the whole of an earlier one may do so with that one's answer, as far as the answer reaches.
+//! [`GeneratedPages`] keeps where prompts end and how far their answers reach, and says of a request which of its
+//! pages may be an earlier answer's.
 //!
 //! Where a cache keeps generated pages, they get names: an answer's pages enter the cache under ids made here, and a
 //! prompt that brings them back has its own ids of these pages replaced by their names. The cache then treats them as
-//! it treats output pages with ids ([`RequestEvent::output_page_ids`]), whatever engine it models. Which pages come back:
+//! it treats output pages with ids ([`RequestEvent::output_page_ids`]), whatever engine it models. Which pages come
+//! back:
 //!
-//! - Where the log says how much of the prompt was found, the pages found behind the earlier prompt. A request that found
-//!   the whole of it and nothing behind does not bring the answer back: it was split into other tokens, or left out.
+//! - Where the log says how much of the prompt was found, the pages found behind the earlier prompt. A request that
+//!   found the whole of it and nothing behind does not bring the answer back: it was split into other tokens, or left
+//!   out.
 //! - Else as many pages as the answer has, or the prompt: what can be found at most.
 //!
-//! Answers are distinguished by whole pages, as caches do: a prompt that shares all full pages of an earlier one goes on
-//! behind it. Of several prompts that end at one page the latest answer that is long enough comes back first, each once.
-//! Prompts without a full page all end at the same place, so there only what the log says was found tells.
+//! Answers are distinguished by whole pages, as caches do: a prompt that shares all full pages of an earlier one goes
+//! on behind it. Of several prompts that end at one page the latest answer that is long enough comes back first, each
+//! once. Prompts without a full page all end at the same place, so there only what the log says was found tells.
 
 mod kept;
 #[cfg(test)]
@@ -190,8 +193,8 @@ impl GeneratedPages {
         }
     }
 
-    /// Leading followed pages of the request at hand that a cache may have found, of which `reusable` were touched in it
-    /// before: these, and those after them that the answers to prompts among them explain.
+    /// Leading followed pages of the request at hand that a cache may have found, of which `reusable` were touched in
+    /// it before: these, and those after them that the answers to prompts among them explain.
     pub fn explained(
         &self,
         event: &RequestEvent<'_>,
@@ -216,8 +219,8 @@ impl GeneratedPages {
         reusable.max(followed(event.scope, pages, sample_rate))
     }
 
-    /// Followed pages of the prompt that the pool had seen before the request at hand, without those that came back with
-    /// it; nothing where pages get no names.
+    /// Followed pages of the prompt that the pool had seen before the request at hand, without those that came back
+    /// with it; nothing where pages get no names.
     pub fn known(&self) -> Option<u64> {
         self.request.known
     }
@@ -269,7 +272,8 @@ impl GeneratedPages {
         (last.map_or(0, |last| last + 1), places.next().unwrap_or(full))
     }
 
-    /// Gives the pages that the request at hand brings back their names. Its pages are known up to one of these `depths`.
+    /// Gives the pages that the request at hand brings back their names. Its pages are known up to one of these
+    /// `depths`.
     fn bring_back(&mut self, event: &RequestEvent<'_>, page_size: PageSize, depths: (usize, usize)) {
         let size = u64::from(page_size.get());
         let found =
@@ -316,8 +320,8 @@ impl GeneratedPages {
         answer.write_names(&mut self.request.ids[from..to]);
     }
 
-    /// Notes where the prompt at hand, of `full` pages, ends and how far its answer of so many `pages` reaches, and names
-    /// those of the answer's pages that have no ids.
+    /// Notes where the prompt at hand, of `full` pages, ends and how far its answer of so many `pages` reaches, and
+    /// names those of the answer's pages that have no ids.
     fn keep_answer(&mut self, event: &RequestEvent<'_>, full: usize, pages: u32) {
         // Without names it is a matter of reach alone, from where the prompt ends: the cache may keep no output pages.
         let ids = if self.naming { event.output_page_ids.first(pages as usize) } else { PageIds::EMPTY };
@@ -421,8 +425,8 @@ impl PromptEnd {
 }
 
 impl AnswerPages {
-    /// Writes the names of its pages. No two pages of a trillion requests have the same one, and an id that is a hash is
-    /// one of them as seldom as it is another page's.
+    /// Writes the names of its pages. No two pages of a trillion requests have the same one, and an id that is a hash
+    /// is one of them as seldom as it is another page's.
     fn write_names(&self, ids: &mut [u64]) {
         let first = (self.request << 24) + u64::from(self.from);
         ids.iter_mut().zip(first..).for_each(|(id, number)| *id = mix(number ^ NAMES));
@@ -441,8 +445,8 @@ fn digest_of(scope: Scope) -> u64 {
 }
 
 /// What a page at this place adds to the digest of those before it. The parts of a prompt are summed, so that a
-/// processor need not wait for one to begin with the next. A digest has 64 bits, as a page id has, so two prompts have one
-/// digest as seldom as they have one id.
+/// processor need not wait for one to begin with the next. A digest has 64 bits, as a page id has, so two prompts
+/// have one digest as seldom as they have one id.
 #[inline]
 fn part(place: usize, id: u64) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -129,7 +129,8 @@ impl Holders {
         self.now.unwrap_or_default()
     }
 
-    /// What the latest request took over, in prefix order: one entry a run of its outcome, those that can be hits first.
+    /// What the latest request took over, in prefix order: one entry a run of its outcome, those that can be hits
+    /// first.
     pub(crate) fn taken(&self) -> &[HandedPages] {
         &self.taken
     }

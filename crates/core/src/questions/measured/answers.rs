@@ -1,7 +1,7 @@
 //! The answers of a pool's requests, in caches that know which pages of later prompts they are.
 //!
-//! A pool's own caches have an answer that the log gives no ids of as pages that nobody shares, and again as pages of the
-//! prompt that it comes back in. What a real cache found is compared with caches that have it once.
+//! A pool's own caches have an answer that the log gives no ids of as pages that nobody shares, and again as pages of
+//! the prompt that it comes back in. What a real cache found is compared with caches that have it once.
 
 use super::reading::{CachedPages, Explanation};
 use crate::engines::bank::CacheBank;
@@ -16,15 +16,16 @@ use crate::units::PageSize;
 use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
 
-/// Follows a pool's requests. Where its caches keep what is generated, from the first one on, unless nobody expects that
-/// the log says what requests found; else from the first one on that says so. A log that never does costs nothing then.
+/// Follows a pool's requests. Where its caches keep what is generated, from the first one on, unless nobody expects
+/// that the log says what requests found; else from the first one on that says so. A log that never does costs
+/// nothing then.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answers {
     pages: Option<GeneratedPages>,
     /// The pool's caches once more, where they keep what is generated.
     caches: Option<Box<NamedCaches>>,
-    /// Nobody expects that the log says what requests found: what was before the first that does, no cache has followed,
-    /// so none gets named pages.
+    /// Nobody expects that the log says what requests found: what was before the first that does, no cache has
+    /// followed, so none gets named pages.
     #[serde(skip)]
     is_unexpected: bool,
 }
@@ -55,9 +56,9 @@ impl Answers {
         self.is_unexpected && self.pages.is_none() && request.event.cached_tokens == CachedTokens::Unstated
     }
 
-    /// Follows a request, and hands it on as caches have it that know which pages are an answer's: the pool's `own`, or
-    /// those kept here, of which `fresh_bank` are those that model single capacities. What somebody else follows already
-    /// is handed on as it is.
+    /// Follows a request, and hands it on as caches have it that know which pages are an answer's: the pool's `own`,
+    /// or those kept here, of which `fresh_bank` are those that model single capacities. What somebody else follows
+    /// already is handed on as it is.
     ///
     /// # Errors
     /// That of `fresh_bank`.

@@ -87,8 +87,8 @@ impl MeasuredCaches {
         self.served.logged.as_ref()?.router().name(replica)
     }
 
-    /// The restarts of replicas that hold at least `each` pages, by replica and time: the replica's index, where the log names
-    /// it, and what [`Restarts::found`] says.
+    /// The restarts of replicas that hold at least `each` pages, by replica and time: the replica's index, where the
+    /// log names it, and what [`Restarts::found`] says.
     pub fn restarts(&self, each: Need) -> impl Iterator<Item = (Option<usize>, (RequestPosition, u64))> + '_ {
         let of = move |(replica, restarts): (Option<usize>, &Restarts)| {
             restarts.found(each).into_iter().map(move |restart| (replica, restart))
@@ -98,8 +98,8 @@ impl MeasuredCaches {
         std::iter::once((None, alone)).chain(replicas).flat_map(of)
     }
 
-    /// What the restarts of replicas that hold at least `each` pages explain of the requests that arrived `during` these
-    /// event times, in milliseconds.
+    /// What the restarts of replicas that hold at least `each` pages explain of the requests that arrived `during`
+    /// these event times, in milliseconds.
     pub fn explained(&self, each: Need, during: &Range<i64>) -> (u64, Vec<Need>) {
         let (mut count, mut ends) = (0, Vec::new());
         for restarts in std::iter::once(&self.served.alone).chain(&self.served.restarts) {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// The intervals of a set of requests.
 ///
-/// The memory is 24 bytes a distinct need at which one begins or ends: bounded by the tracked bound, however many requests
-/// there are.
+/// The memory is 24 bytes a distinct need at which one begins or ends: bounded by the tracked bound, however many
+/// requests there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consensus {
     /// Ascending and distinct.
@@ -47,7 +47,8 @@ impl Consensus {
         Intervals::of(self.steps_with(latest), requests, self.pages + pages(latest))
     }
 
-    /// Whether this, read back from a snapshot, can be read and added to: no capacity lies in fewer intervals than none.
+    /// Whether this, read back from a snapshot, can be read and added to: no capacity lies in fewer intervals than
+    /// none.
     pub fn is_sound(&self) -> bool {
         let mut level: HeldIntervals = (0, 0);
         let rises_soundly = |(need, (requests, pages)): &IntervalStep| {

@@ -35,14 +35,15 @@ pub struct MeasuredEstimate {
     pub requests_beyond_log: u64,
     /// The pages they found too many.
     pub pages_beyond_log: u64,
-    /// Requests whose usage leaves the cached tokens out, as engines and APIs do where nothing was cached: counted as zero.
+    /// Requests whose usage leaves the cached tokens out, as engines and APIs do where nothing was cached: counted as
+    /// zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests_taken_as_zero: u64,
     /// Pages found that an earlier request generated and no prompt had before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generated_pages: u64,
-    /// Every request reports all tokens of its prompt but the last: the log is of the decode side of a split deployment,
-    /// which is handed its prompts' pages. It tells nothing of a cache.
+    /// Every request reports all tokens of its prompt but the last: the log is of the decode side of a split
+    /// deployment, which is handed its prompts' pages. It tells nothing of a cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decode_side: bool,
     /// Requests left out since the start because the log names more replicas than are followed.
@@ -170,8 +171,8 @@ impl MeasuredFigures<'_> {
         MeasuredEstimate { requests_left_out, ..found }
     }
 
-    /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not reported:
-    /// that takes a stack for each replica.
+    /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not
+    /// reported: that takes a stack for each replica.
     pub fn estimate_of_points(
         &self,
         tally: &PointTally,

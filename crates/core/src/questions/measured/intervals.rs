@@ -70,8 +70,9 @@ impl Intervals {
     }
 
     /// The capacities that most requests agree on; of several ranges with as many requests the one that the evidence
-    /// leaves the most room for, where each cache has so many pages `provisioned`, of these the one with the most pages,
-    /// then the smallest. `None` without requests, and where every interval is empty or lies beyond the tracked bound.
+    /// leaves the most room for, where each cache has so many pages `provisioned`, of these the one with the most
+    /// pages, then the smallest. `None` without requests, and where every interval is empty or lies beyond the
+    /// tracked bound.
     pub fn find(&self, provisioned: Option<Need>) -> Option<Agreed> {
         let rank = |range: &Agreed| (range.requests, range.standing(provisioned), range.pages);
         let more = |best: Agreed, range: Agreed| if rank(&range) > rank(&best) { range } else { best };

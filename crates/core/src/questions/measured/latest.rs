@@ -1,7 +1,7 @@
 //! The latest measured requests as they came, before they are sorted into multisets.
 //!
-//! A window is read at two capacities, once or now and then: a pass over the latest runs costs less than sorting each in
-//! as it comes.
+//! A window is read at two capacities, once or now and then: a pass over the latest runs costs less than sorting each
+//! in as it comes.
 
 use super::reading::MeasuredReading;
 use super::share::MeasuredShare;

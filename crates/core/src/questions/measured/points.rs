@@ -83,8 +83,8 @@ impl PointCaches {
         self.served.banks.len().max(1) as u64
     }
 
-    /// Completes what was read back from a snapshot; whether these are caches of these capacities and the configuration and
-    /// can go on.
+    /// Completes what was read back from a snapshot; whether these are caches of these capacities and the
+    /// configuration and can go on.
     pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &CacheConfig) -> bool {
         let ServedBanks { router, banks } = &mut self.served;
         let fresh = Router::new(LOGGED);

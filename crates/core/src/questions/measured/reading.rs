@@ -77,8 +77,9 @@ impl Explanation {
         hits.min(self.by_answers).saturating_sub(self.by_prompts)
     }
 
-    /// What a cache finds that has the answer's pages among the hits, too. A model that does not know which of its pages
-    /// they are has them behind those it knows: they are hits where all of these are, and each needs one page more.
+    /// What a cache finds that has the answer's pages among the hits, too. A model that does not know which of its
+    /// pages they are has them behind those it knows: they are hits where all of these are, and each needs one page
+    /// more.
     pub fn in_cache(self, hits: u64, outcome: &Outcome) -> Cow<'_, Outcome> {
         let reusable = outcome.reusable_prefix();
         let pages = hits.min(self.by_answers).saturating_sub(reusable);

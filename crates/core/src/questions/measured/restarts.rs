@@ -90,8 +90,8 @@ impl Restarts {
         self.with_reuse += 1;
     }
 
-    /// The restarts of a cache that holds `capacity` pages, by time: the first request that missed what the cache could have
-    /// held, and how many did from that one on.
+    /// The restarts of a cache that holds `capacity` pages, by time: the first request that missed what the cache
+    /// could have held, and how many did from that one on.
     pub fn found(&self, capacity: Need) -> Vec<(RequestPosition, u64)> {
         let emptied = self.emptied(capacity).into_iter();
         emptied.map(|misses| (misses[0].seen, misses.len() as u64)).collect()

@@ -42,8 +42,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on these hits, the share of requests and of pages (the smaller one) that agree on a capacity, pages that
-    /// hit though neither prompts nor answers of the log explain them, and restarts found.
+    /// The verdict on these hits, the share of requests and of pages (the smaller one) that agree on a capacity,
+    /// pages that hit though neither prompts nor answers of the log explain them, and restarts found.
     pub fn of(ledger: &Ledger, agreement: f64, pages_beyond_log: u64, restarts: usize) -> Self {
         let beyond = i64::try_from(pages_beyond_log).unwrap_or(i64::MAX);
         if ledger.share(beyond) >= SMALL_LOSS {

@@ -1,9 +1,10 @@
 //! What a pool answers alongside its estimates where it is asked to; it costs nothing until then.
 //!
-//! This is the one place for such questions, whether the service or a replay asks them. A question is an entry of the list in
-//! [`questions`](crate::questions), and a field of the [`Estimate`](crate::estimate::Estimate). From the entry follow its
-//! setting, what is followed ([`followed`]), what one request adds and windows count ([`observation`]), and its section of a
-//! snapshot ([`sections`]). Questions without a section stand here one by one.
+//! This is the one place for such questions, whether the service or a replay asks them. A question is an entry of the
+//! list in [`questions`](crate::questions), and a field of the [`Estimate`](crate::estimate::Estimate). From the
+//! entry follow its setting, what is followed ([`followed`]), what one request adds and windows count
+//! ([`observation`]), and its section of a snapshot ([`sections`]). Questions without a section stand here one by
+//! one.
 
 mod followed;
 mod image;
@@ -116,8 +117,8 @@ impl Observers {
         (!asked.is_nothing()).then(|| Box::new(observers()))
     }
 
-    /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one per capacity.
-    /// Why it could not be followed everywhere is [`Observers::refusal`].
+    /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one per
+    /// capacity. Why it could not be followed everywhere is [`Observers::refusal`].
     pub fn observe(
         &mut self,
         request: &Accepted<'_>,
@@ -151,7 +152,8 @@ impl Observers {
         share
     }
 
-    /// Why the latest request could not be followed everywhere, where it could not: what it would have found is left out.
+    /// Why the latest request could not be followed everywhere, where it could not: what it would have found is left
+    /// out.
     pub fn refusal(&self) -> Option<&QuestionError> {
         self.refusal.as_ref()
     }

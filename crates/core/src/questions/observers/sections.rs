@@ -1,7 +1,8 @@
 //! Sections of a pool's state: what each question keeps by itself.
 //!
-//! A section is written only where its question is enabled, under a byte that says whose it is. So a further question is
-//! one more entry of the list in [`questions`](crate::questions), and changes neither the format nor what was kept of the others.
+//! A section is written only where its question is enabled, under a byte that says whose it is. So a further question
+//! is one more entry of the list in [`questions`](crate::questions), and changes neither the format nor what was kept
+//! of the others.
 
 use super::{Observation, ObservationShape, ObservationTally};
 use crate::questions::question::{Question, ShareOf};

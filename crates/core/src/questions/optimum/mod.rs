@@ -5,9 +5,9 @@
 //! that are equal the deeper one goes first. So what it holds is closed under prefixes, and the optimum over pages
 //! is that over prefixes.
 //!
-//! It needs the future, so it is reported of a log or a window that has ended, in two passes: the runs of the engine tell who
-//! uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`NextUses`]), a few steps a run. Room
-//! for what is being computed is not requested, so nobody reaches it.
+//! It needs the future, so it is reported of a log or a window that has ended, in two passes: the runs of the engine
+//! tell who uses which pages next ([`ReuseLog`]); then each capacity is followed on its own ([`NextUses`]), a few
+//! steps a run. Room for what is being computed is not requested, so nobody reaches it.
 
 mod bits;
 mod kept;
@@ -50,8 +50,8 @@ pub struct ReuseLog {
 }
 
 impl ReuseLog {
-    /// The requests of a log or window, numbered from 1, with one before them that stands for all that lies before; none
-    /// where requests of other windows came between, or the stack forgot pages.
+    /// The requests of a log or window, numbered from 1, with one before them that stands for all that lies before;
+    /// none where requests of other windows came between, or the stack forgot pages.
     pub fn of(log: &RunLog) -> Option<Self> {
         let first = log.iter().next()?.0.number;
         let mut reuse = Self { starts: vec![0, 0], runs: Vec::new() };

@@ -31,8 +31,8 @@ pub struct RestartsEstimate {
     pub clock: Option<HourClock>,
     /// Days from the first to the last request: sums by these are those a day.
     pub days: f64,
-    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest capacity
-    /// of the curve.
+    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest
+    /// capacity of the curve.
     pub sizes: Vec<RestartsAt>,
 }
 
@@ -47,7 +47,8 @@ pub struct RestartsAt {
     pub provisioned: bool,
     /// Whether that is the smallest capacity of the curve as large as what is recommended.
     pub recommended: bool,
-    /// By the hour of the day; hours at which nothing is lost are left out. Of a log that ends, hours without a restart are.
+    /// By the hour of the day; hours at which nothing is lost are left out. Of a log that ends, hours without a
+    /// restart are.
     pub hours: Vec<RestartHour>,
     /// Of a log that ends each restart: one at every full hour after its first request, up to the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

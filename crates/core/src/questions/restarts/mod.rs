@@ -1,11 +1,12 @@
 //! What an emptied cache costs: tokens that requests compute again and would have found, by hour of the day.
 //!
-//! A cache that is emptied at a moment loses, of each later request, the pages that the whole cache would have found and
-//! that nobody has touched since that moment. Pages along a prompt were touched ever longer ago, and what lies above a page
-//! in the stack was touched after it, so all other hits stay hits. Counted are the 24 hours behind a restart: then the loss
-//! of a cache that is emptied every day at one hour is the sum of its restarts, and a window that never ends takes no more
-//! room than a day. Each hit is counted by the minute in which it is found, the full hours since its last use, and the
-//! smallest size that has it ([`RestartsTally`]); the loss of a restart at any full hour is a sum of these counts.
+//! A cache that is emptied at a moment loses, of each later request, the pages that the whole cache would have found
+//! and that nobody has touched since that moment. Pages along a prompt were touched ever longer ago, and what lies
+//! above a page in the stack was touched after it, so all other hits stay hits. Counted are the 24 hours behind a
+//! restart: then the loss of a cache that is emptied every day at one hour is the sum of its restarts, and a window
+//! that never ends takes no more room than a day. Each hit is counted by the minute in which it is found, the full
+//! hours since its last use, and the smallest size that has it ([`RestartsTally`]); the loss of a restart at any full
+//! hour is a sum of these counts.
 
 mod estimate;
 mod observer;

@@ -68,8 +68,8 @@ pub struct RestartsTally {
     is_of_day: bool,
     /// The first and the last arrival, in milliseconds.
     span: Option<(i64, i64)>,
-    /// By minute (of the day, or since the times began to count), hours and place as in [`LostHits`]: tokens, and nanoseconds
-    /// to compute them.
+    /// By minute (of the day, or since the times began to count), hours and place as in [`LostHits`]: tokens, and
+    /// nanoseconds to compute them.
     counts: BTreeMap<(i64, u8, u32), (u64, u64)>,
 }
 
@@ -107,8 +107,8 @@ impl RestartsTally {
         }
     }
 
-    /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the day,
-    /// where days are one: then it is that of every day.
+    /// What restarts at these full hours lose within 24 hours each, at the size in this place. An hour is one of the
+    /// day, where days are one: then it is that of every day.
     pub(super) fn lost(&self, place: usize, hours: impl Iterator<Item = i64>) -> (u64, u64, Option<u32>) {
         let mut by_minute = Vec::new();
         let mut sum = (0, 0);

@@ -1,4 +1,5 @@
-//! What retention found over a set of requests, as it is published. Pages are whole pages: sampled counts are scaled up.
+//! What retention found over a set of requests, as it is published. Pages are whole pages: sampled counts are scaled
+//! up.
 
 use super::{Ages, RetentionConfig, RetentionTally};
 use crate::sizing::curve::{PromptTokens, share};

@@ -39,8 +39,8 @@ struct FixedCache {
 
 heap_bytes!(FixedCache { there; ttl, level, stays_until });
 
-/// One of them as a snapshot keeps it: its time to live, the lines of each request in the list, what has not expired, and how
-/// much that is.
+/// One of them as a snapshot keeps it: its time to live, the lines of each request in the list, what has not expired,
+/// and how much that is.
 type SavedFixedCache = (Ttl, Vec<Vec<PageLine>>, VecDeque<PageLine>, PagesOverTime);
 
 impl Fixed {

@@ -68,8 +68,8 @@ pub struct RetentionTally {
     capacities: usize,
     /// By the first time to live and the first capacity that finds them; the last of either is none.
     hits: Vec<u64>,
-    /// Pages that each fixed time to live found, and behind them the requests that found enough with each; not told where
-    /// some of the requests do not tell it.
+    /// Pages that each fixed time to live found, and behind them the requests that found enough with each; not told
+    /// where some of the requests do not tell it.
     fixed_hits: Vec<u64>,
     pub(super) sliding: Vec<PageLevel>,
     pub(super) fixed: Vec<PageLevel>,

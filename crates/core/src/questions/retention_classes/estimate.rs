@@ -19,8 +19,8 @@ pub struct RetentionClassEstimate {
     pub page_accesses: u64,
     /// Hits with unlimited capacity.
     pub page_hits: u64,
-    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest capacity
-    /// of the curve.
+    /// What is provisioned first, where that is known, then what is recommended; where there is neither, the largest
+    /// capacity of the curve.
     pub sizes: Vec<RetentionClassAt>,
 }
 
@@ -43,7 +43,8 @@ pub struct RetentionClassAt {
 }
 
 impl RetentionClassEstimate {
-    /// What is published of an account, at sizes that are counted in these places, where so many of the pages are followed.
+    /// What is published of an account, at sizes that are counted in these places, where so many of the pages are
+    /// followed.
     pub(super) fn of(account: &RankedAccount, sizes: &[(ReportedSize, usize)], rate: Ratio) -> Self {
         let tally = &account.tally;
         let held: Vec<u64> = account.page_milliseconds(rate).collect();

@@ -1,8 +1,8 @@
 //! Retention classes: what the requests of each class find, and what the cache holds of their pages.
 //!
 //! A class is how long, or how preferably, a request asks its cache to keep its pages
-//! ([`Label::RetentionClass`](crate::request::labels::Label)). It is counted by, and changes nothing that is modelled: no
-//! engine's model goes by it. A page is of the class of its last toucher. The counting is that of
+//! ([`Label::RetentionClass`](crate::request::labels::Label)). It is counted by, and changes nothing that is
+//! modelled: no engine's model goes by it. A page is of the class of its last toucher. The counting is that of
 //! [`accounts`](super::accounts).
 
 mod estimate;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReplicaCaches {
     config: EngineConfig,
-    /// The cache of each replica, and whether a page was found to break the chain, which a stack leaves to others to keep.
+    /// The cache of each replica, and whether a page was found to break the chain, which a stack leaves to others to
+    /// keep.
     engines: Vec<(Engine, bool)>,
     #[serde(skip)]
     outcome: Outcome,

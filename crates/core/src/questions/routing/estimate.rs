@@ -98,9 +98,9 @@ pub struct RoutingFigures<'a> {
 }
 
 impl RoutingFigures<'_> {
-    /// What the router gives: at every total capacity, and what is required; a router that asks the caches is known at its
-    /// own capacity alone. The imbalance is that at the largest capacity within the tracked bound, without limit where there
-    /// is none.
+    /// What the router gives: at every total capacity, and what is required; a router that asks the caches is known
+    /// at its own capacity alone. The imbalance is that at the largest capacity within the tracked bound, without
+    /// limit where there is none.
     pub fn estimate(&self) -> RouterEstimate {
         let sum = |count: fn(&ReplicaTally) -> u64| self.tally.replicas.iter().map(count).sum::<u64>();
         let only = self.router.only_total();

@@ -94,8 +94,8 @@ impl FollowingCaches {
         }
     }
 
-    /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on alongside the
-    /// pool's engine.
+    /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on alongside
+    /// the pool's engine.
     pub(super) fn resume(&mut self, config: &CacheConfig, most: usize, pool: &Engine) -> bool {
         match self {
             Self::Along { engines, .. } => {

@@ -138,7 +138,8 @@ impl Router {
         }
     }
 
-    /// The only total capacity that is reported, known once a request has been routed; `None` where every capacity is reported.
+    /// The only total capacity that is reported, known once a request has been routed; `None` where every capacity is
+    /// reported.
     pub(super) fn only_total(&self) -> Option<Option<PageCount>> {
         match &self.state {
             RouterState::Precise(router) => Some(router.total()),

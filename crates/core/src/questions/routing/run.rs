@@ -35,8 +35,9 @@ impl RoutedCaches {
         Self { router: Router::new(spec), caches: FollowingCaches::apart(config) }
     }
 
-    /// Routes a request to its replica, which it then is the latest of: from the first request on all that the pool's engine
-    /// accepts come here. Gives the replica, the request's number in it, counted from 0, and what it found there.
+    /// Routes a request to its replica, which it then is the latest of: from the first request on all that the pool's
+    /// engine accepts come here. Gives the replica, the request's number in it, counted from 0, and what it found
+    /// there.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -67,7 +68,8 @@ impl RoutedCaches {
         &self.router
     }
 
-    /// Completes what was read back from a snapshot; whether it is of this router and can go on alongside the pool's engine.
+    /// Completes what was read back from a snapshot; whether it is of this router and can go on alongside the pool's
+    /// engine.
     pub fn resume(&mut self, spec: RouterSpec, config: &CacheConfig, pool: &Engine) -> bool {
         let most = match spec.replicas {
             0 => MAX_REPLICAS,

@@ -38,7 +38,8 @@ pub struct TenantEstimate {
 }
 
 impl TenantEstimate {
-    /// What is published of an account, by the pool's configuration and, where a cost per token is known, bytes per page.
+    /// What is published of an account, by the pool's configuration and, where a cost per token is known, bytes per
+    /// page.
     pub(in crate::questions) fn of(
         account: &RankedAccount,
         config: &CacheConfig,

@@ -153,7 +153,8 @@ impl Spans {
     }
 }
 
-/// Pages of a request that are read from the tier, that enter above it and drop others, and that the tier does not hold.
+/// Pages of a request that are read from the tier, that enter above it and drop others, and that the tier does not
+/// hold.
 fn passing(request: &NumberedRequest, runs: &[LoggedRun], tier: TierSpan) -> (u64, u64, u64) {
     let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
     let can_hit = runs.iter().filter(|run| run.can_hit);

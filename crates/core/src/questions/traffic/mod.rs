@@ -1,4 +1,5 @@
-//! What passes between the tiers of a plan: how much is read from each and written to it, at the busiest moment and a day.
+//! What passes between the tiers of a plan: how much is read from each and written to it, at the busiest moment and a
+//! day.
 
 mod counts;
 mod estimate;

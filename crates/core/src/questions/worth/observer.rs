@@ -47,8 +47,9 @@ impl WorthObserver {
         self.capacities.len() + usize::from(self.has_own_column)
     }
 
-    /// What a request adds of which the pool's own stack says `outcome`, and its caches what they found, where its engine has
-    /// one a capacity. `below` is what tiers below give it under the capacity in a place: pages, and seconds to load them.
+    /// What a request adds of which the pool's own stack says `outcome`, and its caches what they found, where its
+    /// engine has one a capacity. `below` is what tiers below give it under the capacity in a place: pages, and
+    /// seconds to load them.
     pub fn observe(
         &self,
         (event, outcome): (&RequestEvent<'_>, &Outcome),

@@ -44,8 +44,8 @@ pub struct WorthShare {
 heap_bytes!(WorthShare { times; arrival_ms });
 
 impl WorthShare {
-    /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those found:
-    /// tokens that are not computed, and the seconds that loading those takes which lie in tiers below.
+    /// Of a request with a prompt of so many tokens, of which unlimited capacity has so many, and each capacity those
+    /// found: tokens that are not computed, and the seconds that loading those takes which lie in tiers below.
     pub fn of(
         rate: &PrefillRate,
         arrival_ms: i64,

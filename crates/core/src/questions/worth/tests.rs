@@ -223,7 +223,8 @@ proptest! {
                 prop_assert!((one - other).abs() <= 1e-9 * one.abs().max(1e-6), "{} {}", one, other);
             }
         }
-        // Quantiles are those of the single requests, to a ten-millionth of a second below three minutes and to 24 bits above.
+        // Quantiles are those of the single requests, to a ten-millionth of a second below three minutes and to 24
+        // bits above.
         let mut times: Vec<f64> = requests.iter()
             .map(|(_, prompt, _, found)| rate.seconds(found[0].0, *prompt)).collect();
         times.sort_by(f64::total_cmp);

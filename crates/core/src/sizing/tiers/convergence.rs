@@ -1,7 +1,8 @@
 //! Whether a requirement has settled.
 //!
 //! Rules, over the last `steps` steps ([`steps`](super::steps)) that are not warming up:
-//! 1. Fewer of them, or one whose requirement lies beyond the tracked bound: not converged, and no growth rate is known.
+//! 1. Fewer of them, or one whose requirement lies beyond the tracked bound: not converged, and no growth rate is
+//!    known.
 //! 2. Converged if the largest requirement exceeds the smallest by at most `tolerance` of the smallest.
 //! 3. The growth rate is the mean growth from one step to the next as a share of the first one's requirement; absent
 //!    where that is 0 and the last one's is not.

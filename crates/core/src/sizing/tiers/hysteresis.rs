@@ -8,7 +8,8 @@
 //!    steps, so that none of them would have lacked capacity. Too much is only money; too little loses hits.
 //! 4. A window that is warming up under-counts: where it asks for less than `current`, it changes nothing, so it never
 //!    lowers the capacity nor helps to.
-//! 5. A requirement beyond the tracked bound has no number: the capacity stays, and a row of smaller requirements is broken.
+//! 5. A requirement beyond the tracked bound has no number: the capacity stays, and a row of smaller requirements is
+//!    broken.
 
 use crate::units::PageCount;
 use crate::units::heap::flat;
@@ -22,8 +23,8 @@ pub struct Hysteresis {
     min_change: Ratio,
     hold: u32,
     current: Option<PageCount>,
-    /// The steps in a row whose requirement lies on one side of the current one: whether that is the larger side, how many they
-    /// are, and the largest of their requirements.
+    /// The steps in a row whose requirement lies on one side of the current one: whether that is the larger side, how
+    /// many they are, and the largest of their requirements.
     row: Option<(bool, u32, PageCount)>,
 }
 
@@ -47,7 +48,8 @@ impl Hysteresis {
         self.current
     }
 
-    /// Takes the requirement of a step (`None` beyond the bound). Returns the capacity, and whether the step changed it.
+    /// Takes the requirement of a step (`None` beyond the bound). Returns the capacity, and whether the step changed
+    /// it.
     pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> (Option<PageCount>, bool) {
         let before = self.current;
         match (required, self.current) {

@@ -102,9 +102,10 @@ pub struct NextUnit {
     pub cost: Option<f64>,
 }
 
-/// Sizes the tiers by the module's rules, from the capacity that each tier's coverage requires (`None` beyond the bound) and
-/// the most pages that requests in flight pin at a time: zero where the log has no durations, `None` beyond the bound. A tier
-/// without a requirement is beyond the bound. Of each tier what to have, its bytes left out, and what one unit more would buy.
+/// Sizes the tiers by the module's rules, from the capacity that each tier's coverage requires (`None` beyond the
+/// bound) and the most pages that requests in flight pin at a time: zero where the log has no durations, `None`
+/// beyond the bound. A tier without a requirement is beyond the bound. Of each tier what to have, its bytes left out,
+/// and what one unit more would buy.
 pub fn plan(
     tiers: &[TierConfig<CapacityUnit>],
     required: &[Option<PageCount>],

@@ -48,8 +48,8 @@ pub struct TierEstimate {
     pub recommendation_changed: bool,
 }
 
-/// Publishes the plan of one window's requirements, which are those of this target ratio; `None` where there are no tiers, or
-/// units in bytes and the bytes of a page are unknown.
+/// Publishes the plan of one window's requirements, which are those of this target ratio; `None` where there are no
+/// tiers, or units in bytes and the bytes of a page are unknown.
 pub fn publish(
     tiers: &[TierConfig],
     page_bytes: Option<PageBytes>,

@@ -39,8 +39,8 @@ pub struct Requirements {
 pub struct Standing {
     /// Whether each requirement has converged.
     pub covering: Vec<ConvergenceVerdict>,
-    /// The same tier by tier, with what is recommended, absent as long as no requirement was known, and whether the window
-    /// changed that.
+    /// The same tier by tier, with what is recommended, absent as long as no requirement was known, and whether the
+    /// window changed that.
     pub tiers: Vec<(ConvergenceVerdict, (Option<PageCount>, bool))>,
     /// Room to leave for the pages that requests in flight pin, likewise.
     pub pinned: (Option<PageCount>, bool),

@@ -1,13 +1,13 @@
 //! What happens to requests in flight next: who takes a page, and who ends.
 //!
-//! An engine computes in steps, and each request in flight gets one token a step. So a request's tokens come as fast as
-//! those of the others, in steps of uneven length, not evenly over its own duration. A log says when each request began
-//! and ended and how many tokens it had: as many steps lie between. Until the next of them ends, steps are taken to come
-//! evenly up to as many as it says there are by then. Where every request has tokens at one pace, that is even over
-//! each duration.
+//! An engine computes in steps, and each request in flight gets one token a step. So a request's tokens come as fast
+//! as those of the others, in steps of uneven length, not evenly over its own duration. A log says when each request
+//! began and ended and how many tokens it had: as many steps lie between. Until the next of them ends, steps are
+//! taken to come evenly up to as many as it says there are by then. Where every request has tokens at one pace, that
+//! is even over each duration.
 //!
-//! A request that had no token in some steps (a prompt in several steps, one that was preempted) says too few, and never
-//! moves the count back.
+//! A request that had no token in some steps (a prompt in several steps, one that was preempted) says too few, and
+//! never moves the count back.
 
 use super::stay::{NextEvent, Phase};
 use crate::units::EventTime;
@@ -166,7 +166,8 @@ impl<At: Copy + Ord> Agenda<At> {
         Some((duration, next.steps.0.saturating_sub(counted.0)))
     }
 
-    /// Takes the next thing to happen off, where it comes before this moment. A page may be of a request that ended early.
+    /// Takes the next thing to happen off, where it comes before this moment. A page may be of a request that ended
+    /// early.
     pub(crate) fn pop_before(&mut self, now: EventTime) -> Option<NextEvent<At>> {
         self.peek().filter(|next| next.time < now)?;
         self.pop()

@@ -18,8 +18,8 @@ flat!(SegmentTouch);
 pub(super) struct Holds {
     /// How many requests in flight go how far: pages in ascending order.
     live: Vec<(u32, u32)>,
-    /// Who touched the held pages last, the deepest first, as pages and the request's number: each goes less far than the one
-    /// before and came later. One that has ended stays as long as others hold what it touched.
+    /// Who touched the held pages last, the deepest first, as pages and the request's number: each goes less far than
+    /// the one before and came later. One that has ended stays as long as others hold what it touched.
     touched: VecDeque<(u32, u64)>,
 }
 

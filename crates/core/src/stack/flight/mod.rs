@@ -1,21 +1,21 @@
 //! Requests that overlap: the pages of those in flight lie above the stack of released ones.
 //!
 //! An engine looks a request up when it arrives, pins its pages until it ends, and lets them age from then on. A page
-//! that somebody holds cannot be evicted. So the stack is that of *releases*: a request gets its slot when it ends, for
-//! the pages that nobody else holds then, and all that is in flight lies above every slot. Along a path releases never
-//! get later, so the tree of segments and regions serves as it is; what is in flight is owned by [`HELD`] there, which is
-//! newer than every slot.
+//! that somebody holds cannot be evicted. So the stack is that of *releases*: a request gets its slot when it ends,
+//! for the pages that nobody else holds then, and all that is in flight lies above every slot. Along a path releases
+//! never get later, so the tree of segments and regions serves as it is; what is in flight is owned by [`HELD`]
+//! there, which is newer than every slot.
 //!
 //! A page that nobody holds needs room for all pages that lay above it at the worst moment since its release
-//! ([`super::heights`]), and for itself. A page that is held is found wherever its holder runs, so it needs no more than
-//! the prompt up to it does. What all requests in flight hold is another number ([`Overlap::room`]): where a cache has no
-//! room for that, requests wait or are preempted, but those that run find what others hold that run.
+//! ([`super::heights`]), and for itself. A page that is held is found wherever its holder runs, so it needs no more
+//! than the prompt up to it does. What all requests in flight hold is another number ([`Overlap::room`]): where a
+//! cache has no room for that, requests wait or are preempted, but those that run find what others hold that run.
 //!
 //! At one moment arrivals come first: what ends then is still held.
 //!
-//! A request that nobody overlaps leaves what [`Stack::access`] leaves: the page that it ends within counts as room that
-//! the next request needs, not as height. So a log in which no two requests overlap gives the numbers of one without
-//! durations.
+//! A request that nobody overlaps leaves what [`Stack::access`] leaves: the page that it ends within counts as room
+//! that the next request needs, not as height. So a log in which no two requests overlap gives the numbers of one
+//! without durations.
 
 mod agenda;
 mod holds;
@@ -263,8 +263,8 @@ impl Stack {
         self.flight.is_some()
     }
 
-    /// Follows requests while they are in flight from now on. Pages released so far keep their order; what lay above them
-    /// since is taken to be what does now.
+    /// Follows requests while they are in flight from now on. Pages released so far keep their order; what lay above
+    /// them since is taken to be what does now.
     pub fn follow_flights(&mut self) {
         if self.flight.is_none() {
             let heights = self.slots.at_or_above().into_iter().map(Height::new);
@@ -398,8 +398,8 @@ impl Stack {
         }
     }
 
-    /// Takes a run of the path away from its slot, where so many copies of its pages stay. Gives those of pages that are
-    /// held, which the request has for itself.
+    /// Takes a run of the path away from its slot, where so many copies of its pages stay. Gives those of pages that
+    /// are held, which the request has for itself.
     fn hold_run(&mut self, flight: &mut Flight, SlotRun { slot, pages }: SlotRun, copies: u32) -> u32 {
         if slot == HELD {
             return copies;
@@ -532,8 +532,8 @@ impl Stack {
         flight.released = parts;
     }
 
-    /// Gives what a request releases its slots: one, or several where others touched the pages further up later and ended
-    /// before. The oldest has this `height`.
+    /// Gives what a request releases its slots: one, or several where others touched the pages further up later and
+    /// ended before. The oldest has this `height`.
     fn release(
         &mut self,
         flight: &mut Flight,

@@ -1,5 +1,5 @@
-//! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the requests
-//! and the stack's own arrays.
+//! Requests in flight as a snapshot keeps them. Who holds which segment, and how high slots lie, follows from the
+//! requests and the stack's own arrays.
 
 use super::{Agenda, EngineSteps, Flight, FlightRequest, Growth, MAX_IN_FLIGHT};
 use crate::stack::heights::{Height, Heights};

@@ -92,8 +92,8 @@ impl FollowedPart {
 }
 
 impl Follower {
-    /// Takes the request that `stack` has just accepted: what [`Stack::access`] would find in a stack of this follower's
-    /// requests alone. `outputs` are its output pages with no ids.
+    /// Takes the request that `stack` has just accepted: what [`Stack::access`] would find in a stack of this
+    /// follower's requests alone. `outputs` are its output pages with no ids.
     ///
     /// `outcome` receives the runs of the reusable prefix and `new_pages`; `page_accesses` is the caller's.
     pub fn access(&mut self, stack: &Stack, lookup: Lookup, outputs: u32, outcome: &mut Outcome) {

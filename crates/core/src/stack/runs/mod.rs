@@ -132,7 +132,8 @@ impl RunTree {
         self.compact();
     }
 
-    /// Finds the path that ends at a node, which is [held](RunTree::enter) and may have been split since it was entered.
+    /// Finds the path that ends at a node, which is [held](RunTree::enter) and may have been split since it was
+    /// entered.
     pub fn path_to(&self, tail: RunIndex, path: &mut Vec<RunIndex>) {
         path.clear();
         let mut node = tail;
@@ -215,8 +216,8 @@ impl RunTree {
         }
     }
 
-    /// The start of the unbroken run of pages before `at` that pieces with one of these tags hold in a node; `at` where there is
-    /// none.
+    /// The start of the unbroken run of pages before `at` that pieces with one of these tags hold in a node; `at`
+    /// where there is none.
     pub fn covered_down_to(&self, node: RunIndex, tags: impl Fn(u32) -> bool, at: u32) -> u32 {
         let mut start = at;
         loop {
@@ -356,8 +357,8 @@ impl RunTree {
         deepest - first
     }
 
-    /// Drops the labels of nodes that are gone, once they are the greater part. The others move up where they lie: memory
-    /// that was written to before costs nothing to write to again.
+    /// Drops the labels of nodes that are gone, once they are the greater part. The others move up where they lie:
+    /// memory that was written to before costs nothing to write to again.
     fn compact(&mut self) {
         if self.labels.len() > 2 * self.live_labels + SLACK {
             self.close_gaps();

@@ -11,8 +11,8 @@ enum Part {
 }
 
 impl RunTree {
-    /// Visits those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each,
-    /// the first page first.
+    /// Visits those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node
+    /// each, the first page first.
     pub fn gaps(
         &mut self,
         path: &[RunIndex],
@@ -26,8 +26,8 @@ impl RunTree {
         });
     }
 
-    /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
-    /// page's first. They replace what `found` holds. Visits the pages between them as [`RunTree::gaps`] does.
+    /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the
+    /// first page's first. They replace what `found` holds. Visits the pages between them as [`RunTree::gaps`] does.
     pub fn cut_out(
         &mut self,
         path: &[RunIndex],

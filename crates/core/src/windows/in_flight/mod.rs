@@ -36,10 +36,10 @@ const MAX_REQUESTS: usize = 1 << 16;
 
 /// The requests in flight in one pool.
 ///
-/// A request costs a copy of its ids, one label comparison and one step a node of its path, as in the stack, and another
-/// copy of the ids nobody holds yet where somebody holds those before them; a request without a duration costs next to nothing. Memory is
-/// bounded by the tracked bound in ids and [`MAX_REQUESTS`] entries; a request that would pass either is not
-/// followed, and until it ends every measurement says so.
+/// A request costs a copy of its ids, one label comparison and one step a node of its path, as in the stack, and
+/// another copy of the ids nobody holds yet where somebody holds those before them; a request without a duration
+/// costs next to nothing. Memory is bounded by the tracked bound in ids and [`MAX_REQUESTS`] entries; a request that
+/// would pass either is not followed, and until it ends every measurement says so.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct InFlight {
     /// Largest event time so far.
@@ -64,8 +64,8 @@ pub struct InFlight {
 heap_bytes!(InFlight { by_end, pages, ids, upcoming; now, timed, private_pages, untold_until });
 
 impl InFlight {
-    /// Says when the next requests arrive, in their order: the pages of one that ends before the next arrives are seen by
-    /// nobody, so that they need not be looked at. All of them have to arrive then.
+    /// Says when the next requests arrive, in their order: the pages of one that ends before the next arrives are
+    /// seen by nobody, so that they need not be looked at. All of them have to arrive then.
     pub fn expect(&mut self, arrivals: Vec<EventTime>) {
         self.upcoming = arrivals.into_iter();
     }

@@ -1,5 +1,5 @@
-//! Which attributes hold what was said: they reach no name, no label and no message, and those that may hold a part of a
-//! prompt are named where it is not whole.
+//! Which attributes hold what was said: they reach no name, no label and no message, and those that may hold a part
+//! of a prompt are named where it is not whole.
 
 use super::item::LoggedItem;
 

@@ -175,7 +175,8 @@ pub struct ValueList<T: prost::Message + Default + Debug> {
     pub values: Vec<T>,
 }
 
-/// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not there.
+/// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not
+/// there.
 fn text_number<N: FromStr, E: Error>(value: &Value) -> Result<Option<N>, E> {
     let text = match value {
         Value::String(text) => Cow::Borrowed(text.as_str()),

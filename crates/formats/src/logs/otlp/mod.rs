@@ -1,8 +1,8 @@
 //! OpenTelemetry's spans and log records of requests to models, as the collector's Kafka exporter writes them: one
 //! record holds many, in protobuf or in JSON.
 //!
-//! Attributes are those of the semantic conventions for generative AI (`gen_ai.*`), of OpenInference, and of the SDKs in
-//! [`sdks`], each read where it keeps the prompt.
+//! Attributes are those of the semantic conventions for generative AI (`gen_ai.*`), of OpenInference, and of the SDKs
+//! in [`sdks`], each read where it keeps the prompt.
 
 mod bodies;
 mod chat;

@@ -1,7 +1,8 @@
 //! Prompts as OpenInference writes them: the request's body in `input.value`, or its messages one field an attribute.
 //!
-//! `input.value` is what the instrumented function was given. Of an OpenAI client that is the request's body; of LangChain,
-//! LlamaIndex and others it is a form of their own, and what the model was given stands in `llm.input_messages`.
+//! `input.value` is what the instrumented function was given. Of an OpenAI client that is the request's body; of
+//! LangChain, LlamaIndex and others it is a form of their own, and what the model was given stands in
+//! `llm.input_messages`.
 
 use super::bodies;
 use super::chat::{self, message, quoted};

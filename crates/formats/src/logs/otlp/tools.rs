@@ -54,7 +54,8 @@ fn tool(raw: &RawValue) -> Result<String, DecodeError> {
     Ok(format!("{{\"type\":\"function\",\"function\":{{{function}}}}}"))
 }
 
-/// A tool as SDKs describe it, its schema under a name of their own: of Vercel's the first two, of Pydantic AI's the last.
+/// A tool as SDKs describe it, its schema under a name of their own: of Vercel's the first two, of Pydantic AI's the
+/// last.
 #[derive(serde::Deserialize)]
 pub(super) struct OfferedTool<'a> {
     #[serde(rename = "type")]

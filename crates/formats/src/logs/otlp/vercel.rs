@@ -1,5 +1,6 @@
-//! Prompts as the Vercel AI SDK writes them: `ai.prompt.messages` and `ai.prompt.tools` of the spans `ai.generateText.doGenerate`,
-//! `ai.streamText.doStream` and their like. The spans around these repeat the prompt in `ai.prompt`.
+//! Prompts as the Vercel AI SDK writes them: `ai.prompt.messages` and `ai.prompt.tools` of the spans
+//! `ai.generateText.doGenerate`, `ai.streamText.doStream` and their like. The spans around these repeat the prompt in
+//! `ai.prompt`.
 
 use super::chat::{self, ChatMessage, malformed, message, of_another_form, quoted};
 use super::item::LoggedItem;

@@ -44,8 +44,8 @@ fn requests() -> impl Strategy<Value = Vec<(i64, i64, Vec<u64>)>> {
     prop::collection::vec(one, 1..60)
 }
 
-/// Logs of two pools in the order of finishes, some of whose requests took longer than the bound, and some of whose records
-/// are broken, of another page size than their pool, or, as all of "b", without a duration.
+/// Logs of two pools in the order of finishes, some of whose requests took longer than the bound, and some of whose
+/// records are broken, of another page size than their pool, or, as all of "b", without a duration.
 fn finished_logs() -> impl Strategy<Value = Vec<Request>> {
     let one = (0usize..3, 0i64..6000, 0..=2 * BOUND, prop::collection::vec(0u64..4, 1..6), 0u8..20);
     prop::collection::vec(one, 1..60).prop_map(|mut requests| {
@@ -219,8 +219,8 @@ proptest! {
         prop_assert_eq!(since_start(&waiting), since_start(&sorted));
     }
 
-    /// Recovery with records that wait: from any point on, a muted replay publishes exactly the rest, and so does a task that
-    /// is restored there, byte for byte; whoever reads records ahead changes nothing.
+    /// Recovery with records that wait: from any point on, a muted replay publishes exactly the rest, and so does a
+    /// task that is restored there, byte for byte; whoever reads records ahead changes nothing.
     #[test]
     fn from_any_point_on_a_restart_with_records_that_wait_publishes_exactly_the_rest(
         log in finished_logs(), at in any::<prop::sample::Index>(), room in prop_oneof![Just(1u64 << 20), 1u64..4000],

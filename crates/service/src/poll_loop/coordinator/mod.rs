@@ -81,8 +81,8 @@ where
     O: Sink<Member = M>,
     S: Stage<'c, M>,
 {
-    /// A process that has done nothing yet, made of the real things or of those of a simulation: its time, its membership
-    /// in the group, where outputs and offsets go, what is done with the records, and who is notified.
+    /// A process that has done nothing yet, made of the real things or of those of a simulation: its time, its
+    /// membership in the group, where outputs and offsets go, what is done with the records, and who is notified.
     pub fn new(
         plan: &'c StreamPlan,
         clock: &'c dyn Clock,
@@ -279,8 +279,8 @@ where
         }
     }
 
-    /// Whether being fenced is no proof of another process with this one's name. Of brokers that fail, a client tells its log
-    /// more than those who poll.
+    /// Whether being fenced is no proof of another process with this one's name. Of brokers that fail, a client tells
+    /// its log more than those who poll.
     fn doubts_fencing(&self) -> bool {
         let within = self.plan.retry_for;
         self.standing.doubts_fencing(self.clock.now(), within)

@@ -80,9 +80,9 @@ where
         Err(KafkaFailure { kind: FailureKind::Spent, message: message.to_owned() }.into())
     }
 
-    /// Gives partitions up in order: what was begun is finished and committed first. Where the group did not know this member
-    /// meanwhile, others may have done that work: a client that joins again may say of such partitions, too, that they are
-    /// moving.
+    /// Gives partitions up in order: what was begun is finished and committed first. Where the group did not know
+    /// this member meanwhile, others may have done that work: a client that joins again may say of such partitions,
+    /// too, that they are moving.
     pub(super) fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         if self.source.is_evicted() {
             self.lose(partitions)?;

@@ -1,5 +1,5 @@
-//! What a request gives back: blocks with names as the youngest of the free ones, others as the next to be taken (steps 2a and 3 of
-//! the rules).
+//! What a request gives back: blocks with names as the youngest of the free ones, others as the next to be taken
+//! (steps 2a and 3 of the rules).
 
 use super::{FULL, Hold, OTHERS, PRIVATE, Tables, each_group};
 use crate::engines::groups::GroupSet;
@@ -150,8 +150,8 @@ impl HybridCache {
     }
 }
 
-/// Puts what is given back in the order in which it is: group by group, of each the last page first. What several groups
-/// share stays one where nothing else of theirs comes between.
+/// Puts what is given back in the order in which it is: group by group, of each the last page first. What several
+/// groups share stays one where nothing else of theirs comes between.
 fn by_group(freed: &mut Vec<Hold>) {
     let place = |hold: &Hold| (hold.groups.first(), std::cmp::Reverse(hold.from));
     freed.sort_unstable_by_key(place);

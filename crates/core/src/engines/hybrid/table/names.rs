@@ -110,8 +110,8 @@ impl HybridCache {
         }
     }
 
-    /// Gives names to pages with ids, which may continue others; where the last of them lies. Where nothing is evicted, they
-    /// get them as they are given back.
+    /// Gives names to pages with ids, which may continue others; where the last of them lies. Where nothing is
+    /// evicted, they get them as they are given back.
     fn name_known(&mut self, hold: Hold, before: Option<Hold>) -> PieceIndex {
         let mut deepest = NOWHERE;
         if self.never_evicts {

@@ -33,8 +33,8 @@ impl HybridCache {
         }
     }
 
-    /// A piece for the page `at` where it is the oldest copy for all of its groups; else that of this group, parted from the
-    /// others.
+    /// A piece for the page `at` where it is the oldest copy for all of its groups; else that of this group, parted
+    /// from the others.
     fn of_all_or_one(&mut self, piece: PieceIndex, (node, group): (RunIndex, u32), at: u32) -> PieceIndex {
         let groups = groups_of(self.tree.arena.get(piece));
         let is_oldest =
@@ -45,8 +45,8 @@ impl HybridCache {
         self.part(piece, group)
     }
 
-    /// Of several blocks that carry one name, the one named first: the piece of a node that has it for the page `at`, and where
-    /// another takes over, at `end` at most.
+    /// Of several blocks that carry one name, the one named first: the piece of a node that has it for the page `at`,
+    /// and where another takes over, at `end` at most.
     fn oldest_copy(&self, node: RunIndex, group: u32, at: u32, end: u32) -> Option<(PieceIndex, u32)> {
         let mine = || self.tree.pieces(node).filter(|(_, piece)| groups_of(piece).has(group));
         let covering = mine().filter(|(_, piece)| piece.from <= at && at < piece.to);

@@ -162,8 +162,8 @@ enum Page {
     Nameless(u64),
 }
 
-/// A cache of one capacity. Where more is held than it has room for, it runs over until enough has ended; what is held is
-/// found meanwhile, as far as the cache would hold the prompt up to there alone.
+/// A cache of one capacity. Where more is held than it has room for, it runs over until enough has ended; what is
+/// held is found meanwhile, as far as the cache would hold the prompt up to there alone.
 struct Cache {
     capacity: u64,
     /// Pages without a name that requests hold.
@@ -410,8 +410,8 @@ proptest! {
         }
     }
 
-    /// A stack that forgets answers every capacity up to its bound, until more is in flight than it tracks: steps are counted
-    /// without the requests that it lets go then.
+    /// A stack that forgets answers every capacity up to its bound, until more is in flight than it tracks: steps are
+    /// counted without the requests that it lets go then.
     #[test]
     fn forgetting_changes_no_answer_up_to_the_bound(requests in requests(true), bound in 1u64..60) {
         let mut all = engine(Profile::Vllm);
@@ -469,8 +469,8 @@ fn ranges_of_requests_with_durations_are_taken_in_order() {
     assert_eq!(engine.merge(range.finish(size)), Err(InOrder::Overlap));
 }
 
-/// On a live server seven of a burst of eight equal prompts found 31 of 32 pages, and none in the model, since more was in
-/// flight than the pool holds.
+/// On a live server seven of a burst of eight equal prompts found 31 of 32 pages, and none in the model, since more
+/// was in flight than the pool holds.
 #[test]
 fn a_burst_of_equal_prompts_finds_its_first_where_more_is_in_flight_than_there_is_room() {
     let (long, prompt): (Vec<u64>, Vec<u64>) = ((100..140).collect(), (0..32).collect());

@@ -122,7 +122,8 @@ fn restored(queue: &ArrivalQueue<Entry>, limits: ArrivalLimits) -> Option<Arriva
 }
 
 proptest! {
-    /// A log in the order of finishes, of requests that take no longer than the bound, comes out in the order of arrivals.
+    /// A log in the order of finishes, of requests that take no longer than the bound, comes out in the order of
+    /// arrivals.
     #[test]
     fn a_log_of_finishes_is_taken_in_the_order_of_arrivals(
         requests in prop::collection::vec((0i64..5000, 0..=BOUND as i64), 1..60),

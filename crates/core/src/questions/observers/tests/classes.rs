@@ -1,4 +1,5 @@
-//! What retention classes hold and find, compared with a cache that is kept page by page, and with tenants of the same names.
+//! What retention classes hold and find, compared with a cache that is kept page by page, and with tenants of the
+//! same names.
 
 use super::emptied::found_page_by_page;
 use super::*;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A cache of so many pages kept page by page, and emptied every day at an hour, where one is given: tokens that each request
-/// finds, by its time and ids.
+/// A cache of so many pages kept page by page, and emptied every day at an hour, where one is given: tokens that each
+/// request finds, by its time and ids.
 pub(super) fn found_page_by_page(
     requests: &[(i64, Vec<u64>)],
     capacity: usize,
