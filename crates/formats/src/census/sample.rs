@@ -78,6 +78,9 @@ impl RowSample {
             }
             if self.skip > 0 {
                 at += std::mem::take(&mut self.skip);
+                if text[..at].ends_with(b"\n") {
+                    continue;
+                }
                 at += memchr(b'\n', &text[at..]).map_or(text.len() - at, |end| end + 1);
                 continue;
             }
@@ -195,6 +198,23 @@ mod tests {
                 number.is_ok_and(|number| number / 2_500 == part)
             };
             assert!(rows.iter().filter(is_of_part).count() >= 2, "part {part} of 8");
+        }
+    }
+
+    /// A reader on several threads reads larger pieces than one alone.
+    #[test]
+    fn what_is_kept_hangs_on_no_size_of_the_pieces_that_are_read() {
+        // A row is half of its line, so that the next one is looked for at the begin of a line, too.
+        let row = |number: u64| format!("{{\"n\": \"{:0191}\"}}{:199}\n", number % 5, "");
+        let rows: Vec<_> = (0..3_000).map(row).collect();
+        let kept = |pieces: usize| {
+            let mut sample = RowSample::of_log(Some(1_200_000));
+            rows.chunks(pieces).for_each(|rows| sample.add_lines(rows.concat().as_bytes(), 1 << 20));
+            sample.spread.into_iter().map(|(number, row)| (number, row.len())).collect::<Vec<_>>()
+        };
+        let whole = kept(rows.len());
+        for pieces in [1, 2, 3, 7, 100] {
+            assert_eq!(kept(pieces), whole, "pieces of {pieces} rows");
         }
     }
 
