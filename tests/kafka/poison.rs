@@ -97,6 +97,7 @@ fn poison(is_real: bool) -> Vec<Poison> {
         event("a clock 23 hours ahead", now + 82_800_000, r#""page_ids":[1]"#, EventTimeAhead),
         event("ids that fit no tokens", now, r#""page_ids":[1,2,3],"input_tokens":16"#, PageCountMismatch),
         event("more cached than there is", now, r#""page_ids":[1],"cached_tokens":99"#, InvalidCachedTokens),
+        event("packed ids of half an id", now, r#""page_ids":"AAECAw==""#, Undecodable),
         keyed(
             "a page of no tokens",
             b"ill",
