@@ -125,6 +125,8 @@ fn an_avro_container_is_its_events() {
         fs::write(packed.path("a.avro"), &whole[..end]).expect("written");
         let said = runs(&packed, records);
         assert!(!said.contains("cannot be read"), "{end}: {said}");
+        // Nobody waits for the rest: it was passed over without a word.
+        assert_eq!(said.contains("a.avro ends within a line, or within"), end < whole.len(), "{end}: {said}");
     }
     let [estimates, letters] = packed.published("run");
     let [expected, expected_letters] = lines.published("run");
@@ -155,6 +157,22 @@ fn a_file_that_was_cut_off_is_read_on_though_nothing_else_was_read() {
     assert!(!said.contains("was cut off"), "it was said: {said}");
     bench.append("a.jsonl", &joined(&lines[110..]));
     runs(&bench, 10);
+}
+
+/// To the end of what is there, half a line is no request, and was passed over without a word.
+#[test]
+fn half_a_line_at_the_end_of_everything_is_said() {
+    let (bench, lines) = (Bench::new(), events(14, 20, "m"));
+    bench.write("a.jsonl", &lines[..10]);
+    bench.append("a.jsonl", "\n  \n");
+    bench.write("b.jsonl", &lines[10..]);
+    assert!(!runs(&bench, 20).contains("ends within"), "blank lines");
+    bench.append("a.jsonl", &lines[0][..30]);
+    bench.append("c.jsonl", "PAR1");
+    let said = runs(&bench, 0);
+    for file in ["a.jsonl", "c.jsonl"] {
+        assert!(said.contains(&format!("{file} ends within a line")), "{said}");
+    }
 }
 
 /// Follows a folder live: half a line waits, and a file that vanishes while it is read is said.

@@ -136,14 +136,17 @@ impl FolderCatalog {
             _ => {}
         }
         if now.first.is_none() {
-            match self.lines(name, 0).and_then(|mut lines| Ok((lines.next()?, lines.is_packed()))) {
-                Ok((first, packed)) => {
+            match self.lines(name, 0).and_then(|mut lines| Ok((lines.next()?, lines))) {
+                Ok((first, lines)) => {
+                    if lines.is_within_line() {
+                        self.say_cut_off(name);
+                    }
                     now.first = first.map(|line| (xxh3_64(&line.bytes), written_at(&line.bytes)));
-                    now.packed = packed;
+                    now.packed = lines.is_packed();
                 }
-                // It is being copied, or is gone.
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound) => {}
+                // It is gone, or is being copied.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.say_cut_off(name),
                 Err(error) => self.say_once(name, &format!("cannot be read: {error}; {UNREADABLE}")),
             }
         }
@@ -176,6 +179,17 @@ impl FolderCatalog {
             self.say_once(&name, "begins with the same line as another file: it is a copy and not read");
         }
         found
+    }
+
+    /// Says that a file ends within a line or a block, where nobody waits for the rest.
+    pub fn say_cut_off(&mut self, name: &str) {
+        if self.rules.complete {
+            self.say_once(
+                name,
+                "ends within a line, or within a compressed or Avro block: that part is not read, and requests may be \
+                 missing; copy the file again if it was cut off",
+            );
+        }
     }
 
     fn say_once(&mut self, name: &str, what: &str) {

@@ -82,6 +82,11 @@ impl FileLines {
         self.read
     }
 
+    /// Whether what was read last is a line without its end.
+    pub fn is_within_line(&self) -> bool {
+        !self.line.trim_ascii().is_empty()
+    }
+
     /// The next line; none while it has no end.
     ///
     /// # Errors

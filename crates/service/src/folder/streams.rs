@@ -103,10 +103,16 @@ impl FolderStreams {
                 self.ready.insert((cursor.written_at, id));
                 return;
             }
-            Ok(None) => {}
+            Ok(None) => {
+                if cursor.lines.as_ref().is_some_and(FileLines::is_within_line) {
+                    self.catalog.say_cut_off(&cursor.file.name);
+                }
+            }
             // A compressed file that is being copied ends somewhere in between; it is looked at again when it has
             // changed.
-            Err(error) if cursor.file.packed && error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) if cursor.file.packed && error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.catalog.say_cut_off(&cursor.file.name);
+            }
             Err(error) => {
                 let (name, at) = (&cursor.file.name, cursor.at);
                 tracing::warn!(
