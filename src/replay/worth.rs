@@ -63,6 +63,7 @@ impl CacheWorth {
             config: pool.config().observed().provisioned(),
             page_size: pool.page_size()?,
             page_bytes: pool.page_bytes(),
+            required: &whole.required,
             capacities: &whole.capacities,
             recommended: &whole.recommended,
             below_a_day: TierWorth::memory_a_day(&tiers),

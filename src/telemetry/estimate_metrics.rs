@@ -7,8 +7,8 @@ use kvset_core::questions::worth::WorthAt;
 use kvset_core::sizing::curve::share;
 use kvset_core::sizing::recommendation::RecommendationStatus;
 use kvset_core::sizing::tiers::Settled;
-use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::{PageBytes, PageCount};
 
 const SECONDS_AN_HOUR: f64 = 3600.0;
 
@@ -103,6 +103,16 @@ fn show_recommendation(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     shown.set(metric::RECOMMENDED_PAGES, &labels, number(entry.pages));
     if estimate.page_bytes.is_some() {
         shown.set(metric::RECOMMENDED_BYTES, &labels, number(entry.bytes));
+    }
+    if estimate.certainty.is_some() {
+        for (bound, pages) in [("low", entry.low), ("high", entry.high)] {
+            let labels = [pool, &window, &coverage, bound];
+            shown.set(metric::RECOMMENDED_INTERVAL_PAGES, &labels, number(pages));
+            if let Some(page_bytes) = estimate.page_bytes {
+                let bytes = pages.map(|pages| PageCount(pages).bytes(PageBytes(page_bytes)).0);
+                shown.set(metric::RECOMMENDED_INTERVAL_BYTES, &labels, number(bytes));
+            }
+        }
     }
     shown.set(metric::RECOMMENDED_HIT_RATE, &labels, entry.hit_rate.unwrap_or(f64::NAN));
     let converged = entry.convergence == Settled::Converged;

@@ -14,6 +14,7 @@ use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
     SCHEMA_VERSION, Status, TheoreticalHits,
 };
+use kvset::core::families::certainty::{Certainty, CertaintyStatus, FigureStanding};
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::costs::Prices;
 use kvset::core::questions::draft_range::{DraftRangeEstimate, DraftRangePoint};
@@ -194,14 +195,37 @@ prop_compose! {
     }
 }
 
+/// Ends, standard error, conversations above, standing.
+type AnyInterval = (Option<u64>, Option<u64>, Option<f64>, Option<u64>, Option<FigureStanding>);
+
+fn interval() -> impl Strategy<Value = AnyInterval> {
+    let standings = vec![FigureStanding::Stated, FigureStanding::Rough, FigureStanding::NotStated];
+    let standing = maybe(prop::sample::select(standings));
+    (maybe(count()), maybe(count()), maybe(rate()), maybe(count()), standing)
+}
+
+prop_compose! {
+    fn certainty()(
+        level in rate(), method in "[a-z0-9 ]{1,20}", counts in (count(), maybe(count())), largest_share in rate(),
+        by in "[a-z ]{1,9}",
+        status in prop::sample::select(vec![CertaintyStatus::Ready, CertaintyStatus::TooFewConversations]),
+    ) -> Certainty {
+        let (method, by) = (method.into(), by.into());
+        let (conversations, common_pages) = counts;
+        Certainty { level, method, conversations, largest_share, common_pages, by, status, ..Certainty::by_page_tree() }
+    }
+}
+
 prop_compose! {
     fn coverage()(
         coverage in ratio(), pages in maybe(count()), bytes in maybe(count()), tokens in maybe(count()),
-        pages_with_reuse in maybe(count()), beyond_bound: bool, trend in trend(),
+        pages_with_reuse in maybe(count()), beyond_bound: bool, trend in trend(), interval in interval(),
     ) -> CoverageCapacity {
         let (convergence, growth_per_window) = trend;
         CoverageCapacity {
             coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound, convergence, growth_per_window,
+            low: interval.0, high: interval.1, standard_error: interval.2, conversations_above: interval.3,
+            status: interval.4,
         }
     }
 }
@@ -235,12 +259,13 @@ prop_compose! {
     fn recommendation()(
         coverage in ratio(), target_ratio in ratio(), act_on: bool, status in prop::sample::select(&RecommendationStatus::ALL),
         counts in prop::collection::vec(maybe(count()), 4), hit_rate in maybe(rate()), throughput in maybe(1.0..1e9),
-        trend in trend(), why in maybe("\\PC{0,20}"), hit_rate_tokens in maybe(rate()),
+        trend in trend(), why in maybe("\\PC{0,20}"), hit_rate_tokens in maybe(rate()), interval in interval(),
     ) -> Recommendation {
         Recommendation {
             coverage, target_ratio, act_on, status, why, hit_rate, hit_rate_tokens, relative_prefill_throughput: throughput,
             pages: counts[0], bytes: counts[1], required_pages: counts[2], in_flight_pages: counts[3],
             convergence: trend.0, growth_per_window: trend.1,
+            low: interval.0, high: interval.1, conversations_above: interval.3, interval_status: interval.4,
         }
     }
 }
@@ -421,7 +446,7 @@ prop_compose! {
             prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
             maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3), maybe(worth().boxed()),
             maybe(restarts().boxed()), maybe(prop::collection::vec(retention_class().boxed(), 0..3)),
-            maybe(draft_range().boxed()),
+            maybe(draft_range().boxed()), maybe(certainty().boxed()),
         ).boxed(),
     ) -> Estimate {
         Estimate {
@@ -441,7 +466,7 @@ prop_compose! {
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
             measured: beside.0, routing: beside.1,
             retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3, worth: lived.4, restarts: lived.5,
-            retention_classes: lived.6, draft_range: lived.7, recomputed_pages: counts[11],
+            retention_classes: lived.6, draft_range: lived.7, certainty: lived.8, recomputed_pages: counts[11],
         }
     }
 }

@@ -386,6 +386,7 @@ pub fn estimate(requests: u64) -> Estimate {
         restarts: None,
         retention_classes: None,
         draft_range: None,
+        certainty: None,
         recomputed_pages: 0,
     })
 }

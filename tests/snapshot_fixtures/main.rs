@@ -5,6 +5,7 @@
 //! own; the files of a released version never change.
 
 mod asked;
+mod certainty;
 mod overlap;
 mod parts;
 mod restarts;

@@ -6,8 +6,8 @@
 //! - [`request`]: one request as it arrives, and what it found.
 //! - [`stack`]: LRU stack distances of every capacity, in one pass.
 //! - [`engines`]: caches as serving engines keep them, with their rules and the tiers below; how a cache is configured.
-//! - [`sizing`]: from counts to sizes: curve, coverage, requirement, recommendation, plan, trend.
 //! - [`families`]: what of a log is independent of the rest: how certain a figure is, what more traffic would need.
+//! - [`sizing`]: from counts to sizes: curve, coverage, requirement, recommendation, plan, trend.
 //! - [`questions`]: what is asked of a pool alongside its curve.
 //! - [`windows`]: event time, and what is counted by window.
 //! - [`estimate`]: the published result of a window, and everything that shapes it.

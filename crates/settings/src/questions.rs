@@ -89,6 +89,11 @@ questions! {
     /// as one. At most 64 of `capacities`.
     [results]
     retention_classes: bool, like Some(false);
+    /// Whether every estimate says how certain it is: the ends of a 90 % interval, within which requirement and
+    /// recommendation would lie with other conversations at the same hours. One more cache follows the log for each of
+    /// ten groups of conversations: several times the time and the memory.
+    [results]
+    certainty: bool, like Some(false);
 }
 
 /// They stand among the settings of a section.
@@ -142,6 +147,7 @@ impl Settings {
             worth,
             restarts,
             retention_classes,
+            certainty: set.certainty.unwrap_or_default(),
             draft_range: self.estimate.rules(own).keys_pairs(self.estimate.engine),
             ..Questions::default()
         }

@@ -7,7 +7,7 @@ use super::{FamilyLog, LogFeed, notes};
 use crate::replay::{Replay, ReplayError, ReplayOptions, parallel};
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::MAX_MIN_REQUESTS;
-use kvset_core::families::certainty::{Certainty, CertaintyStatus, Interval};
+use kvset_core::families::certainty::{Certainty, Interval};
 use kvset_core::families::overlay::TrafficGrowth;
 use kvset_core::sizing::recommendation::RecommendationStatus;
 use kvset_core::units::capacity::CapacitySpec;
@@ -37,7 +37,7 @@ impl FamilyLog {
     ) -> Result<Vec<GrownTraffic>, ReplayError> {
         let Some(first) = asked.first() else { return Ok(Vec::new()) };
         let status = TrafficStatus::of(self);
-        let enough = CertaintyStatus::of(self.families()).is_usable();
+        let enough = self.unreplayed().status.is_usable();
         let check = if enough { check(self, options, first.seed, plain)? } else { None };
         let threads = (options.threads / asked.len()).max(1);
         let one = |growth: &TrafficGrowth| self.grown(options, *growth, threads, status, plain);

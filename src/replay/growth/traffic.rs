@@ -29,7 +29,7 @@ pub enum TrafficStatus {
 
 impl TrafficStatus {
     pub(super) fn of(log: &FamilyLog) -> Self {
-        match CertaintyStatus::of(log.families()) {
+        match log.unreplayed().status {
             _ if !log.has_clock() => Self::NoClock,
             CertaintyStatus::Ready => Self::Ready,
             CertaintyStatus::FewConversations => Self::FewConversations,

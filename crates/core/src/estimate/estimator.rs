@@ -18,7 +18,7 @@ use crate::sizing::curve::{Accesses, Curve, PromptTokens, share};
 use crate::sizing::exact_curve::FoundCurve;
 use crate::sizing::figures::thin;
 use crate::sizing::recommendation::{Recommendation, RecommendationBasis, recommend, with_room};
-use crate::sizing::tiers::{Evidence, Requirements, Settled, Standing, TierEstimates, publish};
+use crate::sizing::tiers::{Evidence, Requirements, Standing, TierEstimates, publish};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
@@ -120,9 +120,9 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let QuestionAnswers { worth, restarts, retention_classes, draft_range } =
-            self.listed_answers(tally, &recommended, &capacities);
-        Estimate {
+        let QuestionAnswers { worth, restarts, retention_classes, draft_range, certainty } =
+            self.listed_answers(tally, (&required, &recommended), &capacities);
+        let mut estimate = Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
             window: kind,
@@ -175,20 +175,26 @@ impl PoolFigures<'_> {
             restarts,
             retention_classes,
             draft_range,
+            certainty: None,
+        };
+        if let Some(certainty) = certainty {
+            estimate.take_certainty(certainty);
         }
+        estimate
     }
 
     /// What the questions that have a section of their own say, where they are enabled.
     fn listed_answers(
         &self,
         tally: &Tally,
-        recommended: &[Recommendation],
+        (required, recommended): (&[RequiredCapacity], &[Recommendation]),
         capacities: &[CapacityPoint],
     ) -> QuestionAnswers {
         let figures = QuestionFigures {
             config: self.config.observed().provisioned(),
             page_size: self.page_size,
             page_bytes: self.page_bytes,
+            required,
             capacities,
             recommended,
             below_a_day: 0.0,
@@ -379,14 +385,11 @@ impl PoolFigures<'_> {
         let pages = need.and_then(|need| self.pages(need));
         let with_reuse = distribution.quantile_with_reuse(coverage);
         CoverageCapacity {
-            coverage,
-            pages,
             bytes: self.bytes(pages),
             tokens: pages.map(|pages| PageCount(pages).tokens(self.page_size)),
             pages_with_reuse: with_reuse.and_then(|need| self.pages(need)),
             beyond_bound: need == Some(BEYOND),
-            convergence: Settled::NotConverged,
-            growth_per_window: None,
+            ..CoverageCapacity::of(coverage, pages)
         }
     }
 

@@ -5,6 +5,7 @@ pub mod config;
 pub mod estimator;
 
 use crate::engines::profile::{Outputs, Profile};
+use crate::families::certainty::Certainty;
 use crate::questions::draft_range::DraftRangeEstimate;
 use crate::questions::measured::MeasuredEstimate;
 use crate::questions::observers::QuestionAnswers;
@@ -162,6 +163,9 @@ pub struct Estimate {
     /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft_range: Option<DraftRangeEstimate>,
+    /// How certain requirements and recommendations are; absent where that is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certainty: Option<Certainty>,
 }
 
 /// The version of the record that this program writes.
@@ -199,6 +203,21 @@ impl Estimate {
     /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
     pub fn recommendation(&self) -> Option<&Recommendation> {
         chosen(&self.recommended)
+    }
+
+    /// Takes in how certain its figures are: each requirement and each recommendation gets its interval.
+    pub fn take_certainty(&mut self, mut found: Certainty) {
+        let required = std::mem::take(&mut found.required);
+        let recommended = std::mem::take(&mut found.recommended);
+        let entries = self.required.iter_mut().flat_map(|required| &mut required.coverage);
+        entries.zip(required.iter().flatten()).for_each(|(entry, interval)| entry.take_interval(interval));
+        // What is added for requests in flight is as uncertain as what it is added to.
+        let same = required.iter().flatten().zip(&self.recommended);
+        let same: Vec<_> = same.map(|(interval, entry)| interval.around(entry.so_far())).collect();
+        let of_entries = if recommended.is_empty() { same } else { recommended.concat() };
+        let entries = self.recommended.iter_mut().zip(&of_entries);
+        entries.for_each(|(entry, interval)| entry.take_interval(interval));
+        self.certainty = Some(found);
     }
 
     /// The estimate as it is published where nobody requested more: without the requirement distribution behind the

@@ -7,7 +7,8 @@
 
 use super::Families;
 use super::hash::hash;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Groups of families, and replays.
 pub const GROUPS: u64 = 10;
@@ -36,7 +37,7 @@ pub fn group(key: u64) -> u64 {
 }
 
 /// Whether a log has what it takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CertaintyStatus {
     /// It has.
@@ -50,12 +51,12 @@ pub enum CertaintyStatus {
 }
 
 impl CertaintyStatus {
-    /// What families come to.
-    pub fn of(families: &Families) -> Self {
-        match families.count() {
-            count if count < FEWEST => Self::TooFewConversations,
-            _ if families.largest_share() > LARGEST_USABLE => Self::OneConversation,
-            count if count < FEW => Self::FewConversations,
+    /// What so many families come to, of which the largest has this share of the requests.
+    pub fn of(families: u64, largest_share: f64) -> Self {
+        match families {
+            count if count < FEWEST as u64 => Self::TooFewConversations,
+            _ if largest_share > LARGEST_USABLE => Self::OneConversation,
+            count if count < FEW as u64 => Self::FewConversations,
             _ => Self::Ready,
         }
     }
@@ -67,7 +68,7 @@ impl CertaintyStatus {
 }
 
 /// How much stands behind a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureStanding {
     /// Enough.
@@ -123,44 +124,57 @@ impl Interval {
 }
 
 /// How certain the figures of a log are.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certainty {
     /// The level of the intervals.
     pub level: f64,
     /// How they are found.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// Families in the log.
     pub conversations: u64,
     /// The share of the requests that the largest one has.
     pub largest_share: f64,
-    /// Pages that are common to all.
-    pub common_pages: u64,
+    /// Pages that are common to all; unknown of a log that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_pages: Option<u64>,
     /// What conversations were told by: `session`, `page tree`, or what takes the place of a session.
-    pub by: String,
+    pub by: Cow<'static, str>,
     /// Whether something can be said.
     pub status: CertaintyStatus,
-    /// By target ratio and coverage: of the requirement, and of the recommendation.
+    /// By target ratio and coverage: of the requirement, until the estimate has them.
     #[serde(skip)]
     pub required: Vec<Vec<Interval>>,
+    /// The same of the recommendation; none where that is as uncertain as the requirement.
     #[serde(skip)]
     pub recommended: Vec<Vec<Interval>>,
 }
 
+/// What conversations are told by where nobody names them.
+const PAGE_TREE: &str = "page tree";
+
 impl Certainty {
-    /// What is known before a replay.
+    /// What is known of a log before it is replayed.
     pub fn of(families: &Families, by: &str) -> Self {
+        let (conversations, largest_share) = (families.count() as u64, families.largest_share());
         let by = match by {
-            "session" if !families.has_sessions() => "page tree",
-            named => named,
+            "session" if !families.has_sessions() => Cow::Borrowed(PAGE_TREE),
+            named => Cow::Owned(named.to_owned()),
         };
+        let common_pages = Some(families.common_pages());
+        let status = CertaintyStatus::of(conversations, largest_share);
+        Self { conversations, largest_share, common_pages, by, status, ..Self::by_page_tree() }
+    }
+
+    /// Of no conversations, told by their pages.
+    pub fn by_page_tree() -> Self {
         Self {
             level: LEVEL,
-            method: "jackknife of 10 groups of conversations",
-            conversations: families.count() as u64,
-            largest_share: families.largest_share(),
-            common_pages: families.common_pages(),
-            by: by.to_owned(),
-            status: CertaintyStatus::of(families),
+            method: Cow::Borrowed("jackknife of 10 groups of conversations"),
+            conversations: 0,
+            largest_share: 0.0,
+            common_pages: None,
+            by: Cow::Borrowed(PAGE_TREE),
+            status: CertaintyStatus::TooFewConversations,
             required: Vec::new(),
             recommended: Vec::new(),
         }

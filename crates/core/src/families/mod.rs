@@ -21,7 +21,7 @@ mod tests;
 use crate::request::prompts::{PromptPath, PromptTree};
 use crate::units::EventTime;
 use crate::units::pages::Scope;
-use hash::hash;
+pub(crate) use hash::hash;
 use std::collections::HashMap;
 
 /// Sessions that go on from a common page with different next pages.

@@ -1,4 +1,4 @@
-use super::certainty::{CertaintyStatus, FigureStanding, GROUPS, group, standard_error};
+use super::certainty::{Certainty, CertaintyStatus, FigureStanding, GROUPS, group, standard_error};
 use super::overlay::{TrafficGrowth, renamed, span_ms};
 use super::*;
 use proptest::prelude::*;
@@ -200,7 +200,7 @@ fn a_figure_is_stated_with_five_families_above_it_and_thirty_in_all() {
     assert_eq!(FigureStanding::of(0, Ready), FigureStanding::NotStated);
     assert_eq!(FigureStanding::of(9, TooFewConversations), FigureStanding::NotStated);
     let log = |sessions: u64| (0..sessions).map(|at| (0, Some(at), vec![at])).collect::<Vec<Request>>();
-    let status = |log: &[Request]| CertaintyStatus::of(&families(log));
+    let status = |log: &[Request]| Certainty::of(&families(log), "session").status;
     assert_eq!(status(&log(29)), TooFewConversations);
     assert_eq!((status(&log(30)), status(&log(100))), (FewConversations, Ready));
     let mut one = log(40);

@@ -19,6 +19,8 @@ macro_rules! with_questions {
             5 retention_classes: $crate::questions::retention_classes::RetentionClassesObserver;
             /// What SGLang with a draft head finds at most, of a log of page ids.
             6 draft_range: $crate::questions::draft_range::DraftRangeObserver;
+            /// How certain what is required is.
+            7 certainty: $crate::questions::certainty::CertaintyObserver;
         }
     };
 }
@@ -27,6 +29,7 @@ pub(crate) use with_questions;
 pub mod accepted;
 pub mod accounts;
 pub mod answer_reuse;
+pub mod certainty;
 pub mod costs;
 pub mod counters;
 pub mod draft_range;

@@ -1,6 +1,7 @@
 //! A question alongside the curve: its setting, what it follows and counts, and what it answers.
 
 use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
 use crate::engines::profile::Profile;
 use crate::questions::accepted::Accepted;
 use crate::questions::costs::PrefillCosts;
@@ -8,7 +9,7 @@ use crate::questions::counters::{Counter, Share};
 use crate::questions::needs::QuestionNeeds;
 use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::routing::SpecError;
-use crate::sizing::figures::CapacityPoint;
+use crate::sizing::figures::{CapacityPoint, RequiredCapacity};
 use crate::sizing::recommendation::Recommendation;
 use crate::units::capacity::CapacitySpec;
 use crate::units::heap::HeapBytes;
@@ -69,8 +70,8 @@ pub trait Question: Sized + HeapBytes {
     /// What a snapshot keeps.
     fn kept(&self) -> &Self::Kept;
 
-    /// Goes on from what a snapshot kept; `None` where that is not sound.
-    fn resumed(self, kept: Self::Kept) -> Option<Self>;
+    /// Goes on from what a snapshot kept, alongside the pool's engine; `None` where that is not sound.
+    fn resumed(self, kept: Self::Kept, engine: &Engine) -> Option<Self>;
 
     /// What a window says; `None` where it says nothing.
     fn estimate(&self, tally: &Self::Tally, figures: &QuestionFigures<'_>) -> Option<Self::Estimate>;
@@ -104,6 +105,8 @@ pub struct QuestionFigures<'a> {
     pub page_size: PageSize,
     /// Bytes per page, where a cost per token is configured.
     pub page_bytes: Option<PageBytes>,
+    /// What is required, one entry per target ratio.
+    pub required: &'a [RequiredCapacity],
     /// The curve.
     pub capacities: &'a [CapacityPoint],
     /// What is recommended.

@@ -1,5 +1,6 @@
 //! The figures of an estimate: what a window requires, and the points of its hit-rate curve.
 
+use crate::families::certainty::{FigureStanding, Interval};
 use crate::sizing::tiers::Settled;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,49 @@ pub struct CoverageCapacity {
     /// Its mean growth from one of these steps to the next, as a share; absent where too little is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth_per_window: Option<f64>,
+    /// The lower end of its 90 % interval, in pages; absent, like all that follows, where certainty is not asked, and
+    /// where nothing can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<u64>,
+    /// The upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<u64>,
+    /// Its standard error, as a share of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<f64>,
+    /// Conversations with a request that needs more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversations_above: Option<u64>,
+    /// How much stands behind the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<FigureStanding>,
+}
+
+impl CoverageCapacity {
+    /// So many pages for this share of the requests, of which nothing else is known.
+    pub fn of(coverage: Ratio, pages: Option<u64>) -> Self {
+        Self {
+            coverage,
+            pages,
+            bytes: None,
+            tokens: None,
+            pages_with_reuse: None,
+            beyond_bound: false,
+            convergence: Settled::NotConverged,
+            growth_per_window: None,
+            low: None,
+            high: None,
+            standard_error: None,
+            conversations_above: None,
+            status: None,
+        }
+    }
+
+    /// Takes in how certain it is.
+    pub fn take_interval(&mut self, found: &Interval) {
+        (self.low, self.high, self.standard_error) = (found.low, found.high, found.standard_error);
+        (self.conversations_above, self.status) = (Some(found.conversations_above), Some(found.standing));
+    }
 }
 
 /// What other requests in flight held as the window's requests arrived: pages that a live engine cannot

@@ -12,6 +12,7 @@
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
 
+use crate::families::certainty::{FigureStanding, Interval};
 use crate::sizing::figures::{CapacityPoint, CoverageCapacity, InFlightFigures, RequiredCapacity, is_false};
 use crate::sizing::tiers::Settled;
 use crate::units::ratio::{Ratio, percentile};
@@ -88,6 +89,19 @@ pub struct Recommendation {
     /// Why there is no number, for people; absent where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The lower end of its 90 % interval, in pages; absent, like all that follows, where certainty is not asked, and
+    /// where nothing can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<u64>,
+    /// The upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<u64>,
+    /// How much stands behind the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_status: Option<FigureStanding>,
+    /// Conversations with a request that needs more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversations_above: Option<u64>,
 }
 
 /// What recommendations follow from, alongside the requirement.
@@ -155,6 +169,10 @@ impl RecommendationBasis<'_> {
             convergence: own.convergence,
             growth_per_window: own.growth_per_window,
             why,
+            low: None,
+            high: None,
+            interval_status: None,
+            conversations_above: None,
         }
     }
 
@@ -193,6 +211,12 @@ pub fn with_room(required: Option<u64>, in_flight: Option<u64>) -> Option<u64> {
 }
 
 impl Recommendation {
+    /// Takes in how certain it is.
+    pub fn take_interval(&mut self, found: &Interval) {
+        (self.low, self.high, self.interval_status) = (found.low, found.high, Some(found.standing));
+        self.conversations_above = Some(found.conversations_above);
+    }
+
     /// What is known of a requirement that had not settled.
     pub fn movement(&self) -> &'static str {
         match self.growth_per_window {
@@ -271,14 +295,9 @@ mod tests {
 
     fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
         CoverageCapacity {
-            coverage: coverage.parse().expect("a share"),
-            pages,
-            bytes: None,
-            tokens: None,
-            pages_with_reuse: None,
             beyond_bound: pages.is_none(),
             convergence: Settled::Converged,
-            growth_per_window: None,
+            ..CoverageCapacity::of(coverage.parse().expect("a share"), pages)
         }
     }
 

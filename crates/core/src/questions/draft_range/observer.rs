@@ -4,6 +4,7 @@ use super::estimate::{DraftRangeEstimate, DraftRangePoint};
 use super::tally::{DraftRangeShare, DraftRangeTally};
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
+use crate::engines::one_pass::Engine;
 use crate::engines::rules::EngineRules;
 use crate::questions::accepted::Accepted;
 use crate::questions::needs::QuestionNeeds;
@@ -99,7 +100,7 @@ impl Question for DraftRangeObserver {
         &self.bank
     }
 
-    fn resumed(self, mut bank: CacheBank) -> Option<Self> {
+    fn resumed(self, mut bank: CacheBank, _: &Engine) -> Option<Self> {
         let is_sound = bank.resume(&self.capacities, self.page_size, &self.plain);
         is_sound.then_some(Self { bank, ..self })
     }

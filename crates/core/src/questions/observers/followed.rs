@@ -3,6 +3,7 @@
 use super::sections::{PoolSections, RestoredSections, SnapshotSection, UnreadSections};
 use super::{Observation, ObservationTally};
 use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
 use crate::questions::accepted::Accepted;
 use crate::questions::enabled::ObservedPool;
 use crate::questions::question::{Question, QuestionFigures};
@@ -76,13 +77,17 @@ macro_rules! followed {
 
             /// Goes on from what a snapshot kept, with what windows take back of it; `None` where that is not what the
             /// configuration asks for.
-            pub(super) fn resumed(self, sections: RestoredSections) -> Option<(Self, UnreadSections)> {
+            pub(super) fn resumed(
+                self,
+                sections: RestoredSections,
+                engine: &Engine,
+            ) -> Option<(Self, UnreadSections)> {
                 let mut unread = UnreadSections::default();
                 let followed = Self { $($question: match (self.$question, sections.$question) {
                     (None, None) => None,
                     (Some(fresh), Some(SnapshotSection { followed, tallies, shares })) => {
                         unread.$question = (tallies.into_iter(), shares.into_iter());
-                        Some(Box::new(fresh.resumed(followed)?))
+                        Some(Box::new(fresh.resumed(followed, engine)?))
                     }
                     _ => return None,
                 },)+ };

@@ -113,7 +113,7 @@ impl RestoredObservers {
             reuse = (tallies.into_iter(), shares.into_iter());
         }
         let fresh = FollowedQuestions::new(config, capacities, page_size);
-        let (questions, sections) = fresh.resumed(self.sections)?;
+        let (questions, sections) = fresh.resumed(self.sections, engine)?;
         self.observers.questions = questions;
         let (tallies, shares) = (self.tallies.into_iter(), self.shares.into_iter());
         is_sound.then_some((self.observers, SavedWindows { tallies, shares, reuse, sections }))

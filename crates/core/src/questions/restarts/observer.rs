@@ -4,6 +4,7 @@ use super::estimate::{RestartsEstimate, estimate};
 use super::tally::{LostHits, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
 use crate::questions::accepted::Accepted;
 use crate::questions::costs::PrefillCosts;
 use crate::questions::needs::QuestionNeeds;
@@ -167,7 +168,7 @@ impl Question for RestartsObserver {
         self
     }
 
-    fn resumed(self, kept: Self) -> Option<Self> {
+    fn resumed(self, kept: Self, _: &Engine) -> Option<Self> {
         let Self { worth, sizes, .. } = self;
         Some(Self { worth, sizes, ..kept }).filter(Self::is_sound)
     }

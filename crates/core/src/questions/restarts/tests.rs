@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engines::config::CacheConfig;
+use crate::engines::one_pass::{Engine, EngineConfig};
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::{Counter, Share};
 use crate::questions::provisioned::ProvisionedCache;
@@ -90,7 +91,8 @@ fn tally(all: &[Arrived], shape: (usize, Horizon), parts: usize) -> RestartsTall
         assert!(share.is_sound(shape) && share.time_ms() == request.time_ms);
         tallies[number as usize % parts].add(&share);
     }
-    assert_eq!(observer.clone().resumed(observer.clone()), Some(observer));
+    let engine = Engine::new(EngineConfig::default());
+    assert_eq!(observer.clone().resumed(observer.clone(), &engine), Some(observer));
     assert!(tallies.iter().all(|tally| tally.is_sound(shape)));
     RestartsTally::merged(tallies.iter()).expect("one at least")
 }

@@ -3,6 +3,7 @@
 use super::MAX_CLASSES;
 use super::estimate::RetentionClassEstimate;
 use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
 use crate::questions::accepted::Accepted;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::lifetimes::Holders;
@@ -100,7 +101,7 @@ impl Question for RetentionClassesObserver {
         self
     }
 
-    fn resumed(self, kept: Self) -> Option<Self> {
+    fn resumed(self, kept: Self, _: &Engine) -> Option<Self> {
         let Self { bound, config, .. } = self;
         let Self { mut holders, mut accounts, .. } = kept;
         let is_sound = holders.resume(bound) && accounts.resume(config.clone(), &holders);

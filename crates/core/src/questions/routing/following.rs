@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// The pool's tree has the pages of all of them, so one tree and one walk serve all, until the pool is about to forget
 /// pages, or to follow requests while they are in flight; from then on each replica has a stack of its own.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum FollowingCaches {
+pub(in crate::questions) enum FollowingCaches {
     Along {
         engines: Vec<FollowingEngine>,
         #[serde(skip)]
@@ -25,7 +25,7 @@ pub(super) enum FollowingCaches {
 
 impl FollowingCaches {
     /// No caches yet.
-    pub(super) fn new() -> Self {
+    pub(in crate::questions) fn new() -> Self {
         Self::along(Vec::new())
     }
 
@@ -40,7 +40,7 @@ impl FollowingCaches {
 
     /// Gets ready for a request that the pool has accepted, and for the pool to accept another one: whoever is to serve
     /// the first must be ready for each that the pool accepts.
-    pub(super) fn prepare(&mut self, pool: &Engine, config: &CacheConfig) {
+    pub(in crate::questions) fn prepare(&mut self, pool: &Engine, config: &CacheConfig) {
         let Self::Along { engines, .. } = self else { return };
         let may_go_on = !pool.may_forget(u64::from(config.max_pages_per_request));
         if may_go_on && !pool.follows_flights() {
@@ -65,7 +65,7 @@ impl FollowingCaches {
     ///
     /// # Errors
     /// [`EngineRefusal`]; nothing has changed then.
-    pub(super) fn observe(
+    pub(in crate::questions) fn observe(
         &mut self,
         replica: usize,
         request: &Accepted<'_>,
@@ -96,7 +96,7 @@ impl FollowingCaches {
 
     /// Completes what was read back from a snapshot; whether these are at most `most` caches that can go on alongside
     /// the pool's engine.
-    pub(super) fn resume(&mut self, config: &CacheConfig, most: usize, pool: &Engine) -> bool {
+    pub(in crate::questions) fn resume(&mut self, config: &CacheConfig, most: usize, pool: &Engine) -> bool {
         match self {
             Self::Along { engines, .. } => {
                 engines.len() <= most

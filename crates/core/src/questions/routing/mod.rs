@@ -22,6 +22,7 @@ use crate::questions::needs::QuestionNeeds;
 
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
+pub(super) use following::FollowingCaches;
 pub use refusal::QuestionError;
 pub use router::Router;
 pub use run::RoutedCaches;

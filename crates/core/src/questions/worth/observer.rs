@@ -3,6 +3,7 @@
 use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
 use crate::questions::accepted::Accepted;
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::needs::QuestionNeeds;
@@ -132,12 +133,12 @@ impl Question for WorthObserver {
         &()
     }
 
-    fn resumed(self, (): ()) -> Option<Self> {
+    fn resumed(self, (): (), _: &Engine) -> Option<Self> {
         Some(self)
     }
 
     fn estimate(&self, tally: &WorthTally, figures: &QuestionFigures<'_>) -> Option<WorthEstimate> {
-        let QuestionFigures { config, page_size, page_bytes, capacities, recommended, below_a_day } =
+        let QuestionFigures { config, page_size, page_bytes, capacities, recommended, below_a_day, .. } =
             *figures;
         let spec = config.provisioned;
         let provisioned = config.pages(page_size).zip(spec);
