@@ -181,7 +181,8 @@ fn all_agree(trace: &Path, args: &[&str], done: &Replay) {
     let answer = whole.recommendation().expect("an answer");
     let pages = answer.pages.expect("a capacity");
     let size = Bytes(answer.bytes.expect("bytes")).to_string();
-    let args = [args, &["--kv-bytes-per-token", COST]].concat();
+    // Intervals are of the command alone: they take ten more replays.
+    let args = [args, &["--kv-bytes-per-token", COST, "--certainty", "off"]].concat();
 
     let json: Value =
         serde_json::from_str(&printed(trace, &[&args[..], &["--json"]].concat())).expect("JSON");

@@ -35,14 +35,13 @@ pub fn ratio(text: &str) -> Ratio {
 /// One coverage entry, complete.
 pub fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
     CoverageCapacity {
-        coverage: ratio(coverage),
-        pages,
         bytes: pages.map(|pages| pages * PAGE_BYTES),
         tokens: pages.map(|pages| pages * u64::from(PAGE_SIZE)),
         pages_with_reuse: pages.map(|pages| pages + pages / 50),
         beyond_bound: pages.is_none(),
         convergence: Settled::Converged,
         growth_per_window: Some(0.001),
+        ..CoverageCapacity::of(ratio(coverage), pages)
     }
 }
 
