@@ -22,8 +22,8 @@ fn are_made_here(format: Format) -> bool {
 pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
     let (census, subject) = (evidence.census, Subject::Ids);
     let sum = |of: fn(&Replay) -> u64| evidence.pools().iter().map(|pool| of(&pool.replay)).sum::<u64>();
-    let accesses = sum(|replay| replay.whole.as_ref().map_or(0, |all| all.page_accesses));
-    let hits = sum(|replay| replay.whole.as_ref().map_or(0, |all| all.theoretical.prefix_hits));
+    let accesses = sum(|replay| replay.estimate().page_accesses);
+    let hits = sum(|replay| replay.estimate().theoretical.prefix_hits);
     let violations = sum(|replay| replay.chain_violations);
     let numbers = [
         ("page_accesses", accesses),
@@ -281,10 +281,7 @@ fn pool_name(pool: &PoolReplay) -> String {
 pub(super) fn outputs(evidence: &LogEvidence<'_>) -> Finding {
     let (census, all) = (evidence.census, evidence.census.requests);
     let (pages, tokens) = (census.pages.with_outputs, census.with_output_tokens);
-    let unseen = evidence
-        .pools()
-        .iter()
-        .any(|pool| pool.replay.whole.as_ref().is_some_and(|all| all.output_reuse_unseen));
+    let unseen = evidence.pools().iter().any(|pool| pool.replay.estimate().output_reuse_unseen);
     let numbers = [("requests", all), ("with_tokens", tokens), ("with_pages", pages)];
     let text = format!(
         "{} of {} state the tokens they generated, {} list the pages",

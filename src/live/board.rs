@@ -16,6 +16,7 @@ use kvset_pipeline::task::{PoolActivity, PoolRefusals, PoolTime, TaskCounts};
 use kvset_service::events::{Observer, ServiceEvent};
 use kvset_settings::Provisioned;
 use problems::still_split;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -48,7 +49,7 @@ pub struct PageView {
     /// Changes when the rest does.
     pub tag: String,
     /// The pool and window shown, and the facts about them; `None` where there is no such estimate.
-    pub shown: Option<(WindowKind, PoolReport)>,
+    pub shown: Option<(WindowKind, PoolReport<'static>)>,
 }
 
 #[derive(Debug)]
@@ -168,12 +169,12 @@ impl Board {
     }
 
     /// The facts about a pool and window.
-    fn report(&self, series: &BoardSeries) -> PoolReport {
+    fn report(&self, series: &BoardSeries) -> PoolReport<'static> {
         PoolReport {
             history: series.history.history(),
             windows: series.windows.iter().cloned().collect(),
             provisioned: self.provisioned.of(&series.latest.pool).cloned(),
-            ..PoolReport::of(&series.latest)
+            ..PoolReport::of(Cow::Owned(series.latest.clone()))
         }
     }
 

@@ -124,7 +124,7 @@ pub fn find(
         parallel::map(options.threads, &groups, |group| measured.family(group, shows_text))
             .into_iter()
             .collect();
-    let accesses = base.whole.as_ref().map_or(0, |whole| whole.page_accesses);
+    let accesses = base.estimate().page_accesses;
     // By what a cache of any size could find: at a small one a place may matter little, and is there all the same.
     let least = (accesses.saturating_sub(unlimited(&base)) / LEAST_SHARE).max(1);
     let counts = |(_, more): &(PrefixFamily, u64)| *more >= least;
@@ -353,5 +353,5 @@ fn hits(replay: &Replay) -> u64 {
 
 /// Prefix hits at unlimited capacity.
 fn unlimited(replay: &Replay) -> u64 {
-    replay.whole.as_ref().map_or(0, |whole| whole.theoretical.prefix_hits)
+    replay.estimate().theoretical.prefix_hits
 }

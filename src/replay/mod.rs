@@ -338,6 +338,28 @@ pub struct Replay {
     pub doubt: Option<String>,
 }
 
+impl Replay {
+    /// The estimate over every request that counts; where none does, that of no request.
+    pub fn estimate(&self) -> &Estimate {
+        self.whole.as_ref().unwrap_or_else(|| Estimate::of_nothing())
+    }
+
+    /// The same with curves that end at the first capacity that reaches this one.
+    pub fn up_to(&self, footprint: PageCount) -> Self {
+        let points = &self.estimate().capacities;
+        let last = points.iter().position(|point| point.pages >= footprint.0);
+        let capacities = last.map_or(points.len(), |last| last + 1);
+        let mut cut = self.clone();
+        let further = cut.at_further_costs.iter_mut().map(|(_, estimate)| estimate);
+        let upper = cut.with_answers.iter_mut().map(|(_, estimate)| estimate);
+        cut.whole.iter_mut().chain(further).chain(upper).for_each(|own| own.cut_curve(capacities));
+        let routed = cut.routed_worth.iter_mut().map(|routed| &mut routed.worth);
+        let own = cut.worth.iter_mut().map(|worth| &mut worth.estimate);
+        own.chain(routed).for_each(|worth| worth.capacities.truncate(capacities));
+        cut
+    }
+}
+
 /// What a trace came to, for one engine.
 #[derive(Debug, Clone)]
 pub struct PoolReplay {

@@ -163,7 +163,7 @@ impl Service {
 /// The final estimate of a window that closed after so many minutes of a Sunday.
 pub fn closed(pool: &str, window: &str, minute: i64) -> Estimate {
     const SUNDAY_MS: i64 = 1_794_700_800_000;
-    let week = report_support::week_pool();
+    let week = report_support::week_pool().estimate.into_owned();
     let end_ms = SUNDAY_MS + minute * 60_000;
     let requests = 3000 + 40 * (minute % 7) as u64;
     let mut required = week.required;

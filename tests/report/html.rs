@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 /// Renders, and leaves the page where a browser can open it.
-fn page(name: &str, input: &ReportInput) -> String {
+fn page(name: &str, input: &ReportInput<'_>) -> String {
     let html = render(input).expect("a drawable report");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     fs::write(folder.join(format!("report-{name}.html")), &html).expect("a writable folder");
@@ -22,11 +22,11 @@ fn page(name: &str, input: &ReportInput) -> String {
 }
 
 /// What is said of a pool with these requirements.
-fn worded(pool: &PoolReport) -> Headline {
+fn worded(pool: &PoolReport<'_>) -> Headline {
     headline(&recommending(pool.clone()))
 }
 
-fn of_pools(title: &str, pools: Vec<kvset::present::pool::PoolReport>) -> ReportInput {
+fn of_pools(title: &str, pools: Vec<PoolReport<'static>>) -> ReportInput<'static> {
     let pools = pools.into_iter().map(recommending).collect();
     ReportInput { title: title.to_owned(), inputs: Vec::new(), pools, compares_engines: false }
 }
@@ -61,32 +61,33 @@ fn a_week_is_recommended_in_words() {
 #[test]
 fn targets_and_units_read_as_sentences() {
     let mut pool = week_pool();
-    pool.required[0].target_ratio = Ratio::ONE;
-    pool.in_flight = None;
-    pool.required[0].coverage = vec![covered("0.99", Some(1_411_000)), covered("1", Some(1_411_000))];
+    pool.estimate.to_mut().required[0].target_ratio = Ratio::ONE;
+    pool.estimate.to_mut().in_flight = None;
+    pool.estimate.to_mut().required[0].coverage =
+        vec![covered("0.99", Some(1_411_000)), covered("1", Some(1_411_000))];
     assert_eq!(
         worded(&pool).lead,
         "5.05 TiB keeps 99 % of requests at their theoretical hit rate; the same covers every request."
     );
-    pool.page_bytes = None;
-    pool.required[0].coverage =
+    pool.estimate.to_mut().page_bytes = None;
+    pool.estimate.to_mut().required[0].coverage =
         vec![covered("0.95", Some(1)), covered("0.99", Some(2)), covered("0.999", Some(30_000))];
     assert_eq!(
         worded(&pool).lead,
         "2 pages keep 99 % of requests at their theoretical hit rate; 1 page is enough for 95 %; \
          30,000 pages are needed for 99.9 %."
     );
-    pool.required[0].coverage = vec![covered("1", Some(1))];
+    pool.estimate.to_mut().required[0].coverage = vec![covered("1", Some(1))];
     assert_eq!(worded(&pool).lead, "1 page keeps every request at its theoretical hit rate.");
-    pool.required[0].coverage = vec![covered("0.5", Some(0)), covered("0.99", Some(7))];
+    pool.estimate.to_mut().required[0].coverage = vec![covered("0.5", Some(0)), covered("0.99", Some(7))];
     assert!(worded(&pool).lead.ends_with("hit rate; 50 % need none."));
-    pool.required[0].coverage = vec![covered("0.99", Some(0)), covered("0.999", Some(7))];
+    pool.estimate.to_mut().required[0].coverage = vec![covered("0.99", Some(0)), covered("0.999", Some(7))];
     assert_eq!(
         worded(&pool).lead,
         "No cache is needed to keep 99 % of requests at their theoretical hit rate; 7 pages are needed for 99.9 %."
     );
-    pool.sample_rate = 0.1;
-    pool.required[0].coverage = vec![covered("0.9", Some(12))];
+    pool.estimate.to_mut().sample_rate = 0.1;
+    pool.estimate.to_mut().required[0].coverage = vec![covered("0.9", Some(12))];
     assert_eq!(worded(&pool).lead, "About 12 pages keep 90 % of requests at their theoretical hit rate.");
 }
 
@@ -98,8 +99,9 @@ fn what_lies_beyond_the_bound_is_never_a_number() {
         "About 1,411,000 pages keep 99 % of requests at 99 % or more of their theoretical hit rate; about 270,500 pages \
          are enough for 95 %; 99.9 % would take more than was tracked."
     );
-    pool.required[0].coverage[3] = covered("0.99", None);
-    pool.in_flight = Some(in_flight_over(&pool.required, 0, 0));
+    pool.estimate.to_mut().required[0].coverage[3] = covered("0.99", None);
+    let in_flight = in_flight_over(&pool.estimate.required, 0, 0);
+    pool.estimate.to_mut().in_flight = Some(in_flight);
     let words = worded(&pool);
     assert_eq!(
         words.lead,
@@ -112,16 +114,16 @@ fn what_lies_beyond_the_bound_is_never_a_number() {
 #[test]
 fn nothing_to_say_is_said_plainly() {
     let mut pool = week_pool();
-    pool.requests_with_reuse = 0;
+    pool.estimate.to_mut().requests_with_reuse = 0;
     for (requests, start) in [
         (1, "There is nothing to reuse: the only request does not begin with"),
         (2, "There is nothing to reuse: neither of the 2 requests begins with"),
         (4_002, "There is nothing to reuse: none of the 4,002 requests begins with"),
     ] {
-        pool.requests = requests;
+        pool.estimate.to_mut().requests = requests;
         assert!(worded(&pool).lead.starts_with(start), "{}", worded(&pool).lead);
     }
-    pool.requests = 0;
+    pool.estimate.to_mut().requests = 0;
     assert!(worded(&pool).lead.ends_with("(the input holds no request)."));
     pool.caveats.rejected_records = 1;
     assert!(worded(&pool).lead.ends_with("(1 row was refused)."));
@@ -134,13 +136,13 @@ fn an_empty_report_is_still_a_page() {
     let html = page("empty", &of_pools("nothing.jsonl", Vec::new()));
     assert!(html.contains("There is nothing to recommend"));
     let mut pool = week_pool();
-    pool.requests = 0;
-    pool.requests_with_reuse = 0;
-    pool.page_accesses = 0;
-    pool.accumulated_pages = 0;
-    pool.theoretical = Default::default();
-    pool.required.clear();
-    pool.capacities.clear();
+    pool.estimate.to_mut().requests = 0;
+    pool.estimate.to_mut().requests_with_reuse = 0;
+    pool.estimate.to_mut().page_accesses = 0;
+    pool.estimate.to_mut().accumulated_pages = 0;
+    pool.estimate.to_mut().theoretical = Default::default();
+    pool.estimate.to_mut().required.clear();
+    pool.estimate.to_mut().capacities.clear();
     pool.windows.clear();
     pool.history = Default::default();
     pool.distribution = Default::default();
@@ -151,12 +153,12 @@ fn an_empty_report_is_still_a_page() {
 #[test]
 fn without_a_requirement_the_curve_serves() {
     let mut pool = week_pool();
-    pool.engine = Profile::Sglang;
+    pool.estimate.to_mut().engine = Profile::Sglang;
     pool.pointwise = true;
-    pool.required.clear();
+    pool.estimate.to_mut().required.clear();
     let words = worded(&pool);
     assert!(words.lead.contains("is the smallest capacity requested that reaches 99 %"), "{}", words.lead);
-    pool.capacities.truncate(5);
+    pool.estimate.to_mut().capacities.truncate(5);
     let words = worded(&pool);
     assert!(words.lead.starts_with("None of the capacities requested reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
@@ -190,9 +192,9 @@ fn the_page_says_what_to_buy_and_whether_the_requirement_has_converged() {
     let mut pool = week_pool();
     let html = page("no-tiers", &of_pools("week", vec![pool.clone()]));
     assert!(!html.contains("<h2>What to buy") && !html.contains("Not converged"));
-    pool.required[0].coverage[3].convergence = Settled::NotConverged;
-    pool.required[0].coverage[3].growth_per_window = Some(0.031);
-    pool.plan = Some(plan());
+    pool.estimate.to_mut().required[0].coverage[3].convergence = Settled::NotConverged;
+    pool.estimate.to_mut().required[0].coverage[3].growth_per_window = Some(0.031);
+    pool.estimate.to_mut().plan = Some(plan());
     let words = worded(&pool);
     assert_eq!(
         words.further.last().map(String::as_str),
@@ -279,7 +281,11 @@ fn hostile_names_are_shown_and_never_run() {
     harmless.inputs.iter_mut().for_each(|(name, value)| (*name, *value) = ("n".to_owned(), "v".to_owned()));
     for (pool, name) in input.pools.iter_mut().zip(&HOSTILE[1..]) {
         pool.name = Some((*name).to_owned());
-        pool.capacities.iter_mut().for_each(|point| point.label = Some(HOSTILE[2].to_owned()));
+        pool.estimate
+            .to_mut()
+            .capacities
+            .iter_mut()
+            .for_each(|point| point.label = Some(HOSTILE[2].to_owned()));
     }
     harmless.pools.iter_mut().for_each(|pool| pool.name = Some("pool".to_owned()));
     let html = page("hostile", &input);
@@ -345,20 +351,20 @@ fn the_same_input_gives_the_same_bytes() {
 #[test]
 fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
     let mut pool = week_pool();
-    let says = |pool: &kvset::present::pool::PoolReport, words: &str| {
+    let says = |pool: &PoolReport<'_>, words: &str| {
         caveats(pool).iter().filter(|caveat| caveat.title.contains(words)).count()
     };
     assert_eq!(says(&pool, "in flight"), 0, "nothing overlapped");
-    pool.in_flight = Some(in_flight(12, 40_000));
+    pool.estimate.to_mut().in_flight = Some(in_flight(12, 40_000));
     assert_eq!(says(&pool, "Up to 12 other requests were in flight as one arrived, holding at most"), 1);
     let html = page("in-flight", &of_pools("overlap.jsonl", vec![pool.clone()]));
     assert!(
         html.contains("hit rate, with room for requests in flight</caption>")
             && html.contains("without that room")
     );
-    pool.in_flight = None;
+    pool.estimate.to_mut().in_flight = None;
     assert_eq!(says(&pool, "Requests in flight are not visible"), 1);
-    pool.requests = 0;
+    pool.estimate.to_mut().requests = 0;
     assert_eq!(says(&pool, "in flight"), 0);
 }
 
@@ -366,11 +372,11 @@ fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
 fn engines_side_by_side_share_one_plot_and_keep_their_sections() {
     let engines = [Profile::Paper, Profile::Vllm, Profile::Sglang].map(|engine| {
         let mut pool = week_pool();
-        (pool.engine, pool.name) = (engine, Some(engine.to_string()));
+        (pool.estimate.to_mut().engine, pool.name) = (engine, Some(engine.to_string()));
         pool
     });
     let mut engines = engines.to_vec();
-    engines[2].required.clear();
+    engines[2].estimate.to_mut().required.clear();
     engines[2].pointwise = true;
     let input = ReportInput { compares_engines: true, ..of_pools("engines.jsonl", engines) };
     let html = page("engines", &input);

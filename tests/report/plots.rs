@@ -9,7 +9,7 @@ use kvset::present::pool::PoolReport;
 use kvset::present::questions::WorthCurve;
 use proptest::prelude::*;
 
-fn plots(pool: &PoolReport) -> Vec<Plot> {
+fn plots(pool: &PoolReport<'_>) -> Vec<Plot> {
     let pool = &recommending(pool.clone());
     let drawn = [
         capacity_curve("a", pool),
@@ -116,7 +116,7 @@ fn a_drawing_stands_alone() {
 #[test]
 fn a_pool_without_figures_has_no_plots() {
     let mut pool = week_pool();
-    pool.capacities.clear();
+    pool.estimate.to_mut().capacities.clear();
     pool.history = Default::default();
     pool.distribution = Default::default();
     assert!(plots(&pool).is_empty());
@@ -125,10 +125,10 @@ fn a_pool_without_figures_has_no_plots() {
 #[test]
 fn one_point_is_enough_to_draw() {
     let mut pool = week_pool();
-    pool.capacities.truncate(1);
+    pool.estimate.to_mut().capacities.truncate(1);
     pool.history.points.truncate(1);
     pool.distribution.steps.retain(|step| step.pages == 0 || step.pages > 5_000_000);
-    pool.required.clear();
+    pool.estimate.to_mut().required.clear();
     assert_eq!(plots(&pool).len(), 4);
     plots(&pool).iter().for_each(check);
 }
@@ -136,10 +136,10 @@ fn one_point_is_enough_to_draw() {
 #[test]
 fn figures_that_are_no_numbers_are_left_out() {
     let mut pool = week_pool();
-    pool.capacities[3].prefix_hit_rate = Some(f64::NAN);
-    pool.capacities[4].relative_prefill_throughput = Some(f64::INFINITY);
+    pool.estimate.to_mut().capacities[3].prefix_hit_rate = Some(f64::NAN);
+    pool.estimate.to_mut().capacities[4].relative_prefill_throughput = Some(f64::INFINITY);
     pool.history.points[5].hit_rate = Some(f64::NAN);
-    pool.theoretical.prefix_hit_rate = f64::NAN;
+    pool.estimate.to_mut().theoretical.prefix_hit_rate = f64::NAN;
     plots(&pool).iter().for_each(check);
 }
 
@@ -154,18 +154,18 @@ proptest! {
         accumulated in 1u64..20_000_000_000,
     ) {
         let mut pool = week_pool();
-        pool.page_bytes = page_bytes;
+        pool.estimate.to_mut().page_bytes = page_bytes;
         let mut required: Vec<u64> =
             required.iter().map(|pages| if close { 1_000_000 + pages % 50 } else { *pages }).collect();
         required.sort_unstable();
-        pool.required.truncate(1);
-        pool.required[0].coverage =
+        pool.estimate.to_mut().required.truncate(1);
+        pool.estimate.to_mut().required[0].coverage =
             ["0.5", "0.9", "0.95", "0.99", "0.999"].iter().zip(&required).map(|(share, pages)| covered(share, Some(*pages))).collect();
         for (index, history) in pool.history.points.iter_mut().enumerate() {
             history.required = required.iter().map(|pages| Some(pages * (index as u64 + 1) / 168)).collect();
             history.accumulated_pages = accumulated * (index as u64 + 1) / 168;
         }
-        pool.capacities = (0..20).map(|index| point(required[0].max(2) / 2 * (index + 1), 0.04 * index as f64, 0.04 * index as f64)).collect();
+        pool.estimate.to_mut().capacities = (0..20).map(|index| point(required[0].max(2) / 2 * (index + 1), 0.04 * index as f64, 0.04 * index as f64)).collect();
         plots(&pool).iter().for_each(check);
     }
 }

@@ -5,7 +5,7 @@ use kvset::core::estimate::config::PoolConfig;
 use kvset::core::units::ratio::Ratio;
 use kvset::present::html::render;
 use kvset::present::pool::{ReportInput, headline};
-use kvset::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
+use kvset::replay::{Replay, ReplayHistory, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
 use kvset::trace::ReadOptions;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
 }
 
 /// The report of a trace, checked against the replay without one, and left where a browser can open it.
-fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReportInput, String) {
+fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReplayHistory, String) {
     let (replayed, history) = replay_for_report(options, None, &mut |_| {}).expect("a replay");
     let plain = replay(options, None, &mut |_| {}).expect("a replay");
     let figures = |replay: &Replay| {
@@ -42,16 +42,19 @@ fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReportInput, Strin
     };
     assert_eq!(figures(&replayed), figures(&plain), "keeping a history changes no figure");
     assert_eq!(replayed.windows.len(), plain.windows.len(), "nor the windows listed");
-    let inputs = vec![("Files".to_owned(), title.to_owned())];
-    let input = report_input(vec![(&replayed, history)], title.to_owned(), inputs);
-    let html = render(&input).expect("a drawable report");
+    let html = render(&shown(&replayed, &history, title)).expect("a drawable report");
     let name = format!("report-{}.html", title.split('.').next().unwrap_or("trace"));
     fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), &html).expect("a writable folder");
-    (replayed, input, html)
+    (replayed, history, html)
+}
+
+fn shown<'a>(replayed: &'a Replay, history: &ReplayHistory, title: &str) -> ReportInput<'a> {
+    let inputs = vec![("Files".to_owned(), title.to_owned())];
+    report_input(vec![(replayed, history.clone())], title.to_owned(), inputs)
 }
 
 /// The distribution and the end of the history must tell the same story as the estimate.
-fn consistent(replayed: &Replay, input: &ReportInput) {
+fn consistent(replayed: &Replay, input: &ReportInput<'_>) {
     let whole = replayed.whole.as_ref().expect("counted requests");
     let pool = &input.pools[0];
     let steps = &pool.distribution.steps;
@@ -76,14 +79,15 @@ fn consistent(replayed: &Replay, input: &ReportInput) {
 #[test]
 fn the_week_of_coding_agents() {
     let Some(trace) = shared_trace("weka_claude_code_week.jsonl.zst") else { return };
-    let (replayed, input, html) = reported(&options(trace, 61_464.0), "weka_claude_code_week.jsonl.zst");
+    let (replayed, history, html) = reported(&options(trace, 61_464.0), "weka_claude_code_week.jsonl.zst");
+    let input = shown(&replayed, &history, "weka_claude_code_week.jsonl.zst");
     consistent(&replayed, &input);
-    let pool = &input.pools[0];
-    assert_eq!((pool.requests, pool.page_accesses, pool.accumulated_pages), (4_002, 4_836_915, 306_502));
+    let whole = &input.pools[0].estimate;
+    assert_eq!((whole.requests, whole.page_accesses, whole.accumulated_pages), (4_002, 4_836_915, 306_502));
     assert!(html.contains("93.66 %"), "the theoretical hit rate");
     assert_eq!(html.matches("kv-plot kv-wide").count(), 4);
     assert_eq!(
-        headline(pool).lead,
+        headline(&input.pools[0]).lead,
         "29.2 GiB keeps 99 % of requests at 99 % or more of their theoretical hit rate; \
          17.9 GiB is enough for 95 %; 56.2 GiB is needed for 99.9 %."
     );
@@ -95,7 +99,8 @@ fn the_synthetic_trace_whose_times_come_in_steps() {
     let mut options = options(trace, 61_505.0);
     options.pool.cache.include_partial_page = true;
     options.pool.cache.target_ratios = vec![Ratio::ONE];
-    let (replayed, input, _) = reported(&options, "mooncake_synthetic_trace.jsonl");
+    let (replayed, history, _) = reported(&options, "mooncake_synthetic_trace.jsonl");
+    let input = shown(&replayed, &history, "mooncake_synthetic_trace.jsonl");
     consistent(&replayed, &input);
     let pages = |at: usize| replayed.whole.as_ref().and_then(|whole| whole.required[0].coverage[at].pages);
     assert_eq!([pages(2), pages(3)], [Some(20_241), Some(31_290)]);

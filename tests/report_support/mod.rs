@@ -16,6 +16,7 @@ use kvset::present::pool::{
     Caveats, HistoryPoint, PoolEstimates, PoolReport, ReportInput, RequirementStep, ShownDistribution,
     WindowRow,
 };
+use std::borrow::Cow;
 
 /// 64 tokens of about 60 KiB each.
 pub const PAGE_BYTES: u64 = 64 * 61_464;
@@ -72,9 +73,8 @@ pub fn recommendations(
 }
 
 /// The pool with what follows from its requirements.
-pub fn recommending(mut pool: PoolReport) -> PoolReport {
-    pool.recommended =
-        recommendations(&pool.required, pool.in_flight.as_ref(), pool.requests, pool.page_bytes);
+pub fn recommending(mut pool: PoolReport<'_>) -> PoolReport<'_> {
+    pool.estimate = Cow::Owned(estimate_recommending(pool.estimate.into_owned()));
     pool
 }
 
@@ -221,21 +221,17 @@ pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u
     }
 }
 
-/// The pool of a whole week: root-first order, byte costs known, nothing wrong.
-pub fn week_pool() -> PoolReport {
+/// The estimate of a whole week: root-first order, byte costs known, nothing wrong.
+fn week_estimate() -> Estimate {
     let pages = (0..64)
         .map(|index| (64.0 * 2f64.powf(f64::from(index) / 4.0)) as u64)
         .take_while(|pages| *pages < 8_000_000);
-    recommending(PoolReport {
-        name: None,
+    Estimate {
         engine: Profile::Paper,
-        engine_options: Vec::new(),
-        pointwise: false,
         outputs: Outputs::Cached,
-        page_size: Some(PAGE_SIZE),
+        page_size: PAGE_SIZE,
         page_bytes: Some(PAGE_BYTES),
         sample_rate: 1.0,
-        sample_error: 0.0,
         requests: REQUESTS,
         requests_with_reuse: 23_280,
         page_accesses: 29_000_000,
@@ -247,31 +243,29 @@ pub fn week_pool() -> PoolReport {
             prefix_hit_rate: 0.9366,
             hit_rate_tokens: Some(0.9341),
         },
-        recommended: Vec::new(),
         required: vec![requirement("0.99", 1.0), requirement("0.9", 0.7)],
         in_flight: Some(in_flight(0, 0)),
-        distribution: distribution(),
         capacities: pages
             .map(|pages| point(pages, 0.9366 * kept(pages as f64), 0.9366 * kept(pages as f64)))
             .collect(),
-        counted: Vec::new(),
-        provisioned: None,
-        replicas: None,
         trend_windows: 12,
-        plan: None,
+        ..Estimate::default()
+    }
+}
+
+/// The pool of that week.
+pub fn week_pool() -> PoolReport<'static> {
+    recommending(PoolReport {
+        name: None,
+        distribution: distribution(),
         history: history(),
         windows: windows(),
-        bound_pages: None,
-        with_answers: None,
-        certainty: None,
-        traffic: Vec::new(),
-        caveats: Caveats::default(),
-        questions: Default::default(),
+        ..PoolReport::of(Cow::Owned(week_estimate()))
     })
 }
 
 /// A report of that week alone.
-pub fn week() -> ReportInput {
+pub fn week() -> ReportInput<'static> {
     ReportInput {
         title: "coding-agents-week.jsonl.zst".to_owned(),
         inputs: vec![
@@ -285,21 +279,22 @@ pub fn week() -> ReportInput {
 }
 
 /// A pool with everything the caveats know: pages only, bounded, sampled, late, warm-up.
-pub fn troubled_pool() -> PoolReport {
+pub fn troubled_pool() -> PoolReport<'static> {
     let mut pool = week_pool();
     pool.name = Some("eu-west/coding".to_owned());
-    pool.engine = Profile::Mooncake;
-    pool.page_bytes = None;
-    pool.sample_rate = 0.1;
-    pool.sample_error = 0.012;
+    pool.estimate.to_mut().engine = Profile::Mooncake;
+    pool.estimate.to_mut().page_bytes = None;
+    pool.estimate.to_mut().sample_rate = 0.1;
+    pool.estimate.to_mut().sample_error = 0.012;
     pool.bound_pages = Some(3_000_000);
-    pool.required.truncate(1);
-    pool.required[0].coverage[4] = covered("0.999", None);
-    pool.required[0].max_pages = None;
-    pool.in_flight = Some(in_flight_over(&pool.required, 0, 0));
+    pool.estimate.to_mut().required.truncate(1);
+    pool.estimate.to_mut().required[0].coverage[4] = covered("0.999", None);
+    pool.estimate.to_mut().required[0].max_pages = None;
+    let in_flight = in_flight_over(&pool.estimate.required, 0, 0);
+    pool.estimate.to_mut().in_flight = Some(in_flight);
     pool.distribution.steps.retain(|step| step.pages <= 3_000_000);
     pool.distribution.beyond_bound = 61;
-    for point in &mut pool.capacities {
+    for point in &mut pool.estimate.to_mut().capacities {
         point.prefix_hit_rate = point.page_hit_rate.map(|rate| rate * 0.96);
         if point.pages > 3_000_000 {
             *point = CapacityPoint {
@@ -326,66 +321,33 @@ pub fn troubled_pool() -> PoolReport {
         chain_checked_fully: false,
         rejected_records: 3,
         warm_up_requests: 0,
-        warm_up: true,
-        output_reuse_unseen: true,
         ..Caveats::default()
     };
+    let estimate = pool.estimate.to_mut();
+    (estimate.warm_up, estimate.output_reuse_unseen) = (true, true);
     recommending(pool)
 }
 
 /// An estimate after so many requests.
 pub fn estimate(requests: u64) -> Estimate {
-    let pool = week_pool();
     estimate_recommending(Estimate {
         schema_version: SCHEMA_VERSION,
         pool: "pool".to_owned(),
         window: "last:3000".parse().expect("a window"),
         act_on: true,
-        start_ms: 0,
         end_ms: requests as i64 * 1000,
         status: Status::Provisional,
-        warm_up: false,
-        recommended: Vec::new(),
-        engine: pool.engine,
-        outputs: pool.outputs,
-        sample_rate: 1.0,
-        sample_error: 0.0,
         fingerprint: "0123456789abcdef".to_owned(),
-        partition: 0,
-        first_offset: 0,
         next_offset: requests as i64,
-        page_size: PAGE_SIZE,
-        page_bytes: Some(PAGE_BYTES),
         requests: requests.min(3000),
         requests_with_reuse: requests / 2,
         page_accesses: requests * 1000,
         prompt_tokens: requests * 1000 * u64::from(PAGE_SIZE),
         distinct_pages: requests * 10,
         accumulated_pages: requests * 12,
-        accumulated_bytes: None,
         tracked_pages: requests * 12,
-        theoretical: pool.theoretical,
-        required: pool.required,
         capacities: Vec::new(),
-        counted: Vec::new(),
-        late_records: 0,
-        chain_violations: 0,
-        rejected_records: 0,
-        output_reuse_unseen: false,
         in_flight: None,
-        trend_windows: pool.trend_windows,
-        plan: None,
-        measured: None,
-        routing: Vec::new(),
-        retention: Vec::new(),
-        retention_required: Vec::new(),
-        traffic: None,
-        tenants: Vec::new(),
-        worth: None,
-        restarts: None,
-        retention_classes: None,
-        draft_range: None,
-        certainty: None,
-        recomputed_pages: 0,
+        ..week_estimate()
     })
 }

@@ -8,6 +8,7 @@ use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::reader::{From, TopicReader};
 use kvset_service::backfill::Backfill;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ const MOMENT: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// The brokers, or a record of the run's that is no estimate.
-pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> {
+pub fn report(backfill: &Backfill) -> Result<Option<ReportInput<'static>>, KafkaFailure> {
     let plan = &backfill.plan;
     let topic = plan.stream.outputs.results.name.as_str();
     let windows = &backfill.settings.estimate.windows;
@@ -116,10 +117,10 @@ impl PublishedHistory {
         }
     }
 
-    fn finish(self) -> Option<PoolReport> {
+    fn finish(self) -> Option<PoolReport<'static>> {
         let headline = self.headline?;
         let history = self.history.history();
-        Some(PoolReport { history, windows: self.windows.into(), ..PoolReport::of(&headline) })
+        Some(PoolReport { history, windows: self.windows.into(), ..PoolReport::of(Cow::Owned(headline)) })
     }
 }
 

@@ -9,9 +9,10 @@ use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::present::document::Section;
 use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::{pool, words};
-use crate::replay::{ReplayOptions, replay_engines};
+use crate::replay::{Replay, ReplayHistory, ReplayOptions, pool_report, replay_engines};
 use kvset_core::engines::profile::Profile;
 use kvset_core::units::capacity::coarse_grid;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Runs `kvset replay` for several engines.
@@ -40,10 +41,12 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
         }
     }
     bar.finish("replayed");
-    let mut engines: Vec<_> = done.iter().map(ReplayResult::of).collect();
-    if args.capacities.is_empty() {
-        cut_grid(&mut engines);
-    }
+    let shown: Cow<'_, [Replay]> = match args.capacities.is_empty() {
+        true => Cow::Owned(cut_grid(&done)),
+        false => Cow::Borrowed(&done),
+    };
+    let result = |(shown, done)| ReplayResult::of(shown, pool_report(done, ReplayHistory::default()));
+    let engines: Vec<_> = shown.iter().zip(&done).map(result).collect();
     if let Some(path) = &args.plot {
         let pools: Vec<_> = engines.iter().map(|result| result.facts.clone()).collect();
         write_plot(path, &pools)?;
@@ -71,14 +74,14 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
     Err(Failure::Usage(anyhow::anyhow!(reason)))
 }
 
-/// Ends the grid where no engine evicts any more.
-fn cut_grid(engines: &mut [ReplayResult]) {
-    let footprint = engines.iter().map(ReplayResult::footprint_capacity).max().unwrap_or(0);
-    engines.iter_mut().for_each(|result| result.cut_grid(footprint));
+/// The same with curves that end where no engine evicts any more.
+fn cut_grid(done: &[Replay]) -> Vec<Replay> {
+    let footprint = done.iter().map(|replay| replay.distinct_pages).max().unwrap_or_default();
+    done.iter().map(|replay| replay.up_to(footprint)).collect()
 }
 
 /// The answers first and last, and the tables between.
-fn render(engines: &[ReplayResult], terminal: &Terminal) -> String {
+fn render(engines: &[ReplayResult<'_>], terminal: &Terminal) -> String {
     let answers = answers(engines, terminal);
     let mut text = format!("{answers}\n{}", summary(engines));
     let facts: Vec<_> = engines.iter().map(|result| result.facts.clone()).collect();
@@ -104,15 +107,15 @@ fn render(engines: &[ReplayResult], terminal: &Terminal) -> String {
 }
 
 /// The answer of each engine, in a paragraph each.
-fn answers(engines: &[ReplayResult], terminal: &Terminal) -> String {
-    let answer = |result: &ReplayResult| {
+fn answers(engines: &[ReplayResult<'_>], terminal: &Terminal) -> String {
+    let answer = |result: &ReplayResult<'_>| {
         let words: Vec<_> = result.answer.headline.opening().collect();
         terminal.paragraph(&format!("{}: {}", result.trace.engine, words.join(" ")))
     };
     engines.iter().map(answer).collect()
 }
 
-fn summary(engines: &[ReplayResult]) -> String {
+fn summary(engines: &[ReplayResult<'_>]) -> String {
     let trace = engines.first().map(|result| &result.trace);
     let line = |name: &str, value: String| format!("{name:<22}{value}\n");
     trace.map_or_else(String::new, |trace| {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// The sizes at a further cost per token.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CostResult {
+pub struct CostResult<'a> {
     /// Bytes of KV state per token.
     pub kv_bytes_per_token: f64,
     /// Bytes a page then takes.
@@ -20,31 +20,31 @@ pub struct CostResult {
     /// Bytes of all distinct pages of the trace.
     pub distinct_bytes: Option<u64>,
     /// The hit-rate curve: a capacity in bytes holds another number of pages.
-    pub capacities: Vec<CapacityResult>,
+    pub capacities: Vec<CapacityResult<'a>>,
     /// One entry per target ratio.
-    pub required: Vec<RequiredResult>,
+    pub required: Vec<RequiredResult<'a>>,
     /// What requests met in flight, and the requirement with room for it.
-    pub in_flight: Option<InFlightFigures>,
+    pub in_flight: Option<&'a InFlightFigures>,
     /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<TierEstimates>,
+    pub plan: Option<&'a TierEstimates>,
     /// The recommended capacities, one list per target ratio.
     #[serde(skip)]
-    recommended: Vec<Vec<Recommendation>>,
+    recommended: Vec<&'a [Recommendation]>,
 }
 
-impl CostResult {
+impl<'a> CostResult<'a> {
     /// The part of an estimate that hangs on the cost per token.
-    pub fn new(kv_bytes_per_token: f64, estimate: &Estimate) -> Self {
+    pub fn of((kv_bytes_per_token, estimate): &'a (f64, Estimate)) -> Self {
         Self {
-            kv_bytes_per_token,
+            kv_bytes_per_token: *kv_bytes_per_token,
             page_bytes: estimate.page_bytes,
             distinct_bytes: estimate.accumulated_bytes,
             capacities: capacities_of(estimate),
             required: required_of(estimate, None),
-            in_flight: estimate.in_flight.clone(),
-            plan: estimate.plan.clone(),
-            recommended: by_target(&estimate.recommended).map(<[_]>::to_vec).collect(),
+            in_flight: estimate.in_flight.as_ref(),
+            plan: estimate.plan.as_ref(),
+            recommended: by_target(&estimate.recommended).collect(),
         }
     }
 
@@ -58,7 +58,7 @@ impl CostResult {
             self.required.iter().map(|required| format!("target {}", words::share(required.target_ratio)));
         let columns = std::iter::once("requests covered".to_owned()).chain(names);
         let mut table = Table::new("Recommended capacity", columns);
-        let shares = self.recommended.first().map(Vec::as_slice).unwrap_or_default();
+        let shares = self.recommended.first().copied().unwrap_or_default();
         for (at, share) in shares.iter().enumerate() {
             let entries = self.recommended.iter().map(|target| target.get(at));
             let sizes = entries

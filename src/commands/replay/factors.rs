@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// What so many times the traffic would need.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FactorResult {
+pub struct FactorResult<'a> {
     /// How many times.
     pub factor: f64,
     /// What chance began from, and how many seeds the requirement is the mean of.
@@ -28,22 +28,22 @@ pub struct FactorResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theoretical: Option<TheoreticalHits>,
     /// Hits at the capacities of the log's own curve.
-    pub capacities: Vec<CapacityResult>,
+    pub capacities: Vec<CapacityResult<'a>>,
     /// The same at the provisioned capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_provisioned: Option<CapacityResult>,
+    pub at_provisioned: Option<CapacityResult<'a>>,
     /// One entry per target ratio.
-    pub required: Vec<RequiredResult>,
+    pub required: Vec<RequiredResult<'a>>,
     /// One entry per target ratio and coverage.
-    pub recommended: Vec<RecommendedResult>,
+    pub recommended: Vec<RecommendedResult<'a>>,
     /// What requests met in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub in_flight: Option<InFlightFigures>,
+    pub in_flight: Option<&'a InFlightFigures>,
     /// Second opinions; absent where nothing is required of any capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckResult>,
     /// What a reader must know, in the order of what it costs; why it is refused.
-    pub notes: Vec<String>,
+    pub notes: &'a [String],
 }
 
 /// Second opinions on the requirement to act on.
@@ -56,8 +56,8 @@ pub struct CheckResult {
     pub straight_line_pages: u64,
 }
 
-impl FactorResult {
-    pub(super) fn of(found: &GrownTraffic) -> Self {
+impl<'a> FactorResult<'a> {
+    pub(super) fn of(found: &'a GrownTraffic) -> Self {
         let whole = found.replay.as_ref().and_then(|replay| replay.whole.as_ref());
         let provisioned = found.replay.as_ref().and_then(|replay| replay.at_provisioned.as_ref());
         Self {
@@ -74,12 +74,12 @@ impl FactorResult {
             recommended: whole
                 .map(|whole| recommended_of(whole, Some(&found.recommended)))
                 .unwrap_or_default(),
-            in_flight: whole.and_then(|whole| whole.in_flight.clone()),
+            in_flight: whole.and_then(|whole| whole.in_flight.as_ref()),
             check: found.check.map(|check| CheckResult {
                 from_halves: check.from_halves,
                 straight_line_pages: check.straight_line(found.growth.factor),
             }),
-            notes: found.notes.clone(),
+            notes: &found.notes,
         }
     }
 }

@@ -1,9 +1,5 @@
 //! How certain a replay is, and what other traffic would need: asked of the log once more.
 
-use super::factors::FactorResult;
-use super::output::ReplayResult;
-use super::required::{recommended_of, required_of};
-use super::traffic::TrafficSlot;
 use crate::cli::Failure;
 use crate::cli::args::{ReplayArgs, Switch};
 use crate::replay::{FamilyLog, Replay, ReplayOptions, certainty};
@@ -37,7 +33,7 @@ pub(super) fn check(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Fa
 /// Whether certainty is asked: where it is named, and where it costs little.
 fn asks_certainty(args: &ReplayArgs, options: &ReplayOptions, done: &Replay) -> bool {
     let has_one_curve = !options.pool.cache.is_pointwise();
-    let accesses = done.whole.as_ref().map_or(0, |whole| whole.page_accesses);
+    let accesses = done.estimate().page_accesses;
     match args.growth.certainty {
         Some(switch) => switch == Switch::On,
         None => has_one_curve && !options.has_stream() && (1..=LITTLE).contains(&accesses),
@@ -110,20 +106,4 @@ fn write_log(
     let mut out = BufWriter::new(File::create(path)?);
     log.write(growth, options, &mut out)?;
     Ok(out.flush()?)
-}
-
-/// Puts what was found into a result.
-pub(super) fn add_to(result: &mut ReplayResult, done: &Replay) {
-    if let (Some(certainty), Some(whole)) = (&done.certainty, &done.whole) {
-        result.required = required_of(whole, Some(&certainty.required));
-        result.recommended = recommended_of(whole, Some(&certainty.recommended));
-        result.certainty = Some(certainty.clone());
-    }
-    if done.traffic.is_empty() {
-        return;
-    }
-    let factors = done.traffic.iter().map(FactorResult::of).collect();
-    if let Some(TrafficSlot::Tiers(tiers)) = result.traffic.replace(TrafficSlot::Factors(factors)) {
-        result.tier_traffic = Some(tiers);
-    }
 }

@@ -7,23 +7,23 @@ use serde::Serialize;
 
 /// Measured alongside modelled, as estimates have it, and what to make of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MeasuredOutput {
+pub struct MeasuredOutput<'a> {
     /// As in an estimate.
     #[serde(flatten)]
-    pub found: MeasuredEstimate,
+    pub found: &'a MeasuredEstimate,
     /// The verdict in words.
     pub in_words: String,
     /// What to try, the most likely first.
     pub try_first: Vec<&'static str>,
 }
 
-impl MeasuredOutput {
+impl<'a> MeasuredOutput<'a> {
     /// The output of what was measured.
-    pub fn of(found: &MeasuredEstimate, replay: &Replay) -> Self {
+    pub fn of(found: &'a MeasuredEstimate, replay: &Replay) -> Self {
         Self {
             in_words: in_words(found, replay.page_bytes.map(|page| page.0)),
             try_first: found.verdict.map(|verdict| verdict.advice(found.replicas)).unwrap_or_default(),
-            found: found.clone(),
+            found,
         }
     }
 }

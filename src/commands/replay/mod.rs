@@ -6,7 +6,6 @@ pub mod comparison;
 pub mod cost;
 mod factors;
 mod growth;
-mod lifetimes;
 pub mod measured;
 mod model;
 pub mod output;
@@ -20,17 +19,12 @@ pub mod with_answers;
 
 use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
-use crate::commands::replay::arrivals::{OrderResult, TimesResult};
-use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
-use crate::commands::replay::cost::CostResult;
-use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
-use crate::commands::replay::output::{ReplayResult, TraceSummary};
+use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::pools::{PoolResult, PoolsResult};
 use crate::commands::replay::report::{
     notes, pool_notes, trace_notes, write_plot, write_report, write_worth_plot,
 };
-use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::{
     BelowOption, Extras, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow,
@@ -39,11 +33,11 @@ use crate::replay::{
 use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
-use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::units::capacity::CapacitySize;
 use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -90,7 +84,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
-    let result = args.result_of(&done);
+    let shown = args.shown(&done);
+    let result = ReplayResult::of(&shown, pool_report(&done, ReplayHistory::default()));
     if let Some(path) = &args.plot {
         write_plot(path, std::slice::from_ref(&result.facts))?;
     }
@@ -177,13 +172,12 @@ fn several(
         let replays = pools.iter().map(|pool| &pool.replay).zip(histories).collect();
         write_report(path, replays, &names, options)?;
     }
-    let result = |pool: &PoolReplay| PoolResult {
-        pool: pools::name(pool).to_owned(),
-        result: args.result_of(&pool.replay),
-    };
-    let Some(mut result) = PoolsResult::new(pools.iter().map(result).collect(), rejected, notes) else {
-        return Ok(());
-    };
+    let shown: Vec<_> = pools.iter().map(|pool| args.shown(&pool.replay)).collect();
+    let result = pools.iter().zip(&shown).map(|(pool, shown)| PoolResult {
+        pool: pools::name(pool),
+        result: ReplayResult::of(shown, pool_report(&pool.replay, ReplayHistory::default())),
+    });
+    let Some(mut result) = PoolsResult::new(result.collect(), rejected, notes) else { return Ok(()) };
     result.replicas = replicas;
     result.memory_split = split;
     let asked = !args.capacities.is_empty();
@@ -191,13 +185,12 @@ fn several(
 }
 
 impl ReplayArgs {
-    /// The result of a finished replay.
-    fn result_of(&self, done: &Replay) -> ReplayResult {
-        let mut result = ReplayResult::of(done);
-        if self.capacities.is_empty() {
-            result.cut_grid(result.footprint_capacity());
+    /// A finished replay as it is shown: curves whose capacities nobody named end where nothing is evicted any more.
+    fn shown<'a>(&self, done: &'a Replay) -> Cow<'a, Replay> {
+        match self.capacities.is_empty() {
+            true => Cow::Owned(done.up_to(done.distinct_pages)),
+            false => Cow::Borrowed(done),
         }
-        result
     }
 
     /// Refuses what only one pool can have.
@@ -340,64 +333,6 @@ fn check_provisioned(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Resu
         return Err(Failure::Usage(anyhow::anyhow!(reason)));
     }
     Ok(())
-}
-
-impl ReplayResult {
-    /// The result of a finished replay.
-    pub(super) fn of(done: &Replay) -> Self {
-        let whole = done.whole.as_ref();
-        let trace = TraceSummary {
-            requests: done.requests,
-            warm_up_requests: done.warm_up_requests,
-            page_accesses: whole.map_or(0, |all| all.page_accesses),
-            prompt_tokens: whole.map_or(0, |all| all.prompts().all),
-            distinct_pages: done.distinct_pages.0,
-            page_size: done.page_size.map(|size| size.get()),
-            page_bytes: done.page_bytes.map(|bytes| bytes.0),
-            rejected_rows: done.rejected_rows,
-            passed_over: done.passed_over.clone(),
-            chain_violations: done.chain_violations,
-            chain_check: done.config.cache.chain_check,
-            engine: done.config.cache.profile,
-            engine_options: done
-                .config
-                .cache
-                .rules
-                .options_of(done.config.cache.profile)
-                .into_iter()
-                .collect(),
-            sample_rate: done.config.cache.sample_rate.as_f64(),
-            sample_error: whole.map_or(0.0, |all| all.sample_error),
-            output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
-            order: OrderResult::of(&done.times),
-            times: TimesResult::of(&done.times),
-        };
-        let mut result = Self::new(trace, whole, &done.windows, pool_report(done, ReplayHistory::default()));
-        let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
-        result.costs = done.at_further_costs.iter().map(at_cost).collect();
-        result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
-        result.worth.clone_from(&done.worth);
-        result.routed_worth.clone_from(&done.routed_worth);
-        let measured = whole.and_then(|all| all.measured.as_ref());
-        result.measured = measured.map(|measured| MeasuredOutput::of(measured, done));
-        result.cache_writes = done.cache_writes;
-        result.notes.clone_from(&done.notes);
-        result.searched = done.searched.clone();
-        result.second_copies.clone_from(&done.second_copies);
-        growth::add_to(&mut result, done);
-        lifetimes::add(&mut result, done);
-        result.draft_head =
-            done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));
-        let of_groups = done.ceiling.filter(|_| !done.config.cache.rules.attention.is_full());
-        result.ceiling = of_groups.map(|found| CeilingResult::of(found, result.trace.page_accesses));
-        for (point, below) in result.capacities.iter_mut().zip(&done.below) {
-            point.below.clone_from(below);
-        }
-        for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
-            point.turned_away_requests = Some(*turned_away);
-        }
-        result
-    }
 }
 
 impl From<ReplayError> for Failure {

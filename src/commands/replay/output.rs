@@ -5,13 +5,12 @@ use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::required::{
-    CapacityResult, CoverageResult, RecommendedResult, RequiredResult, capacities_of, is_false,
-    recommended_of, required_of,
+    CapacityResult, CoverageResult, RecommendedResult, RequiredResult, is_false, recommended_of, required_of,
 };
 use crate::commands::replay::traffic::{TrafficOutput, TrafficSlot};
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::present::pool::{Headline, PoolReport, headline};
-use crate::replay::{CacheWritesResult, RoutedWorth, SearchResult, SecondCopies, WorthResult};
+use crate::replay::{CacheWritesResult, Replay, RoutedWorth, SearchResult, SecondCopies, WorthResult};
 use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::{Estimate, InFlightFigures, RoomShortage, TheoreticalHits};
 use kvset_core::families::certainty::Certainty;
@@ -25,13 +24,14 @@ use kvset_core::sizing::figures::Required;
 use kvset_core::sizing::recommendation::{Answer, Recommendation};
 use kvset_core::sizing::tiers::TierEstimates;
 use kvset_core::stack::ChainCheck;
+use kvset_core::units::PageSize;
 use kvset_core::units::window::WindowKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The result of a replay. Pages are pages of the trace's page size, bytes are bytes of KV state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReplayResult {
+pub struct ReplayResult<'a> {
     /// The answer: the sentences, and the numbers in them.
     pub answer: AnswerResult,
     /// What was read.
@@ -52,85 +52,85 @@ pub struct ReplayResult {
     pub ceiling: Option<CeilingResult>,
     /// Required capacities, where they were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub searched: Option<SearchResult>,
+    pub searched: Option<&'a SearchResult>,
     /// What vLLM's pool holds twice, where the log computes pages again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub second_copies: Option<SecondCopies>,
+    pub second_copies: Option<&'a SecondCopies>,
     /// The hit-rate curve, ascending.
-    pub capacities: Vec<CapacityResult>,
+    pub capacities: Vec<CapacityResult<'a>>,
     /// The recommended capacities, as an estimate of the service has them; none where each capacity was modelled on its
     /// own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub recommended: Vec<RecommendedResult>,
+    pub recommended: Vec<RecommendedResult<'a>>,
     /// One entry per target ratio; none where each capacity was modelled on its own.
-    pub required: Vec<RequiredResult>,
+    pub required: Vec<RequiredResult<'a>>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
     /// durations.
-    pub in_flight: Option<InFlightFigures>,
+    pub in_flight: Option<&'a InFlightFigures>,
     /// Capacities that were asked for, or are provisioned, at which requests waited or were preempted, because more was
     /// in flight than they hold.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub without_room: Vec<RoomShortage>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub without_room: &'a [RoomShortage],
     /// How many readings along the trace convergence was judged over; windows have trends of their own.
     pub trend_windows: u32,
     /// What to buy, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<TierEstimates>,
+    pub plan: Option<&'a TierEstimates>,
     /// How certain the required capacities are, where that was found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub certainty: Option<Certainty>,
+    pub certainty: Option<&'a Certainty>,
     /// What other traffic would need, where that was asked; else what passes between the planned tiers, where there are
     /// several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<TrafficSlot>,
+    pub traffic: Option<TrafficSlot<'a>>,
     /// What passes between the planned tiers, where `traffic` is of other traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tier_traffic: Option<TrafficOutput>,
+    pub tier_traffic: Option<TrafficOutput<'a>>,
     /// The sizes once more at each further cost per token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub costs: Vec<CostResult>,
+    pub costs: Vec<CostResult<'a>>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub worth: Option<WorthResult>,
+    pub worth: Option<&'a WorthResult>,
     /// The same of the replicas behind each router.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub routed_worth: Vec<RoutedWorth>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub routed_worth: &'a [RoutedWorth],
     /// The windows requested, in the order in which they closed.
-    pub windows: Vec<WindowResult>,
+    pub windows: Vec<WindowResult<'a>>,
     /// What a reader of the figures should know of how the trace was read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub notes: &'a [String],
     /// The figures if prompts bring answers back, where that makes a difference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_answers: Option<WithAnswersResult>,
+    pub with_answers: Option<WithAnswersResult<'a>>,
     /// What the log's cached tokens say of the cache in use.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<MeasuredOutput>,
+    pub measured: Option<MeasuredOutput<'a>>,
     /// What the log says was written to a provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_writes: Option<CacheWritesResult>,
     /// What routers would give, in the order requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub routing: Vec<RouterEstimate>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub routing: &'a [RouterEstimate],
     /// Times to live, sliding and fixed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention: Vec<RetentionEstimate>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub retention: &'a [RetentionEstimate],
     /// How long pages must be kept, one entry per target ratio.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<Required<TtlCoverage>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub retention_required: &'a [Required<TtlCoverage>],
     /// The recommended capacity alongside the one that perfect foresight would need for its hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal: Option<OptimalCapacity>,
     /// Whose pages the cache holds: those who hold the most, then all others as one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tenants: Vec<TenantEstimate>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tenants: &'a [TenantEstimate],
     /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the
     /// pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.
     #[serde(skip)]
-    pub facts: PoolReport,
+    pub facts: PoolReport<'a>,
 }
 
 /// The answer, as the report and the page give it.
@@ -190,7 +190,7 @@ pub struct TraceSummary {
 
 /// One window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WindowResult {
+pub struct WindowResult<'a> {
     /// Its kind, as it was requested.
     pub kind: WindowKind,
     /// Start, in milliseconds of event time (inclusive).
@@ -200,19 +200,19 @@ pub struct WindowResult {
     /// Requests in it.
     pub requests: u64,
     /// The requirement at the first target ratio.
-    pub coverage: Vec<CoverageResult>,
+    pub coverage: Vec<CoverageResult<'a>>,
     /// The requirement at every target ratio.
-    pub required: Vec<RequiredResult>,
+    pub required: Vec<RequiredResult<'a>>,
     /// What its requests met in flight.
-    pub in_flight: Option<InFlightFigures>,
+    pub in_flight: Option<&'a InFlightFigures>,
     /// How many windows of this kind convergence was judged over.
     pub trend_windows: u32,
     /// What to buy by this window, where tiers were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<TierEstimates>,
+    pub plan: Option<&'a TierEstimates>,
     /// What passes between the planned tiers in this window, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<TrafficEstimate>,
+    pub traffic: Option<&'a TrafficEstimate>,
     /// Times to live in this window, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionEstimate>,
@@ -221,95 +221,103 @@ pub struct WindowResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<Option<Vec<Option<u64>>>>,
     /// How long pages must be kept for its requests, one entry per target ratio.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<Required<TtlCoverage>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub retention_required: &'a [Required<TtlCoverage>],
     /// The recommended capacities.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub recommended: Vec<Recommendation>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub recommended: &'a [Recommendation],
 }
 
-impl ReplayResult {
-    /// Puts a result together from the estimate over everything that counts, and those of the windows.
-    pub fn new(
-        trace: TraceSummary,
-        whole: Option<&Estimate>,
-        windows: &[Estimate],
-        facts: PoolReport,
-    ) -> Self {
-        let headline = headline(&facts);
+impl<'a> ReplayResult<'a> {
+    /// The result of a finished replay, whose facts these are.
+    pub(super) fn of(done: &'a Replay, facts: PoolReport<'a>) -> Self {
+        let estimate = done.estimate();
+        let trace = TraceSummary::of(done);
+        let certainty = done.certainty.as_ref().filter(|_| done.whole.is_some());
+        let (traffic, tier_traffic) = TrafficSlot::of(done);
+        let of_groups = done.ceiling.filter(|_| !done.config.cache.rules.attention.is_full());
+        let in_flight = estimate.in_flight.as_ref();
         Self {
-            answer: AnswerResult {
-                sentences: headline.sentences().map(str::to_owned).collect(),
-                numbers: headline.answer.clone(),
-                headline,
-            },
-            theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
+            answer: AnswerResult::of(headline(&facts)),
+            theoretical: estimate.theoretical,
             pointwise: facts.pointwise,
             approximation: trace.engine.approximation(),
-            draft_head: None,
-            ceiling: None,
-            searched: None,
-            second_copies: None,
-            capacities: whole.map(capacities_of).unwrap_or_default(),
-            recommended: whole.map(|all| recommended_of(all, None)).unwrap_or_default(),
-            required: whole.map(|all| required_of(all, None)).unwrap_or_default(),
-            without_room: whole
-                .and_then(|all| all.in_flight.as_ref())
-                .map_or_else(Vec::new, |found| found.without_room.clone()),
-            in_flight: whole.and_then(|all| all.in_flight.clone()),
-            trend_windows: whole.map_or(0, |all| all.trend_windows),
-            plan: whole.and_then(|all| all.plan.clone()),
-            certainty: None,
-            traffic: whole.and_then(TrafficOutput::of).map(TrafficSlot::Tiers),
-            tier_traffic: None,
-            costs: Vec::new(),
-            worth: None,
-            routed_worth: Vec::new(),
-            windows: windows.iter().map(WindowResult::from).collect(),
-            notes: Vec::new(),
-            with_answers: None,
-            measured: None,
-            cache_writes: None,
-            routing: whole.map(|all| all.routing.clone()).unwrap_or_default(),
-            retention: whole.map(|all| all.retention.clone()).unwrap_or_default(),
-            retention_required: whole.map(|all| all.retention_required.clone()).unwrap_or_default(),
-            optimal: None,
-            tenants: whole.map(|all| all.tenants.clone()).unwrap_or_default(),
-            answers: whole.map(Estimate::answers).unwrap_or_default(),
+            draft_head: done.ceiling.and_then(|found| DraftHeadResult::of(found, trace.page_accesses)),
+            ceiling: of_groups.map(|found| CeilingResult::of(found, trace.page_accesses)),
+            searched: done.searched.as_ref(),
+            second_copies: done.second_copies.as_ref(),
+            capacities: CapacityResult::of_replay(done),
+            recommended: recommended_of(estimate, certainty.map(|found| found.recommended.as_slice())),
+            required: required_of(estimate, certainty.map(|found| found.required.as_slice())),
+            in_flight,
+            without_room: in_flight.map_or(&[], |found| &found.without_room),
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.as_ref(),
+            certainty,
+            traffic,
+            tier_traffic,
+            costs: done.at_further_costs.iter().map(CostResult::of).collect(),
+            worth: done.worth.as_ref(),
+            routed_worth: &done.routed_worth,
+            windows: done.windows.iter().map(|window| WindowResult::of(window, done)).collect(),
+            notes: &done.notes,
+            with_answers: done.with_answers.as_ref().map(WithAnswersResult::of),
+            measured: estimate.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done)),
+            cache_writes: done.cache_writes,
+            routing: &estimate.routing,
+            retention: &estimate.retention,
+            retention_required: &estimate.retention_required,
+            optimal: done.optimal,
+            tenants: &estimate.tenants,
+            answers: estimate.answers(),
             facts,
             trace,
         }
     }
+}
 
-    /// The nominal capacity that never evicts.
-    pub fn footprint_capacity(&self) -> u64 {
-        self.trace.distinct_pages
-    }
-
-    /// Ends the curve at the first capacity that reaches this one.
-    pub fn cut_grid(&mut self, footprint: u64) {
-        let last = self.capacities.iter().position(|point| point.point.pages >= footprint);
-        self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
-        self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
-        let capacities = self.capacities.len();
-        self.with_answers.iter_mut().for_each(|upper| upper.capacities.truncate(capacities));
-        self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
-        let routed = self.routed_worth.iter_mut().map(|routed| &mut routed.worth);
-        let own = self.worth.iter_mut().map(|worth| &mut worth.estimate);
-        own.chain(routed).for_each(|worth| worth.capacities.truncate(capacities));
-        self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
-        let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
-        hits.for_each(|hits| hits.truncate(capacities));
-        for tenant in &mut self.tenants {
-            tenant.capacity_page_hits.truncate(capacities);
-            tenant.page_milliseconds.truncate(capacities);
+impl AnswerResult {
+    fn of(headline: Headline) -> Self {
+        Self {
+            sentences: headline.sentences().map(str::to_owned).collect(),
+            numbers: headline.answer.clone(),
+            headline,
         }
     }
 }
 
-impl From<&Estimate> for WindowResult {
-    fn from(estimate: &Estimate) -> Self {
+impl TraceSummary {
+    fn of(done: &Replay) -> Self {
+        let (config, estimate) = (&done.config.cache, done.estimate());
+        Self {
+            requests: done.requests,
+            warm_up_requests: done.warm_up_requests,
+            page_accesses: estimate.page_accesses,
+            prompt_tokens: estimate.prompt_tokens,
+            distinct_pages: done.distinct_pages.0,
+            page_size: done.page_size.map(PageSize::get),
+            page_bytes: done.page_bytes.map(|bytes| bytes.0),
+            rejected_rows: done.rejected_rows,
+            passed_over: done.passed_over.clone(),
+            chain_violations: done.chain_violations,
+            chain_check: config.chain_check,
+            engine: config.profile,
+            engine_options: config.rules.options_of(config.profile).into_iter().collect(),
+            sample_rate: config.sample_rate.as_f64(),
+            sample_error: estimate.sample_error,
+            output_reuse_unseen: estimate.output_reuse_unseen,
+            order: OrderResult::of(&done.times),
+            times: TimesResult::of(&done.times),
+        }
+    }
+}
+
+impl<'a> WindowResult<'a> {
+    fn of(estimate: &'a Estimate, done: &Replay) -> Self {
         let required = required_of(estimate, None);
+        let of_no_capacity =
+            |point: &RetentionEstimate| RetentionEstimate { capacities: Vec::new(), ..point.clone() };
+        let capacities = done.estimate().capacities.len();
         Self {
             kind: estimate.window,
             start_ms: estimate.start_ms,
@@ -317,18 +325,24 @@ impl From<&Estimate> for WindowResult {
             requests: estimate.requests,
             coverage: required.first().map(|first| first.coverage.clone()).unwrap_or_default(),
             required,
-            in_flight: estimate.in_flight.clone(),
+            in_flight: estimate.in_flight.as_ref(),
             trend_windows: estimate.trend_windows,
-            plan: estimate.plan.clone(),
-            traffic: estimate.traffic.clone(),
-            retention: estimate
-                .retention
-                .iter()
-                .map(|point| RetentionEstimate { capacities: Vec::new(), ..point.clone() })
-                .collect(),
-            optimal_page_hits: None,
-            retention_required: estimate.retention_required.clone(),
-            recommended: estimate.recommended.clone(),
+            plan: estimate.plan.as_ref(),
+            traffic: estimate.traffic.as_ref(),
+            retention: estimate.retention.iter().map(of_no_capacity).collect(),
+            optimal_page_hits: done.config.questions.optimal.then(|| optimal_hits(estimate, capacities)),
+            retention_required: &estimate.retention_required,
+            recommended: &estimate.recommended,
         }
     }
+}
+
+/// What perfect foresight would have in a window, one entry per capacity of the trace; none where nothing is reported.
+fn optimal_hits(estimate: &Estimate, capacities: usize) -> Option<Vec<Option<u64>>> {
+    let mut hits: Vec<_> = estimate.capacities.iter().map(|point| point.optimal_page_hits).collect();
+    hits.first().copied().flatten()?;
+    // A window's curve ends where larger capacities find no more.
+    let last = hits.last().copied().flatten();
+    hits.resize(capacities, last);
+    Some(hits)
 }

@@ -16,7 +16,7 @@ const UNNAMED: &str = "(no model)";
 
 /// The result of a replay of several pools.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PoolsResult {
+pub struct PoolsResult<'a> {
     /// What was read, summed over the pools; nothing where they differ.
     pub trace: TraceSummary,
     /// Hits with unlimited capacity, each pool in a cache of its own.
@@ -30,17 +30,17 @@ pub struct PoolsResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<PoolReplicas>,
     /// The answer of each pool, in the order in which the trace names them.
-    pub pools: Vec<PoolResult>,
+    pub pools: Vec<PoolResult<'a>>,
 }
 
 /// The result of one pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PoolResult {
+pub struct PoolResult<'a> {
     /// The model.
-    pub pool: String,
+    pub pool: &'a str,
     /// The whole result of its requests.
     #[serde(flatten)]
-    pub result: ReplayResult,
+    pub result: ReplayResult<'a>,
 }
 
 /// The name of a pool for people.
@@ -59,9 +59,9 @@ pub(super) fn note(pools: &[PoolReplay]) -> String {
     )
 }
 
-impl PoolsResult {
+impl<'a> PoolsResult<'a> {
     /// Puts the results of pools together; there is at least one. So many rows could not be read.
-    pub(super) fn new(pools: Vec<PoolResult>, rejected_rows: u64, notes: Vec<String>) -> Option<Self> {
+    pub(super) fn new(pools: Vec<PoolResult<'a>>, rejected_rows: u64, notes: Vec<String>) -> Option<Self> {
         let first = &pools.first()?.result;
         let sum = |of: fn(&TraceSummary) -> u64| pools.iter().map(|pool| of(&pool.result.trace)).sum::<u64>();
         let hits = |of: fn(&TheoreticalHits) -> u64| {

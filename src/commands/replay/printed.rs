@@ -12,7 +12,7 @@ use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Bytes, PageBytes};
 use std::fmt::Write as _;
 
-impl ReplayResult {
+impl ReplayResult<'_> {
     /// The result as people read it. `named`: the capacities were chosen, so each has its row.
     pub fn render(&self, named: bool, terminal: &Terminal) -> String {
         let headline = &self.answer.headline;
@@ -31,7 +31,7 @@ impl ReplayResult {
     /// The sections, in the order shown.
     fn sections(&self, named: bool, terminal: &Terminal) -> Vec<String> {
         let section = |found: Section| terminal::section(&found, terminal);
-        let lower = (self.theoretical, &self.facts.recommended[..]);
+        let lower = (self.theoretical, &self.facts.estimate.recommended[..]);
         let with_answers = self.with_answers.iter().map(|upper| upper.section(lower, self.trace.page_bytes));
         let mut all: Vec<String> = Vec::new();
         all.extend(pool::windows(&self.facts).filter(|_| self.windows.len() > 1).map(section));
@@ -74,7 +74,7 @@ impl ReplayResult {
         if let Some(found) = &self.cache_writes {
             line("cache writes", cache_writes(found));
         }
-        if let Some(found) = &self.in_flight {
+        if let Some(found) = self.in_flight {
             line("others in flight", in_flight(found));
             found.without_room.iter().for_each(|found| line("without room", without_room(found)));
         }
@@ -106,7 +106,7 @@ impl ReplayResult {
     fn curve(&self, named: bool, terminal: &Terminal) -> String {
         let known: Vec<_> = self.capacities.iter().map(|result| result.point.clone()).collect();
         let points: Vec<&CapacityPoint> =
-            if named { known.iter().collect() } else { telling_rows(&known, &self.facts.counted) };
+            if named { known.iter().collect() } else { telling_rows(&known, self.facts.counted().collect()) };
         let how = if self.pointwise { ", each modelled on its own" } else { "" };
         let mut columns = vec!["capacity"];
         columns.extend(self.trace.page_bytes.map(|_| "pages"));
@@ -144,9 +144,9 @@ impl ReplayResult {
 
     /// `95 %, 99 %`: the shares of requests a capacity is recommended for; that it is what there is today.
     fn enough_for(&self, pages: u64) -> String {
-        let exactly = self.facts.recommended_at(0).iter().filter(|entry| entry.pages == Some(pages));
+        let exactly = self.facts.estimate.recommendations().iter().filter(|entry| entry.pages == Some(pages));
         let held = self.facts.provisioned.as_ref();
-        let held = held.and_then(|held| held.pages(self.facts.page_bytes.map(PageBytes)));
+        let held = held.and_then(|held| held.pages(self.facts.estimate.page_bytes.map(PageBytes)));
         let today = held.filter(|held| held.0 == pages).map(|_| "(provisioned)".to_owned());
         let named = exactly.map(|entry| words::share(entry.coverage)).chain(today);
         named.collect::<Vec<_>>().join(", ")
@@ -163,7 +163,7 @@ impl ReplayResult {
             let pages = answer.pages?;
             Some((pages, format!("{}: {}", words::share(answer.coverage), size(pages))))
         });
-        let points = climbing(&known, prefix_hits).iter().chain(&self.facts.counted);
+        let points = climbing(&known, prefix_hits).iter().chain(self.facts.counted());
         terminal::curve(points, marker, &size, terminal)
     }
 }
@@ -182,8 +182,11 @@ fn cache_writes(found: &CacheWritesResult) -> String {
 }
 
 /// At most [`MOST_SIZES`] points where the curve climbs, those at recommended capacities among them.
-fn telling_rows<'a>(points: &'a [CapacityPoint], counted: &'a [CapacityPoint]) -> Vec<&'a CapacityPoint> {
-    let counted = &counted[counted.len().saturating_sub(MOST_SIZES / 2)..];
+fn telling_rows<'a>(
+    points: &'a [CapacityPoint],
+    mut counted: Vec<&'a CapacityPoint>,
+) -> Vec<&'a CapacityPoint> {
+    counted.drain(..counted.len().saturating_sub(MOST_SIZES / 2));
     let mut rows: Vec<_> = spread(climbing(points, prefix_hits), MOST_SIZES - counted.len()).collect();
     rows.retain(|point| counted.iter().all(|other| other.pages != point.pages));
     rows.extend(counted);

@@ -43,7 +43,7 @@ fn title(traces: &[PathBuf]) -> String {
 }
 
 /// Writes the hit-rate curve as an SVG: of one engine, or of several in one plot.
-pub(crate) fn write_plot(path: &Path, pools: &[PoolReport]) -> anyhow::Result<()> {
+pub(crate) fn write_plot(path: &Path, pools: &[PoolReport<'_>]) -> anyhow::Result<()> {
     let plot = match pools {
         [only] => capacity_curve("curve", only),
         several => engine_curves("curve", several),
@@ -56,7 +56,7 @@ pub(crate) fn write_plot(path: &Path, pools: &[PoolReport]) -> anyhow::Result<()
 }
 
 /// Writes worth against price as an SVG.
-pub(crate) fn write_worth_plot(path: &Path, pool: &PoolReport) -> anyhow::Result<()> {
+pub(crate) fn write_worth_plot(path: &Path, pool: &PoolReport<'_>) -> anyhow::Result<()> {
     let curve = pool.questions.worth.as_ref().with_context(|| {
         let path = path.display();
         format!(
@@ -76,7 +76,7 @@ fn write_svg(path: &Path, plot: &Plot) -> anyhow::Result<()> {
 }
 
 /// Writes a report.
-pub(crate) fn write_page(path: &Path, input: &ReportInput) -> anyhow::Result<()> {
+pub(crate) fn write_page(path: &Path, input: &ReportInput<'_>) -> anyhow::Result<()> {
     let page = report::render(input).context("cannot draw the report")?;
     std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
 }

@@ -1,8 +1,9 @@
 //! What an estimate requires, and its curve, as scripts read them.
 
-use crate::replay::BelowHits;
+use crate::replay::{BelowHits, Replay};
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
 use kvset_core::families::certainty::{FigureStanding, Interval};
+use kvset_core::questions::enabled::Questions;
 use kvset_core::sizing::curve::share;
 use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::sizing::recommendation::Recommendation;
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 /// One capacity of the curve: the estimate's, always with a label.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CapacityResult {
+pub struct CapacityResult<'a> {
     /// Its label is as it was written, or its pages. Numbers beyond the tracked bound are `null`.
     #[serde(flatten)]
     pub point: CapacityPoint,
@@ -22,8 +23,8 @@ pub struct CapacityResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<AtMostResult>,
     /// What tiers below found, from the fastest.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub below: Vec<BelowHits>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub below: &'a [BelowHits],
     /// Hits that perfect foresight would have; `null` where the tracked bound hides them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<Option<u64>>,
@@ -66,7 +67,7 @@ impl PagesInFlight {
 
 /// The requirement at one target ratio.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RequiredResult {
+pub struct RequiredResult<'a> {
     /// Share of the reusable prefix a request must find.
     pub target_ratio: Ratio,
     /// Requests that count.
@@ -78,15 +79,15 @@ pub struct RequiredResult {
     /// Largest requirement.
     pub max_pages: Option<u64>,
     /// Exact quantiles.
-    pub coverage: Vec<CoverageResult>,
+    pub coverage: Vec<CoverageResult<'a>>,
 }
 
 /// The capacity that is enough for a share of the requests: the estimate's, and how well it is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CoverageResult {
+pub struct CoverageResult<'a> {
     /// The capacity.
     #[serde(flatten)]
-    pub found: CoverageCapacity,
+    pub found: &'a CoverageCapacity,
     /// Standard error of the capacity, as a share of it, where it was found in a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_error: Option<f64>,
@@ -97,10 +98,10 @@ pub struct CoverageResult {
 
 /// A recommended capacity: the estimate's, and how certain it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RecommendedResult {
+pub struct RecommendedResult<'a> {
     /// The capacity.
     #[serde(flatten)]
-    pub found: Recommendation,
+    pub found: &'a Recommendation,
     /// The lower end of its interval, in pages, where that was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<u64>,
@@ -115,7 +116,7 @@ pub struct RecommendedResult {
     pub conversations_above: Option<u64>,
 }
 
-impl From<&CapacityPoint> for CapacityResult {
+impl From<&CapacityPoint> for CapacityResult<'_> {
     fn from(point: &CapacityPoint) -> Self {
         let label = point.label.clone().unwrap_or_else(|| format!("{}p", point.pages));
         Self {
@@ -128,7 +129,7 @@ impl From<&CapacityPoint> for CapacityResult {
             },
             turned_away_requests: None,
             at_most: None,
-            below: Vec::new(),
+            below: &[],
             optimal_page_hits: None,
             eviction_age_ms: None,
             in_flight: None,
@@ -136,8 +137,25 @@ impl From<&CapacityPoint> for CapacityResult {
     }
 }
 
+impl<'a> CapacityResult<'a> {
+    /// The capacities of a replay, each with what was requested of it besides.
+    pub(super) fn of_replay(done: &'a Replay) -> Vec<Self> {
+        let estimate = done.estimate();
+        let Questions { ttls, optimal, .. } = &done.config.questions;
+        let places = estimate.capacities.iter().zip(capacities_of(estimate)).enumerate();
+        let result = |(place, (point, result)): (usize, (&CapacityPoint, Self))| Self {
+            turned_away_requests: done.turned_away.get(place).copied(),
+            below: done.below.get(place).map_or(&[], Vec::as_slice),
+            optimal_page_hits: optimal.then_some(point.optimal_page_hits),
+            eviction_age_ms: (!ttls.is_empty()).then(|| point.eviction_age_ms.unwrap_or_default()),
+            ..result
+        };
+        places.map(result).collect()
+    }
+}
+
 /// The capacities that an estimate was counted at.
-pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult> {
+pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult<'_>> {
     let in_flight = estimate.in_flight.as_ref().and_then(PagesInFlight::of);
     let at_most = |point: &CapacityPoint| {
         let page_hits = estimate.draft_range.as_ref()?.at_most(point.pages)?;
@@ -153,9 +171,12 @@ pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult> {
 pub(crate) type IntervalsByTarget<'a> = Option<&'a [Vec<Interval>]>;
 
 /// The requirements of an estimate.
-pub(crate) fn required_of(estimate: &Estimate, intervals: IntervalsByTarget<'_>) -> Vec<RequiredResult> {
+pub(crate) fn required_of<'a>(
+    estimate: &'a Estimate,
+    intervals: IntervalsByTarget<'_>,
+) -> Vec<RequiredResult<'a>> {
     let interval = |target: usize, at: usize| intervals?.get(target)?.get(at).copied();
-    let convert = |(target, required): (usize, &RequiredCapacity)| {
+    let convert = |(target, required): (usize, &'a RequiredCapacity)| {
         let coverage = required.coverage.iter().enumerate().map(|(at, found)| CoverageResult {
             interval: interval(target, at),
             ..CoverageResult::of(estimate, found)
@@ -173,16 +194,16 @@ pub(crate) fn required_of(estimate: &Estimate, intervals: IntervalsByTarget<'_>)
 }
 
 /// The recommendations of an estimate.
-pub(crate) fn recommended_of(
-    estimate: &Estimate,
+pub(crate) fn recommended_of<'a>(
+    estimate: &'a Estimate,
     intervals: IntervalsByTarget<'_>,
-) -> Vec<RecommendedResult> {
+) -> Vec<RecommendedResult<'a>> {
     let mut intervals = intervals.unwrap_or_default().iter().flatten();
-    let convert = |found: &Recommendation| {
+    let convert = |found: &'a Recommendation| {
         let interval = intervals.next();
         let end = |end: &dyn Fn(&Interval) -> Option<u64>| interval.and_then(end);
         RecommendedResult {
-            found: found.clone(),
+            found,
             low: end(&|interval| interval.low),
             high: end(&|interval| interval.high),
             interval_status: interval.map(|interval| interval.standing),
@@ -192,11 +213,11 @@ pub(crate) fn recommended_of(
     estimate.recommended.iter().map(convert).collect()
 }
 
-impl CoverageResult {
-    fn of(estimate: &Estimate, found: &CoverageCapacity) -> Self {
+impl<'a> CoverageResult<'a> {
+    fn of(estimate: &Estimate, found: &'a CoverageCapacity) -> Self {
         let sampled = found.pages.filter(|_| estimate.sample_rate < 1.0);
         let sample_error = sampled.map(|pages| estimate.error_of(pages));
-        Self { sample_error, found: found.clone(), interval: None }
+        Self { sample_error, found, interval: None }
     }
 }
 

@@ -9,27 +9,27 @@ use serde::Serialize;
 
 /// The upper end of the figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WithAnswersResult {
+pub struct WithAnswersResult<'a> {
     /// Pages of answers that later prompts may have brought back; where their ids are not in the log, at most so many.
     pub returned_pages: u64,
     /// Hits with unlimited capacity.
     pub theoretical: TheoreticalHits,
     /// The hit-rate curve, ascending.
-    pub capacities: Vec<CapacityResult>,
+    pub capacities: Vec<CapacityResult<'a>>,
     /// The recommended capacities.
-    pub recommended: Vec<Recommendation>,
+    pub recommended: &'a [Recommendation],
     /// One entry per target ratio.
-    pub required: Vec<RequiredResult>,
+    pub required: Vec<RequiredResult<'a>>,
 }
 
-impl WithAnswersResult {
+impl<'a> WithAnswersResult<'a> {
     /// The result of what a replay found.
-    pub(super) fn of((returned_pages, estimate): &(u64, Estimate)) -> Self {
+    pub(super) fn of((returned_pages, estimate): &'a (u64, Estimate)) -> Self {
         Self {
             returned_pages: *returned_pages,
             theoretical: estimate.theoretical,
             capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
-            recommended: estimate.recommended.clone(),
+            recommended: &estimate.recommended,
             required: required_of(estimate, None),
         }
     }
@@ -45,7 +45,7 @@ impl WithAnswersResult {
         table.row(["hit rate, unlimited".into(), rate(theoretical), rate(self.theoretical)]);
         let first = |all| by_target(all).next().unwrap_or_default();
         let cell = |entry: &Recommendation| Cell::recommended(entry, page_bytes);
-        for (lower, upper) in first(recommended).iter().zip(first(&self.recommended)) {
+        for (lower, upper) in first(recommended).iter().zip(first(self.recommended)) {
             let name = format!("enough for {} of requests", words::share(lower.coverage));
             table.row([name.into(), cell(lower), cell(upper)]);
         }

@@ -7,7 +7,7 @@ use crate::present::plots::{PlotError, engine_curves};
 use crate::present::pool::{PoolReport, comparison};
 
 /// The section that compares the engines; empty with fewer than two.
-pub(crate) fn engines(engines: &[PoolReport]) -> Result<Markup, PlotError> {
+pub(crate) fn engines(engines: &[PoolReport<'_>]) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     if engines.len() < 2 {
         return Ok(out);

@@ -20,7 +20,7 @@ use kvset_core::units::PageBytes;
 ///
 /// # Errors
 /// When the drawing library refuses a plot.
-pub fn render(input: &ReportInput) -> Result<String, PlotError> {
+pub fn render(input: &ReportInput<'_>) -> Result<String, PlotError> {
     let mut out = Markup::default();
     // The policy makes "fetches nothing, runs nothing" a promise that the browser keeps.
     out.raw(
@@ -53,7 +53,7 @@ pub fn render(input: &ReportInput) -> Result<String, PlotError> {
     Ok(out.into_string())
 }
 
-fn contents(input: &ReportInput) -> Markup {
+fn contents(input: &ReportInput<'_>) -> Markup {
     let mut out = Markup::default();
     if input.pools.len() < 2 {
         return out;
@@ -71,16 +71,16 @@ fn contents(input: &ReportInput) -> Markup {
 ///
 /// # Errors
 /// When the drawing library refuses a plot.
-pub fn section(id: &str, pool: &PoolReport) -> Result<String, PlotError> {
+pub fn section(id: &str, pool: &PoolReport<'_>) -> Result<String, PlotError> {
     Ok(pool_section(id, "Pool", pool)?.into_string())
 }
 
 /// What the entries of the report are.
-fn kind(input: &ReportInput) -> &'static str {
+fn kind(input: &ReportInput<'_>) -> &'static str {
     if input.compares_engines { "Engine" } else { "Pool" }
 }
 
-fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+fn pool_section(id: &str, kind: &str, pool: &PoolReport<'_>) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     out.raw("<section id=\"").text(id).raw("\">\n");
     if let Some(name) = &pool.name {
@@ -123,7 +123,7 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
 }
 
 /// The answer in words, in figures and as the curve, side by side where there is room.
-fn answer(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+fn answer(id: &str, pool: &PoolReport<'_>) -> Result<Markup, PlotError> {
     let headline = headline(pool);
     let mut out = Markup::default();
     out.raw("<div class=\"answer\">\n<div class=\"lead\">\n");
@@ -147,8 +147,8 @@ struct Tile<'a> {
     note: String,
 }
 
-fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
-    let exactly = |pages: u64| Some(words::exact(pages, pool.page_bytes));
+fn tiles(pool: &PoolReport<'_>, headline: &Headline) -> Markup {
+    let exactly = |pages: u64| Some(words::exact(pages, pool.estimate.page_bytes));
     let mut tiles = Vec::new();
     if let Some(size) = &headline.size {
         let answer = headline.answer.as_ref();
@@ -160,11 +160,11 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
             note: note.unwrap_or_else(|| "of those requested".to_owned()),
         });
     }
-    let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.page_bytes.map(PageBytes)));
+    let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.estimate.page_bytes.map(PageBytes)));
     if let Some(held) = held {
         tiles.push(Tile {
             name: "Provisioned",
-            value: words::capacity(held.0, pool.page_bytes),
+            value: words::capacity(held.0, pool.estimate.page_bytes),
             exact: exactly(held.0),
             note: "what the cache holds today".to_owned(),
         });
@@ -179,7 +179,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
                 + &words::and_by_tokens(rate, answer.hit_rate_tokens),
         });
     }
-    let theoretical = &pool.theoretical;
+    let theoretical = &pool.estimate.theoretical;
     tiles.push(Tile {
         name: "Theoretical hit rate",
         value: words::rate(theoretical.prefix_hit_rate),
@@ -189,21 +189,21 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
     });
     tiles.push(Tile {
         name: "Accumulated",
-        value: words::capacity(pool.accumulated_pages, pool.page_bytes),
-        exact: exactly(pool.accumulated_pages),
-        note: match pool.page_bytes {
+        value: words::capacity(pool.estimate.accumulated_pages, pool.estimate.page_bytes),
+        exact: exactly(pool.estimate.accumulated_pages),
+        note: match pool.estimate.page_bytes {
             Some(_) => format!(
                 "{} ever seen",
-                words::counted(pool.accumulated_pages, "distinct page", "distinct pages")
+                words::counted(pool.estimate.accumulated_pages, "distinct page", "distinct pages")
             ),
             None => "all distinct ones ever seen".to_owned(),
         },
     });
     tiles.push(Tile {
         name: "Requests",
-        value: words::integer(pool.requests),
+        value: words::integer(pool.estimate.requests),
         exact: None,
-        note: format!("{} with something to reuse", words::integer(pool.requests_with_reuse)),
+        note: format!("{} with something to reuse", words::integer(pool.estimate.requests_with_reuse)),
     });
     let mut out = Markup::default();
     out.raw("<dl class=\"tiles\">\n");
@@ -219,7 +219,7 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
     out
 }
 
-fn caveat_list(pool: &PoolReport) -> Markup {
+fn caveat_list(pool: &PoolReport<'_>) -> Markup {
     let mut out = Markup::default();
     let caveats = caveats(pool);
     if caveats.is_empty() {
@@ -233,40 +233,44 @@ fn caveat_list(pool: &PoolReport) -> Markup {
     out
 }
 
-fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
-    let engine = format!("{}: {}", pool.engine, pool.engine.describe());
-    let page = pool.page_size.map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
+fn pool_facts(pool: &PoolReport<'_>) -> Vec<(String, String)> {
+    let engine = format!("{}: {}", pool.estimate.engine, pool.estimate.engine.describe());
+    let page = pool.page_size().map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
     let mut facts = vec![
         ("Cache model".to_owned(), engine),
         ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
         (
             "Bytes per page".to_owned(),
-            pool.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),
+            pool.estimate.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),
         ),
-        ("Page accesses".to_owned(), words::integer(pool.page_accesses)),
-        ("Page hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.page_hits)),
-        ("Prefix hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.prefix_hits)),
+        ("Page accesses".to_owned(), words::integer(pool.estimate.page_accesses)),
+        ("Page hits with unlimited capacity".to_owned(), words::integer(pool.estimate.theoretical.page_hits)),
+        (
+            "Prefix hits with unlimited capacity".to_owned(),
+            words::integer(pool.estimate.theoretical.prefix_hits),
+        ),
     ];
     if !pool.engine_options.is_empty() {
         let options =
             pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
         facts.insert(1, ("Its options".to_owned(), options.collect::<Vec<_>>().join(", ")));
     }
-    if pool.engine.keeps_outputs() {
-        let outputs = match pool.outputs {
+    if pool.estimate.engine.keeps_outputs() {
+        let outputs = match pool.estimate.outputs {
             Outputs::Cached => "enter the cache",
             Outputs::Ignored => "do not enter the cache",
         };
         facts.insert(1, ("Output tokens".to_owned(), outputs.to_owned()));
     }
-    for required in &pool.required {
+    for required in &pool.estimate.required {
         let share = words::share(required.target_ratio);
-        let max = required
-            .max_pages
-            .map_or_else(|| "beyond bound".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+        let max = required.max_pages.map_or_else(
+            || "beyond bound".to_owned(),
+            |pages| words::capacity(pages, pool.estimate.page_bytes),
+        );
         facts.push((format!("Largest requirement at target {share}"), max));
         if let Some(mean) = required.mean_pages.filter(|mean| mean.is_finite() && *mean >= 0.0) {
-            let mean = words::capacity(mean.ceil() as u64, pool.page_bytes);
+            let mean = words::capacity(mean.ceil() as u64, pool.estimate.page_bytes);
             facts.push((format!("Mean requirement at target {share}"), mean));
         }
     }
@@ -283,7 +287,7 @@ fn facts(rows: &[(String, String)]) -> Markup {
     out
 }
 
-fn inputs(input: &ReportInput) -> Markup {
+fn inputs(input: &ReportInput<'_>) -> Markup {
     let mut out = Markup::default();
     if !input.inputs.is_empty() {
         out.raw("<section id=\"inputs\">\n<h2>Inputs</h2>\n")

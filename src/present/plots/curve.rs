@@ -11,7 +11,7 @@ use kvset_core::estimate::CapacityPoint;
 use kvset_core::sizing::recommendation::Recommendation;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
-pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+pub fn capacity_curve(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let all = points(pool);
     let known: Vec<&CapacityPoint> = all
         .iter()
@@ -33,7 +33,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let panel = Panel {
         width: WIDE,
         height: 320.0,
-        x: Axis::log_capacity("cache capacity", low, high, pool.page_bytes),
+        x: Axis::log_capacity("cache capacity", low, high, pool.estimate.page_bytes),
         y: Axis::shares("hit rate (share of page accesses)"),
         right: throughput_axis(drawn),
         series: series(pool, drawn, (low, high)),
@@ -50,17 +50,17 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
 }
 
 /// The curve with the points counted at recommended capacities, ascending.
-fn points(pool: &PoolReport) -> Vec<&CapacityPoint> {
-    let new = pool.counted.iter().filter(|point| pool.capacities.iter().all(|p| p.pages != point.pages));
-    let mut points: Vec<_> = pool.capacities.iter().chain(new).collect();
+fn points<'a>(pool: &'a PoolReport<'_>) -> Vec<&'a CapacityPoint> {
+    let new = pool.counted().filter(|point| pool.estimate.capacities.iter().all(|p| p.pages != point.pages));
+    let mut points: Vec<_> = pool.estimate.capacities.iter().chain(new).collect();
     points.sort_by_key(|point| point.pages);
     points
 }
 
 /// Vertical markers at the recommended capacities of the first target ratio; equal ones share a marker.
-pub(crate) fn coverage_markers(pool: &PoolReport, dots: impl Fn(f64) -> Vec<f64>) -> Vec<Marker> {
+pub(crate) fn coverage_markers(pool: &PoolReport<'_>, dots: impl Fn(f64) -> Vec<f64>) -> Vec<Marker> {
     let mut groups: Vec<(u64, Vec<String>)> = Vec::new();
-    for entry in pool.recommended_at(0) {
+    for entry in pool.estimate.recommendations() {
         let Some(pages) = entry.pages.filter(|pages| *pages > 0) else { continue };
         let share = words::share(entry.coverage);
         match groups.iter_mut().find(|(known, _)| *known == pages) {
@@ -73,7 +73,7 @@ pub(crate) fn coverage_markers(pool: &PoolReport, dots: impl Fn(f64) -> Vec<f64>
     let marker = |(pages, shares): &(u64, Vec<String>)| Marker {
         x: *pages as f64,
         dots: dots(*pages as f64),
-        label: format!("{}: {}", words::listed(shares), words::capacity(*pages, pool.page_bytes)),
+        label: format!("{}: {}", words::listed(shares), words::capacity(*pages, pool.estimate.page_bytes)),
     };
     groups[skipped..].iter().map(marker).collect()
 }
@@ -106,7 +106,7 @@ fn throughput_axis(drawn: &[&CapacityPoint]) -> Option<Axis> {
     Some(Axis::factors("relative prefill throughput", most))
 }
 
-fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
+fn series(pool: &PoolReport<'_>, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
     // Hits need not grow with a capacity that is modelled on its own: nothing is said of what lies between.
     let shape = if pool.pointwise { SeriesShape::Dots } else { SeriesShape::Line };
     let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| Series {
@@ -131,7 +131,7 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
     }
     series.extend(pool.questions.measured.filter(|(from, ..)| *from > 0).map(|band| measured(band, high)));
     series.extend(certain(pool, drawn));
-    if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
+    if let Some(limit) = rate(Some(pool.estimate.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
             ink: Ink::Reference,
@@ -158,7 +158,7 @@ fn measured((from, to, hit_rate): (u64, Option<u64>, f64), high: f64) -> Series 
 }
 
 /// Where recommended capacities lie with other conversations: a bar around each.
-fn certain(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Option<Series> {
+fn certain(pool: &PoolReport<'_>, drawn: &[&CapacityPoint]) -> Option<Series> {
     let bar = |(pages, (from, to)): &(u64, (u64, u64))| {
         let rate = interpolate(drawn, *pages as f64)?;
         Some([Some((*from as f64, rate)), Some((*to as f64, rate)), None])
@@ -174,14 +174,14 @@ fn certain(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Option<Series> {
 }
 
 /// Recommended capacities of the first target ratio that have an interval, with its ends.
-fn certain_ends(pool: &PoolReport) -> Vec<(u64, (u64, u64))> {
-    let entries = pool.recommended_at(0).iter().filter(|entry| entry.pages > Some(0));
+fn certain_ends(pool: &PoolReport<'_>) -> Vec<(u64, (u64, u64))> {
+    let entries = pool.estimate.recommendations().iter().filter(|entry| entry.pages > Some(0));
     let ends = |entry: &Recommendation| Some((entry.pages?, ends(pool, entry)?));
     entries.filter_map(ends).filter(|(_, (from, _))| *from > 0).collect()
 }
 
 /// What perfect foresight would find at the drawn capacities.
-fn foresight(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Series {
+fn foresight(pool: &PoolReport<'_>, drawn: &[&CapacityPoint]) -> Series {
     let at = |point: &&CapacityPoint| {
         let known = pool.questions.foresight.iter().find(|(pages, _)| *pages == point.pages);
         known.map(|(pages, rate)| Some((*pages as f64, *rate)))
@@ -207,19 +207,19 @@ fn interpolate(drawn: &[&CapacityPoint], pages: f64) -> Option<f64> {
     Some(low_rate + (high_rate - low_rate) * (pages / low.pages as f64).ln() / width)
 }
 
-fn description(pool: &PoolReport, first: &CapacityPoint, last: &CapacityPoint) -> String {
-    let size = |point: &CapacityPoint| words::capacity(point.pages, pool.page_bytes);
+fn description(pool: &PoolReport<'_>, first: &CapacityPoint, last: &CapacityPoint) -> String {
+    let size = |point: &CapacityPoint| words::capacity(point.pages, pool.estimate.page_bytes);
     format!(
         "The prefix hit rate is {} with {} and {} with {}; with unlimited capacity it is {}.",
         words::rate_or_dash(first.prefix_hit_rate),
         size(first),
         words::rate_or_dash(last.prefix_hit_rate),
         size(last),
-        words::rate(pool.theoretical.prefix_hit_rate)
+        words::rate(pool.estimate.theoretical.prefix_hit_rate)
     )
 }
 
-fn table(pool: &PoolReport) -> Table {
+fn table(pool: &PoolReport<'_>) -> Table {
     let mut table = Table::new(
         "Hits at each capacity",
         [
@@ -235,7 +235,7 @@ fn table(pool: &PoolReport) -> Table {
         ],
     );
     for point in points(pool) {
-        let size = Cell::Pages(point.pages, pool.page_bytes);
+        let size = Cell::Pages(point.pages, pool.estimate.page_bytes);
         let count = |value: Option<u64>| match point.beyond_bound {
             true => Cell::within_bound(value, Cell::Count),
             false => Cell::known(value, Cell::Count),

@@ -15,11 +15,11 @@ const MAX_STEPS: usize = 160;
 
 /// Draws which share of the requests fits into each capacity; `None` when no request needs any.
 /// `id` is unique on the page.
-pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+pub fn requirement_distribution(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let distribution = &pool.distribution;
-    let recommended = pool.recommended_at(0);
+    let recommended = pool.estimate.recommendations();
     let marked: Vec<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
-    let room = pool.in_flight.as_ref().and_then(InFlightFigures::room).unwrap_or(0);
+    let room = pool.estimate.in_flight.as_ref().and_then(InFlightFigures::room).unwrap_or(0);
     let steps = merged(&with_room(&distribution.steps, room), &marked);
     let total = total(&steps).saturating_add(distribution.beyond_bound);
     let needing: Vec<&RequirementStep> =
@@ -32,7 +32,12 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
     let panel = Panel {
         width: WIDE,
         height: 280.0,
-        x: Axis::log_capacity("cache capacity", first.pages as f64, last.pages as f64, pool.page_bytes),
+        x: Axis::log_capacity(
+            "cache capacity",
+            first.pages as f64,
+            last.pages as f64,
+            pool.estimate.page_bytes,
+        ),
         y: Axis::shares("requests that fit (share of all)"),
         right: None,
         series: vec![Series {
@@ -50,11 +55,11 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         "{} of {} need no cache; the others need {} to {}.",
         words::integer(without),
         words::counted(total, "request", "requests"),
-        words::capacity(first.pages, pool.page_bytes),
-        words::capacity(last.pages, pool.page_bytes)
+        words::capacity(first.pages, pool.estimate.page_bytes),
+        words::capacity(last.pages, pool.estimate.page_bytes)
     );
     if room > 0 {
-        let room = words::capacity(room, pool.page_bytes);
+        let room = words::capacity(room, pool.estimate.page_bytes);
         description += &format!(" {room} of what they need is room for requests in flight.");
     }
     if distribution.beyond_bound > 0 {
@@ -126,7 +131,7 @@ fn staircase(steps: &[RequirementStep], total: u64) -> Vec<Option<(f64, f64)>> {
     points
 }
 
-fn table(pool: &PoolReport, steps: &[RequirementStep], total: u64) -> Table {
+fn table(pool: &PoolReport<'_>, steps: &[RequirementStep], total: u64) -> Table {
     let mut table = Table::new(
         "Requests by required capacity",
         ["capacity up to", "pages", "requests", "requests that fit", "share that fits"],
@@ -135,7 +140,7 @@ fn table(pool: &PoolReport, steps: &[RequirementStep], total: u64) -> Table {
     for step in steps {
         below = below.saturating_add(step.requests);
         table.row([
-            Cell::Pages(step.pages, pool.page_bytes),
+            Cell::Pages(step.pages, pool.estimate.page_bytes),
             Cell::Count(step.pages),
             Cell::Count(step.requests),
             Cell::Count(below),

@@ -12,20 +12,20 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::CapacityPoint;
 
 /// Draws one curve an engine; `None` without a point to draw. `id` is unique on the page.
-pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, PlotError> {
+pub fn engine_curves(id: &str, engines: &[PoolReport<'_>]) -> Result<Option<Plot>, PlotError> {
     let shown: Vec<&[CapacityPoint]> =
         engines.iter().map(|engine| up_to_footprint(engine, engines)).collect();
     let drawn = || shown.iter().copied().flatten().filter(|point| is_drawn(point));
     let pages = || drawn().map(|point| point.pages);
     let (Some(low), Some(high)) = (pages().min(), pages().max()) else { return Ok(None) };
     let series = engines.iter().zip(&shown).map(|(engine, points)| Series {
-        label: engine.engine.to_string(),
-        ink: ink(engine.engine),
+        label: engine.estimate.engine.to_string(),
+        ink: ink(engine.estimate.engine),
         shape: if engine.pointwise { SeriesShape::Dots } else { SeriesShape::Line },
         on_right: false,
         points: points.iter().map(place).collect(),
     });
-    let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
+    let page_bytes = engines.first().and_then(|engine| engine.estimate.page_bytes);
     let panel = Panel {
         width: WIDE,
         height: 320.0,
@@ -46,11 +46,11 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
 }
 
 /// The curve up to the first capacity at which no engine evicts any more.
-fn up_to_footprint<'a>(engine: &'a PoolReport, engines: &[PoolReport]) -> &'a [CapacityPoint] {
-    let footprint = |engine: &PoolReport| engine.accumulated_pages;
+fn up_to_footprint<'a>(engine: &'a PoolReport<'_>, engines: &[PoolReport<'_>]) -> &'a [CapacityPoint] {
+    let footprint = |engine: &PoolReport<'_>| engine.estimate.accumulated_pages;
     let largest = engines.iter().map(footprint).max().unwrap_or(0);
-    let enough = engine.capacities.iter().position(|point| point.pages >= largest);
-    &engine.capacities[..enough.map_or(engine.capacities.len(), |last| last + 1)]
+    let enough = engine.estimate.capacities.iter().position(|point| point.pages >= largest);
+    &engine.estimate.capacities[..enough.map_or(engine.estimate.capacities.len(), |last| last + 1)]
 }
 
 fn is_drawn(point: &CapacityPoint) -> bool {
@@ -75,9 +75,9 @@ fn ink(engine: Profile) -> Ink {
     }
 }
 
-fn description(engines: &[PoolReport]) -> String {
-    let unlimited = |engine: &PoolReport| {
-        format!("{} {}", engine.engine, words::rate(engine.theoretical.prefix_hit_rate))
+fn description(engines: &[PoolReport<'_>]) -> String {
+    let unlimited = |engine: &PoolReport<'_>| {
+        format!("{} {}", engine.estimate.engine, words::rate(engine.estimate.theoretical.prefix_hit_rate))
     };
     let unlimited: Vec<String> = engines.iter().map(unlimited).collect();
     format!(
@@ -87,10 +87,10 @@ fn description(engines: &[PoolReport]) -> String {
     )
 }
 
-fn table(engines: &[PoolReport], shown: &[&[CapacityPoint]]) -> Table {
+fn table(engines: &[PoolReport<'_>], shown: &[&[CapacityPoint]]) -> Table {
     let mut table = Table::new("Prefix hit rate at each capacity", ["capacity", "pages"]);
-    table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
-    let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
+    table.columns.extend(engines.iter().map(|engine| engine.estimate.engine.to_string()));
+    let page_bytes = engines.first().and_then(|engine| engine.estimate.page_bytes);
     for (row, point) in shown.first().copied().unwrap_or_default().iter().enumerate() {
         let size = point.label.clone().map_or(Cell::Pages(point.pages, page_bytes), Cell::Text);
         let rates = shown

@@ -20,11 +20,11 @@ const BINS: usize = 96;
 const LINEAR_UP_TO: u64 = 6;
 
 /// Draws required and accumulated capacity; `None` without history. `id` is unique on the page.
-pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+pub fn capacity_history(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let track = Track::of(&pool.history);
     let Some(last) = track.points.last() else { return Ok(None) };
     let mut series = vec![Series {
-        label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.page_bytes)),
+        label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.estimate.page_bytes)),
         ink: Ink::Text,
         shape: SeriesShape::Line,
         on_right: false,
@@ -36,8 +36,8 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
     }];
     for (line, (index, coverage)) in covered_lines(&pool.history.coverage).into_iter().enumerate() {
         let values = |point: &HistoryPoint| point.required.get(index).copied().flatten();
-        let end =
-            values(last).map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+        let end = values(last)
+            .map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.estimate.page_bytes));
         let place = |point: &HistoryPoint| Some((track.x(point), values(point)? as f64));
         series.push(Series {
             label: format!("{}: {end}", words::share(coverage)),
@@ -67,12 +67,12 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
 }
 
 /// Linear like the paper's figure, unless that would hide the requirements.
-fn capacity_axis(pool: &PoolReport, track: &Track) -> Axis {
+fn capacity_axis(pool: &PoolReport<'_>, track: &Track) -> Axis {
     let needs = || track.points.iter().flat_map(|point| point.required.iter().flatten()).copied();
     let needed = needs().max().unwrap_or(0);
     let most = track.points.iter().map(|point| point.accumulated_pages).max().unwrap_or(0).max(needed);
     if needed == 0 || most / LINEAR_UP_TO <= needed {
-        return Axis::capacity("capacity", most as f64, pool.page_bytes);
+        return Axis::capacity("capacity", most as f64, pool.estimate.page_bytes);
     }
     // The first requests of a log need next to nothing; where the lines settle is what should be seen.
     let settled = &track.points[track.points.len() / 4..];
@@ -81,11 +81,11 @@ fn capacity_axis(pool: &PoolReport, track: &Track) -> Axis {
         .iter()
         .flat_map(|point| lines.iter().map(|(line, _)| point.required.get(*line).copied().flatten()));
     let least = drawn.flatten().filter(|pages| *pages > 0).min().unwrap_or(1);
-    Axis::log_capacity("capacity", least as f64 / 2.0, most as f64 * 1.5, pool.page_bytes)
+    Axis::log_capacity("capacity", least as f64 / 2.0, most as f64 * 1.5, pool.estimate.page_bytes)
 }
 
 /// Draws requests and hit rate; `None` without history. `id` is unique on the page.
-pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+pub fn traffic_history(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let track = Track::of(&pool.history);
     if track.points.is_empty() {
         return Ok(None);
@@ -282,15 +282,15 @@ fn peak(points: &[HistoryPoint]) -> Option<HistoryPoint> {
     })
 }
 
-fn capacity_description(pool: &PoolReport, last: &HistoryPoint) -> String {
+fn capacity_description(pool: &PoolReport<'_>, last: &HistoryPoint) -> String {
     let lines = pool.history.coverage.iter().zip(&last.required).map(|(coverage, pages)| match pages {
         Some(pages) => {
-            format!("{} for {}", words::capacity(*pages, pool.page_bytes), words::share(*coverage))
+            format!("{} for {}", words::capacity(*pages, pool.estimate.page_bytes), words::share(*coverage))
         }
         None => format!("an unknown capacity for {}", words::share(*coverage)),
     });
     let lines: Vec<String> = lines.collect();
-    let footprint = words::capacity(last.accumulated_pages, pool.page_bytes);
+    let footprint = words::capacity(last.accumulated_pages, pool.estimate.page_bytes);
     let who = words::requests_of(pool.history.window);
     let needs = match lines.is_empty() {
         true => String::new(),
@@ -299,13 +299,13 @@ fn capacity_description(pool: &PoolReport, last: &HistoryPoint) -> String {
     format!("Accumulated is everything seen so far, {footprint} in the end.{needs}")
 }
 
-fn capacity_table(pool: &PoolReport, track: &Track) -> Table {
+fn capacity_table(pool: &PoolReport<'_>, track: &Track) -> Table {
     let mut table =
         Table::new(track.caption("Required and accumulated capacity"), [track.heading(), "accumulated"]);
     table.columns.extend(
         pool.history.coverage.iter().map(|coverage| format!("{} of requests", words::share(*coverage))),
     );
-    let size = |pages: Option<u64>| Cell::known(pages, |pages| Cell::Pages(pages, pool.page_bytes));
+    let size = |pages: Option<u64>| Cell::known(pages, |pages| Cell::Pages(pages, pool.estimate.page_bytes));
     for point in &track.points {
         let mut row = vec![track.when(point).into(), size(Some(point.accumulated_pages))];
         row.extend(

@@ -15,7 +15,7 @@ pub struct Caveat {
 }
 
 /// Everything a reader of this pool's figures should know, worst first.
-pub fn caveats(pool: &PoolReport) -> Vec<Caveat> {
+pub fn caveats(pool: &PoolReport<'_>) -> Vec<Caveat> {
     let checks = [
         beyond_bound,
         chain_violations,
@@ -39,11 +39,11 @@ fn caveat(title: String, meaning: impl Into<String>) -> Option<Caveat> {
     Some(Caveat { title, meaning: meaning.into() })
 }
 
-fn beyond_bound(pool: &PoolReport) -> Option<Caveat> {
+fn beyond_bound(pool: &PoolReport<'_>) -> Option<Caveat> {
     let shares =
         pool.coverage().iter().filter(|entry| entry.beyond_bound).map(|entry| words::share(entry.coverage));
     let shares: Vec<String> = shares.collect();
-    let points = pool.capacities.iter().filter(|point| point.beyond_bound).count() as u64;
+    let points = pool.estimate.capacities.iter().filter(|point| point.beyond_bound).count() as u64;
     let requests = pool.distribution.beyond_bound;
     if shares.is_empty() && points == 0 && requests == 0 {
         return None;
@@ -58,7 +58,8 @@ fn beyond_bound(pool: &PoolReport) -> Option<Caveat> {
     if requests > 0 {
         facts.push(words::counted(requests, "request", "requests"));
     }
-    let bound = pool.bound_pages.map(|pages| format!(" ({})", words::capacity(pages, pool.page_bytes)));
+    let bound =
+        pool.bound_pages.map(|pages| format!(" ({})", words::capacity(pages, pool.estimate.page_bytes)));
     caveat(
         format!("Beyond the tracked bound{}: {}", bound.unwrap_or_default(), words::listed(&facts)),
         "Memory for the history was bounded, so what lies beyond is known only to be larger. \
@@ -66,7 +67,7 @@ fn beyond_bound(pool: &PoolReport) -> Option<Caveat> {
     )
 }
 
-fn chain_violations(pool: &PoolReport) -> Option<Caveat> {
+fn chain_violations(pool: &PoolReport<'_>) -> Option<Caveat> {
     let count = pool.caveats.chain_violations;
     if count == 0 {
         return None;
@@ -86,7 +87,7 @@ fn chain_violations(pool: &PoolReport) -> Option<Caveat> {
     )
 }
 
-fn rejected(pool: &PoolReport) -> Option<Caveat> {
+fn rejected(pool: &PoolReport<'_>) -> Option<Caveat> {
     let count = pool.caveats.rejected_records;
     (count > 0).then(|| Caveat {
         title: format!(
@@ -99,7 +100,7 @@ fn rejected(pool: &PoolReport) -> Option<Caveat> {
     })
 }
 
-fn late(pool: &PoolReport) -> Option<Caveat> {
+fn late(pool: &PoolReport<'_>) -> Option<Caveat> {
     let count = pool.caveats.late_records;
     (count > 0).then(|| Caveat {
         title: format!(
@@ -112,7 +113,7 @@ fn late(pool: &PoolReport) -> Option<Caveat> {
     })
 }
 
-fn warm_up(pool: &PoolReport) -> Option<Caveat> {
+fn warm_up(pool: &PoolReport<'_>) -> Option<Caveat> {
     let requests = pool.caveats.warm_up_requests;
     let windows = pool.windows.iter().filter(|window| window.warm_up).count() as u64;
     if requests > 0 {
@@ -128,7 +129,7 @@ fn warm_up(pool: &PoolReport) -> Option<Caveat> {
             "They filled the cache so that the counted requests do not meet an empty one.",
         );
     }
-    if !pool.caveats.warm_up && windows == 0 {
+    if !pool.estimate.warm_up && windows == 0 {
         return None;
     }
     let title = match windows {
@@ -145,15 +146,15 @@ fn warm_up(pool: &PoolReport) -> Option<Caveat> {
     )
 }
 
-fn sampled(pool: &PoolReport) -> Option<Caveat> {
-    let rate = pool.sample_rate;
+fn sampled(pool: &PoolReport<'_>) -> Option<Caveat> {
+    let rate = pool.estimate.sample_rate;
     pool.sampled().then(|| Caveat {
         title: format!("Estimated from a sample of {} of the pages", words::percent(rate)),
-        meaning: match pool.sample_error > 0.0 {
+        meaning: match pool.estimate.sample_error > 0.0 {
             true => format!(
                 "Capacities and counts are scaled up from it; the standard error of a required capacity is at most \
                  {}, as long as some ten pages of a request are followed.",
-                words::rate(pool.sample_error)
+                words::rate(pool.estimate.sample_error)
             ),
             false => "Capacities and counts are scaled up from it and carry a statistical error.".to_owned(),
         },
@@ -162,7 +163,7 @@ fn sampled(pool: &PoolReport) -> Option<Caveat> {
 
 /// A requirement that still rises at the end has not been seen in full. The history may be that of other requests than
 /// the answer's, so it says of which.
-fn growing(pool: &PoolReport) -> Option<Caveat> {
+fn growing(pool: &PoolReport<'_>) -> Option<Caveat> {
     let history = &pool.history;
     let from = history.points.len() * 3 / 4;
     if history.points.len() < 8 {
@@ -173,7 +174,7 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
     };
     let rises = history.coverage.iter().enumerate().filter_map(|(line, coverage)| {
         let (before, after) = (peak(line, &history.points[..from])?, peak(line, &history.points[from..])?);
-        let size = |pages| words::capacity(pages, pool.page_bytes);
+        let size = |pages| words::capacity(pages, pool.estimate.page_bytes);
         (after as f64 > before as f64 * 1.1 && before > 0)
             .then(|| format!("{} after {} for {}", size(after), size(before), words::share(*coverage)))
     });
@@ -193,25 +194,25 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
 }
 
 /// A requirement that moved from one reading to the next is no number to buy by.
-fn not_converged(pool: &PoolReport) -> Option<Caveat> {
+fn not_converged(pool: &PoolReport<'_>) -> Option<Caveat> {
     let moving = super::moving(pool);
     (!moving.is_empty()).then(|| Caveat {
         title: format!("Not converged: {}", words::listed(&moving)),
         meaning: format!(
             "Over the last {} the requirement did not stay within the tolerance, so its present figure is a \
              moment, not a limit. A longer log shows where it settles.",
-            words::counted(u64::from(pool.trend_windows), "reading", "readings")
+            words::counted(u64::from(pool.estimate.trend_windows), "reading", "readings")
         ),
     })
 }
 
-fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
+fn outputs_unseen(pool: &PoolReport<'_>) -> Option<Caveat> {
     if let Some(upper) = &pool.with_answers {
         return answers_unseen(pool, upper);
     }
-    pool.caveats.output_reuse_unseen.then(|| Caveat {
+    pool.estimate.output_reuse_unseen.then(|| Caveat {
         title: "Reuse of generated tokens is not visible".to_owned(),
-        meaning: match pool.outputs {
+        meaning: match pool.estimate.outputs {
             Outputs::Cached => {
                 "The engine keeps output tokens, but the log holds page ids for prompts only: outputs take their \
                  room, and hits on them are under-counted."
@@ -223,13 +224,13 @@ fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
 }
 
 /// Both ends of what a log with the lengths of answers and without their ids says.
-fn answers_unseen(pool: &PoolReport, upper: &OtherEnd) -> Option<Caveat> {
+fn answers_unseen(pool: &PoolReport<'_>, upper: &OtherEnd) -> Option<Caveat> {
     let pages = words::counted(upper.returned_pages, "page", "pages");
     let rate = |hits: TheoreticalHits| words::hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
-    let [with, without] = [upper.theoretical, pool.theoretical].map(rate);
+    let [with, without] = [upper.theoretical, pool.estimate.theoretical].map(rate);
     let sizes = upper.recommendation.as_ref().and_then(|entry| {
-        let size = |pages: Option<u64>| Some(words::capacity(pages?, pool.page_bytes));
-        let own = pool.recommendation()?;
+        let size = |pages: Option<u64>| Some(words::capacity(pages?, pool.estimate.page_bytes));
+        let own = pool.estimate.recommendation()?;
         let (with, without) = (size(entry.pages)?, size(own.pages)?);
         Some(format!(", and {} need {with} in place of {without}", words::share(entry.coverage)))
     });
@@ -245,8 +246,8 @@ fn answers_unseen(pool: &PoolReport, upper: &OtherEnd) -> Option<Caveat> {
 }
 
 /// vLLM has pages twice that it computes again, and one pass does not tell which of both is found.
-fn second_copies(pool: &PoolReport) -> Option<Caveat> {
-    let pages = pool.caveats.recomputed_pages;
+fn second_copies(pool: &PoolReport<'_>) -> Option<Caveat> {
+    let pages = pool.estimate.recomputed_pages;
     (pages > 0).then(|| Caveat {
         title: format!("vLLM computed {} again that its cache had", words::counted(pages, "page", "pages")),
         meaning: "It keeps both copies. The curve counts the room of both, and not which of them a prompt finds that goes on \
@@ -257,9 +258,9 @@ fn second_copies(pool: &PoolReport) -> Option<Caveat> {
 }
 
 /// What one request after another does not show of requests that overlap.
-fn in_flight(pool: &PoolReport) -> Option<Caveat> {
-    let Some(found) = &pool.in_flight else {
-        if pool.requests == 0 {
+fn in_flight(pool: &PoolReport<'_>) -> Option<Caveat> {
+    let Some(found) = &pool.estimate.in_flight else {
+        if pool.estimate.requests == 0 {
             return None;
         }
         return caveat(
@@ -273,7 +274,7 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
     }
     let most = words::counted(found.max_requests, "other request was", "other requests were");
     let held = match found.max_pages {
-        Some(pages) => format!(", holding at most {}", words::capacity(pages, pool.page_bytes)),
+        Some(pages) => format!(", holding at most {}", words::capacity(pages, pool.estimate.page_bytes)),
         None => ", holding more than was tracked".to_owned(),
     };
     caveat(
@@ -284,20 +285,20 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
     )
 }
 
-fn engine(pool: &PoolReport) -> Option<Caveat> {
-    let approximation = pool.engine.approximation().map(|reason| format!(" {reason}."));
+fn engine(pool: &PoolReport<'_>) -> Option<Caveat> {
+    let approximation = pool.estimate.engine.approximation().map(|reason| format!(" {reason}."));
     if pool.pointwise {
         let meaning = format!(
             "{}. Each capacity was modelled on its own; no requirement follows, and nothing for those in between.{}",
-            pool.engine.why_pointwise(),
+            pool.estimate.engine.why_pointwise(),
             approximation.unwrap_or_default()
         );
         return caveat("Nothing is said about capacities that were not requested".to_owned(), meaning);
     }
-    caveat(format!("The profile {} is an approximation", pool.engine), approximation?.trim_start())
+    caveat(format!("The profile {} is an approximation", pool.estimate.engine), approximation?.trim_start())
 }
 
-fn windows_open(pool: &PoolReport) -> Option<Caveat> {
+fn windows_open(pool: &PoolReport<'_>) -> Option<Caveat> {
     use kvset_core::estimate::Status;
     let open = pool.windows.iter().filter(|window| window.status == Status::Provisional).count() as u64;
     (open > 0).then(|| Caveat {
@@ -306,11 +307,11 @@ fn windows_open(pool: &PoolReport) -> Option<Caveat> {
     })
 }
 
-fn no_byte_cost(pool: &PoolReport) -> Option<Caveat> {
+fn no_byte_cost(pool: &PoolReport<'_>) -> Option<Caveat> {
     let page = pool
-        .page_size
+        .page_size()
         .map(|tokens| format!(" One page is {}.", words::counted(u64::from(tokens), "token", "tokens")));
-    pool.page_bytes.is_none().then(|| Caveat {
+    pool.estimate.page_bytes.is_none().then(|| Caveat {
         title: "Capacities are in pages".to_owned(),
         meaning: format!(
             "No cost per token was given.{} Give the KV bytes per token or the model's config.json to see bytes.",

@@ -10,31 +10,31 @@ use kvset_core::sizing::tiers::Settled;
 pub(super) const COLUMN: &str = "90 % interval";
 
 /// How certain a recommendation is.
-fn interval<'p>(pool: &'p PoolReport, entry: &Recommendation) -> Option<&'p Interval> {
+fn interval<'p>(pool: &'p PoolReport<'_>, entry: &Recommendation) -> Option<&'p Interval> {
     let all = pool.certainty.as_ref()?.recommended.iter().flatten();
     let same = |(own, _): &(&Recommendation, &Interval)| {
         (own.target_ratio, own.coverage) == (entry.target_ratio, entry.coverage)
     };
-    pool.recommended.iter().zip(all).find(same).map(|(_, interval)| interval)
+    pool.estimate.recommended.iter().zip(all).find(same).map(|(_, interval)| interval)
 }
 
 /// The ends of a recommendation that is stated.
-pub(crate) fn ends(pool: &PoolReport, entry: &Recommendation) -> Option<(u64, u64)> {
+pub(crate) fn ends(pool: &PoolReport<'_>, entry: &Recommendation) -> Option<(u64, u64)> {
     let found = interval(pool, entry).filter(|found| found.standing == FigureStanding::Stated)?;
     found.low.zip(found.high).filter(|(_, high)| *high > 0)
 }
 
 /// What stands before a size that is the least that the log says.
-pub(super) fn at_least(pool: &PoolReport, entry: &Recommendation) -> &'static str {
+pub(super) fn at_least(pool: &PoolReport<'_>, entry: &Recommendation) -> &'static str {
     let is_rough = interval(pool, entry).is_some_and(|found| found.standing == FigureStanding::Rough);
     if is_rough { "at least " } else { "" }
 }
 
 /// The interval of a recommendation in a table.
-pub(super) fn cell(pool: &PoolReport, entry: &Recommendation) -> String {
+pub(super) fn cell(pool: &PoolReport<'_>, entry: &Recommendation) -> String {
     let Some(found) = interval(pool, entry) else { return "-".to_owned() };
     match (found.standing, found.low.zip(found.high)) {
-        (FigureStanding::Stated, Some((low, high))) => words::between(low, high, pool.page_bytes),
+        (FigureStanding::Stated, Some((low, high))) => words::between(low, high, pool.estimate.page_bytes),
         (FigureStanding::Rough, _) => format!("at least ({} above)", found.conversations_above),
         _ => "not stated".to_owned(),
     }
@@ -42,8 +42,10 @@ pub(super) fn cell(pool: &PoolReport, entry: &Recommendation) -> String {
 
 /// What is said of certainty, where it was found: of the recommendation, and of larger coverages that it falls short
 /// of.
-pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
-    let (Some(certainty), Some(entry)) = (&pool.certainty, pool.recommendation()) else { return Vec::new() };
+pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
+    let (Some(certainty), Some(entry)) = (&pool.certainty, pool.estimate.recommendation()) else {
+        return Vec::new();
+    };
     let count = words::counted(certainty.conversations, "conversation", "conversations");
     match certainty.status {
         CertaintyStatus::TooFewConversations if certainty.conversations == 1 => {
@@ -73,14 +75,14 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
         };
         format!(
             "With other conversations at the same hours it would be {} ({:.0} %){but}.",
-            words::between(low, high, pool.page_bytes),
+            words::between(low, high, pool.estimate.page_bytes),
             LEVEL * 100.0
         )
     });
-    let larger = pool.recommended_at(0).iter().filter(|other| other.coverage >= entry.coverage);
+    let larger = pool.estimate.recommendations().iter().filter(|other| other.coverage >= entry.coverage);
     let short = larger.filter_map(|other| {
         let (found, share) = (interval(pool, other)?, words::share(other.coverage));
-        let size = words::capacity(other.so_far()?, pool.page_bytes);
+        let size = words::capacity(other.so_far()?, pool.estimate.page_bytes);
         match (found.standing, found.conversations_above) {
             (FigureStanding::Stated, _) => None,
             (FigureStanding::Rough, 1) => {

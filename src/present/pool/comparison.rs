@@ -7,7 +7,7 @@ use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
 
 /// The tables; each has a column an engine.
-pub fn comparison(engines: &[PoolReport]) -> Vec<Table> {
+pub fn comparison(engines: &[PoolReport<'_>]) -> Vec<Table> {
     let mut tables = vec![curves(engines)];
     tables.extend(requirements(engines));
     tables.extend(units(engines));
@@ -15,46 +15,46 @@ pub fn comparison(engines: &[PoolReport]) -> Vec<Table> {
 }
 
 /// A table with these columns before one for each engine.
-fn of_engines(caption: impl Into<String>, columns: &[&str], engines: &[PoolReport]) -> Table {
-    let names = engines.iter().map(|engine| engine.engine.to_string());
+fn of_engines(caption: impl Into<String>, columns: &[&str], engines: &[PoolReport<'_>]) -> Table {
+    let names = engines.iter().map(|engine| engine.estimate.engine.to_string());
     Table::new(caption, columns.iter().map(|name| (*name).to_owned()).chain(names))
 }
 
 /// A row per capacity.
-fn curves(engines: &[PoolReport]) -> Table {
+fn curves(engines: &[PoolReport<'_>]) -> Table {
     let mut table = of_engines("Prefix hit rate by capacity", &["capacity"], engines);
-    let footprints = engines.iter().map(|engine| Cell::Count(engine.accumulated_pages));
+    let footprints = engines.iter().map(|engine| Cell::Count(engine.estimate.accumulated_pages));
     table.row([Cell::from("distinct pages")].into_iter().chain(footprints));
     for at in shown(engines) {
         let Some((first, named)) =
-            engines.iter().find_map(|engine| Some((engine, engine.capacities.get(at)?)))
+            engines.iter().find_map(|engine| Some((engine, engine.estimate.capacities.get(at)?)))
         else {
             continue;
         };
         let rates = engines.iter().map(|engine| {
-            let point = engine.capacities.get(at);
+            let point = engine.estimate.capacities.get(at);
             let rate = point.and_then(|point| point.prefix_hit_rate);
             match point.is_some_and(|point| point.beyond_bound) {
                 true => Cell::within_bound(rate, Cell::Rate),
                 false => Cell::known(rate, Cell::Rate),
             }
         });
-        let size = Cell::Pages(named.pages, first.page_bytes);
+        let size = Cell::Pages(named.pages, first.estimate.page_bytes);
         table.row([named.label.clone().map_or(size, Cell::Text)].into_iter().chain(rates));
     }
-    let unlimited = engines.iter().map(|engine| Cell::Rate(engine.theoretical.prefix_hit_rate));
+    let unlimited = engines.iter().map(|engine| Cell::Rate(engine.estimate.theoretical.prefix_hit_rate));
     table.row([Cell::from("unlimited")].into_iter().chain(unlimited));
     table
 }
 
 /// Places of the capacities that are shown: all that were named, else some where the curve of an engine climbs.
-fn shown(engines: &[PoolReport]) -> Vec<usize> {
-    let all = engines.iter().map(|engine| engine.capacities.len()).max().unwrap_or(0);
-    if engines.iter().flat_map(|engine| &engine.capacities).any(|point| point.label.is_some()) {
+fn shown(engines: &[PoolReport<'_>]) -> Vec<usize> {
+    let all = engines.iter().map(|engine| engine.estimate.capacities.len()).max().unwrap_or(0);
+    if engines.iter().flat_map(|engine| &engine.estimate.capacities).any(|point| point.label.is_some()) {
         return (0..all).collect();
     }
     let ranges = engines.iter().map(|engine| {
-        let points: &[CapacityPoint] = &engine.capacities;
+        let points: &[CapacityPoint] = &engine.estimate.capacities;
         let first = climbing(points, prefix_hits).first().map_or(0, |first| first.pages);
         let first = points.iter().position(|point| point.pages == first).unwrap_or(0);
         (first, first + climbing(points, prefix_hits).len())
@@ -64,8 +64,10 @@ fn shown(engines: &[PoolReport]) -> Vec<usize> {
 }
 
 /// A table per target ratio, with a row per coverage.
-fn requirements(engines: &[PoolReport]) -> Vec<Table> {
-    let Some(first) = engines.iter().find(|engine| !engine.recommended.is_empty()) else { return Vec::new() };
+fn requirements(engines: &[PoolReport<'_>]) -> Vec<Table> {
+    let Some(first) = engines.iter().find(|engine| !engine.estimate.recommended.is_empty()) else {
+        return Vec::new();
+    };
     let of_target = |target: usize| {
         let entries = first.recommended_at(target);
         let share = words::share(entries.first()?.target_ratio);
@@ -75,23 +77,23 @@ fn requirements(engines: &[PoolReport]) -> Vec<Table> {
             let sizes = engines.iter().map(|engine| {
                 let mut found = engine.recommended_at(target).iter();
                 let found = found.find(|found| found.coverage == entry.coverage);
-                found.map_or(Cell::Unknown, |found| Cell::recommended(found, engine.page_bytes))
+                found.map_or(Cell::Unknown, |found| Cell::recommended(found, engine.estimate.page_bytes))
             });
             table.row([Cell::Text(words::share(entry.coverage))].into_iter().chain(sizes));
         }
         Some(table)
     };
-    (0..first.required.len()).filter_map(of_target).collect()
+    (0..first.estimate.required.len()).filter_map(of_target).collect()
 }
 
 /// A row per tier; `None` where no tiers are configured.
-fn units(engines: &[PoolReport]) -> Option<Table> {
-    let first = engines.iter().find_map(|engine| engine.plan.as_ref())?;
+fn units(engines: &[PoolReport<'_>]) -> Option<Table> {
+    let first = engines.iter().find_map(|engine| engine.estimate.plan.as_ref())?;
     let caption = format!("Units to buy at target {}", words::share(first.target_ratio));
     let mut table = of_engines(caption, &["tier", "requests covered"], engines);
     for (at, tier) in first.tiers.iter().enumerate() {
         let units = engines.iter().map(|engine| {
-            let tier = engine.plan.as_ref().and_then(|plan| plan.tiers.get(at));
+            let tier = engine.estimate.plan.as_ref().and_then(|plan| plan.tiers.get(at));
             tier.map_or(Cell::Unknown, |tier| match tier.beyond_bound {
                 true => Cell::within_bound(tier.planned.units, Cell::Count),
                 false => Cell::known(tier.planned.units, Cell::Count),
@@ -100,7 +102,7 @@ fn units(engines: &[PoolReport]) -> Option<Table> {
         table.row([tier.name.clone().into(), Cell::Share(tier.coverage)].into_iter().chain(units));
     }
     let costs = engines.iter().map(|engine| {
-        let cost = engine.plan.as_ref().and_then(|plan| plan.cost);
+        let cost = engine.estimate.plan.as_ref().and_then(|plan| plan.cost);
         Cell::known(cost, |cost| Cell::Figure(words::price(cost)))
     });
     table.row(["cost".into(), Cell::from("")].into_iter().chain(costs));

@@ -26,18 +26,18 @@ pub struct Headline {
 }
 
 /// Words the recommendation of a pool.
-pub fn headline(pool: &PoolReport) -> Headline {
-    if pool.requests == 0 {
+pub fn headline(pool: &PoolReport<'_>) -> Headline {
+    if pool.estimate.requests == 0 {
         return unsized_headline(nothing_counted(pool));
     }
-    if pool.requests_with_reuse == 0 {
-        return unsized_headline(if pool.page_accesses == 0 {
+    if pool.estimate.requests_with_reuse == 0 {
+        return unsized_headline(if pool.estimate.page_accesses == 0 {
             no_full_page(pool)
         } else {
             nothing_to_reuse(pool)
         });
     }
-    match pool.recommendation() {
+    match pool.estimate.recommendation() {
         Some(entry) => from_recommendation(pool, entry),
         None => from_curve(pool),
     }
@@ -60,7 +60,7 @@ fn unsized_headline(lead: String) -> Headline {
     Headline { verdict: None, lead, further: Vec::new(), size: None, answer: None }
 }
 
-fn nothing_counted(pool: &PoolReport) -> String {
+fn nothing_counted(pool: &PoolReport<'_>) -> String {
     let caveats = &pool.caveats;
     let reason = match (caveats.warm_up_requests, caveats.rejected_records) {
         (0, 0) => "the input holds no request".to_owned(),
@@ -75,17 +75,17 @@ fn were(count: u64, one: &str, many: &str) -> String {
 }
 
 /// No prompt fills a page: short ones, or none at all.
-fn no_full_page(pool: &PoolReport) -> String {
-    let page = pool.page_size.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+fn no_full_page(pool: &PoolReport<'_>) -> String {
+    let page = pool.page_size().map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
     format!(
         "There is nothing to recommend: no prompt of {} fills a page{page}. Prompts that short are none that a cache \
          is for, and empty ones are what a log leaves out: log their texts, token ids or page ids.",
-        words::counted(pool.requests, "request", "requests")
+        words::counted(pool.estimate.requests, "request", "requests")
     )
 }
 
-fn nothing_to_reuse(pool: &PoolReport) -> String {
-    let who = match pool.requests {
+fn nothing_to_reuse(pool: &PoolReport<'_>) -> String {
+    let who = match pool.estimate.requests {
         1 => "the only request does not begin".to_owned(),
         2 => "neither of the 2 requests begins".to_owned(),
         many => format!("none of the {} requests begins", words::integer(many)),
@@ -98,18 +98,24 @@ fn nothing_to_reuse(pool: &PoolReport) -> String {
 }
 
 /// A size as the subject of a sentence, with its verb.
-fn size_does(pool: &PoolReport, (pages, ends): (u64, Option<(u64, u64)>), one: &str, many: &str) -> String {
+fn size_does(
+    pool: &PoolReport<'_>,
+    (pages, ends): (u64, Option<(u64, u64)>),
+    one: &str,
+    many: &str,
+) -> String {
     let about = if pool.sampled() { "about " } else { "" };
-    let verb = if pool.page_bytes.is_none() && pages != 1 { many } else { one };
-    format!("{about}{} {verb}", words::capacity_between(pages, ends, pool.page_bytes))
+    let verb = if pool.estimate.page_bytes.is_none() && pages != 1 { many } else { one };
+    format!("{about}{} {verb}", words::capacity_between(pages, ends, pool.estimate.page_bytes))
 }
 
-fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
+fn from_recommendation(pool: &PoolReport<'_>, entry: &Recommendation) -> Headline {
     let answer = Answer::from(entry);
     let mut clauses = vec![lead(pool, entry, &answer)];
     clauses.extend(neighbours(pool, entry));
     clauses.extend(doubt(pool));
-    let apart = pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.page_bytes));
+    let apart =
+        pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.estimate.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
     further.push(hits(pool, &answer));
     further.extend(certainty::sentences(pool));
@@ -124,13 +130,13 @@ fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
         verdict: verdict(pool, entry, &answer),
         lead: sentence(&clauses.join("; ")),
         further,
-        size: entry.pages.map(|pages| words::capacity(pages, pool.page_bytes)),
+        size: entry.pages.map(|pages| words::capacity(pages, pool.estimate.page_bytes)),
         answer: Some(answer),
     }
 }
 
 /// How much is needed, or why nothing is recommended and what is required so far.
-fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
+fn lead(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> String {
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let one = one_cache(pool);
@@ -151,19 +157,19 @@ fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
 }
 
 /// What a size is of, where the log names several caches.
-fn one_cache(pool: &PoolReport) -> String {
+fn one_cache(pool: &PoolReport<'_>) -> String {
     pool.replicas.as_ref().map_or_else(String::new, Replicas::as_one_cache)
 }
 
 /// That the figures may be of other prompts, requests or caches than the engine's.
-fn doubt(pool: &PoolReport) -> Option<String> {
+fn doubt(pool: &PoolReport<'_>) -> Option<String> {
     pool.caveats.doubt.as_ref().map(|doubt| format!("of what was read: {doubt} (see the notes)"))
 }
 
 /// What is needed against what is provisioned.
-fn verdict(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> Option<String> {
-    let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
-    let size = |pages| words::capacity(pages, pool.page_bytes);
+fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Option<String> {
+    let held = pool.provisioned.as_ref()?.pages(pool.estimate.page_bytes.map(PageBytes))?.0;
+    let size = |pages| words::capacity(pages, pool.estimate.page_bytes);
     let several = pool.replicas.as_ref().map(|replicas| replicas.count);
     let within = several.map_or_else(String::new, |count| format!(" in {} replicas", words::integer(count)));
     let have = format!("{} provisioned{within}", size(held));
@@ -202,11 +208,11 @@ fn verdict(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> Option
 }
 
 /// What is said where what is provisioned lies within the interval, and the size that is needed.
-fn within_doubt(pool: &PoolReport, entry: &Recommendation, held: u64) -> (&'static str, String) {
+fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, held: u64) -> (&'static str, String) {
     let pages = entry.so_far().unwrap_or_default();
     let ends = certainty::ends(pool, entry).filter(|(low, high)| (*low..*high).contains(&held));
     let word = if ends.is_some() { " by the figure, not beyond its doubt" } else { "" };
-    (word, words::capacity_between(pages, ends, pool.page_bytes))
+    (word, words::capacity_between(pages, ends, pool.estimate.page_bytes))
 }
 
 /// That the recommended requirement itself still moves.
@@ -234,19 +240,19 @@ fn aim(answer: &Answer) -> String {
     }
 }
 
-fn more_than_bound(pool: &PoolReport) -> String {
+fn more_than_bound(pool: &PoolReport<'_>) -> String {
     match pool.bound_pages {
         Some(bound) => format!(
             "more than the {} that were tracked would be needed",
-            words::capacity(bound, pool.page_bytes)
+            words::capacity(bound, pool.estimate.page_bytes)
         ),
         None => "more than was tracked would be needed".to_owned(),
     }
 }
 
 /// What the next smaller and the next larger coverage need.
-fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
-    let others = || pool.recommended_at(0).iter();
+fn neighbours(pool: &PoolReport<'_>, entry: &Recommendation) -> Vec<String> {
+    let others = || pool.estimate.recommendations().iter();
     let below = others().filter(|other| other.coverage < entry.coverage).max_by_key(|other| other.coverage);
     let above = others().filter(|other| other.coverage > entry.coverage).min_by_key(|other| other.coverage);
     let clause = |other: &Recommendation| {
@@ -273,7 +279,7 @@ fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
 }
 
 /// The hits of a cache of exactly the recommended size, where they were counted.
-fn hits(pool: &PoolReport, answer: &Answer) -> String {
+fn hits(pool: &PoolReport<'_>, answer: &Answer) -> String {
     let Some(rate) = answer.hit_rate.filter(|_| answer.pages > Some(0)) else { return unlimited(pool) };
     let speed = answer.relative_prefill_throughput.filter(|speed| speed.is_finite() && *speed > 1.0);
     let speed = speed.map_or_else(String::new, |speed| {
@@ -283,13 +289,13 @@ fn hits(pool: &PoolReport, answer: &Answer) -> String {
         "At that size {} of page accesses are prefix hits{}{speed}; unlimited capacity would give {}.",
         words::rate(rate),
         words::in_parentheses_by_tokens(rate, answer.hit_rate_tokens),
-        words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
+        words::hit_rate(pool.estimate.theoretical.prefix_hit_rate, pool.estimate.theoretical.hit_rate_tokens)
     )
 }
 
 /// What requests in flight hold, and whether the size has room for it or counts it.
-fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
-    let found = pool.in_flight.as_ref()?;
+fn in_flight(pool: &PoolReport<'_>, answer: &Answer) -> Option<String> {
+    let found = pool.estimate.in_flight.as_ref()?;
     let most = found.max_requests;
     if found.modelled {
         return counted_in_flight(pool, found);
@@ -297,16 +303,16 @@ fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
     let room = answer.in_flight_pages.filter(|pages| *pages > 0)?;
     Some(format!(
         "{} of the recommended capacity is room for the pages that up to {} in flight {} at once.",
-        words::capacity(room, pool.page_bytes),
+        words::capacity(room, pool.estimate.page_bytes),
         words::counted(most, "other request", "other requests"),
         if most == 1 { "holds" } else { "hold" }
     ))
 }
 
 /// What requests in flight hold, where the figures count it.
-fn counted_in_flight(pool: &PoolReport, found: &InFlightFigures) -> Option<String> {
+fn counted_in_flight(pool: &PoolReport<'_>, found: &InFlightFigures) -> Option<String> {
     let others = words::counted(found.max_requests, "other request", "other requests");
-    let size = |pages: u64| words::capacity(pages, pool.page_bytes);
+    let size = |pages: u64| words::capacity(pages, pool.estimate.page_bytes);
     let held = match (found.mean_pages, found.p99_pages, found.max_pages) {
         (Some(mean), Some(p99), Some(most)) => format!(
             "held {} on average, {} or less as 99 % of requests arrived, and {} at most",
@@ -322,26 +328,26 @@ fn counted_in_flight(pool: &PoolReport, found: &InFlightFigures) -> Option<Strin
 }
 
 /// That what is provisioned had no room for what was in flight, and how often.
-fn without_room(pool: &PoolReport) -> Option<String> {
-    let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
-    let shortage = pool.in_flight.as_ref()?.without_room.iter().find(|found| found.pages == held)?;
+fn without_room(pool: &PoolReport<'_>) -> Option<String> {
+    let held = pool.provisioned.as_ref()?.pages(pool.estimate.page_bytes.map(PageBytes))?.0;
+    let shortage = pool.estimate.in_flight.as_ref()?.without_room.iter().find(|found| found.pages == held)?;
     Some(format!(
         "What was in flight exceeded the {} provisioned as {} ({}) arrived: requests wait there, or are preempted.",
-        words::capacity(held, pool.page_bytes),
+        words::capacity(held, pool.estimate.page_bytes),
         words::counted(shortage.requests, "request", "requests"),
         words::rate(shortage.share)
     ))
 }
 
-fn unlimited(pool: &PoolReport) -> String {
-    let TheoreticalHits { prefix_hit_rate: rate, hit_rate_tokens, .. } = pool.theoretical;
+fn unlimited(pool: &PoolReport<'_>) -> String {
+    let TheoreticalHits { prefix_hit_rate: rate, hit_rate_tokens, .. } = pool.estimate.theoretical;
     let by_tokens = words::in_parentheses_by_tokens(rate, hit_rate_tokens);
     format!("With unlimited capacity {} of page accesses are prefix hits{by_tokens}.", words::rate(rate))
 }
 
-fn footprint(pool: &PoolReport, pages: u64) -> Option<String> {
-    let times = pool.accumulated_pages as f64 / pages as f64;
-    let all = words::capacity(pool.accumulated_pages, pool.page_bytes);
+fn footprint(pool: &PoolReport<'_>, pages: u64) -> Option<String> {
+    let times = pool.estimate.accumulated_pages as f64 / pages as f64;
+    let all = words::capacity(pool.estimate.accumulated_pages, pool.estimate.page_bytes);
     (times > 1.0).then(|| match times {
         t if t < 1.05 => format!("Never evicting anything would take {all}, hardly more."),
         t => format!("Never evicting anything would take {all}, {t:.1} times as much."),
@@ -349,15 +355,15 @@ fn footprint(pool: &PoolReport, pages: u64) -> Option<String> {
 }
 
 /// Without a requirement (a model that answers for asked capacities alone) the curve has to serve.
-fn from_curve(pool: &PoolReport) -> Headline {
-    let limit = pool.theoretical.prefix_hit_rate;
-    let known = || pool.capacities.iter().filter_map(|point| Some((point, point.prefix_hit_rate?)));
+fn from_curve(pool: &PoolReport<'_>) -> Headline {
+    let limit = pool.estimate.theoretical.prefix_hit_rate;
+    let known = || pool.estimate.capacities.iter().filter_map(|point| Some((point, point.prefix_hit_rate?)));
     let near = known().filter(|(_, rate)| *rate >= 0.99 * limit).min_by_key(|(point, _)| point.pages);
     let (lead, point) = match (near, known().max_by_key(|(point, _)| point.pages)) {
         (Some((point, rate)), _) => (
             format!(
                 "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate{}: {} of {}",
-                words::capacity(point.pages, pool.page_bytes),
+                words::capacity(point.pages, pool.estimate.page_bytes),
                 one_cache(pool),
                 words::rate(rate),
                 words::rate(limit)
@@ -369,7 +375,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
                 "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, \
                  gives {}",
                 words::rate(limit),
-                words::capacity(point.pages, pool.page_bytes),
+                words::capacity(point.pages, pool.estimate.page_bytes),
                 words::rate(rate)
             ),
             None,
@@ -378,7 +384,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
             ("the input gives neither a requirement nor a hit rate at any capacity".to_owned(), None)
         }
     };
-    let size = point.map(|point| words::capacity(point.pages, pool.page_bytes));
+    let size = point.map(|point| words::capacity(point.pages, pool.estimate.page_bytes));
     let lead: Vec<_> = std::iter::once(lead).chain(doubt(pool)).collect();
     Headline {
         verdict: None,

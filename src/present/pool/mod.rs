@@ -25,82 +25,46 @@ pub use traffic::{ShownTraffic, traffic};
 pub use windows::windows;
 
 use crate::present::questions::QuestionSections;
-use kvset_core::engines::profile::{Outputs, Profile};
-use kvset_core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity, Status, TheoreticalHits,
-};
+use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, Status, TheoreticalHits};
 use kvset_core::families::certainty::Certainty;
-use kvset_core::sizing::recommendation::{Recommendation, by_target, chosen};
-use kvset_core::sizing::tiers::TierEstimates;
+use kvset_core::sizing::recommendation::{Recommendation, by_target};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
+use std::borrow::Cow;
 
 /// Everything one report shows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ReportInput {
+pub struct ReportInput<'a> {
     /// Heading of the page, such as the trace's file name.
     pub title: String,
     /// What was read and how: name and value, in the order shown (files, topic and offsets, id scope).
     pub inputs: Vec<(String, String)>,
     /// One entry per pool; a replayed trace is one pool without a name.
-    pub pools: Vec<PoolReport>,
+    pub pools: Vec<PoolReport<'a>>,
     /// The entries are one pool under several engines, named by them.
     pub compares_engines: bool,
 }
 
-/// The facts about one pool over all counted requests.
+/// The facts about one pool over all counted requests: an estimate, and what is known besides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PoolReport {
+pub struct PoolReport<'a> {
+    /// The figures; of nothing where no request counts.
+    pub estimate: Cow<'a, Estimate>,
     /// Name of the pool; absent for a replayed trace.
     pub name: Option<String>,
-    /// Engine whose cache is modelled.
-    pub engine: Profile,
     /// What the engine was told besides its name, where that is known.
     pub engine_options: Vec<(&'static str, String)>,
     /// Each capacity was modelled on its own: nothing follows for those in between.
     pub pointwise: bool,
-    /// Whether output tokens enter the cache.
-    pub outputs: Outputs,
-    /// Tokens per page; absent while no request settled it.
-    pub page_size: Option<u32>,
-    /// Bytes per page; absent where no cost per token is configured, and then capacities are in pages.
-    pub page_bytes: Option<u64>,
-    /// Share of the pages that were followed; 1 when every page was.
-    pub sample_rate: f64,
-    /// Standard error of sampled capacities, as a share of the capacity.
-    pub sample_error: f64,
-    /// Counted requests, warm-up left out.
-    pub requests: u64,
-    /// Counted requests with a prefix seen before.
-    pub requests_with_reuse: u64,
-    /// Prompt pages accessed by counted requests.
-    pub page_accesses: u64,
-    /// Distinct pages ever seen: what never evicting would hold.
-    pub accumulated_pages: u64,
-    /// Hits with unlimited capacity.
-    pub theoretical: TheoreticalHits,
-    /// The recommended capacities, one entry per target ratio and coverage; none where each capacity was modelled on
-    /// its own.
-    pub recommended: Vec<Recommendation>,
-    /// The requirement, one entry per target ratio; the first is the one recommended from.
-    pub required: Vec<RequiredCapacity>,
-    /// What requests met in flight; absent where the log states no durations.
-    pub in_flight: Option<InFlightFigures>,
     /// How the requirement at the first target ratio is distributed over requests.
     pub distribution: ShownDistribution,
-    /// The hit-rate curve, ascending.
-    pub capacities: Vec<CapacityPoint>,
-    /// Further points of the curve: at the recommended capacities and, where those above are few, on a grid.
-    pub counted: Vec<CapacityPoint>,
     /// What the pool's cache holds today, where that is known.
     pub provisioned: Option<CapacitySpec>,
+    /// The curve at that capacity, where it was counted there.
+    pub at_provisioned: Option<&'a CapacityPoint>,
     /// The caches that the log names, where there are several.
     pub replicas: Option<Replicas>,
-    /// Steps that convergence was judged over.
-    pub trend_windows: u32,
-    /// What to buy, where tiers are configured.
-    pub plan: Option<TierEstimates>,
     /// How the estimate moved, in order of the log.
     pub history: PoolEstimates,
     /// Windows to list.
@@ -111,7 +75,7 @@ pub struct PoolReport {
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
     /// How certain the figures are, where that was found.
-    pub certainty: Option<Certainty>,
+    pub certainty: Option<&'a Certainty>,
     /// What other traffic would need, where that was asked.
     pub traffic: Vec<ShownTraffic>,
     /// What was requested alongside the estimates.
@@ -188,7 +152,7 @@ pub struct WindowRow {
     pub coverage: Vec<Recommendation>,
 }
 
-/// What limits what the figures say.
+/// What limits what the figures say, besides what the estimate itself does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caveats {
     /// Records that came after their window had closed.
@@ -201,12 +165,6 @@ pub struct Caveats {
     pub rejected_records: u64,
     /// Leading requests that touched the cache and were not counted.
     pub warm_up_requests: u64,
-    /// The whole result starts from a cache that had not seen enough history.
-    pub warm_up: bool,
-    /// The engine caches outputs, but the log holds no ids for them.
-    pub output_reuse_unseen: bool,
-    /// Pages that vLLM computed again although its cache had them, and has twice.
-    pub recomputed_pages: u64,
     /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches.
     pub doubt: Option<String>,
 }
@@ -270,35 +228,18 @@ impl ShownDistribution {
     }
 }
 
-impl PoolReport {
+impl<'a> PoolReport<'a> {
     /// The facts an estimate holds; history, distribution, windows, the bound and what is provisioned are the caller's
     /// to add.
-    pub fn of(estimate: &Estimate) -> Self {
+    pub fn of(estimate: Cow<'a, Estimate>) -> Self {
         Self {
             name: Some(estimate.pool.clone()),
-            engine: estimate.engine,
             engine_options: Vec::new(),
             pointwise: estimate.is_pointwise(),
-            outputs: estimate.outputs,
-            page_size: Some(estimate.page_size),
-            page_bytes: estimate.page_bytes,
-            sample_rate: estimate.sample_rate,
-            sample_error: estimate.sample_error,
-            requests: estimate.requests,
-            requests_with_reuse: estimate.requests_with_reuse,
-            page_accesses: estimate.page_accesses,
-            accumulated_pages: estimate.accumulated_pages,
-            theoretical: estimate.theoretical,
-            recommended: estimate.recommended.clone(),
-            required: estimate.required.clone(),
-            in_flight: estimate.in_flight.clone(),
             distribution: ShownDistribution::default(),
-            capacities: estimate.capacities.clone(),
-            counted: estimate.counted.clone(),
             provisioned: None,
-            replicas: Replicas::of(estimate),
-            trend_windows: estimate.trend_windows,
-            plan: estimate.plan.clone(),
+            at_provisioned: None,
+            replicas: Replicas::of(&estimate),
             history: PoolEstimates::default(),
             windows: Vec::new(),
             bound_pages: None,
@@ -306,35 +247,39 @@ impl PoolReport {
                 late_records: estimate.late_records,
                 chain_violations: estimate.chain_violations,
                 rejected_records: estimate.rejected_records,
-                warm_up: estimate.warm_up,
-                output_reuse_unseen: estimate.output_reuse_unseen,
-                recomputed_pages: estimate.recomputed_pages,
                 ..Caveats::default()
             },
             with_answers: None,
             certainty: None,
             traffic: Vec::new(),
-            questions: QuestionSections::of(estimate, |_, _| None),
+            questions: QuestionSections::of(&estimate, |_, _| None),
+            estimate,
         }
     }
 
-    /// The recommended capacities at a target ratio, by its place in the configuration.
-    pub fn recommended_at(&self, target: usize) -> &[Recommendation] {
-        by_target(&self.recommended).nth(target).unwrap_or_default()
+    /// Tokens per page; absent while no request settled it.
+    pub fn page_size(&self) -> Option<u32> {
+        Some(self.estimate.page_size).filter(|tokens| *tokens > 0)
     }
 
-    /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
-    pub fn recommendation(&self) -> Option<&Recommendation> {
-        chosen(&self.recommended)
+    /// Further points of the curve: at the recommended capacities, on a grid where those of the estimate are few, and at
+    /// what is provisioned.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &CapacityPoint> {
+        self.estimate.counted.iter().chain(self.at_provisioned)
+    }
+
+    /// The recommended capacities at a target ratio, by its place in the configuration.
+    pub(crate) fn recommended_at(&self, target: usize) -> &[Recommendation] {
+        by_target(&self.estimate.recommended).nth(target).unwrap_or_default()
     }
 
     /// Coverage at the target ratio the recommendation is made from.
     pub(crate) fn coverage(&self) -> &[CoverageCapacity] {
-        self.required.first().map_or(&[], |required| &required.coverage)
+        self.estimate.required.first().map_or(&[], |required| &required.coverage)
     }
 
     /// Whether the figures come from a sample of the pages.
     pub(crate) fn sampled(&self) -> bool {
-        self.sample_rate < 1.0
+        self.estimate.sample_rate < 1.0
     }
 }

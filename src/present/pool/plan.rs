@@ -7,9 +7,9 @@ use kvset_core::estimate::CoverageCapacity;
 use kvset_core::sizing::tiers::{Inclusion, Purchase, Settled, TierEstimate, TierEstimates};
 
 /// The tiers with what each buys; `None` where no tiers are configured.
-pub fn plan(pool: &PoolReport) -> Option<Section> {
-    let room = pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
-    let table = plan_table(pool.plan.as_ref()?, room, pool.page_bytes);
+pub fn plan(pool: &PoolReport<'_>) -> Option<Section> {
+    let room = pool.estimate.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
+    let table = plan_table(pool.estimate.plan.as_ref()?, room, pool.estimate.page_bytes);
     Some(Section { title: "What to buy".to_owned(), sentences: Vec::new(), tables: vec![table] })
 }
 
@@ -80,7 +80,7 @@ fn next_unit(tier: &TierEstimate) -> Option<String> {
 }
 
 /// `99.9 % (+2.1 % per step)` for each coverage that has not converged though enough was seen to tell.
-pub(crate) fn moving(pool: &PoolReport) -> Vec<String> {
+pub(crate) fn moving(pool: &PoolReport<'_>) -> Vec<String> {
     let moving = |entry: &&CoverageCapacity| entry.convergence == Settled::NotConverged;
     let named = |entry: &CoverageCapacity| {
         let growth = entry.growth_per_window?;

@@ -8,25 +8,25 @@ use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::units::ratio::Ratio;
 
 /// What to provision: of each target ratio, a row per coverage; `None` where nothing is required of any capacity.
-pub fn required(pool: &PoolReport) -> Option<Section> {
+pub fn required(pool: &PoolReport<'_>) -> Option<Section> {
     let table = table(pool)?;
     let sentence = format!(
         "{} of {} requests have something to reuse.",
-        words::integer(pool.requests_with_reuse),
-        words::integer(pool.requests)
+        words::integer(pool.estimate.requests_with_reuse),
+        words::integer(pool.estimate.requests)
     );
     Some(Section { title: "Required capacity".to_owned(), sentences: vec![sentence], tables: vec![table] })
 }
 
 /// Whether recommended capacities are larger than the requirements they follow from.
-fn has_room(pool: &PoolReport) -> bool {
-    pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
-        || pool.recommended.iter().any(|entry| entry.in_flight_pages > Some(0))
+fn has_room(pool: &PoolReport<'_>) -> bool {
+    pool.estimate.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
+        || pool.estimate.recommended.iter().any(|entry| entry.in_flight_pages > Some(0))
 }
 
-fn table(pool: &PoolReport) -> Option<Table> {
-    let several = pool.required.len() > 1;
-    let share = match pool.required.as_slice() {
+fn table(pool: &PoolReport<'_>) -> Option<Table> {
+    let several = pool.estimate.required.len() > 1;
+    let share = match pool.estimate.required.as_slice() {
         [only] => words::share(only.target_ratio),
         _ => "the target share".to_owned(),
     };
@@ -35,15 +35,15 @@ fn table(pool: &PoolReport) -> Option<Table> {
         format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
     let shown = RequiredColumns {
         target: several,
-        pages: pool.page_bytes.is_some(),
-        hits: pool.recommended.iter().any(|entry| entry.hit_rate.is_some()),
+        pages: pool.estimate.page_bytes.is_some(),
+        hits: pool.estimate.recommended.iter().any(|entry| entry.hit_rate.is_some()),
         room: has_room(pool),
         error: pool.sampled(),
         certain: pool.certainty.as_ref().is_some_and(|found| found.status.is_usable()),
     };
     let mut table = Table::new(caption, shown.columns());
     table.spare = vec!["trend", "std. error", "without that room", words::BY_TOKENS, "pages", "hit rate"];
-    for (at, target) in pool.required.iter().enumerate() {
+    for (at, target) in pool.estimate.required.iter().enumerate() {
         for entry in pool.recommended_at(at) {
             table.row(shown.row(entry, target.target_ratio, pool));
         }
@@ -78,21 +78,24 @@ impl RequiredColumns {
         columns.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name)
     }
 
-    fn row(&self, entry: &Recommendation, target: Ratio, pool: &PoolReport) -> Vec<Cell> {
+    fn row(&self, entry: &Recommendation, target: Ratio, pool: &PoolReport<'_>) -> Vec<Cell> {
         let error = |pages: u64| {
-            let error = sampling_error(pool.sample_rate, pages as f64 * pool.sample_rate);
+            let error = sampling_error(pool.estimate.sample_rate, pages as f64 * pool.estimate.sample_rate);
             Cell::Figure(format!("{:.1} %", error * 100.0))
         };
         let cells = [
             (true, Cell::Text(words::share(entry.coverage))),
             (self.target, Cell::Share(target)),
-            (true, Cell::recommended(entry, pool.page_bytes)),
+            (true, Cell::recommended(entry, pool.estimate.page_bytes)),
             (self.certain, Cell::Figure(certainty::cell(pool, entry))),
             (self.pages, Cell::known(entry.so_far(), Cell::Count)),
             (self.hits, Cell::known(entry.hit_rate, Cell::Rate)),
             (self.hits, Cell::known(entry.hit_rate_tokens, Cell::Rate)),
             (self.error, Cell::known(entry.required_pages, error)),
-            (self.room, Cell::known(entry.required_pages, |pages| Cell::Pages(pages, pool.page_bytes))),
+            (
+                self.room,
+                Cell::known(entry.required_pages, |pages| Cell::Pages(pages, pool.estimate.page_bytes)),
+            ),
             (true, entry.convergence.with_growth(entry.growth_per_window).into()),
         ];
         cells.into_iter().filter(|(shown, _)| *shown).map(|(_, cell)| cell).collect()
@@ -100,7 +103,7 @@ impl RequiredColumns {
 }
 
 /// The same to the byte, the page and the token.
-pub(crate) fn exact(pool: &PoolReport) -> Table {
+pub(crate) fn exact(pool: &PoolReport<'_>) -> Table {
     let mut table = Table::new(
         "Recommended capacities, and the requirements they follow from",
         [
@@ -114,7 +117,7 @@ pub(crate) fn exact(pool: &PoolReport) -> Table {
         ],
     );
     let count = |value: Option<u64>| Cell::known(value, Cell::Count);
-    for (at, target) in pool.required.iter().enumerate() {
+    for (at, target) in pool.estimate.required.iter().enumerate() {
         for (entry, own) in pool.recommended_at(at).iter().zip(&target.coverage) {
             table.row([
                 Cell::Text(words::share(entry.coverage)),

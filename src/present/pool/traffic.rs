@@ -56,12 +56,14 @@ fn times(factor: f64) -> String {
 }
 
 /// What is said of other traffic, where it was asked.
-pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
+pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
     let answered: Vec<&ShownTraffic> =
         pool.traffic.iter().filter(|found| found.unlimited.is_some()).collect();
     let sizes: Vec<String> = answered
         .iter()
-        .filter_map(|found| Some(format!("at {}: {}", times(found.factor), found.size(pool.page_bytes)?)))
+        .filter_map(|found| {
+            Some(format!("at {}: {}", times(found.factor), found.size(pool.estimate.page_bytes)?))
+        })
         .collect();
     let mut sentences = Vec::new();
     if !sizes.is_empty() {
@@ -72,7 +74,7 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
             sizes.get(1..).unwrap_or_default()
         ));
     }
-    let now = pool.recommendation().and_then(Recommendation::so_far).filter(|pages| *pages > 0);
+    let now = pool.estimate.recommendation().and_then(Recommendation::so_far).filter(|pages| *pages > 0);
     for found in answered.iter().filter(|found| found.factor > 1.0) {
         let then = found.recommendation().and_then(|(_, pages)| pages);
         sentences.extend(now.zip(then).map(|(now, then)| {
@@ -86,7 +88,7 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
         sentences.extend(found.straight_line.map(|pages| {
             format!(
                 "The straight line through half the traffic and all of it says {} at {}; it needs no clock.",
-                words::capacity(pages, pool.page_bytes),
+                words::capacity(pages, pool.estimate.page_bytes),
                 times(found.factor)
             )
         }));
@@ -102,12 +104,12 @@ pub(super) fn sentences(pool: &PoolReport) -> Vec<String> {
 }
 
 /// What the provisioned size would find.
-fn today(pool: &PoolReport, found: &ShownTraffic) -> Option<String> {
+fn today(pool: &PoolReport<'_>, found: &ShownTraffic) -> Option<String> {
     let then = found.at_provisioned.as_ref()?;
-    let now = pool.counted.iter().chain(&pool.capacities).find(|point| point.pages == then.pages)?;
+    let now = pool.counted().chain(&pool.estimate.capacities).find(|point| point.pages == then.pages)?;
     Some(format!(
         "Today's {} would find {} at {}, {} now.",
-        words::capacity(then.pages, pool.page_bytes),
+        words::capacity(then.pages, pool.estimate.page_bytes),
         words::rate(then.prefix_hit_rate?),
         times(found.factor),
         words::rate(now.prefix_hit_rate?)
@@ -115,7 +117,7 @@ fn today(pool: &PoolReport, found: &ShownTraffic) -> Option<String> {
 }
 
 /// A table by factor: what is recommended, or the hit rates where nothing is.
-pub fn traffic(pool: &PoolReport) -> Option<Section> {
+pub fn traffic(pool: &PoolReport<'_>) -> Option<Section> {
     let answered: Vec<&ShownTraffic> =
         pool.traffic.iter().filter(|found| found.unlimited.is_some()).collect();
     let first = answered.first()?;
@@ -126,18 +128,18 @@ pub fn traffic(pool: &PoolReport) -> Option<Section> {
     Some(Section { title: "Other traffic".to_owned(), sentences: Vec::new(), tables: vec![table?] })
 }
 
-fn by_coverage(pool: &PoolReport, answered: &[&ShownTraffic]) -> Option<Table> {
+fn by_coverage(pool: &PoolReport<'_>, answered: &[&ShownTraffic]) -> Option<Table> {
     let columns = ["traffic", "requests covered", "capacity", super::certainty::COLUMN, "hit rate"];
     let mut table = Table::new("Recommended capacity by traffic", columns);
     for found in answered {
         for (at, entry) in found.recommended.iter().enumerate() {
             let ends = found.intervals.get(at).filter(|found| found.standing == FigureStanding::Stated);
             let ends = ends.and_then(|found| found.low.zip(found.high));
-            let ends = ends.map(|(low, high)| words::between(low, high, pool.page_bytes));
+            let ends = ends.map(|(low, high)| words::between(low, high, pool.estimate.page_bytes));
             table.row([
                 Cell::Figure(format!("{} x", found.factor)),
                 Cell::Text(words::share(entry.coverage)),
-                Cell::recommended(entry, pool.page_bytes),
+                Cell::recommended(entry, pool.estimate.page_bytes),
                 Cell::Figure(ends.unwrap_or_else(|| "-".to_owned())),
                 Cell::known(entry.hit_rate, Cell::Rate),
             ]);
@@ -146,13 +148,13 @@ fn by_coverage(pool: &PoolReport, answered: &[&ShownTraffic]) -> Option<Table> {
     table.unless_empty()
 }
 
-fn by_capacity(pool: &PoolReport, answered: &[&ShownTraffic]) -> Option<Table> {
+fn by_capacity(pool: &PoolReport<'_>, answered: &[&ShownTraffic]) -> Option<Table> {
     let mut table = Table::new("Hit rate by traffic", ["traffic", "capacity", "hit rate", "unlimited"]);
     for found in answered {
         for point in &found.capacities {
             table.row([
                 Cell::Figure(format!("{} x", found.factor)),
-                Cell::Pages(point.pages, pool.page_bytes),
+                Cell::Pages(point.pages, pool.estimate.page_bytes),
                 Cell::known(point.prefix_hit_rate, Cell::Rate),
                 Cell::known(found.unlimited, Cell::Rate),
             ]);

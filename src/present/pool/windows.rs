@@ -9,7 +9,7 @@ use kvset_core::estimate::Status;
 const MOST_WINDOWS: usize = 200;
 
 /// The windows with the capacities that they recommend; `None` where none is listed.
-pub fn windows(pool: &PoolReport) -> Option<Section> {
+pub fn windows(pool: &PoolReport<'_>) -> Option<Section> {
     let last = pool.windows.last()?;
     let skipped = pool.windows.len().saturating_sub(MOST_WINDOWS);
     let caption = match skipped {
@@ -31,7 +31,7 @@ pub fn windows(pool: &PoolReport) -> Option<Section> {
     Some(Section { title: "Windows".to_owned(), sentences: Vec::new(), tables: vec![table] })
 }
 
-fn row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<Cell> {
+fn row(window: &WindowRow, pool: &PoolReport<'_>, columns: &WindowRow) -> Vec<Cell> {
     let state = match (window.status, window.warm_up) {
         (Status::Final, false) => "final",
         (Status::Final, true) => "final, warming up",
@@ -47,7 +47,7 @@ fn row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<Cell> 
     ];
     row.extend(columns.coverage.iter().map(|column| {
         let entry = window.coverage.iter().find(|entry| entry.coverage == column.coverage);
-        entry.map_or(Cell::Unknown, |entry| Cell::recommended(entry, pool.page_bytes))
+        entry.map_or(Cell::Unknown, |entry| Cell::recommended(entry, pool.estimate.page_bytes))
     }));
     row
 }

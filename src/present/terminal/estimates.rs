@@ -12,6 +12,7 @@ use kvset_core::units::PageBytes;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
 use kvset_settings::Provisioned;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Coverages that have a column.
@@ -159,7 +160,7 @@ fn saved_a_day(estimate: &Estimate) -> Option<String> {
 /// The answer of an estimate in words, against what its pool holds today.
 pub fn answer_in_words(estimate: &Estimate, provisioned: &Provisioned) -> String {
     let held = provisioned.of(&estimate.pool).cloned();
-    let headline = headline(&PoolReport { provisioned: held, ..PoolReport::of(estimate) });
+    let headline = headline(&PoolReport { provisioned: held, ..PoolReport::of(Cow::Borrowed(estimate)) });
     format!("{}: {}", estimate.pool, headline.opening().collect::<Vec<_>>().join(" "))
 }
 

@@ -24,6 +24,7 @@ use crate::sizing::recommendation::{Recommendation, by_target, chosen};
 use crate::sizing::tiers::TierEstimates;
 use crate::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 pub use crate::sizing::figures::{
     CapacityPoint, CoverageCapacity, CoverageSize, InFlightFigures, Required, RequiredCapacity, RoomShortage,
@@ -31,10 +32,11 @@ pub use crate::sizing::figures::{
 };
 
 /// Whether a window was closed by data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Closed by the partition's watermark; never changes.
+    #[default]
     Final,
     /// A view of a window still open; may change.
     Provisional,
@@ -42,8 +44,8 @@ pub enum Status {
 
 /// A capacity estimate. Pages are pages of the pool, bytes are bytes of KV state, times are
 /// milliseconds of event time, rates are shares between 0 and 1. Fields that mostly say nothing are left out of
-/// JSON where they have their schema's default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// JSON where they have their schema's default. The default is the estimate of no request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Estimate {
     /// Version of the record: [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -248,6 +250,23 @@ impl Estimate {
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
         sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
+    }
+
+    /// The estimate of no request.
+    pub fn of_nothing() -> &'static Self {
+        static NOTHING: LazyLock<Estimate> = LazyLock::new(Estimate::default);
+        &NOTHING
+    }
+
+    /// Ends the curve, and what is said at each of its points, after so many of these.
+    pub fn cut_curve(&mut self, points: usize) {
+        self.capacities.truncate(points);
+        self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(points));
+        self.retention.iter_mut().for_each(|point| point.capacities.truncate(points));
+        for tenant in &mut self.tenants {
+            tenant.capacity_page_hits.truncate(points);
+            tenant.page_milliseconds.truncate(points);
+        }
     }
 
     /// Leaves of the curve what says something, for capacities that nobody named.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A kind of window, written `tumbling:5m`, `hopping:5m/1m`, `last:3000` or `all`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum WindowKind {
     /// Consecutive spans of event time, `size_ms` each, aligned to the epoch.
     Tumbling { size_ms: u64 },
@@ -15,6 +15,7 @@ pub enum WindowKind {
     /// The last `requests` requests, in offset order.
     Last { requests: u32 },
     /// Everything since the start.
+    #[default]
     All,
 }
 
