@@ -87,7 +87,6 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport<'_> {
             theoretical: estimate.theoretical,
             recommendation: estimate.recommendation().cloned(),
         }),
-        certainty: replay.certainty.as_ref(),
         traffic: replay.traffic.iter().map(GrownTraffic::shown).collect(),
         questions: question_sections(replay),
         ..shown

@@ -31,7 +31,6 @@ use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::{PoolConfig, PoolConfigError};
 use kvset_core::estimate::{CapacityPoint, Estimate};
-use kvset_core::families::certainty::Certainty;
 use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::optimum::OptimalCapacity;
 use kvset_core::questions::restarts::TooManyRestarts;
@@ -324,8 +323,6 @@ pub struct Replay {
     pub worth: Option<WorthResult>,
     /// The same of replicas behind routers, in the order of these.
     pub routed_worth: Vec<RoutedWorth>,
-    /// How certain its figures are, where that was found.
-    pub certainty: Option<Certainty>,
     /// What other traffic would need, where that was asked.
     pub traffic: Vec<GrownTraffic>,
     /// When the requests of the trace came.

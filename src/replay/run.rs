@@ -372,7 +372,6 @@ impl ReplayRun {
             at_provisioned,
             at_further_costs,
             windows: self.closed,
-            certainty: None,
             traffic: Vec::new(),
             times: findings.times.clone(),
             notes,

@@ -41,7 +41,7 @@ impl<'a> CostResult<'a> {
             page_bytes: estimate.page_bytes,
             distinct_bytes: estimate.accumulated_bytes,
             capacities: capacities_of(estimate),
-            required: required_of(estimate, None),
+            required: required_of(estimate),
             in_flight: estimate.in_flight.as_ref(),
             plan: estimate.plan.as_ref(),
             recommended: by_target(&estimate.recommended).collect(),

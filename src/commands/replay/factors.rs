@@ -1,10 +1,9 @@
 //! What other traffic would need, as scripts read it.
 
-use super::required::{
-    CapacityResult, RecommendedResult, RequiredResult, capacities_of, recommended_of, required_of,
-};
+use super::required::{CapacityResult, RequiredResult, capacities_of, required_of};
 use crate::replay::{GrownTraffic, TrafficStatus};
 use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
+use kvset_core::sizing::recommendation::Recommendation;
 use serde::Serialize;
 
 /// What so many times the traffic would need.
@@ -35,7 +34,7 @@ pub struct FactorResult<'a> {
     /// One entry per target ratio.
     pub required: Vec<RequiredResult<'a>>,
     /// One entry per target ratio and coverage.
-    pub recommended: Vec<RecommendedResult<'a>>,
+    pub recommended: &'a [Recommendation],
     /// What requests met in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<&'a InFlightFigures>,
@@ -70,10 +69,8 @@ impl<'a> FactorResult<'a> {
             theoretical: whole.map(|whole| whole.theoretical),
             capacities: whole.map(capacities_of).unwrap_or_default(),
             at_provisioned: provisioned.map(CapacityResult::from),
-            required: whole.map(|whole| required_of(whole, Some(&found.required))).unwrap_or_default(),
-            recommended: whole
-                .map(|whole| recommended_of(whole, Some(&found.recommended)))
-                .unwrap_or_default(),
+            required: whole.map(required_of).unwrap_or_default(),
+            recommended: whole.map(|whole| whole.recommended.as_slice()).unwrap_or_default(),
             in_flight: whole.and_then(|whole| whole.in_flight.as_ref()),
             check: found.check.map(|check| CheckResult {
                 from_halves: check.from_halves,

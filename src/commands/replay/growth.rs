@@ -61,9 +61,7 @@ pub(super) fn add(
         }
         Err(error) => return Err(error.into()),
     };
-    if is_asked {
-        done.certainty = Some(certainty(&log, options)?);
-    }
+    let found = if is_asked { Some(certainty(&log, options)?) } else { None };
     let silent = of_the_log_alone(args);
     if !growths.is_empty() && !silent.is_empty() {
         note(&format!(
@@ -71,7 +69,10 @@ pub(super) fn add(
             silent.join(", ")
         ));
     }
-    done.traffic = log.traffic(options, &growths, done, done.certainty.as_ref())?;
+    done.traffic = log.traffic(options, &growths, done, found.as_ref())?;
+    if let Some((found, whole)) = found.zip(done.whole.as_mut()) {
+        whole.take_certainty(found);
+    }
     if let (Some(path), Some(growth)) = (&args.growth.traffic_log, growths.first()) {
         if let Some(refused) = done.traffic.first().filter(|found| !found.status.is_answered()) {
             let reason = refused.notes.join("; ");

@@ -5,7 +5,7 @@ use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::cost::CostResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::required::{
-    CapacityResult, CoverageResult, RecommendedResult, RequiredResult, is_false, recommended_of, required_of,
+    CapacityResult, CoverageResult, RequiredResult, is_false, required_of,
 };
 use crate::commands::replay::traffic::{TrafficOutput, TrafficSlot};
 use crate::commands::replay::with_answers::WithAnswersResult;
@@ -60,8 +60,8 @@ pub struct ReplayResult<'a> {
     pub capacities: Vec<CapacityResult<'a>>,
     /// The recommended capacities, as an estimate of the service has them; none where each capacity was modelled on its
     /// own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub recommended: Vec<RecommendedResult<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub recommended: &'a [Recommendation],
     /// One entry per target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult<'a>>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
@@ -124,8 +124,8 @@ pub struct ReplayResult<'a> {
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tenants: &'a [TenantEstimate],
-    /// What the estimate says of further questions. Worth is not among these: it is above, with the tiers below the
-    /// pool.
+    /// What the estimate says of further questions. Certainty and worth are not among these: they are above, worth with
+    /// the tiers below the pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.
@@ -233,7 +233,6 @@ impl<'a> ReplayResult<'a> {
     pub(super) fn of(done: &'a Replay, facts: PoolReport<'a>) -> Self {
         let estimate = done.estimate();
         let trace = TraceSummary::of(done);
-        let certainty = done.certainty.as_ref().filter(|_| done.whole.is_some());
         let (traffic, tier_traffic) = TrafficSlot::of(done);
         let of_groups = done.ceiling.filter(|_| !done.config.cache.rules.attention.is_full());
         let in_flight = estimate.in_flight.as_ref();
@@ -247,13 +246,13 @@ impl<'a> ReplayResult<'a> {
             searched: done.searched.as_ref(),
             second_copies: done.second_copies.as_ref(),
             capacities: CapacityResult::of_replay(done),
-            recommended: recommended_of(estimate, certainty.map(|found| found.recommended.as_slice())),
-            required: required_of(estimate, certainty.map(|found| found.required.as_slice())),
+            recommended: &estimate.recommended,
+            required: required_of(estimate),
             in_flight,
             without_room: in_flight.map_or(&[], |found| &found.without_room),
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.as_ref(),
-            certainty,
+            certainty: estimate.certainty.as_ref(),
             traffic,
             tier_traffic,
             costs: done.at_further_costs.iter().map(CostResult::of).collect(),
@@ -269,7 +268,7 @@ impl<'a> ReplayResult<'a> {
             retention_required: &estimate.retention_required,
             optimal: done.optimal,
             tenants: &estimate.tenants,
-            answers: estimate.answers(),
+            answers: QuestionAnswers { certainty: None, ..estimate.answers() },
             facts,
             trace,
         }
@@ -314,7 +313,7 @@ impl TraceSummary {
 
 impl<'a> WindowResult<'a> {
     fn of(estimate: &'a Estimate, done: &Replay) -> Self {
-        let required = required_of(estimate, None);
+        let required = required_of(estimate);
         let of_no_capacity =
             |point: &RetentionEstimate| RetentionEstimate { capacities: Vec::new(), ..point.clone() };
         let capacities = done.estimate().capacities.len();

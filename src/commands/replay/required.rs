@@ -2,11 +2,9 @@
 
 use crate::replay::{BelowHits, Replay};
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
-use kvset_core::families::certainty::{FigureStanding, Interval};
 use kvset_core::questions::enabled::Questions;
 use kvset_core::sizing::curve::share;
 use kvset_core::sizing::figures::EvictionAge;
-use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
@@ -91,29 +89,6 @@ pub struct CoverageResult<'a> {
     /// Standard error of the capacity, as a share of it, where it was found in a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_error: Option<f64>,
-    /// How certain it is, where that was found.
-    #[serde(flatten)]
-    pub interval: Option<Interval>,
-}
-
-/// A recommended capacity: the estimate's, and how certain it is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RecommendedResult<'a> {
-    /// The capacity.
-    #[serde(flatten)]
-    pub found: &'a Recommendation,
-    /// The lower end of its interval, in pages, where that was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub low: Option<u64>,
-    /// The upper end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub high: Option<u64>,
-    /// How much stands behind the interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval_status: Option<FigureStanding>,
-    /// Conversations with a request that needs more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conversations_above: Option<u64>,
 }
 
 impl From<&CapacityPoint> for CapacityResult<'_> {
@@ -167,57 +142,29 @@ pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult<'_>> {
     estimate.capacities.iter().map(result).collect()
 }
 
-/// IntervalsByTarget by target ratio and coverage, where they were found.
-pub(crate) type IntervalsByTarget<'a> = Option<&'a [Vec<Interval>]>;
-
 /// The requirements of an estimate.
-pub(crate) fn required_of<'a>(
-    estimate: &'a Estimate,
-    intervals: IntervalsByTarget<'_>,
-) -> Vec<RequiredResult<'a>> {
-    let interval = |target: usize, at: usize| intervals?.get(target)?.get(at).copied();
-    let convert = |(target, required): (usize, &'a RequiredCapacity)| {
-        let coverage = required.coverage.iter().enumerate().map(|(at, found)| CoverageResult {
-            interval: interval(target, at),
-            ..CoverageResult::of(estimate, found)
-        });
-        RequiredResult {
+pub(crate) fn required_of(estimate: &Estimate) -> Vec<RequiredResult<'_>> {
+    estimate.required.iter().map(|required| RequiredResult::of(estimate, required)).collect()
+}
+
+impl<'a> RequiredResult<'a> {
+    fn of(estimate: &Estimate, required: &'a RequiredCapacity) -> Self {
+        Self {
             target_ratio: required.target_ratio,
             requests: estimate.requests,
             requests_with_reuse: estimate.requests_with_reuse,
             mean_pages: required.mean_pages,
             max_pages: required.max_pages,
-            coverage: coverage.collect(),
+            coverage: required.coverage.iter().map(|found| CoverageResult::of(estimate, found)).collect(),
         }
-    };
-    estimate.required.iter().enumerate().map(convert).collect()
-}
-
-/// The recommendations of an estimate.
-pub(crate) fn recommended_of<'a>(
-    estimate: &'a Estimate,
-    intervals: IntervalsByTarget<'_>,
-) -> Vec<RecommendedResult<'a>> {
-    let mut intervals = intervals.unwrap_or_default().iter().flatten();
-    let convert = |found: &'a Recommendation| {
-        let interval = intervals.next();
-        let end = |end: &dyn Fn(&Interval) -> Option<u64>| interval.and_then(end);
-        RecommendedResult {
-            found,
-            low: end(&|interval| interval.low),
-            high: end(&|interval| interval.high),
-            interval_status: interval.map(|interval| interval.standing),
-            conversations_above: interval.map(|interval| interval.conversations_above),
-        }
-    };
-    estimate.recommended.iter().map(convert).collect()
+    }
 }
 
 impl<'a> CoverageResult<'a> {
     fn of(estimate: &Estimate, found: &'a CoverageCapacity) -> Self {
         let sampled = found.pages.filter(|_| estimate.sample_rate < 1.0);
         let sample_error = sampled.map(|pages| estimate.error_of(pages));
-        Self { sample_error, found, interval: None }
+        Self { sample_error, found }
     }
 }
 

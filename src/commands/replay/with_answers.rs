@@ -30,7 +30,7 @@ impl<'a> WithAnswersResult<'a> {
             theoretical: estimate.theoretical,
             capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
             recommended: &estimate.recommended,
-            required: required_of(estimate, None),
+            required: required_of(estimate),
         }
     }
 

@@ -176,7 +176,7 @@ fn certain(pool: &PoolReport<'_>, drawn: &[&CapacityPoint]) -> Option<Series> {
 /// Recommended capacities of the first target ratio that have an interval, with its ends.
 fn certain_ends(pool: &PoolReport<'_>) -> Vec<(u64, (u64, u64))> {
     let entries = pool.estimate.recommendations().iter().filter(|entry| entry.pages > Some(0));
-    let ends = |entry: &Recommendation| Some((entry.pages?, ends(pool, entry)?));
+    let ends = |entry: &Recommendation| Some((entry.pages?, ends(entry)?));
     entries.filter_map(ends).filter(|(_, (from, _))| *from > 0).collect()
 }
 

@@ -2,40 +2,29 @@
 
 use super::PoolReport;
 use crate::present::words;
-use kvset_core::families::certainty::{CertaintyStatus, FEWEST, FigureStanding, Interval, LEVEL};
+use kvset_core::families::certainty::{CertaintyStatus, FEWEST, FigureStanding, LEVEL};
 use kvset_core::sizing::recommendation::Recommendation;
 use kvset_core::sizing::tiers::Settled;
 
 /// The column of a table that holds intervals.
 pub(super) const COLUMN: &str = "90 % interval";
 
-/// How certain a recommendation is.
-fn interval<'p>(pool: &'p PoolReport<'_>, entry: &Recommendation) -> Option<&'p Interval> {
-    let all = pool.certainty.as_ref()?.recommended.iter().flatten();
-    let same = |(own, _): &(&Recommendation, &Interval)| {
-        (own.target_ratio, own.coverage) == (entry.target_ratio, entry.coverage)
-    };
-    pool.estimate.recommended.iter().zip(all).find(same).map(|(_, interval)| interval)
-}
-
 /// The ends of a recommendation that is stated.
-pub(crate) fn ends(pool: &PoolReport<'_>, entry: &Recommendation) -> Option<(u64, u64)> {
-    let found = interval(pool, entry).filter(|found| found.standing == FigureStanding::Stated)?;
-    found.low.zip(found.high).filter(|(_, high)| *high > 0)
+pub(crate) fn ends(entry: &Recommendation) -> Option<(u64, u64)> {
+    entry.stated_ends().filter(|(_, high)| *high > 0)
 }
 
 /// What stands before a size that is the least that the log says.
-pub(super) fn at_least(pool: &PoolReport<'_>, entry: &Recommendation) -> &'static str {
-    let is_rough = interval(pool, entry).is_some_and(|found| found.standing == FigureStanding::Rough);
-    if is_rough { "at least " } else { "" }
+pub(super) fn at_least(entry: &Recommendation) -> &'static str {
+    if entry.interval_status == Some(FigureStanding::Rough) { "at least " } else { "" }
 }
 
 /// The interval of a recommendation in a table.
-pub(super) fn cell(pool: &PoolReport<'_>, entry: &Recommendation) -> String {
-    let Some(found) = interval(pool, entry) else { return "-".to_owned() };
-    match (found.standing, found.low.zip(found.high)) {
-        (FigureStanding::Stated, Some((low, high))) => words::between(low, high, pool.estimate.page_bytes),
-        (FigureStanding::Rough, _) => format!("at least ({} above)", found.conversations_above),
+pub(super) fn cell(entry: &Recommendation, page_bytes: Option<u64>) -> String {
+    match (entry.interval_status, entry.low.zip(entry.high), entry.conversations_above) {
+        (None, ..) => "-".to_owned(),
+        (Some(FigureStanding::Stated), Some((low, high)), _) => words::between(low, high, page_bytes),
+        (Some(FigureStanding::Rough), _, Some(above)) => format!("at least ({above} above)"),
         _ => "not stated".to_owned(),
     }
 }
@@ -43,7 +32,7 @@ pub(super) fn cell(pool: &PoolReport<'_>, entry: &Recommendation) -> String {
 /// What is said of certainty, where it was found: of the recommendation, and of larger coverages that it falls short
 /// of.
 pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
-    let (Some(certainty), Some(entry)) = (&pool.certainty, pool.estimate.recommendation()) else {
+    let (Some(certainty), Some(entry)) = (&pool.estimate.certainty, pool.estimate.recommendation()) else {
         return Vec::new();
     };
     let count = words::counted(certainty.conversations, "conversation", "conversations");
@@ -68,7 +57,7 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
         }
         CertaintyStatus::Ready | CertaintyStatus::FewConversations => {}
     }
-    let own = ends(pool, entry).map(|(low, high)| {
+    let own = ends(entry).map(|(low, high)| {
         let but = match entry.convergence {
             Settled::NotConverged => format!("; that the requirement {} is not in it", entry.movement()),
             _ => String::new(),
@@ -81,9 +70,10 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
     });
     let larger = pool.estimate.recommendations().iter().filter(|other| other.coverage >= entry.coverage);
     let short = larger.filter_map(|other| {
-        let (found, share) = (interval(pool, other)?, words::share(other.coverage));
+        let (standing, above) = (other.interval_status?, other.conversations_above?);
+        let share = words::share(other.coverage);
         let size = words::capacity(other.so_far()?, pool.estimate.page_bytes);
-        match (found.standing, found.conversations_above) {
+        match (standing, above) {
             (FigureStanding::Stated, _) => None,
             (FigureStanding::Rough, 1) => {
                 Some(format!("{share}: at least {size}; 1 conversation lies above it"))

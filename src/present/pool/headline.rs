@@ -140,8 +140,8 @@ fn lead(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Strin
     let aim = aim(answer);
     let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let one = one_cache(pool);
-    let ends = certainty::ends(pool, entry);
-    let least = certainty::at_least(pool, entry);
+    let ends = certainty::ends(entry);
+    let least = certainty::at_least(entry);
     let keeps =
         |pages| format!("{least}{} {aim}{room}{one}", size_does(pool, (pages, ends), "keeps", "keep"));
     let why = || entry.why.as_deref().unwrap_or_default();
@@ -210,7 +210,7 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
 /// What is said where what is provisioned lies within the interval, and the size that is needed.
 fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, held: u64) -> (&'static str, String) {
     let pages = entry.so_far().unwrap_or_default();
-    let ends = certainty::ends(pool, entry).filter(|(low, high)| (*low..*high).contains(&held));
+    let ends = certainty::ends(entry).filter(|(low, high)| (*low..*high).contains(&held));
     let word = if ends.is_some() { " by the figure, not beyond its doubt" } else { "" };
     (word, words::capacity_between(pages, ends, pool.estimate.page_bytes))
 }
@@ -270,7 +270,7 @@ fn neighbours(pool: &PoolReport<'_>, entry: &Recommendation) -> Vec<String> {
                 Some(format!("{} enough for {share}", size_does(pool, (pages, None), "is", "are")))
             }
             (Some(pages), _) => {
-                let least = certainty::at_least(pool, other);
+                let least = certainty::at_least(other);
                 Some(format!("{least}{} needed for {share}", size_does(pool, (pages, None), "is", "are")))
             }
         }

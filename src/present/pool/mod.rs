@@ -26,7 +26,6 @@ pub use windows::windows;
 
 use crate::present::questions::QuestionSections;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, Status, TheoreticalHits};
-use kvset_core::families::certainty::Certainty;
 use kvset_core::sizing::recommendation::{Recommendation, by_target};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
@@ -74,8 +73,6 @@ pub struct PoolReport<'a> {
     pub caveats: Caveats,
     /// The figures if prompts bring answers back, where they were found and differ.
     pub with_answers: Option<OtherEnd>,
-    /// How certain the figures are, where that was found.
-    pub certainty: Option<&'a Certainty>,
     /// What other traffic would need, where that was asked.
     pub traffic: Vec<ShownTraffic>,
     /// What was requested alongside the estimates.
@@ -250,7 +247,6 @@ impl<'a> PoolReport<'a> {
                 ..Caveats::default()
             },
             with_answers: None,
-            certainty: None,
             traffic: Vec::new(),
             questions: QuestionSections::of(&estimate, |_, _| None),
             estimate,

@@ -39,7 +39,7 @@ fn table(pool: &PoolReport<'_>) -> Option<Table> {
         hits: pool.estimate.recommended.iter().any(|entry| entry.hit_rate.is_some()),
         room: has_room(pool),
         error: pool.sampled(),
-        certain: pool.certainty.as_ref().is_some_and(|found| found.status.is_usable()),
+        certain: pool.estimate.certainty.as_ref().is_some_and(|found| found.status.is_usable()),
     };
     let mut table = Table::new(caption, shown.columns());
     table.spare = vec!["trend", "std. error", "without that room", words::BY_TOKENS, "pages", "hit rate"];
@@ -87,7 +87,7 @@ impl RequiredColumns {
             (true, Cell::Text(words::share(entry.coverage))),
             (self.target, Cell::Share(target)),
             (true, Cell::recommended(entry, pool.estimate.page_bytes)),
-            (self.certain, Cell::Figure(certainty::cell(pool, entry))),
+            (self.certain, Cell::Figure(certainty::cell(entry, pool.estimate.page_bytes))),
             (self.pages, Cell::known(entry.so_far(), Cell::Count)),
             (self.hits, Cell::known(entry.hit_rate, Cell::Rate)),
             (self.hits, Cell::known(entry.hit_rate_tokens, Cell::Rate)),

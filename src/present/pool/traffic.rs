@@ -4,7 +4,6 @@ use super::PoolReport;
 use crate::present::document::{Cell, Section, Table};
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::families::certainty::{FigureStanding, Interval};
 use kvset_core::sizing::recommendation::{Recommendation, chosen};
 
 /// What so many times the traffic comes to.
@@ -14,8 +13,6 @@ pub struct ShownTraffic {
     pub factor: f64,
     /// What is recommended; nothing where each capacity is modelled on its own, or where it is refused.
     pub recommended: Vec<Recommendation>,
-    /// How certain that is, in the same order; empty where that was not found.
-    pub intervals: Vec<Interval>,
     /// Hit rate without limit; none where it is refused.
     pub unlimited: Option<f64>,
     /// Hits at the capacities of the curve.
@@ -37,10 +34,7 @@ impl ShownTraffic {
     /// The recommendation with its ends.
     fn size(&self, page_bytes: Option<u64>) -> Option<String> {
         let (entry, pages) = self.recommendation()?;
-        let at = self.recommended.iter().position(|own| own == entry)?;
-        let interval = self.intervals.get(at).filter(|found| found.standing == FigureStanding::Stated);
-        let ends = interval.and_then(|found| found.low.zip(found.high));
-        Some(words::capacity_between(pages?, ends, page_bytes))
+        Some(words::capacity_between(pages?, entry.stated_ends(), page_bytes))
     }
 }
 
@@ -132,10 +126,9 @@ fn by_coverage(pool: &PoolReport<'_>, answered: &[&ShownTraffic]) -> Option<Tabl
     let columns = ["traffic", "requests covered", "capacity", super::certainty::COLUMN, "hit rate"];
     let mut table = Table::new("Recommended capacity by traffic", columns);
     for found in answered {
-        for (at, entry) in found.recommended.iter().enumerate() {
-            let ends = found.intervals.get(at).filter(|found| found.standing == FigureStanding::Stated);
-            let ends = ends.and_then(|found| found.low.zip(found.high));
-            let ends = ends.map(|(low, high)| words::between(low, high, pool.estimate.page_bytes));
+        for entry in &found.recommended {
+            let ends =
+                entry.stated_ends().map(|(low, high)| words::between(low, high, pool.estimate.page_bytes));
             table.row([
                 Cell::Figure(format!("{} x", found.factor)),
                 Cell::Text(words::share(entry.coverage)),

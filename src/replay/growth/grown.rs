@@ -45,11 +45,11 @@ impl FamilyLog {
         let mut grown = grown.into_iter().collect::<Result<Vec<_>, _>>()?;
         for found in &mut grown {
             found.check = check;
-            if let (Some(certainty), Some(whole)) =
-                (certainty, found.replay.as_ref().and_then(|replay| replay.whole.as_ref()))
-            {
-                found.required = around(&certainty.required, &required(whole));
-                found.recommended = around(&certainty.recommended, &recommended(whole));
+            let whole = found.replay.as_mut().and_then(|replay| replay.whole.as_mut());
+            if let Some((certainty, whole)) = certainty.zip(whole) {
+                let sizes = (required(whole), recommended(whole));
+                let needs = around(&certainty.required, &sizes.0);
+                whole.take_intervals(&needs, &around(&certainty.recommended, &sizes.1));
             }
             found.notes = notes::notes(self, found, plain);
         }
@@ -84,8 +84,6 @@ impl FamilyLog {
             copies_apart_ms: (is_more && status.is_answered()).then_some(apart_ms),
             status,
             replay,
-            required: Vec::new(),
-            recommended: Vec::new(),
             check: None,
             notes: Vec::new(),
         })

@@ -4,7 +4,7 @@ use super::traffic::{GrownTraffic, LINE_REACHES, TrafficStatus};
 use super::{FamilyLog, check};
 use crate::present::words;
 use crate::replay::Replay;
-use kvset_core::families::certainty::{FEW, FEWEST, LARGEST_UNTOLD};
+use kvset_core::families::certainty::{FEW, FEWEST, LARGEST_UNTOLD, half_width};
 use kvset_core::sizing::tiers::Settled;
 
 /// An hour and a day, in milliseconds.
@@ -35,8 +35,11 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
     let apart = apart.filter(|apart| apart.abs() > LINE_APART && factor > 1.0 && factor <= LINE_REACHES);
     let halves = found.check.and_then(|check| check.from_halves).filter(|off| off.abs() > HALVES_APART);
     let place = check::place_to_act_on(plain);
-    let interval = place.and_then(|(target, at)| found.required.get(target)?.get(at));
-    let is_wide = interval.and_then(|interval| interval.half_width()).is_some_and(|width| width > WIDE);
+    let grown = found.replay.as_ref().and_then(|replay| replay.whole.as_ref());
+    let error = grown
+        .zip(place)
+        .and_then(|(whole, (target, at))| whole.required.get(target)?.coverage.get(at)?.standard_error);
+    let is_wide = error.is_some_and(|error| half_width(error) > WIDE);
     let overlaps = plain.whole.as_ref().and_then(|whole| whole.in_flight.as_ref());
     let all = [
         (share > LARGEST_UNTOLD).then(|| {

@@ -4,7 +4,7 @@ use super::FamilyLog;
 use super::check::{Check, to_act_on};
 use crate::present::pool::ShownTraffic;
 use crate::replay::Replay;
-use kvset_core::families::certainty::{CertaintyStatus, Interval};
+use kvset_core::families::certainty::CertaintyStatus;
 use kvset_core::families::overlay::TrafficGrowth;
 use serde::Serialize;
 
@@ -58,11 +58,6 @@ pub struct GrownTraffic {
     /// The replay of the grown log, of the first seed but for what is required; of a factor below 1 what its parts
     /// come to together. None where it is refused.
     pub replay: Option<Replay>,
-    /// How certain its requirements and recommendations are, by target ratio and coverage; empty where that is not
-    /// asked.
-    pub required: Vec<Vec<Interval>>,
-    /// See `required`.
-    pub recommended: Vec<Vec<Interval>>,
     /// Second opinions; none where nothing is required of any capacity.
     pub check: Option<Check>,
     /// What a reader must know, in the order of what it costs; why it is refused.
@@ -79,7 +74,6 @@ impl GrownTraffic {
         ShownTraffic {
             factor,
             recommended,
-            intervals: self.recommended.first().cloned().unwrap_or_default(),
             unlimited: whole.map(|whole| whole.theoretical.prefix_hit_rate),
             capacities: whole.map(|whole| whole.capacities.clone()).unwrap_or_default(),
             at_provisioned: self.replay.as_ref().and_then(|replay| replay.at_provisioned.clone()),

@@ -356,7 +356,10 @@ fn a_report_shows_what_the_run_published() {
     for pool in &shown.pools {
         let of_pool = || estimates(&published).filter(|estimate| Some(&estimate.pool) == pool.name.as_ref());
         let all = of_pool().filter(|estimate| estimate.window == WindowKind::All).last().expect("some");
-        assert_eq!((pool.requests, pool.accumulated_pages), (all.requests, all.accumulated_pages));
+        assert_eq!(
+            (pool.estimate.requests, pool.estimate.accumulated_pages),
+            (all.requests, all.accumulated_pages)
+        );
         let tumbling = of_pool().filter(|estimate| matches!(estimate.window, WindowKind::Tumbling { .. }));
         let requests: Vec<u64> = tumbling.map(|estimate| estimate.requests).collect();
         let points: Vec<u64> = pool.history.points.iter().map(|point| point.requests).collect();

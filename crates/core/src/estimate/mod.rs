@@ -5,7 +5,7 @@ pub mod config;
 pub mod estimator;
 
 use crate::engines::profile::{Outputs, Profile};
-use crate::families::certainty::Certainty;
+use crate::families::certainty::{Certainty, Interval};
 use crate::questions::draft_range::DraftRangeEstimate;
 use crate::questions::measured::MeasuredEstimate;
 use crate::questions::observers::QuestionAnswers;
@@ -210,16 +210,22 @@ impl Estimate {
     /// Takes in how certain its figures are: each requirement and each recommendation gets its interval.
     pub fn take_certainty(&mut self, mut found: Certainty) {
         let required = std::mem::take(&mut found.required);
-        let recommended = std::mem::take(&mut found.recommended);
+        let mut recommended = std::mem::take(&mut found.recommended);
+        if recommended.is_empty() {
+            // What is added for requests in flight is as uncertain as what it is added to.
+            let same = required.iter().flatten().zip(&self.recommended);
+            recommended = vec![same.map(|(interval, entry)| interval.around(entry.so_far())).collect()];
+        }
+        self.take_intervals(&required, &recommended);
+        self.certainty = Some(found);
+    }
+
+    /// Takes in intervals by target ratio and coverage: of requirements, and of recommendations.
+    pub fn take_intervals(&mut self, required: &[Vec<Interval>], recommended: &[Vec<Interval>]) {
         let entries = self.required.iter_mut().flat_map(|required| &mut required.coverage);
         entries.zip(required.iter().flatten()).for_each(|(entry, interval)| entry.take_interval(interval));
-        // What is added for requests in flight is as uncertain as what it is added to.
-        let same = required.iter().flatten().zip(&self.recommended);
-        let same: Vec<_> = same.map(|(interval, entry)| interval.around(entry.so_far())).collect();
-        let of_entries = if recommended.is_empty() { same } else { recommended.concat() };
-        let entries = self.recommended.iter_mut().zip(&of_entries);
+        let entries = self.recommended.iter_mut().zip(recommended.iter().flatten());
         entries.for_each(|(entry, interval)| entry.take_interval(interval));
-        self.certainty = Some(found);
     }
 
     /// The estimate as it is published where nobody requested more: without the requirement distribution behind the

@@ -116,11 +116,11 @@ impl Interval {
         };
         Self { low: end(-STUDENT), high: end(STUDENT), ..self }
     }
+}
 
-    /// Half of the interval's width, as a share of the figure.
-    pub fn half_width(&self) -> Option<f64> {
-        self.standard_error.map(|error| ((STUDENT * error).exp() - (-STUDENT * error).exp()) / 2.0)
-    }
+/// Half of the width of an interval with such a standard error, as a share of the figure.
+pub fn half_width(standard_error: f64) -> f64 {
+    (STUDENT * standard_error).sinh()
 }
 
 /// How certain the figures of a log are.

@@ -217,6 +217,11 @@ impl Recommendation {
         self.conversations_above = Some(found.conversations_above);
     }
 
+    /// The ends of its interval, where it is stated.
+    pub fn stated_ends(&self) -> Option<(u64, u64)> {
+        self.low.zip(self.high).filter(|_| self.interval_status == Some(FigureStanding::Stated))
+    }
+
     /// What is known of a requirement that had not settled.
     pub fn movement(&self) -> &'static str {
         match self.growth_per_window {
