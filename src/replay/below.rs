@@ -5,7 +5,7 @@ use crate::present::words;
 use kvset_core::engines::below::{Chain, Store};
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::hybrid::RulesError;
-use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::rules::{EnginePart, EngineRules};
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
 use kvset_core::questions::worth::TierWorth;
@@ -233,7 +233,7 @@ impl Tiers {
     /// What a reader should know of a store under several groups of layers, which no test compares with vLLM.
     pub(super) fn note(&self, cache: &CacheConfig) -> Option<String> {
         let store = self.asked.first()?.tier.store().filter(|_| !self.is_first_in_caches)?;
-        let has_groups = cache.rules.is_pool_of_blocks(cache.profile) && !cache.rules.attention.is_full();
+        let has_groups = cache.has(EnginePart::SEVERAL_GROUPS);
         has_groups.then(|| {
             format!(
                 "{} below several groups of layers was not compared with vLLM, which names in its pool what it loads; that is \
@@ -251,7 +251,7 @@ impl Tiers {
         let is_offload = cache.rules.vllm_offload.is_some();
         Some(Self {
             groups: (is_offload && groups > 1).then(|| (groups, extras.layers.unwrap_or((groups, 1)))),
-            is_first_in_caches: cache.rules.has_host(cache.profile),
+            is_first_in_caches: cache.has(EnginePart::HOST),
             asked: asked.to_vec(),
             rules: rules.clone(),
             pages: Vec::new(),

@@ -1,7 +1,7 @@
 //! What the rules of windows, states and draft heads lose at any size: hits where nothing is ever evicted.
 
 use kvset_core::engines::hybrid::{BlockRetention, DraftHead, HybridCache, HybridRules};
-use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::EnginePart;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
 use kvset_core::request::event::RequestEvent;
@@ -61,9 +61,9 @@ impl Ceilings {
         let (Some(caches), config) = (pool.caches(), pool.config()) else { return };
         let these_rules = caches.last_ceiling().unwrap_or(0);
         let full = outcome.reusable_prefix();
-        if config.cache.profile == Profile::Sglang {
+        if !config.cache.has(EnginePart::BLOCK_POOL) {
             // Without a head its tree finds, without limit, what the stack does.
-            let headless = config.cache.rules.keys_pairs(config.cache.profile).then_some(full);
+            let headless = config.cache.has(EnginePart::PAIRS).then_some(full);
             return self.count(counted, [full, these_rules], None, headless);
         }
         if self.dense.is_none() {
@@ -117,7 +117,7 @@ impl Ceilings {
 
 /// Whether a pool has a ceiling of its own rules that full attention, or a model without a draft head, could lift.
 pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
-    config.cache.rules.keys_pairs(config.cache.profile)
-        || config.cache.rules.has_other_pool(config.cache.profile)
-        || config.cache.rules.is_pool_of_blocks(config.cache.profile)
+    [EnginePart::PAIRS, EnginePart::OTHER_POOL, EnginePart::BLOCK_POOL]
+        .into_iter()
+        .any(|part| config.cache.has(part))
 }

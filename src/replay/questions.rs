@@ -1,6 +1,7 @@
 //! What a replay asks of its pool alongside the estimates: the questions of the service, of a log that ends.
 
 use super::{Extras, ReplayError, ReplayOptions};
+use kvset_core::engines::rules::EnginePart;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::Pool;
@@ -25,7 +26,7 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
         measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
         traffic,
-        draft_range: pool.cache.rules.keys_pairs(pool.cache.profile),
+        draft_range: pool.cache.has(EnginePart::PAIRS),
         prefill_rate: rate.filter(|_| traffic),
         horizon: Horizon::Finite,
         costs_of_log: prefill_rate.clone().map(|prefill_rate| PrefillCosts { prefill_rate, prices: *prices }),

@@ -17,7 +17,7 @@ use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::config::CacheConfig;
 use kvset_core::engines::hybrid::DraftLayers;
 use kvset_core::engines::one_pass::EngineRange;
-use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::EnginePart;
 use kvset_core::estimate::Estimate;
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::pool::set::{
@@ -384,7 +384,7 @@ impl ReplayRun {
 
 /// What a reader should know of vLLM's tier where requests overlap.
 fn offload_note(cache: &CacheConfig, whole: &Estimate) -> Option<String> {
-    let is_over_tier = cache.profile == Profile::Vllm && cache.rules.has_host(cache.profile);
+    let is_over_tier = cache.has(EnginePart::HOST) && cache.rules.vllm_offload.is_some();
     let overlaps = whole.in_flight.as_ref().is_some_and(|found| found.max_requests > 0);
     (is_over_tier && overlaps).then(|| {
         "requests that overlap are taken one after another over vLLM's tier: what both tiers find together is within \
@@ -398,8 +398,7 @@ fn offload_note(cache: &CacheConfig, whole: &Estimate) -> Option<String> {
 
 /// What a reader should know of a draft head over vLLM's windows, where nothing says which groups its layers lie in.
 pub fn draft_layers_note(cache: &CacheConfig) -> Option<String> {
-    let is_open =
-        cache.rules.drafts_over_windows(cache.profile) && cache.rules.draft_layers == DraftLayers::All;
+    let is_open = cache.has(EnginePart::DRAFTED_WINDOWS) && cache.rules.draft_layers == DraftLayers::All;
     is_open.then(|| {
         "the draft head is taken to have layers in full groups and in windows, so both lose a page; --draft-layers \
          full \

@@ -1,37 +1,25 @@
 //! What can be changed about a configuration.
 //!
-//! A topic is one thing that can be set: two changes of one topic exclude each other. To add an option of an engine,
-//! name its topic, and list the values worth trying where that engine is modelled.
+//! A topic is one thing that can be set: two changes of one topic exclude each other. What is worth trying of an option
+//! of an engine stands where the option is declared.
 
 use super::Setup;
 use crate::replay::{LogFacts, RequestLog, TierBelow};
 use kvset_core::engines::below::Store;
-use kvset_core::engines::hybrid::BlockRetention;
-use kvset_core::engines::profile::Profile;
-use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::profile::{Layout, Profile};
+use kvset_core::engines::rules::{EngineOption, EngineRules};
 use kvset_core::engines::sglang::WritePolicy;
-use kvset_core::engines::vllm_offload::OffloadPolicy;
+use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::questions::retention::Ttl;
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
 use kvset_core::units::PageSize;
-use kvset_core::units::ratio::{Proportion, Ratio};
 
 /// One thing that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     PageSize,
-    RetentionInterval,
-    PrefillChunk,
-    WindowPool,
-    StatePool,
-    ChunkTokens,
-    Lease,
-    Watermark,
-    EvictionRatio,
-    HostWrites,
-    DraftHead,
-    OffloadPolicy,
-    StoreThreshold,
+    /// An option of the engine, or of a tier below it, by its name.
+    Option(&'static str),
     Memory,
     TierBelow,
     TimeToLive,
@@ -61,18 +49,6 @@ impl Change {
         Self { topic, name: name.into(), costs_memory: false, apply: Box::new(apply) }
     }
 
-    /// A change of the engine's rules.
-    fn rule(
-        topic: Topic,
-        name: impl Into<String>,
-        set: impl Fn(&mut EngineRules) + Sync + Send + 'static,
-    ) -> Self {
-        Self::new(topic, name, move |setup| {
-            setup.set_rule(&set);
-            Ok(())
-        })
-    }
-
     fn costing(self) -> Self {
         Self { costs_memory: true, ..self }
     }
@@ -82,7 +58,7 @@ impl Change {
 pub fn changes(base: &Setup, log: &RequestLog) -> Vec<Change> {
     let facts = log.facts();
     let mut all = page_sizes(base);
-    all.extend(engine_rules(base));
+    all.extend(engine_options(base));
     all.extend(offload_options(base));
     all.extend(memory());
     all.extend(tiers_below(base));
@@ -104,94 +80,44 @@ fn page_sizes(base: &Setup) -> Vec<Change> {
     sizes.map(change).collect()
 }
 
-/// Whether the engine, or a tier below it, is one of these.
-fn models(base: &Setup, wanted: &[Profile]) -> bool {
-    let below = base.options.extras.below.iter().filter_map(|below| below.tier.store());
-    below
-        .filter_map(Store::profile)
-        .chain([base.options.pool.cache.profile])
-        .any(|engine| wanted.contains(&engine))
+/// What the engine, or a store below it, reads of an option by this name, and by which rules.
+fn reading<'a>(base: &'a Setup, key: &str) -> Option<(&'static EngineOption, &'a EngineRules, Profile)> {
+    let (cache, extras) = (&base.options.pool.cache, &base.options.extras);
+    let below = extras.below.iter().filter_map(|below| below.tier.store()?.profile());
+    let below: Vec<_> = below.map(|store| (&extras.below_rules, store)).collect();
+    EngineRules::options_named(key).find_map(|option| {
+        let mut engines = [(&cache.rules, cache.profile)].into_iter().chain(below.iter().copied());
+        engines
+            .find(|(rules, engine)| option.is_read(rules, *engine))
+            .map(|(rules, engine)| (option, rules, engine))
+    })
 }
 
-fn engine_rules(base: &Setup) -> Vec<Change> {
-    let (rules, profile) = (&base.options.pool.cache.rules, base.options.pool.cache.profile);
-    let below = &base.options.extras.below_rules;
+/// The options that are read, each at the values that are worth trying.
+fn engine_options(base: &Setup) -> Vec<Change> {
     let mut all = Vec::new();
-    if profile == Profile::Vllm && !rules.attention.is_full() {
-        let page = base.page_size.get();
-        let intervals = [
-            BlockRetention::Ends,
-            BlockRetention::All,
-            BlockRetention::Every(8 * page),
-            BlockRetention::Every(64 * page),
-        ];
-        for interval in intervals.into_iter().filter(|interval| *interval != rules.retention_interval) {
-            let set = move |rules: &mut EngineRules| rules.retention_interval = interval;
-            all.push(Change::rule(Topic::RetentionInterval, format!("--retention-interval {interval}"), set));
+    for (option, rules, engine) in
+        EngineRules::options_by_name().filter_map(|option| reading(base, option.key))
+    {
+        let (Some(flag), tries) = (option.flag, option.tries) else { continue };
+        if tries.without && option.is_set(rules) {
+            all.push(Change::new(Topic::Option(option.key), format!("no --{flag}"), move |setup| {
+                setup.leave_out(option);
+                Ok(())
+            }));
         }
-        for chunk in
-            [2048, 4096, 8192, 16384, 32768].into_iter().filter(|chunk| *chunk != rules.prefill_chunk)
-        {
-            let set = move |rules: &mut EngineRules| rules.prefill_chunk = chunk;
-            all.push(Change::rule(Topic::PrefillChunk, format!("--prefill-chunk {chunk}"), set));
+        if !tries.when.holds(rules, engine) {
+            continue;
         }
-    }
-    if rules.has_window_pool(profile) {
-        let shares = [20, 50, 100, 200, 400, 800, 1000].map(Ratio::per_mille);
-        for share in shares.into_iter().filter(|share| *share != rules.swa_full_tokens_ratio) {
-            let set = move |rules: &mut EngineRules| rules.swa_full_tokens_ratio = share;
-            all.push(Change::rule(Topic::WindowPool, format!("--swa-full-tokens-ratio {share}"), set));
-        }
-    }
-    if rules.has_state_pool(profile) {
-        let shares = [100, 200, 400, 600, 900].map(|share| Proportion::of(Ratio::per_mille(share)));
-        let ratios = shares.into_iter().chain([1, 2, 4].map(Proportion::whole));
-        for ratio in ratios.filter(|ratio| *ratio != rules.mamba_full_memory_ratio) {
-            let set = move |rules: &mut EngineRules| rules.mamba_full_memory_ratio = ratio;
-            all.push(Change::rule(Topic::StatePool, format!("--mamba-full-memory-ratio {ratio}"), set));
-        }
-    }
-    if rules.draft_tokens > 0 {
-        all.push(Change::rule(Topic::DraftHead, "no --draft-head", |rules| {
-            *rules = EngineRules { draft_tokens: 0, ..rules.clone() }.of_profile(Profile::Vllm);
-        }));
-    }
-    if models(base, &[Profile::Lmcache, Profile::LmcacheMp]) {
-        for chunk in [64, 128, 256, 512, 1024].into_iter().filter(|chunk| *chunk != below.chunk_tokens) {
-            let set = move |rules: &mut EngineRules| rules.chunk_tokens = chunk;
-            all.push(Change::rule(Topic::ChunkTokens, format!("--chunk-tokens {chunk}"), set));
-        }
-    }
-    if models(base, &[Profile::Mooncake]) {
-        for seconds in [1, 5, 10, 30, 60].into_iter().filter(|seconds| seconds * 1000 != below.lease_ms) {
-            let set = move |rules: &mut EngineRules| rules.lease_ms = seconds * 1000;
-            all.push(Change::rule(Topic::Lease, format!("--lease {seconds}s"), set));
-        }
-    }
-    if models(base, &[Profile::Mooncake, Profile::LmcacheMp]) {
-        let (watermark, ratio) = match models(base, &[Profile::Mooncake]) {
-            true => (below.watermark, below.eviction_ratio),
-            false => (below.mp_watermark, below.mp_eviction_ratio),
-        };
-        for share in
-            [700, 800, 900, 950, 1000].map(Ratio::per_mille).into_iter().filter(|share| *share != watermark)
-        {
-            let set = move |rules: &mut EngineRules| (rules.watermark, rules.mp_watermark) = (share, share);
-            all.push(Change::rule(Topic::Watermark, format!("--watermark {share}"), set));
-        }
-        for share in [10, 50, 100, 200].map(Ratio::per_mille).into_iter().filter(|share| *share != ratio) {
-            let set = move |rules: &mut EngineRules| {
-                (rules.eviction_ratio, rules.mp_eviction_ratio) = (share, share);
-            };
-            all.push(Change::rule(Topic::EvictionRatio, format!("--eviction-ratio {share}"), set));
-        }
-    }
-    if rules.hicache.is_some() {
-        for (name, policy) in
-            WritePolicy::NAMES.into_iter().filter(|(_, policy)| *policy != rules.hicache_write)
-        {
-            let set = move |rules: &mut EngineRules| rules.hicache_write = policy;
-            all.push(Change::rule(Topic::HostWrites, format!("--hicache-write {name}"), set));
+        for text in tries.written(base.page_size) {
+            let mut tried = rules.clone();
+            if option.read(&mut tried, &text).is_err() || option.is_same(&tried, rules) {
+                continue;
+            }
+            let name = format!("--{flag} {text}");
+            all.push(Change::new(Topic::Option(option.key), name, move |setup| {
+                setup.give(option.key, &text)
+            }));
         }
     }
     all
@@ -205,25 +131,15 @@ fn offload_options(base: &Setup) -> Vec<Change> {
         _ => None,
     });
     let Some(present) = present.next() else { return Vec::new() };
-    let policies = OffloadPolicy::NAMES.into_iter().filter(|(_, policy)| *policy != present.policy);
-    let policies = policies.map(|(name, policy)| {
-        Change::new(Topic::OffloadPolicy, format!("vllm-offload policy={name}"), move |setup| {
-            setup.set_offload(|options| options.policy = policy);
-            Ok(())
-        })
-    });
-    let thresholds = [0, 2, 3].into_iter().filter(|threshold| *threshold != present.store_threshold);
-    let thresholds = thresholds.map(|threshold| {
-        Change::new(
-            Topic::StoreThreshold,
-            format!("vllm-offload store_threshold={threshold}"),
-            move |setup| {
-                setup.set_offload(|options| options.store_threshold = threshold);
-                Ok(())
-            },
-        )
-    });
-    policies.chain(thresholds).collect()
+    let is_another = |option: &&str| {
+        let mut tried = present;
+        tried.set(option).is_ok() && tried != present
+    };
+    let change = |option: &'static str| {
+        let topic = Topic::Option(option.split('=').next().unwrap_or(option));
+        Change::new(topic, format!("vllm-offload {option}"), move |setup| setup.set_offload(option))
+    };
+    OffloadOptions::TRIES.into_iter().filter(is_another).map(change).collect()
 }
 
 fn memory() -> Vec<Change> {
@@ -246,7 +162,11 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
     let below = &base.options.extras.below;
     if below.is_empty() {
         let times = [1, 4].into_iter();
-        let name = if base.options.pool.cache.profile == Profile::Sglang { "hicache" } else { "lmcache" };
+        let name = if base.options.pool.cache.profile.spec().layout == Layout::Pools {
+            "hicache"
+        } else {
+            "lmcache"
+        };
         return times
             .map(|times| {
                 let said = format!("--below {name} of {times} x the capacity");

@@ -3,8 +3,7 @@
 use super::{Base, Cost, Exactness, TuneError, scaled};
 use crate::replay::{BelowOption, Replay, ReplayOptions, RequestLog, TierBelow, check_page_size};
 use kvset_core::engines::below::Store;
-use kvset_core::engines::rules::EngineRules;
-use kvset_core::engines::vllm_offload::OffloadOptions;
+use kvset_core::engines::rules::{EngineOption, EngineRules};
 use kvset_core::questions::routing::{PreciseRules, RouterKind, RouterSpec};
 use kvset_core::questions::worth::WorthAt;
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
@@ -76,10 +75,24 @@ impl Setup {
         self.options.pool.cache.capacities = vec![scaled(&self.capacity(), numerator, denominator)];
     }
 
-    /// Changes a rule of the engine, and of the tiers below it.
-    pub fn set_rule(&mut self, set: impl Fn(&mut EngineRules)) {
-        set(&mut self.options.pool.cache.rules);
-        set(&mut self.options.extras.below_rules);
+    /// Gives the options of a name this value, those of the engine and those of the tiers below it.
+    ///
+    /// # Errors
+    /// The text is none of their values.
+    pub fn give(&mut self, key: &str, text: &str) -> Result<(), String> {
+        for option in EngineRules::options_named(key) {
+            option.read(&mut self.options.pool.cache.rules, text)?;
+            option.read(&mut self.options.extras.below_rules, text)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves an option of the engine out, and with it those that need it.
+    pub fn leave_out(&mut self, option: &EngineOption) {
+        let cache = &mut self.options.pool.cache;
+        option.take(&mut cache.rules, &EngineRules::default());
+        cache.rules = cache.rules.of_profile(cache.profile);
+        option.take(&mut self.options.extras.below_rules, &EngineRules::default());
     }
 
     /// Takes pages of another size, of the same memory.
@@ -106,7 +119,7 @@ impl Setup {
         let pool = &self.options.pool;
         let below = self.options.extras.below.iter().filter_map(|below| below.tier.store());
         let mut engines = below.filter_map(Store::profile).chain([pool.cache.profile]);
-        if engines.any(|engine| engine.approximation().is_some()) {
+        if engines.any(|engine| engine.spec().approximation.is_some()) {
             Exactness::Approximate
         } else if pool.cache.is_pointwise() || !self.options.extras.below.is_empty() {
             Exactness::Pointwise
@@ -233,13 +246,17 @@ impl Setup {
         self.each_below(|capacity| scaled(capacity, numerator, denominator));
     }
 
-    /// Changes the options of vLLM's own tier.
-    pub fn set_offload(&mut self, set: impl Fn(&mut OffloadOptions)) {
+    /// Sets an option of vLLM's own tier, written as `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn set_offload(&mut self, option: &str) -> Result<(), String> {
         for below in &mut self.options.extras.below {
             if let TierBelow::Store(Store::VllmOffload(options)) = &mut below.tier {
-                set(options);
+                options.set(option)?;
             }
         }
+        Ok(())
     }
 
     /// Puts a tier under the engine, `times` as large as its cache.

@@ -38,7 +38,7 @@ fn printed(trace: &Path, args: &[&str]) -> String {
 
 /// The same trace as the library replays it, with requests in flight modelled where that can be.
 fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str]) -> Replay {
-    let overlap = if engine.can_overlap() { OverlapMode::On } else { OverlapMode::Off };
+    let overlap = if engine.spec().can_overlap { OverlapMode::On } else { OverlapMode::Off };
     replayed_with(trace, (engine, overlap), sample_rate, capacities)
 }
 
@@ -253,7 +253,7 @@ fn every_output_gives_the_same_answer_with_and_without_durations() {
         let whole = done.whole.as_ref().expect("counted requests");
         let found = whole.in_flight.as_ref().expect("durations");
         assert!(found.max_pages > Some(0) && found.p99_pages > Some(0), "requests overlap");
-        assert_eq!(found.modelled, engine.can_overlap());
+        assert_eq!(found.modelled, engine.spec().can_overlap);
         let answer = whole.recommendation().expect("an answer");
         assert_eq!(answer.in_flight_pages, found.max_pages.filter(|_| !found.modelled));
         all_agree(&timed, &["--engine", name], &done);

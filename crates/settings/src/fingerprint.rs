@@ -22,7 +22,7 @@ impl Settings {
         let mut hash = Xxh3::new();
         hash.update(VERSION);
         hash.update(&RESULT_VERSION.to_le_bytes());
-        hash.update(&self.estimate.engine.revision().to_le_bytes());
+        hash.update(&self.estimate.engine.spec().revision.to_le_bytes());
         for section in self.sections() {
             enter(&mut hash, section.name, &section.fields);
         }

@@ -4,6 +4,7 @@
 use super::declare::{DeclaredSetting, FieldDoc, SettingEntry, SettingsSection, TableReader};
 use super::values::{PoolRate, Price};
 use super::{PoolSettings, Settings};
+use kvset_core::engines::rules::EnginePart;
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
 use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS, Questions};
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
@@ -148,7 +149,7 @@ impl Settings {
             restarts,
             retention_classes,
             certainty: set.certainty.unwrap_or_default(),
-            draft_range: self.estimate.rules(own).keys_pairs(self.estimate.engine),
+            draft_range: EnginePart::PAIRS.holds(&self.estimate.rules(own), self.estimate.engine),
             ..Questions::default()
         }
     }

@@ -111,7 +111,7 @@ fn refusal(
         return None;
     }
     let of = option.belongs_to(|engine| engines.contains(&engine));
-    Some(match of_engines().find_map(|(engine, needs)| needs.cure(*engine)) {
+    Some(match of_engines().find_map(|(_, needs)| needs.cure) {
         Some(cure) => format!("--{flag} is of {of}: {cure}, or leave it out"),
         None => format!("--{flag} is of {of}: leave it out"),
     })

@@ -73,8 +73,7 @@ pub struct TraceArgs {
 impl TraceArgs {
     /// The engine whose prompts are made of chats: the one that is named, else the first modelled one that serves.
     pub fn chat_engine_for(&self, engines: &[Profile]) -> ChatEngine {
-        let serves = |engine: &&Profile| matches!(engine, Profile::Vllm | Profile::Sglang);
-        let of_engine = engines.iter().find(serves).copied().map(ChatEngine::of_profile);
+        let of_engine = engines.iter().find_map(|engine| engine.spec().chats);
         self.chat_engine.or(of_engine).unwrap_or_default()
     }
 

@@ -32,7 +32,7 @@ use crate::replay::{
 };
 use anyhow::Context as _;
 use kvset_core::engines::profile::Profile;
-use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::rules::{EnginePart, EngineRules};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::units::capacity::CapacitySize;
 use kvset_core::units::ratio::Ratio;
@@ -253,7 +253,7 @@ fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
     let is_hicache = |below: &BelowOption| below.tier == TierBelow::Hicache;
     let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
-    let has_groups = args.own_rules(model).is_pool_of_blocks(Profile::Vllm);
+    let has_groups = EnginePart::BLOCK_POOL.holds(&args.own_rules(model), Profile::Vllm);
     let reason = match args.below.len() {
         0 => return Ok(()),
         _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",

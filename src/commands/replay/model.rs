@@ -5,6 +5,7 @@ use crate::cli::args::ReplayArgs;
 use crate::model::{ModelCost, Pooling, SharedPool};
 use kvset_core::engines::hybrid::{Attention, DraftLayers, GroupKind};
 use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::EnginePart;
 use kvset_core::units::PageSize;
 
 /// What the config says, as far as the replay needs it.
@@ -76,7 +77,7 @@ impl FromModel {
     /// The config cannot say it.
     fn weigh_states(&mut self, args: &ReplayArgs, models: &[ModelCost]) -> Result<(), Failure> {
         let rules = args.options.rules(None);
-        if !rules.has_state_pool(Profile::Sglang)
+        if !EnginePart::STATE_POOL.holds(&rules, Profile::Sglang)
             || !args.engines.contains(&Profile::Sglang)
             || args.options.has("state_tokens")
         {

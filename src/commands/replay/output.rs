@@ -240,7 +240,7 @@ impl<'a> ReplayResult<'a> {
             answer: AnswerResult::of(headline(&facts)),
             theoretical: estimate.theoretical,
             pointwise: facts.pointwise,
-            approximation: trace.engine.approximation(),
+            approximation: trace.engine.spec().approximation,
             draft_head: done.ceiling.and_then(|found| DraftHeadResult::of(found, trace.page_accesses)),
             ceiling: of_groups.map(|found| CeilingResult::of(found, trace.page_accesses)),
             searched: done.searched.as_ref(),

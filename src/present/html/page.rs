@@ -234,7 +234,7 @@ fn caveat_list(pool: &PoolReport<'_>) -> Markup {
 }
 
 fn pool_facts(pool: &PoolReport<'_>) -> Vec<(String, String)> {
-    let engine = format!("{}: {}", pool.estimate.engine, pool.estimate.engine.describe());
+    let engine = format!("{}: {}", pool.estimate.engine, pool.estimate.engine.spec().summary);
     let page = pool.page_size().map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
     let mut facts = vec![
         ("Cache model".to_owned(), engine),
@@ -255,7 +255,7 @@ fn pool_facts(pool: &PoolReport<'_>) -> Vec<(String, String)> {
             pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
         facts.insert(1, ("Its options".to_owned(), options.collect::<Vec<_>>().join(", ")));
     }
-    if pool.estimate.engine.keeps_outputs() {
+    if pool.estimate.engine.spec().keeps_outputs {
         let outputs = match pool.estimate.outputs {
             Outputs::Cached => "enter the cache",
             Outputs::Ignored => "do not enter the cache",

@@ -61,18 +61,11 @@ fn place(point: &CapacityPoint) -> Option<(f64, f64)> {
     is_drawn(point).then_some((point.pages as f64, rate(point.prefix_hit_rate)?))
 }
 
-/// An engine looks the same in every report.
+/// An engine looks the same in every report: it has the ink of its row. They repeat after the last.
 fn ink(engine: Profile) -> Ink {
-    match engine {
-        Profile::Paper => Ink::First,
-        Profile::LeafFirst => Ink::Second,
-        Profile::Vllm => Ink::Third,
-        Profile::Sglang => Ink::Fourth,
-        Profile::Lmcache => Ink::Fifth,
-        Profile::LmcacheMp => Ink::Sixth,
-        Profile::Mooncake => Ink::Reference,
-        Profile::Trtllm => Ink::Text,
-    }
+    const INKS: [Ink; 8] =
+        [Ink::First, Ink::Second, Ink::Third, Ink::Fourth, Ink::Fifth, Ink::Sixth, Ink::Reference, Ink::Text];
+    INKS[engine as usize % INKS.len()]
 }
 
 fn description(engines: &[PoolReport<'_>]) -> String {

@@ -286,11 +286,11 @@ fn in_flight(pool: &PoolReport<'_>) -> Option<Caveat> {
 }
 
 fn engine(pool: &PoolReport<'_>) -> Option<Caveat> {
-    let approximation = pool.estimate.engine.approximation().map(|reason| format!(" {reason}."));
+    let approximation = pool.estimate.engine.spec().approximation.map(|reason| format!(" {reason}."));
     if pool.pointwise {
         let meaning = format!(
             "{}. Each capacity was modelled on its own; no requirement follows, and nothing for those in between.{}",
-            pool.estimate.engine.why_pointwise(),
+            pool.estimate.engine.spec().curve.why_single(),
             approximation.unwrap_or_default()
         );
         return caveat("Nothing is said about capacities that were not requested".to_owned(), meaning);

@@ -1,8 +1,8 @@
 //! How one pool's cache is modelled, and at which sizes it is requested.
 
 use crate::engines::one_pass::EngineConfig;
-use crate::engines::profile::{Outputs, OverlapMode, Profile};
-use crate::engines::rules::EngineRules;
+use crate::engines::profile::{EngineCurve, Layout, Outputs, OverlapMode, Profile};
+use crate::engines::rules::{EnginePart, EngineRules};
 use crate::engines::sglang::HicacheRules;
 use crate::engines::trtllm::TrtllmRules;
 use crate::engines::vllm_offload::OffloadOptions;
@@ -85,35 +85,40 @@ impl CacheConfig {
         Self { profile, rules: self.rules.of_profile(profile), ..self.clone() }
     }
 
+    /// Whether the engine has a part, with these options.
+    pub fn has(&self, part: EnginePart) -> bool {
+        part.holds(&self.rules, self.profile)
+    }
+
     /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
     /// capacities in between, and no request has a required capacity.
     pub fn is_pointwise(&self) -> bool {
-        self.profile.is_always_pointwise()
-            || self.rules.is_pool_of_blocks(self.profile)
+        matches!(self.profile.spec().curve, EngineCurve::Single(_))
+            || self.has(EnginePart::BLOCK_POOL)
             || self.models_second_copies()
     }
 
     /// Whether one pass tells of vLLM's pool at every capacity, which counts second copies and has no choice between
     /// them.
     pub fn has_copies_in_one_pass(&self) -> bool {
-        self.profile == Profile::Vllm && !self.is_pointwise()
+        self.is_of_blocks() && !self.is_pointwise()
     }
 
     /// Whether vLLM's pool with one group of layers is modelled at each capacity for these copies alone.
     fn models_second_copies(&self) -> bool {
-        self.second_copies && self.profile == Profile::Vllm
+        self.second_copies && self.is_of_blocks()
+    }
+
+    /// Whether pages are blocks of vLLM's pool.
+    fn is_of_blocks(&self) -> bool {
+        self.profile.spec().layout == Layout::Blocks
     }
 
     /// The engine's part. A profile without a single stack gets one alongside its caches, for what could be found
-    /// with unlimited capacity: without evictions, engines that look up all but the last token and store outputs
-    /// find the same, and so do stores that look up and keep prompts only.
+    /// with unlimited capacity.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
-            profile: match self.profile {
-                Profile::Sglang | Profile::Trtllm => Profile::Vllm,
-                store if store.is_store() => Profile::Paper,
-                profile => profile,
-            },
+            profile: self.profile.spec().stack,
             outputs: self.outputs,
             overlap: self.rules.overlap,
             keeps_copies: self.has_copies_in_one_pass(),
@@ -172,7 +177,7 @@ impl CacheConfig {
 
     /// Whether output pages enter the modelled cache.
     pub fn caches_outputs(&self) -> bool {
-        self.profile.keeps_outputs() && self.outputs == Outputs::Cached
+        self.profile.spec().keeps_outputs && self.outputs == Outputs::Cached
     }
 
     /// The followed pages that tell what a nominal capacity finds.

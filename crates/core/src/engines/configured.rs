@@ -4,7 +4,7 @@ use super::hybrid::{HybridRules, RulesError};
 use super::lmcache::{LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
-use super::rules::EngineRules;
+use super::rules::{EnginePart, EngineRules};
 use super::sglang::{PoolRules, StateRules, WindowPoolRules};
 use super::vllm_offload::OffloadTier;
 use crate::units::PageSize;
@@ -56,7 +56,7 @@ impl EngineRules {
             let (value, expected) = (option.written(self), option.values.to_string());
             return Err(EngineRulesError::Range { key: option.key, value, expected });
         }
-        if self.has_state_pool(engine) && self.state_tokens == 0 {
+        if EnginePart::STATE_POOL.holds(self, engine) && self.state_tokens == 0 {
             return Err(RulesError::NoStateSize.into());
         }
         match page_size {
@@ -74,18 +74,18 @@ impl EngineRules {
             Profile::Lmcache | Profile::LmcacheMp => {
                 Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)
             }
-            Profile::Vllm if self.is_pool_of_blocks(profile) => {
+            Profile::Vllm if EnginePart::BLOCK_POOL.holds(self, profile) => {
                 let pool = self.hybrid(page_size, Outputs::Cached);
                 pool.check()?;
-                match self.has_host(profile) {
+                match EnginePart::HOST.holds(self, profile) {
                     true => Ok(OffloadTier::check(self.offload_options(), &pool)?),
                     false => Ok(()),
                 }
             }
-            Profile::Sglang if self.has_window_pool(profile) => {
+            Profile::Sglang if EnginePart::WINDOW_POOL.holds(self, profile) => {
                 Ok(self.windows(page_size, Outputs::Cached).check()?)
             }
-            Profile::Sglang if self.has_state_pool(profile) => {
+            Profile::Sglang if EnginePart::STATE_POOL.holds(self, profile) => {
                 Ok(self.states(page_size, Outputs::Cached).check()?)
             }
             _ => Ok(()),

@@ -21,7 +21,7 @@ impl GivenOptions {
     /// # Errors
     /// What is wrong with the text, and what is expected.
     pub fn give(&mut self, option: &EngineOption, text: &str) -> Result<(), String> {
-        for named in named(option.key) {
+        for named in EngineRules::options_named(option.key) {
             named.read(&mut self.values, text)?;
         }
         self.texts.insert(option.key, text.to_owned());
@@ -53,7 +53,7 @@ impl GivenOptions {
     pub fn rules(&self, engine: Profile) -> EngineRules {
         let mut rules = EngineRules::default();
         for option in EngineRules::OPTIONS.iter().filter(|option| self.has(option.key)) {
-            let is_of_another = named(option.key).any(|other| other.is_of(engine));
+            let is_of_another = EngineRules::options_named(option.key).any(|other| other.is_of(engine));
             if option.is_of(engine) || !is_of_another {
                 option.take(&mut rules, &self.values);
             }
@@ -88,11 +88,6 @@ impl GivenOptions {
     }
 }
 
-/// The options of this name.
-fn named(key: &str) -> impl Iterator<Item = &'static EngineOption> {
-    EngineRules::OPTIONS.iter().filter(move |option| option.key == key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +97,7 @@ mod tests {
     fn given(pairs: &[(&str, &str)]) -> GivenOptions {
         let mut all = GivenOptions::default();
         for (key, text) in pairs {
-            let option = named(key).next().expect(key);
+            let option = EngineRules::options_named(key).next().expect(key);
             all.give(option, text).expect(text);
         }
         all

@@ -5,7 +5,7 @@ mod range;
 
 pub use range::{EngineRange, RangeEngine};
 
-use crate::engines::profile::{Outputs, OverlapMode, Profile};
+use crate::engines::profile::{Layout, Outputs, OverlapMode, Profile};
 use crate::request::event::{PageCountMismatch, RequestEvent, full_pages};
 use crate::request::outcome::Outcome;
 use crate::request::sample::Sample;
@@ -67,7 +67,7 @@ impl EngineConfig {
     /// How its stack is kept.
     fn stack(&self) -> StackConfig {
         StackConfig {
-            order: self.profile.order(),
+            order: self.profile.spec().order,
             max_tracked_pages: self.max_tracked_pages,
             chain_check: self.chain_check,
             chain_policy: self.chain_policy,
@@ -382,7 +382,7 @@ impl Engine {
         event: &RequestEvent<'a>,
         page_size: PageSize,
     ) -> Result<Footprint<'a>, PageCountMismatch> {
-        if self.config.profile == Profile::Vllm {
+        if self.config.profile.spec().layout == Layout::Blocks {
             return self.vllm_footprint(event, page_size);
         }
         let prompt = full_pages(event, page_size, self.config.include_partial_page)?;

@@ -53,8 +53,9 @@ pub struct PoolConfig {
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine, a changed default among them; where only one engine's do, [`Profile::revision`] is, and where only the
-/// questions alongside estimates do, [`Questions::revision`].
+/// engine, a changed default among them; where only one engine's do, the revision of its row
+/// ([`EngineSpec`](crate::engines::profile::EngineSpec)) is, and where only the questions alongside estimates do,
+/// [`Questions::revision`].
 pub const RESULT_VERSION: u32 = 1;
 
 /// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
@@ -374,7 +375,7 @@ impl PoolConfig {
         let no_fingerprint = |error: serde_json::Error| PoolConfigError::NoFingerprint(error.to_string());
         let written = |config: &Self| serde_json::to_value(config).map_err(no_fingerprint);
         let set = other_than(written(self)?, &written(&Self::default())?);
-        let revisions = [RESULT_VERSION, self.cache.profile.revision(), self.questions.revision()];
+        let revisions = [RESULT_VERSION, self.cache.profile.spec().revision, self.questions.revision()];
         let json = serde_json::to_string(&(revisions, set)).map_err(no_fingerprint)?;
         Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
     }

@@ -154,10 +154,8 @@ pub fn recipe(settings: &Settings) -> Recipe {
 /// The engine that served the requests of the log: as it is set, else the one whose cache is estimated.
 #[cfg(feature = "tokenize")]
 fn chat_engine(settings: &Settings) -> ChatEngine {
-    settings
-        .prepare
-        .chat_engine
-        .unwrap_or_else(|| ChatEngine::of_profile(settings.pool_config("").cache.profile))
+    let of_cache = || settings.pool_config("").cache.profile.spec().chats;
+    settings.prepare.chat_engine.or_else(of_cache).unwrap_or_default()
 }
 
 #[cfg(feature = "tokenize")]

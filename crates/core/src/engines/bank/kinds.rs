@@ -9,6 +9,7 @@ use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::load::{CacheLoad, LoadedCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
+use crate::engines::rules::EnginePart;
 use crate::engines::sglang::{HicacheCache, HicacheRules, SglangCache, StateCache, WindowCache};
 use crate::engines::trtllm::TrtllmCache;
 use crate::units::heap::HeapBytes;
@@ -160,25 +161,25 @@ macro_rules! kinds {
 }
 
 /// Whether SGLang's cache has one pool, over a host or without one.
-fn is_one_pool(CacheConfig { rules, profile, .. }: &CacheConfig, has_host: bool) -> bool {
-    *profile == Profile::Sglang && !rules.has_other_pool(*profile) && rules.hicache.is_some() == has_host
+fn is_one_pool(config: &CacheConfig, has_host: bool) -> bool {
+    config.profile == Profile::Sglang
+        && !config.has(EnginePart::OTHER_POOL)
+        && config.has(EnginePart::HOST) == has_host
 }
 
 /// Whether it has a pool of windows, likewise.
-fn has_windows(CacheConfig { rules, profile, .. }: &CacheConfig, has_host: bool) -> bool {
-    rules.has_window_pool(*profile) && rules.hicache.is_some() == has_host
+fn has_windows(config: &CacheConfig, has_host: bool) -> bool {
+    config.has(EnginePart::WINDOW_POOL) && config.has(EnginePart::HOST) == has_host
 }
 
 /// Whether it has a pool of states.
-fn has_states(CacheConfig { rules, profile, .. }: &CacheConfig, has_host: bool) -> bool {
-    rules.has_state_pool(*profile) && rules.hicache.is_some() == has_host
+fn has_states(config: &CacheConfig, has_host: bool) -> bool {
+    config.has(EnginePart::STATE_POOL) && config.has(EnginePart::HOST) == has_host
 }
 
 /// Whether vLLM's pool of blocks is modelled at each capacity, over its tier or without one.
 fn is_pool_of_blocks(config: &CacheConfig, has_host: bool) -> bool {
-    config.profile == Profile::Vllm
-        && config.is_pointwise()
-        && config.rules.has_host(config.profile) == has_host
+    config.profile == Profile::Vllm && config.is_pointwise() && config.has(EnginePart::HOST) == has_host
 }
 
 /// Whether a head drafts in the cache.

@@ -11,7 +11,7 @@ use crate::stack::{Access, Growth, Overlap, Stay};
 impl EngineConfig {
     /// Whether requests that overlap are modelled, where a log has durations.
     pub(crate) fn models_overlap(&self) -> bool {
-        self.overlap == OverlapMode::On && self.profile.can_overlap()
+        self.overlap == OverlapMode::On && self.profile.spec().can_overlap
     }
 }
 

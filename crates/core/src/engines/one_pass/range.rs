@@ -1,7 +1,7 @@
 //! A range of an engine's requests, taken while the engine is still with those before it ([`crate::stack::Range`]).
 
 use super::{Engine, EngineConfig, Footprint};
-use crate::engines::profile::{Outputs, Profile};
+use crate::engines::profile::{Layout, Outputs};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::stack::{InOrder, Range, RangeStack};
@@ -40,8 +40,8 @@ impl RangeEngine {
     /// [`InOrder`] where no range of such an engine can be merged.
     pub fn new(config: EngineConfig) -> Result<Self, InOrder> {
         // Which output pages a sample takes follows from all outputs before.
-        let counts_outputs = config.profile == Profile::Vllm && config.outputs == Outputs::Cached;
-        if config.sample_rate != Ratio::ONE && counts_outputs {
+        let has_outputs = config.profile.spec().layout == Layout::Blocks && config.outputs == Outputs::Cached;
+        if config.sample_rate != Ratio::ONE && has_outputs {
             return Err(InOrder::SampledOutputs);
         }
         let stack = RangeStack::new(config.stack())?;
@@ -118,6 +118,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::profile::Profile;
     use crate::stack::ChainPolicy;
     use crate::stack::naive::chained_requests;
     use crate::units::pages::{PageIds, Scope};

@@ -2,6 +2,7 @@
 //! refusals, results and docs.
 
 mod option;
+mod part;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,8 @@ use crate::units::ratio::{Proportion, Ratio};
 use option::engine_options;
 use serde::Serialize;
 
-pub use option::{EngineOption, OptionNeeds};
+pub use option::{EngineOption, Tries};
+pub use part::EnginePart;
 
 /// Most tokens of a chunk, and of a prefill step.
 const MAX_TOKENS: u32 = 1 << 24;
@@ -42,9 +44,8 @@ engine_options! {
             flag: Some("attention"),
             value_name: "GROUPS",
             values: OptionValues::Text("groups of layers like \"full\", \"full+window:128\" or \"full+3*mamba\""),
-            alone: None,
             example: "full+window:128",
-            engines: &[(Profile::Vllm, OptionNeeds::BlockPool), (Profile::Sglang, OptionNeeds::OtherPool)],
+            engines: &[(Profile::Vllm, EnginePart::BLOCK_POOL), (Profile::Sglang, EnginePart::OTHER_POOL)],
             differs_by_pool: true,
         }
         /// Which pages of windows and states keep their names in vLLM, with several groups of layers. 0, where it is
@@ -55,10 +56,10 @@ engine_options! {
             flag: Some("retention-interval"),
             value_name: "N|none",
             values: OptionValues::Text("\"none\", 0 or a number of tokens"),
-            alone: None,
             example: "none",
-            engines: &[(Profile::Vllm, OptionNeeds::SeveralGroups)],
+            engines: &[(Profile::Vllm, EnginePart::SEVERAL_GROUPS)],
             differs_by_pool: true,
+            tries: Tries { values: &["0", "none"], pages: &[8, 64], ..Tries::NONE },
         }
         /// Most tokens of a prompt that one step computes: in vLLM with several groups of layers, a draft head or its
         /// own CPU tier, in SGLang with windows or states; 8192 where it is left out.
@@ -67,10 +68,13 @@ engine_options! {
             flag: Some("prefill-chunk"),
             value_name: "TOKENS",
             values: OptionValues::Count(1..=MAX_TOKENS),
-            alone: None,
             example: "8192",
-            engines: &[(Profile::Vllm, OptionNeeds::BlockPool), (Profile::Sglang, OptionNeeds::OtherPool)],
+            engines: &[(Profile::Vllm, EnginePart::BLOCK_POOL), (Profile::Sglang, EnginePart::OTHER_POOL)],
             differs_by_pool: true,
+            tries: Tries {
+                when: EnginePart::SEVERAL_GROUPS,
+                ..Tries::of(&["2048", "4096", "8192", "16384", "32768"])
+            },
         }
         /// Tokens of SGLang's pool of windows for each token of its pool of full attention; 0.8 where it is left out.
         swa_full_tokens_ratio: Ratio = Self::SWA_FULL_TOKENS_RATIO => {
@@ -78,10 +82,10 @@ engine_options! {
             flag: Some("swa-full-tokens-ratio"),
             value_name: "SHARE",
             values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
-            alone: None,
             example: "0.8",
-            engines: &[(Profile::Sglang, OptionNeeds::WindowPool)],
+            engines: &[(Profile::Sglang, EnginePart::WINDOW_POOL)],
             differs_by_pool: true,
+            tries: Tries::of(&["0.02", "0.05", "0.1", "0.2", "0.4", "0.8", "1"]),
         }
         /// Memory of SGLang's pool of states for that of its pool of full attention; 0.9 where it is left out.
         mamba_full_memory_ratio: Proportion = Self::MAMBA_FULL_MEMORY_RATIO => {
@@ -89,10 +93,10 @@ engine_options! {
             flag: Some("mamba-full-memory-ratio"),
             value_name: "RATIO",
             values: OptionValues::Proportion(Proportion::of(LEAST_SHARE)..=Self::MOST_MEMORY_RATIO),
-            alone: None,
             example: "0.9",
-            engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
+            engines: &[(Profile::Sglang, EnginePart::STATE_POOL)],
             differs_by_pool: true,
+            tries: Tries::of(&["0.1", "0.2", "0.4", "0.6", "0.9", "1", "2", "4"]),
         }
         /// Tokens of one full group that take as much memory as one state of one group, which GROUPS do not say;
         /// needed for states in SGLang.
@@ -101,9 +105,8 @@ engine_options! {
             flag: Some("state-tokens"),
             value_name: "TOKENS",
             values: OptionValues::Count(1..=MAX_TOKENS),
-            alone: None,
             example: "544",
-            engines: &[(Profile::Sglang, OptionNeeds::StatePool)],
+            engines: &[(Profile::Sglang, EnginePart::STATE_POOL)],
             differs_by_pool: true,
         }
         /// Tokens of one of LMCache's chunks, a multiple of the page; 256 where it is left out.
@@ -112,10 +115,9 @@ engine_options! {
             flag: Some("chunk-tokens"),
             value_name: "TOKENS",
             values: OptionValues::Count(1..=MAX_TOKENS),
-            alone: None,
             example: "256",
-            engines: &[(Profile::Lmcache, OptionNeeds::Nothing), (Profile::LmcacheMp, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::Lmcache, EnginePart::NOTHING), (Profile::LmcacheMp, EnginePart::NOTHING)],
+            tries: Tries::of(&["64", "128", "256", "512", "1024"]),
         }
         /// How long Mooncake keeps an object that was looked up; 10s where it is left out.
         lease_ms: u64 = Self::LEASE_MS => {
@@ -123,10 +125,9 @@ engine_options! {
             flag: Some("lease"),
             value_name: "TIME",
             values: OptionValues::Time(MAX_LEASE_MS),
-            alone: None,
             example: "10s",
-            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::Mooncake, EnginePart::NOTHING)],
+            tries: Tries::of(&["1s", "5s", "10s", "30s", "60s"]),
         }
         /// Share of its capacity above which Mooncake evicts, 0.9 where it is left out; or from which on LMCache's
         /// process does, 0.8.
@@ -135,10 +136,9 @@ engine_options! {
             flag: Some("watermark"),
             value_name: "SHARE",
             values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
-            alone: None,
             example: "0.9",
-            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::Mooncake, EnginePart::NOTHING)],
+            tries: Tries::of(&["0.7", "0.8", "0.9", "0.95", "1"]),
         }
         /// Least share of Mooncake's objects that one batch evicts, 0.05 where it is left out; or that of the chunks of
         /// LMCache's process, 0.2.
@@ -147,10 +147,9 @@ engine_options! {
             flag: Some("eviction-ratio"),
             value_name: "SHARE",
             values: OptionValues::Share(Ratio::ZERO..=Ratio::ONE),
-            alone: None,
             example: "0.05",
-            engines: &[(Profile::Mooncake, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::Mooncake, EnginePart::NOTHING)],
+            tries: Tries::of(&["0.01", "0.05", "0.1", "0.2"]),
         }
         /// The watermark of LMCache's process.
         mp_watermark: Ratio = Self::MP_WATERMARK => {
@@ -158,10 +157,9 @@ engine_options! {
             flag: Some("watermark"),
             value_name: "SHARE",
             values: OptionValues::Share(LEAST_SHARE..=Ratio::ONE),
-            alone: None,
             example: "0.8",
-            engines: &[(Profile::LmcacheMp, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::LmcacheMp, EnginePart::NOTHING)],
+            tries: Tries::of(&["0.7", "0.8", "0.9", "0.95", "1"]),
         }
         /// The batches of LMCache's process.
         mp_eviction_ratio: Ratio = Self::MP_EVICTION_RATIO => {
@@ -169,22 +167,18 @@ engine_options! {
             flag: Some("eviction-ratio"),
             value_name: "SHARE",
             values: OptionValues::Share(Ratio::ZERO..=Ratio::ONE),
-            alone: None,
             example: "0.2",
-            engines: &[(Profile::LmcacheMp, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::LmcacheMp, EnginePart::NOTHING)],
+            tries: Tries::of(&["0.01", "0.05", "0.1", "0.2"]),
         }
         /// What SGLang's host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit
         /// of the estimates, which are of the device.
         hicache: Option<CapacitySpec> = None => {
             key: "hicache",
-            flag: None,
             value_name: "SIZE",
             values: OptionValues::CAPACITY,
-            alone: None,
             example: "500GiB",
-            engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
-            differs_by_pool: false,
+            engines: &[(Profile::Sglang, EnginePart::HOST)],
         }
         /// When SGLang writes to its host tier. write-through, where it is left out: as pages enter the device;
         /// write-through-selective: as they come a second time; write-back: as the device evicts them.
@@ -193,58 +187,45 @@ engine_options! {
             flag: Some("hicache-write"),
             value_name: "POLICY",
             values: OptionValues::Names(&["write-through", "write-through-selective", "write-back"]),
-            alone: None,
             example: "write-back",
-            engines: &[(Profile::Sglang, OptionNeeds::HostTier)],
-            differs_by_pool: false,
+            engines: &[(Profile::Sglang, EnginePart::HOST)],
+            tries: Tries::of(&["write-through", "write-through-selective", "write-back"]),
         }
         /// What vLLM's own tier in host memory holds below several groups of layers, or a draft head, a block of one
         /// group in a row; none where it is left out. What is loaded from it is no hit of the estimates, which are of
         /// the device. Requests are then taken one after another.
         vllm_offload: Option<CapacitySpec> = None => {
             key: "vllm_offload",
-            flag: None,
             value_name: "SIZE",
             values: OptionValues::CAPACITY,
-            alone: None,
             example: "500GiB",
-            engines: &[(Profile::Vllm, OptionNeeds::BlockPool)],
-            differs_by_pool: false,
+            engines: &[(Profile::Vllm, EnginePart::BLOCK_POOL)],
         }
         /// Which chunks leave vLLM's own tier first: those of the request that used them longest ago, or by adaptive
         /// replacement; lru where it is left out.
         offload_policy: OffloadPolicy = OffloadPolicy::Lru => {
             key: "offload_policy",
-            flag: None,
             value_name: "POLICY",
             values: OptionValues::Names(&["lru", "arc"]),
-            alone: None,
             example: "arc",
-            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
-            differs_by_pool: false,
+            engines: &[(Profile::Vllm, EnginePart::HOST)],
         }
         /// How often vLLM's own tier must be offered a chunk to store it; at once where it is left out, as with 0 and
         /// 1.
         store_threshold: u32 = 0 => {
             key: "store_threshold",
-            flag: None,
             value_name: "N",
             values: OptionValues::Count(0..=MAX_OPTION),
-            alone: None,
             example: "2",
-            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
-            differs_by_pool: false,
+            engines: &[(Profile::Vllm, EnginePart::HOST)],
         }
         /// Blocks of the device in a chunk of vLLM's own tier; 1 where it is left out.
         blocks_per_chunk: u32 = 1 => {
             key: "blocks_per_chunk",
-            flag: None,
             value_name: "N",
             values: OptionValues::Count(1..=MAX_OPTION),
-            alone: None,
             example: "4",
-            engines: &[(Profile::Vllm, OptionNeeds::HostTier)],
-            differs_by_pool: false,
+            engines: &[(Profile::Vllm, EnginePart::HOST)],
         }
         /// What TensorRT-LLM's blocks in host memory hold (its host_cache_size); none where it is left out. What is
         /// found there is a hit of the engine.
@@ -253,10 +234,8 @@ engine_options! {
             flag: Some("host-cache"),
             value_name: "SIZE",
             values: OptionValues::CAPACITY,
-            alone: None,
             example: "500GiB",
-            engines: &[(Profile::Trtllm, OptionNeeds::Nothing)],
-            differs_by_pool: false,
+            engines: &[(Profile::Trtllm, EnginePart::NOTHING)],
         }
         /// A head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit
         /// loses its last page, in SGLang where the hit ends exactly at a page's edge; 1 for a flag without a number,
@@ -268,8 +247,9 @@ engine_options! {
             values: OptionValues::Count(1..=MAX_DRAFT_TOKENS),
             alone: Some("1"),
             example: "1",
-            engines: &[(Profile::Vllm, OptionNeeds::Nothing), (Profile::Sglang, OptionNeeds::NoHostTier)],
+            engines: &[(Profile::Vllm, EnginePart::NOTHING), (Profile::Sglang, EnginePart::NO_HICACHE)],
             differs_by_pool: true,
+            tries: Tries { without: true, ..Tries::NONE },
         }
         /// The groups that the draft head's layers lie in, alongside windows in vLLM: of both kinds, in full ones
         /// alone, or in windows alone. Only these lose the last page that they find. all where it is left out, which
@@ -279,9 +259,8 @@ engine_options! {
             flag: Some("draft-layers"),
             value_name: "GROUPS",
             values: OptionValues::Names(&["all", "full", "windows"]),
-            alone: None,
             example: "full",
-            engines: &[(Profile::Vllm, OptionNeeds::DraftedWindows)],
+            engines: &[(Profile::Vllm, EnginePart::DRAFTED_WINDOWS)],
             differs_by_pool: true,
         }
         /// Whether requests that overlap are modelled as such, where events say how long they took, or taken one
@@ -293,17 +272,15 @@ engine_options! {
             flag: Some("overlap"),
             value_name: "on|off",
             values: OptionValues::Names(&["on", "off"]),
-            alone: None,
             example: "off",
             engines: &[
-                (Profile::LeafFirst, OptionNeeds::Nothing),
-                (Profile::Vllm, OptionNeeds::NoHostTier),
-                (Profile::Sglang, OptionNeeds::NoOtherPool),
-                (Profile::Lmcache, OptionNeeds::Nothing),
-                (Profile::LmcacheMp, OptionNeeds::Nothing),
-                (Profile::Mooncake, OptionNeeds::Nothing),
+                (Profile::LeafFirst, EnginePart::NOTHING),
+                (Profile::Vllm, EnginePart::NO_OFFLOAD),
+                (Profile::Sglang, EnginePart::NO_OTHER_POOL),
+                (Profile::Lmcache, EnginePart::NOTHING),
+                (Profile::LmcacheMp, EnginePart::NOTHING),
+                (Profile::Mooncake, EnginePart::NOTHING),
             ],
-            differs_by_pool: false,
         }
     }
 }
@@ -332,35 +309,14 @@ impl EngineRules {
 }
 
 impl EngineRules {
-    /// Whether vLLM's pool of blocks is modelled by its own rules at each capacity: groups of layers that share it
-    /// evict each other, and a page that a draft head loses is computed into a second copy.
-    pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
-        profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
-    }
-
-    /// Whether pages are keyed with the tokens behind them, as SGLang does where a head drafts in the same tree.
-    pub fn keys_pairs(&self, engine: Profile) -> bool {
-        engine == Profile::Sglang && self.draft_tokens > 0
+    /// Whether some layers attend to a window alongside full attention.
+    fn has_windows(&self) -> bool {
+        matches!(self.attention.other(), Some(GroupKind::Window(_)))
     }
 
     /// The head that drafts in the same cache.
     pub fn draft_head(&self) -> DraftHead {
         DraftHead { tokens: self.draft_tokens, layers: self.draft_layers }
-    }
-
-    /// Whether a head drafts in vLLM's pool of blocks alongside windows, where it matters which groups its layers lie
-    /// in.
-    pub fn drafts_over_windows(&self, engine: Profile) -> bool {
-        let has_windows = matches!(self.attention.other(), Some(GroupKind::Window(_)));
-        engine == Profile::Vllm && self.draft_tokens > 0 && has_windows
-    }
-
-    /// Whether a host tier of the engine's own is modelled with its device.
-    pub fn has_host(&self, engine: Profile) -> bool {
-        match engine {
-            Profile::Vllm => self.vllm_offload.is_some() && self.is_pool_of_blocks(engine),
-            _ => self.hicache.is_some(),
-        }
     }
 
     /// The options of vLLM's own tier.
@@ -373,25 +329,6 @@ impl EngineRules {
     pub fn over_offload(self, size: Option<CapacitySpec>, options: OffloadOptions) -> Self {
         let OffloadOptions { policy: offload_policy, store_threshold, blocks_per_chunk } = options;
         Self { vllm_offload: size, offload_policy, store_threshold, blocks_per_chunk, ..self }
-    }
-
-    /// Whether SGLang's pool of windows is modelled alongside that of full attention.
-    pub fn has_window_pool(&self, engine: Profile) -> bool {
-        engine == Profile::Sglang
-            && matches!(self.attention.other(), Some(GroupKind::Window(_)))
-            && self.draft_tokens == 0
-    }
-
-    /// Whether SGLang's pool of states is modelled alongside that of full attention.
-    pub fn has_state_pool(&self, engine: Profile) -> bool {
-        engine == Profile::Sglang
-            && self.attention.other() == Some(GroupKind::Mamba)
-            && self.draft_tokens == 0
-    }
-
-    /// Whether one of these pools is.
-    pub fn has_other_pool(&self, engine: Profile) -> bool {
-        self.has_window_pool(engine) || self.has_state_pool(engine)
     }
 
     /// Whether all options are at their defaults.
@@ -415,6 +352,11 @@ impl EngineRules {
             .filter(|(option, text)| option.values.contains(text))
             .map(|(option, text)| (option.key, text))
             .collect()
+    }
+
+    /// The options of this name.
+    pub fn options_named(key: &str) -> impl Iterator<Item = &'static EngineOption> {
+        Self::OPTIONS.iter().filter(move |option| option.key == key)
     }
 
     /// The options, of those with one name the first.

@@ -2,8 +2,10 @@
 //! declares all of them.
 
 use super::EngineRules;
+use super::part::EnginePart;
 use crate::engines::profile::Profile;
 use crate::engines::values::{OptionValues, UnreadableValue};
+use crate::units::PageSize;
 
 /// An option of engines.
 ///
@@ -24,9 +26,11 @@ pub struct EngineOption {
     /// A value to show.
     pub example: &'static str,
     /// The engines that have it, each with what else must hold for it to read it.
-    pub engines: &'static [(Profile, OptionNeeds)],
+    pub engines: &'static [(Profile, EnginePart)],
     /// Whether pools may differ in it.
     pub differs_by_pool: bool,
+    /// What `kvset tune` tries of it.
+    pub tries: Tries,
     /// What reads, writes, copies and compares its field of [`EngineRules`].
     pub(super) read: fn(&mut EngineRules, &str) -> Result<(), UnreadableValue>,
     pub(super) written: fn(&EngineRules) -> String,
@@ -35,6 +39,24 @@ pub struct EngineOption {
 }
 
 impl EngineOption {
+    /// What holds of an option that does not say otherwise.
+    pub(super) const USUAL: Self = Self {
+        key: "",
+        flag: None,
+        value_name: "",
+        doc: &[],
+        values: OptionValues::Text(""),
+        alone: None,
+        example: "",
+        engines: &[],
+        differs_by_pool: false,
+        tries: Tries::NONE,
+        read: |_, _| Ok(()),
+        written: |_| String::new(),
+        take: |_, _| (),
+        is_same: |_, _| true,
+    };
+
     /// Reads a value into the rules.
     ///
     /// # Errors
@@ -51,7 +73,7 @@ impl EngineOption {
     }
 
     /// Gives the rules the value that others have.
-    pub(in crate::engines) fn take(&self, rules: &mut EngineRules, others: &EngineRules) {
+    pub fn take(&self, rules: &mut EngineRules, others: &EngineRules) {
         (self.take)(rules, others);
     }
 
@@ -60,14 +82,19 @@ impl EngineOption {
         (self.written)(rules)
     }
 
+    /// Whether two rules have the same value.
+    pub fn is_same(&self, rules: &EngineRules, others: &EngineRules) -> bool {
+        (self.is_same)(rules, others)
+    }
+
     /// Whether the rules have another value than where it is left out.
     pub fn is_set(&self, rules: &EngineRules) -> bool {
-        !(self.is_same)(rules, &EngineRules::default())
+        !self.is_same(rules, &EngineRules::default())
     }
 
     /// Whether an engine with these rules reads it.
     pub fn is_read(&self, rules: &EngineRules, engine: Profile) -> bool {
-        self.engines.iter().any(|(of, needs)| *of == engine && needs.hold(rules, engine))
+        self.engines.iter().any(|(of, needs)| *of == engine && needs.holds(rules, engine))
     }
 
     /// Whether it is one of an engine's.
@@ -77,7 +104,7 @@ impl EngineOption {
 
     /// Those of some engines that have it, and what else each needs, in words.
     pub fn belongs_to(&self, is_one: impl Fn(Profile) -> bool) -> String {
-        let in_words = |(engine, needs): &(Profile, OptionNeeds)| match needs.in_words() {
+        let in_words = |(engine, needs): &(Profile, EnginePart)| match needs.words {
             "" => engine.name().to_owned(),
             needs => format!("{} with {needs}", engine.name()),
         };
@@ -86,82 +113,32 @@ impl EngineOption {
     }
 }
 
-/// What must hold of an engine, besides its name, for it to read an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OptionNeeds {
-    /// Nothing.
-    Nothing,
-    /// Several groups of layers.
-    SeveralGroups,
-    /// A pool of blocks that is modelled at each capacity: several groups of layers, or a draft head.
-    BlockPool,
-    /// A draft head and windows.
-    DraftedWindows,
-    /// A pool for windows alongside that of full attention, in SGLang.
-    WindowPool,
-    /// A pool for states alongside that of full attention, in SGLang.
-    StatePool,
-    /// One of these pools.
-    OtherPool,
-    /// A host tier of the engine's own.
-    HostTier,
-    /// No such tier.
-    NoHostTier,
-    /// No pool for windows or states alongside that of full attention, in SGLang.
-    NoOtherPool,
+/// What `kvset tune` tries of an option where an engine reads it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tries {
+    /// What else must hold for trying to be worth its time.
+    pub when: EnginePart,
+    /// Whether leaving it out is tried.
+    pub without: bool,
+    /// The values, as they are written.
+    pub values: &'static [&'static str],
+    /// So many pages, in tokens.
+    pub pages: &'static [u32],
 }
 
-impl OptionNeeds {
-    /// Whether it holds.
-    pub fn hold(self, rules: &EngineRules, engine: Profile) -> bool {
-        match self {
-            Self::Nothing => true,
-            Self::SeveralGroups => !rules.attention.is_full(),
-            Self::BlockPool => rules.is_pool_of_blocks(engine),
-            Self::DraftedWindows => rules.drafts_over_windows(engine),
-            Self::WindowPool => rules.has_window_pool(engine),
-            Self::StatePool => rules.has_state_pool(engine),
-            Self::OtherPool => rules.has_other_pool(engine),
-            Self::HostTier => rules.has_host(engine),
-            Self::NoHostTier => !rules.has_host(engine),
-            Self::NoOtherPool => !rules.has_other_pool(engine),
-        }
+impl Tries {
+    /// Nothing.
+    pub const NONE: Self = Self { when: EnginePart::NOTHING, without: false, values: &[], pages: &[] };
+
+    /// These values.
+    pub(super) const fn of(values: &'static [&'static str]) -> Self {
+        Self { values, ..Self::NONE }
     }
 
-    /// In words, to follow "with".
-    fn in_words(self) -> &'static str {
-        match self {
-            Self::Nothing => "",
-            Self::SeveralGroups => "several groups of layers",
-            Self::BlockPool => "several groups of layers or a draft head",
-            Self::DraftedWindows => "a draft head and windows alongside full attention",
-            Self::WindowPool => "windows alongside full attention and no draft head",
-            Self::StatePool => "states alongside full attention and no draft head",
-            Self::OtherPool => "windows or states alongside full attention and no draft head",
-            Self::HostTier => "a host tier",
-            Self::NoHostTier => "no host tier",
-            Self::NoOtherPool => "no windows and no states",
-        }
-    }
-
-    /// What to do on the command line for it to hold of an engine, but for leaving the option out.
-    pub fn cure(self, engine: Profile) -> Option<&'static str> {
-        match self {
-            Self::Nothing => None,
-            Self::SeveralGroups => Some("give --attention, such as full+window:128"),
-            Self::BlockPool => {
-                Some("give one of these, such as --attention full+window:128, or --below vllm-offload:SIZE")
-            }
-            Self::DraftedWindows => Some("give --draft-head and --attention such as full+window:128"),
-            Self::WindowPool | Self::OtherPool => {
-                Some("give --attention such as full+window:128, without --draft-head")
-            }
-            Self::StatePool => Some("give --attention such as full+3*mamba, without --draft-head"),
-            Self::HostTier => Some("give --below hicache:SIZE"),
-            Self::NoHostTier if engine == Profile::Vllm => Some("leave --below vllm-offload out"),
-            Self::NoHostTier => Some("leave --below hicache out"),
-            Self::NoOtherPool => Some("leave --attention out"),
-        }
+    /// The values as they are written, where pages have so many tokens.
+    pub fn written(&self, page_size: PageSize) -> impl Iterator<Item = String> {
+        let pages = self.pages.iter().map(move |pages| (pages * page_size.get()).to_string());
+        self.values.iter().map(|text| (*text).to_owned()).chain(pages)
     }
 }
 
@@ -189,6 +166,7 @@ macro_rules! engine_options {
 
         impl EngineRules {
             /// The options, in the order in which they are listed.
+            #[allow(clippy::needless_update, reason = "an option may say everything")]
             pub const OPTIONS: &[EngineOption] = &[$(EngineOption {
                 doc: &[$($doc),+],
                 read: |rules, text| {
@@ -199,6 +177,7 @@ macro_rules! engine_options {
                 take: |rules, others| rules.$field.clone_from(&others.$field),
                 is_same: |rules, others| rules.$field == others.$field,
                 $($option)+
+                ..EngineOption::USUAL
             },)+];
         }
     };

@@ -51,6 +51,37 @@ pub const MAX_OPTION: u32 = 1 << 16;
 impl OffloadOptions {
     /// The names under which they are given.
     pub const NAMES: [&str; 3] = ["policy", "store_threshold", "blocks_per_chunk"];
+
+    /// What `kvset tune` tries of them.
+    pub const TRIES: [&str; 5] =
+        ["policy=lru", "policy=arc", "store_threshold=0", "store_threshold=2", "store_threshold=3"];
+
+    /// Sets one of them, written as `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what is expected.
+    pub fn set(&mut self, option: &str) -> Result<(), String> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let number = |least: u32| match value.parse() {
+            Ok(number) if (least..=MAX_OPTION).contains(&number) => Ok(number),
+            _ => Err(format!("`{option}`: expected {name}={least} to {MAX_OPTION}")),
+        };
+        match name {
+            "policy" => {
+                let known = OffloadPolicy::NAMES.iter().find(|(known, _)| *known == value);
+                self.policy = known.ok_or(format!("`{option}`: expected policy=lru or policy=arc"))?.1;
+            }
+            "store_threshold" => self.store_threshold = number(0)?,
+            "blocks_per_chunk" => self.blocks_per_chunk = number(1)?,
+            _ => {
+                return Err(format!(
+                    "`{option}` is no option of the tier: expected policy=lru or policy=arc, store_threshold=N or \
+                     blocks_per_chunk=N"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for OffloadOptions {
@@ -61,29 +92,12 @@ impl FromStr for OffloadOptions {
         let mut options = Self::default();
         let mut named = Vec::new();
         for option in text.split(',') {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let name = option.split_once('=').map_or(option, |(name, _)| name);
             if named.contains(&name) {
                 return Err(format!("`{name}` is given twice: leave one out"));
             }
             named.push(name);
-            let number = |least: u32| match value.parse() {
-                Ok(number) if (least..=MAX_OPTION).contains(&number) => Ok(number),
-                _ => Err(format!("`{option}`: expected {name}={least} to {MAX_OPTION}")),
-            };
-            match name {
-                "policy" => {
-                    let known = OffloadPolicy::NAMES.iter().find(|(known, _)| *known == value);
-                    options.policy = known.ok_or(format!("`{option}`: expected policy=lru or policy=arc"))?.1;
-                }
-                "store_threshold" => options.store_threshold = number(0)?,
-                "blocks_per_chunk" => options.blocks_per_chunk = number(1)?,
-                _ => {
-                    return Err(format!(
-                        "`{option}` is no option of the tier: expected policy=lru or policy=arc, store_threshold=N or \
-                         blocks_per_chunk=N"
-                    ));
-                }
-            }
+            options.set(option)?;
         }
         Ok(options)
     }

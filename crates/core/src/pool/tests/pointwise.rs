@@ -9,7 +9,7 @@ use crate::engines::hybrid::{BlockRetention, HybridCache};
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
-use crate::engines::rules::EngineRules;
+use crate::engines::rules::{EnginePart, EngineRules};
 use crate::engines::sglang::{
     HicacheCache, NoHost, PlainRules, SglangCache, StateCache, WindowCache, WritePolicy,
 };
@@ -88,8 +88,8 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let mut hits = |(number, ids): (usize, &Vec<u64>)| {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
         match config.cache.profile {
-            Profile::Sglang if rules.has_window_pool(config.cache.profile) => windows.request(&request).hits,
-            Profile::Sglang if rules.has_state_pool(config.cache.profile) => states.request(&request).hits,
+            Profile::Sglang if config.cache.has(EnginePart::WINDOW_POOL) => windows.request(&request).hits,
+            Profile::Sglang if config.cache.has(EnginePart::STATE_POOL) => states.request(&request).hits,
             Profile::Sglang => sglang.request(&request).hits,
             Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
             Profile::LmcacheMp => lmcache_mp.as_mut().expect("whole pages").request(&request),
@@ -117,12 +117,12 @@ fn over_host(pages: u64, config: &CacheConfig) -> OverHostTier {
         return Box::new(move |request| tier.request_under(&mut pool, request));
     }
     let host = config.hicache(page_size).expect("a host");
-    if rules.has_window_pool(config.profile) {
+    if config.has(EnginePart::WINDOW_POOL) {
         let rules = rules.windows(page_size, Outputs::Cached);
         let mut cache = WindowCache::new(pages, rules, host).expect("small");
         return Box::new(move |request| cache.request(request));
     }
-    if rules.has_state_pool(config.profile) {
+    if config.has(EnginePart::STATE_POOL) {
         let rules = rules.states(page_size, Outputs::Cached);
         let mut cache = StateCache::new(pages, rules, host).expect("small");
         return Box::new(move |request| cache.request(request));
@@ -212,7 +212,7 @@ proptest! {
             let found: Vec<_> = estimate.capacities.iter().map(|point| point.prefix_hits).collect();
             prop_assert_eq!(found, expected, "{}", estimate.window);
             prop_assert!(estimate.required.is_empty() && estimate.capacities[4].beyond_bound);
-            prop_assert_eq!(estimate.output_reuse_unseen, engine.0.keeps_outputs());
+            prop_assert_eq!(estimate.output_reuse_unseen, engine.0.spec().keeps_outputs);
             prop_assert_eq!(estimate.engine, engine.0);
             // What never evicts finds what the rules find.
             let unlimited: u64 = hits(&requests, 100_000, &config)[covered].iter().sum();

@@ -52,7 +52,7 @@ impl ReuseRules {
                 most_ages: if asked.is_of_finite_log() { MOST_AGES } else { MOST_WINDOW_AGES },
             }),
             tenants: asked.tenants.map(|_| AccountsConfig {
-                order: config.cache.profile.order(),
+                order: config.cache.profile.spec().order,
                 capacities: capacities.to_vec(),
                 targets: targets(),
             }),

@@ -42,7 +42,7 @@ impl RetentionClassesObserver {
         let own = cache.provisioned.map(|_| cache.pages(page_size).unwrap_or(0));
         let own = own.map(|pages| cache.cache.followed_pages(PageCount(pages)));
         let config = AccountsConfig {
-            order: cache.cache.profile.order(),
+            order: cache.cache.profile.spec().order,
             capacities: own.into_iter().chain(capacities.iter().copied()).collect(),
             targets: Vec::new(),
         };

@@ -256,7 +256,7 @@ proptest! {
         let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
         let mut run = Run::new(RoutedCaches::new(RouterSpec { kind, replicas }), &config);
         let mut pool = Accepting::new(&config);
-        let mut caches = vec![NaiveStack::new(config.cache.profile.order()); replicas];
+        let mut caches = vec![NaiveStack::new(config.cache.profile.spec().order); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
         replay(&requests, |_, request| {
             let ids: Vec<u64> = request.0.page_ids.iter().collect();

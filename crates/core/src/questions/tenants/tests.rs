@@ -60,7 +60,7 @@ fn config(profile: Profile) -> PoolConfig {
 
 fn rules(config: &PoolConfig) -> AccountsConfig {
     AccountsConfig {
-        order: config.cache.profile.order(),
+        order: config.cache.profile.spec().order,
         capacities: CAPACITIES.into(),
         targets: config.cache.target_ratios.clone(),
     }
