@@ -37,6 +37,7 @@ use kvset_core::questions::restarts::TooManyRestarts;
 use kvset_core::questions::routing::QuestionError;
 use kvset_core::questions::routing::SpecError;
 use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::clash::Clash;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
 use kvset_formats::trace::{ReadOptions, ReadProgress, Recording, RowOrder, TimeFacts, TraceError, TraceRow};
@@ -182,8 +183,7 @@ pub enum ReplayError {
     ShareOfStream,
     /// What was requested needs one stack for all capacities.
     #[error(
-        "{asked} needs an engine with one curve, which {engine} has not: choose another --engine, or with vllm \
-         --attention full"
+        "{asked} {}, which {engine} has not: {}", Clash::NO_STACK.why, Clash::NO_STACK.flag
     )]
     NoStack { asked: String, engine: &'static str },
     /// A router cannot be tried.

@@ -8,7 +8,6 @@ use crate::replay::{LogFacts, RequestLog, TierBelow};
 use kvset_core::engines::below::Store;
 use kvset_core::engines::profile::{Layout, Profile};
 use kvset_core::engines::rules::{EngineOption, EngineRules};
-use kvset_core::engines::sglang::WritePolicy;
 use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::questions::retention::Ttl;
 use kvset_core::questions::routing::{RouterKind, RouterSpec};
@@ -176,8 +175,7 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
     }
     let without = Change::new(Topic::TierBelow, "no tiers below", |setup| {
         setup.options.extras.below.clear();
-        setup.options.pool.cache.rules.hicache = None;
-        setup.options.pool.cache.rules.hicache_write = WritePolicy::default();
+        EngineRules::options_named("hicache").for_each(|option| setup.leave_out(option));
         Ok(())
     });
     let step = |(times, of): (u64, u64)| {

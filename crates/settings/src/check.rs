@@ -6,10 +6,11 @@ use super::problem::Problem;
 use super::{
     AssignmentStrategy, GroupProtocol, OutputEncoding, PoolQuestions, Price, Settings, field::Field,
 };
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::{MAX_TIERS, PoolConfigError};
 use kvset_core::questions::question::QuestionsError;
 use kvset_core::sizing::tiers::is_tier_name;
-use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::keyed::HashKey;
 use kvset_formats::codec::Encoding;
 use kvset_prepare::template::TemplatePart;
@@ -194,10 +195,9 @@ impl Settings {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
             needs_cost(notes, "estimate.provisioned", estimate.questions.provisioned.as_slice(), cost);
-            let rules = self.pool_config("").cache.rules;
-            needs_cost(notes, "estimate.hicache", rules.hicache.as_slice(), cost);
-            needs_cost(notes, "estimate.vllm_offload", rules.vllm_offload.as_slice(), cost);
-            needs_cost(notes, "estimate.host_cache", rules.host_cache.as_slice(), cost);
+            for (key, size) in self.pool_config("").cache.rules.sizes() {
+                needs_cost(notes, &format!("estimate.{key}"), &[size], cost);
+            }
         }
     }
 
@@ -251,8 +251,12 @@ impl Settings {
 
     /// Records are held back where requests that overlap are modelled, and nowhere else.
     fn check_hold_back(&self, notes: &mut Notes<'_>) {
-        let reason = "is for requests that overlap: leave it out, or choose the engine \"leaf-first\", \"vllm\", \"lmcache\", \
-                      \"lmcache-mp\", \"mooncake\", or \"sglang\" with no windows and no states, and overlap \"on\"";
+        let engines: Vec<_> =
+            EngineRules::options_named("overlap").map(|option| option.belongs_to(|_| true)).collect();
+        let reason = &format!(
+            "is for requests that overlap: leave it out, or choose the engine {}, and overlap \"on\"",
+            engines.concat()
+        );
         let estimate = &self.estimate;
         let of_pools = self.pools.iter().map(|pool| &pool.name[..]);
         let is_modelled =
@@ -426,7 +430,7 @@ fn no_repeats<T: Field + PartialEq>(notes: &mut Notes<'_>, key: &str, entries: &
 
 /// Capacities in bytes are no pages without a cost per token.
 fn needs_cost(notes: &mut Notes<'_>, key: &str, capacities: &[CapacitySpec], cost_key: &str) {
-    let in_bytes = capacities.iter().find(|spec| matches!(spec.size, CapacitySize::Bytes(_)));
+    let in_bytes = capacities.iter().find(|spec| spec.is_in_bytes());
     if let Some(spec) = in_bytes {
         let reason = format!("a size in bytes needs {cost_key}; set it, or give pages like \"5000p\"");
         notes.add(key, spec.toml(), reason);

@@ -6,10 +6,8 @@ use super::field::{ValueRefusal, quoted};
 use super::load::from_environment;
 use super::{EstimateSettings, PoolSettings};
 use config::{Value, ValueKind};
-use kvset_core::engines::configured::EngineRulesError;
-use kvset_core::engines::given::GivenOptions;
 use kvset_core::engines::hybrid::RulesError;
-use kvset_core::engines::rules::{EngineOption, EngineRules};
+use kvset_core::engines::rules::{EngineOption, EngineRules, EngineRulesError, GivenOptions};
 use std::ops::RangeInclusive;
 
 /// The options that a section sets; `OF_POOL`: of those in which pools may differ.

@@ -138,10 +138,10 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct EstimateSettings {
-        /// The engine whose cache is modelled. "sglang", "lmcache", "lmcache-mp", "mooncake", "trtllm", and "vllm"
-        /// with several groups of attention, are modelled at each capacity on its own. There are then at most 64
-        /// capacities, each a cache in memory (8 bytes per page that it holds, and its nodes), and no required
-        /// capacities, no [[tiers]] and no sampling. Capacities above max_tracked_pages are not modelled.
+        /// The engine whose cache is modelled. All but "paper", "leaf-first", and "vllm" with one group of attention,
+        /// are modelled at each capacity on its own. There are then at most 64 capacities, each a cache in memory
+        /// (8 bytes per page that it holds, and its nodes), and no required capacities, no [[tiers]] and no sampling.
+        /// Capacities above max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
         /// What the engine is configured with besides its name.

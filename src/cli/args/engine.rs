@@ -3,11 +3,9 @@
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use kvset_core::engines::given::GivenOptions;
 use kvset_core::engines::hybrid::Attention;
 use kvset_core::engines::profile::Profile;
-use kvset_core::engines::rules::{EngineOption, EngineRules};
-use kvset_core::engines::values::OptionValues;
+use kvset_core::engines::rules::{EngineOption, EngineRules, GivenOptions, OptionValues};
 
 /// What engines are configured with besides their names; each option belongs to some of them.
 #[derive(Debug, Clone, Default)]

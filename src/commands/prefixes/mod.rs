@@ -7,11 +7,11 @@ use crate::cli::{Failure, json, print};
 use crate::prefixes::find;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::RequestLog;
-use kvset_core::units::capacity::CapacitySize;
+use kvset_core::units::capacity::CapacitySpec;
 
 /// Runs `kvset prefixes`.
 pub fn run(args: &PrefixesArgs) -> Result<(), Failure> {
-    let in_bytes = args.capacities.as_ref().is_some_and(|held| matches!(held.size, CapacitySize::Bytes(_)));
+    let in_bytes = args.capacities.as_ref().is_some_and(CapacitySpec::is_in_bytes);
     if in_bytes && args.kv_bytes_per_token.is_none() {
         let reason = "--capacities is a size in bytes: give --kv-bytes-per-token, or pages (5000p)";
         return Err(Failure::Usage(anyhow::anyhow!(reason)));

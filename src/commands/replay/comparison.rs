@@ -2,6 +2,7 @@
 
 use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
+use crate::commands::replay::combined::Asked;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::page_size;
@@ -10,14 +11,13 @@ use crate::present::document::Section;
 use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::{pool, words};
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, pool_report, replay_engines};
-use kvset_core::engines::profile::Profile;
 use kvset_core::units::capacity::coarse_grid;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Runs `kvset replay` for several engines.
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromModel) -> Result<(), Failure> {
-    check(args)?;
+    Asked { args, model, options: &options }.check_several_engines()?;
     if args.capacities.is_empty()
         && args.engines.iter().any(|engine| options.pool.cache.with_profile(*engine).is_pointwise())
     {
@@ -55,23 +55,6 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
         true => json(&BTreeMap::from([("engines", engines)]))?,
         false => render(&engines, &Terminal::of_stdout()),
     })
-}
-
-/// Refuses what only one engine can have.
-fn check(args: &ReplayArgs) -> Result<(), Failure> {
-    let repeated = |(index, engine): (usize, &Profile)| args.engines[..index].contains(engine);
-    let reason = if args.growth.given().is_some() {
-        "--certainty and --traffic are of one engine: name one with --engine"
-    } else if args.engines.iter().enumerate().any(repeated) {
-        "--engine names an engine twice: leave one out"
-    } else if args.per_request.is_some() {
-        "--per-request writes the rows of one engine: name one with --engine"
-    } else if args.worth_plot.is_some() {
-        "--worth-plot draws one engine: name one with --engine"
-    } else {
-        return Ok(());
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
 }
 
 /// The same with curves that end where no engine evicts any more.

@@ -12,24 +12,6 @@ use std::path::Path;
 /// Page accesses up to which certainty is asked without being named: ten replays of them take seconds.
 const LITTLE: u64 = 20_000_000;
 
-/// Refuses what cannot be asked.
-pub(super) fn check(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
-    let growth = &args.growth;
-    let reason = match growth.given() {
-        _ if growth.traffic_log.is_some() && growth.traffic.len() != 1 => {
-            "--traffic-log writes one log: name one factor with --traffic"
-        }
-        Some(_) if options.has_stream() => {
-            "--certainty and --traffic read the trace again, which standard input cannot: give a file"
-        }
-        Some("--certainty on") if options.pool.cache.is_pointwise() => {
-            "--certainty is of required capacities, which engines modelled a capacity at a time have none of: leave it out"
-        }
-        _ => return Ok(()),
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
-}
-
 /// Whether certainty is asked: where it is named, and where it costs little.
 fn asks_certainty(args: &ReplayArgs, options: &ReplayOptions, done: &Replay) -> bool {
     let has_one_curve = !options.pool.cache.is_pointwise();

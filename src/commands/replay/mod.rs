@@ -2,6 +2,7 @@
 
 pub mod arrivals;
 pub mod ceiling;
+mod combined;
 pub mod comparison;
 pub mod cost;
 mod factors;
@@ -19,6 +20,7 @@ pub mod with_answers;
 
 use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
+use crate::commands::replay::combined::Asked;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::pools::{PoolResult, PoolsResult};
@@ -31,11 +33,8 @@ use crate::replay::{
     over_offload, pool_report, replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
-use kvset_core::engines::profile::Profile;
-use kvset_core::engines::rules::{EnginePart, EngineRules};
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::config::PoolConfig;
-use kvset_core::units::capacity::CapacitySize;
-use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
 use std::borrow::Cow;
 use std::fs::File;
@@ -137,11 +136,7 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
-    growth::check(args, &options)?;
-    check_provisioned(args, options.pool.cache.kv_bytes_per_token)?;
-    check_search(args, &options)?;
-    check_worth(args)?;
-    check_below(args, &model, options.pool.cache.kv_bytes_per_token)?;
+    Asked { args, model: &model, options: &options }.check()?;
     Ok((model, options))
 }
 
@@ -241,98 +236,9 @@ impl ReplayArgs {
     fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
         let below = self.below.iter().filter_map(|below| below.tier.store()?.profile());
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
-        let offloads = self.below.iter().any(|below| below.tier.is_vllm_offload());
-        let checked = self.options.check(&engines, &self.all_rules(model), offloads);
+        let checked = self.options.check(&engines, &self.all_rules(model), self.offloads());
         checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
-}
-
-/// Refuses tiers below that cannot be modelled.
-fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
-    let has_costs = args.below.iter().any(|below| below.bandwidth.is_some() || below.gib_hour.is_some());
-    let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
-    let is_hicache = |below: &BelowOption| below.tier == TierBelow::Hicache;
-    let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
-    let has_groups = EnginePart::BLOCK_POOL.holds(&args.own_rules(model), Profile::Vllm);
-    let reason = match args.below.len() {
-        0 => return Ok(()),
-        _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",
-        _ if args.below.iter().skip(1).any(is_hicache) => {
-            "hicache is one tree with SGLang's device: name it once, as the first --below"
-        }
-        _ if args.hicache().is_some() && args.engines != [Profile::Sglang] => {
-            "hicache is a part of SGLang: choose --engine sglang, or another tier"
-        }
-        _ if offloads && args.engines != [Profile::Vllm] => {
-            "vllm-offload is vLLM's own tier: choose --engine vllm, or another tier"
-        }
-        _ if offloads && has_groups && args.search => {
-            "--search looks for one capacity, and vllm-offload below several groups of layers is a part of it: leave one out"
-        }
-        2.. if offloads => {
-            "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"
-        }
-        MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
-        _ if args.capacities.len() > 64 => {
-            "--below has a chain of tiers for each of the --capacities: give at most 64"
-        }
-        _ if args.sample_rate != Ratio::ONE => "--below needs every page: leave --sample-rate at 1",
-        _ if has_costs && args.prefill_rate.is_none() => {
-            "bandwidth and price of --below say what a tier is worth: give --prefill-rate, or leave them out"
-        }
-        _ if has_costs && kv_bytes_per_token.is_none() => {
-            "bandwidth and price of --below are by bytes: give --kv-bytes-per-token or --model-config"
-        }
-        _ if in_bytes && kv_bytes_per_token.is_none() => {
-            "--below has a size in bytes: give --kv-bytes-per-token or --model-config, or pages (5000p)"
-        }
-        _ => return Ok(()),
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
-}
-
-/// One tier more than may be below.
-const MOST_BELOW: usize = 5;
-
-/// Refuses to search what is reported already, or for several engines.
-fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
-    let reason = match (args.search, args.engines.as_slice()) {
-        (true, [engine]) if !options.pool.cache.is_pointwise() => {
-            format!(
-                "--search is for engines modelled a capacity at a time: {engine} reports every requirement without it"
-            )
-        }
-        (true, [_, _, ..]) => "--search is for one engine: name one with --engine".to_owned(),
-        _ => return Ok(()),
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
-}
-
-/// Refuses what is counted of every page and of one cache.
-fn check_worth(args: &ReplayArgs) -> Result<(), Failure> {
-    let is_sampled = args.sample_rate != Ratio::ONE;
-    let reason = if args.restarts && is_sampled {
-        "--restarts needs every page: leave --sample-rate at 1"
-    } else if args.prefill_rate.is_some() && is_sampled {
-        "--prefill-rate counts what each request computes, which needs every page: leave --sample-rate at 1"
-    } else if args.restarts && !args.below.is_empty() {
-        "--restarts counts what the engine's own cache loses, and tiers of --below may outlive that or not: leave one of \
-             them out"
-    } else {
-        return Ok(());
-    };
-    Err(Failure::Usage(anyhow::anyhow!(reason)))
-}
-
-/// Refuses a size in bytes that nothing can be compared with.
-fn check_provisioned(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
-    let Some(held) = &args.provisioned else { return Ok(()) };
-    if matches!(held.size, CapacitySize::Bytes(_)) && kv_bytes_per_token.is_none() {
-        let reason =
-            "--provisioned is a size in bytes: give --kv-bytes-per-token or --model-config, or pages (5000p)";
-        return Err(Failure::Usage(anyhow::anyhow!(reason)));
-    }
-    Ok(())
 }
 
 impl From<ReplayError> for Failure {

@@ -4,7 +4,6 @@ use crate::engines::one_pass::EngineConfig;
 use crate::engines::profile::{EngineCurve, Layout, Outputs, OverlapMode, Profile};
 use crate::engines::rules::{EnginePart, EngineRules};
 use crate::engines::sglang::HicacheRules;
-use crate::engines::trtllm::TrtllmRules;
 use crate::engines::vllm_offload::OffloadOptions;
 use crate::stack::{ChainCheck, ChainPolicy};
 use crate::units::capacity::{CapacitySpec, default_grid};
@@ -143,18 +142,16 @@ impl CacheConfig {
         self.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
     }
 
-    /// The host tier under SGLang's device; `None` where there is none.
-    pub fn hicache(&self, page_size: PageSize) -> Option<HicacheRules> {
+    /// Pages that a host tier of this size holds; none where there is none.
+    pub(crate) fn host_pages(&self, size: Option<&CapacitySpec>, page_size: PageSize) -> PageCount {
         // A size in bytes without a cost is refused by `check`.
-        let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
-        Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
+        size.and_then(|size| size.pages(self.page_bytes(page_size))).unwrap_or(PageCount(0))
     }
 
-    /// What TensorRT-LLM's blocks keep to, those in host memory among them.
-    pub fn trtllm(&self, page_size: PageSize) -> TrtllmRules {
-        // A size in bytes without a cost is refused by `check`.
-        let host = self.rules.host_cache.as_ref().and_then(|host| host.pages(self.page_bytes(page_size)));
-        TrtllmRules { page_size, outputs: self.outputs, host: host.unwrap_or(PageCount(0)) }
+    /// The host tier under SGLang's device, which holds nothing where there is none.
+    pub fn hicache(&self, page_size: PageSize) -> HicacheRules {
+        let host = self.host_pages(self.rules.hicache.as_ref(), page_size);
+        HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs }
     }
 
     /// vLLM's tier in host memory under its pool of blocks, in blocks of that; `None` where there is none.

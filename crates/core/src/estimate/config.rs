@@ -1,13 +1,14 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
 use crate::engines::config::CacheConfig;
-use crate::engines::configured::EngineRulesError;
 use crate::engines::profile::Profile;
+use crate::engines::rules::EngineRulesError;
 use crate::questions::enabled::{ObservedPool, Questions};
 use crate::questions::question::{Answerable, QuestionsError};
 use crate::sizing::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use crate::stack::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid};
+use crate::units::capacity::{BytesWithoutCost, CapacitySpec, coarse_grid};
+use crate::units::clash::Clash;
 use crate::units::ratio::Ratio;
 use crate::units::window::{WindowKind, WindowRules};
 use serde::{Serialize, Serializer};
@@ -98,11 +99,8 @@ pub enum PoolConfigError {
     )]
     NeverEnough { window: WindowKind, least: u64 },
     /// Bytes cannot be turned into pages.
-    #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
-    BytesWithoutCost(CapacitySpec),
-    /// The same for a host tier.
-    #[error("`{key}` is {size}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
-    HostWithoutCost { key: &'static str, size: CapacitySpec },
+    #[error(transparent)]
+    BytesWithoutCost(#[from] BytesWithoutCost),
     /// A tier that cannot be planned.
     #[error("tier `{tier}`: {reason}")]
     Tier { tier: String, reason: String },
@@ -196,10 +194,8 @@ impl PoolConfig {
                 _ if self.tiers[..index].iter().any(|other| other.name == tier.name) => {
                     "another tier has this name: choose another"
                 }
-                _ if matches!(tier.unit.size, CapacitySize::Bytes(_))
-                    && self.cache.kv_bytes_per_token.is_none() =>
-                {
-                    "its unit is in bytes: set `kv_bytes_per_token`, or give pages (5000p)"
+                _ if tier.unit.is_in_bytes() && self.cache.kv_bytes_per_token.is_none() => {
+                    &format!("its unit is in bytes: {}", Clash::SIZE_IN_BYTES.key)
                 }
                 Some(price) if !is_price(price) => "a price is 0 to 1e15",
                 _ => continue,
@@ -238,25 +234,11 @@ impl PoolConfig {
     fn check_bytes(&self) -> Result<(), PoolConfigError> {
         entries("further_costs", self.further_costs.len(), 0, MAX_COSTS)?;
         self.further_costs.iter().try_for_each(|cost| token_cost("further_costs", *cost))?;
-        match self.cache.kv_bytes_per_token {
-            Some(cost) => token_cost("kv_bytes_per_token", cost),
-            None => {
-                let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
-                if let Some(spec) = self.cache.capacities.iter().find(in_bytes) {
-                    return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
-                }
-                let rules = &self.cache.rules;
-                let hosts = [
-                    ("hicache", &rules.hicache),
-                    ("vllm_offload", &rules.vllm_offload),
-                    ("host_cache", &rules.host_cache),
-                ];
-                let mut hosts = hosts
-                    .into_iter()
-                    .filter_map(|(key, host)| Some((key, host.as_ref().filter(in_bytes)?.clone())));
-                hosts.next().map_or(Ok(()), |(key, size)| Err(PoolConfigError::HostWithoutCost { key, size }))
-            }
-        }
+        let cost = self.cache.kv_bytes_per_token;
+        cost.map_or(Ok(()), |cost| token_cost("kv_bytes_per_token", cost))?;
+        let mut capacities = self.cache.capacities.iter();
+        capacities.try_for_each(|size| size.check("capacities", cost.is_some()))?;
+        Ok(self.cache.rules.sizes().try_for_each(|(key, size)| size.check(key, cost.is_some()))?)
     }
 
     /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order

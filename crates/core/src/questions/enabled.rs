@@ -9,7 +9,7 @@ use crate::questions::retention::{MAX_TTLS, Ttl};
 use crate::questions::routing::RouterSpec;
 use crate::questions::{measured, optimum, retention, routing, tenants, traffic};
 use crate::units::PageSize;
-use crate::units::capacity::{CapacitySize, CapacitySpec};
+use crate::units::capacity::CapacitySpec;
 use crate::units::window::WindowKind;
 use serde::Serialize;
 
@@ -189,12 +189,8 @@ impl Questions {
         {
             return Err(QuestionsError::PrefillRate(rate));
         }
-        match &self.provisioned {
-            Some(spec) if matches!(spec.size, CapacitySize::Bytes(_)) && !pool.has_cost => {
-                Err(QuestionsError::BytesWithoutCost(spec.clone()))
-            }
-            _ => Ok(()),
-        }
+        let mut provisioned = self.provisioned.iter();
+        Ok(provisioned.try_for_each(|size| size.check("provisioned", pool.has_cost))?)
     }
 
     /// Refuses what would keep too much of a log that goes on, or what its events do not say.

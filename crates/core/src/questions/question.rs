@@ -11,7 +11,8 @@ use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::routing::SpecError;
 use crate::sizing::figures::{CapacityPoint, RequiredCapacity};
 use crate::sizing::recommendation::Recommendation;
-use crate::units::capacity::CapacitySpec;
+use crate::units::capacity::BytesWithoutCost;
+use crate::units::clash::Clash;
 use crate::units::heap::HeapBytes;
 use crate::units::window::WindowKind;
 use crate::units::{PageBytes, PageSize};
@@ -157,8 +158,7 @@ pub enum QuestionsError {
     },
     /// It needs one stack for all capacities.
     #[error(
-        "`{asked}` needs an engine with one curve, which `engine` {profile} has not: choose another engine, or \
-         leave it out"
+        "`{asked}` {}, which `engine` {profile} has not: {}", Clash::NO_STACK.why, Clash::NO_STACK.key
     )]
     NoStack {
         /// The setting.
@@ -181,8 +181,8 @@ pub enum QuestionsError {
     #[error("`routers`: {0}")]
     Router(#[from] SpecError),
     /// Bytes cannot be turned into pages.
-    #[error("`provisioned` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
-    BytesWithoutCost(CapacitySpec),
+    #[error(transparent)]
+    BytesWithoutCost(#[from] BytesWithoutCost),
     /// It is reported at every capacity.
     #[error(
         "`{asked}` is reported at each capacity, and there are {count}: list at most 64 in `capacities`, those that matter"
@@ -214,7 +214,7 @@ pub enum QuestionsError {
     PrefillRate(f64),
     /// What single requests compute needs all their pages.
     #[error(
-        "`{asked}` counts what each request computes, which needs every page: leave `sample_rate` at 1, or leave it out"
+        "`{asked}` counts what each request computes, which {}: {}", Clash::SAMPLE.why, Clash::SAMPLE.key
     )]
     Sampled {
         /// The setting.

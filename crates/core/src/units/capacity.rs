@@ -1,5 +1,6 @@
 //! Capacities as operators write them: `10GiB`, `1.5TB`, `5000p`.
 
+use crate::units::clash::Clash;
 use crate::units::text::TextError;
 use crate::units::{Bytes, PageBytes, PageCount};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -54,7 +55,33 @@ impl CapacitySize {
     }
 }
 
+/// A size in bytes, where nobody says how many pages that is.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{key}` is {size}, {}: {}", Clash::SIZE_IN_BYTES.why, Clash::SIZE_IN_BYTES.key)]
+pub struct BytesWithoutCost {
+    /// The setting.
+    pub key: &'static str,
+    /// Its value.
+    pub size: CapacitySpec,
+}
+
 impl CapacitySpec {
+    /// Whether it is a size in bytes.
+    pub fn is_in_bytes(&self) -> bool {
+        matches!(self.size, CapacitySize::Bytes(_))
+    }
+
+    /// Whether it is known in pages, as the value of a setting.
+    ///
+    /// # Errors
+    /// It is a size in bytes, and no cost per token is known.
+    pub fn check(&self, key: &'static str, has_cost: bool) -> Result<(), BytesWithoutCost> {
+        match self.is_in_bytes() && !has_cost {
+            true => Err(BytesWithoutCost { key, size: self.clone() }),
+            false => Ok(()),
+        }
+    }
+
     /// A capacity nobody wrote, of this many pages.
     pub fn of_pages(pages: u64) -> Self {
         Self { label: None, size: CapacitySize::Pages(PageCount(pages)) }

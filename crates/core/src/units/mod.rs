@@ -1,5 +1,6 @@
 //! Newtypes for the quantities of the field, so that a page is never added to a byte.
 pub mod capacity;
+pub mod clash;
 pub mod features;
 pub mod hashing;
 pub mod heap;

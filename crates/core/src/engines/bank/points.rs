@@ -10,7 +10,7 @@ use crate::engines::mooncake::MooncakeCache;
 use crate::engines::sglang::{
     HicacheRules, HostTier, NoHost, PlainRules, PoolRules, SglangCache, StateRules, WindowPoolRules,
 };
-use crate::engines::trtllm::TrtllmCache;
+use crate::engines::trtllm::{TrtllmCache, TrtllmRules};
 use crate::request::event::RequestEvent;
 use crate::units::heap::HeapBytes;
 use crate::units::{PageCount, PageSize};
@@ -74,7 +74,7 @@ macro_rules! of_the_cache {
     };
 }
 
-/// What a configuration says of a part of SGLang's cache.
+/// What a configuration says of a cache, or of a part of SGLang's.
 trait Configured: PartialEq + Sized {
     fn of(config: &CacheConfig, page_size: PageSize) -> Self;
 }
@@ -105,8 +105,7 @@ impl Configured for NoHost {
 
 impl Configured for HicacheRules {
     fn of(config: &CacheConfig, page_size: PageSize) -> Self {
-        let (write, outputs) = (config.rules.hicache_write, config.outputs);
-        config.hicache(page_size).unwrap_or(Self { host: PageCount(0), write, page_size, outputs })
+        config.hicache(page_size)
     }
 }
 
@@ -217,9 +216,16 @@ impl PointCache for LmcacheMpCache {
     }
 }
 
+impl Configured for TrtllmRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        let host = config.host_pages(config.rules.host_cache.as_ref(), page_size);
+        Self { page_size, outputs: config.outputs, host }
+    }
+}
+
 impl PointCache for TrtllmCache {
     fn build(capacity: PageCount, config: &CacheConfig, page_size: PageSize) -> Result<Self, RulesError> {
-        Ok(Self::new(capacity, config.trtllm(page_size)))
+        Ok(Self::new(capacity, TrtllmRules::of(config, page_size)))
     }
 
     of_the_cache!(capacity: PageCount, refused: u64);
@@ -229,7 +235,7 @@ impl PointCache for TrtllmCache {
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.trtllm(page_size) && self.is_countable()
+        *self.rules() == TrtllmRules::of(config, page_size) && self.is_countable()
     }
 }
 

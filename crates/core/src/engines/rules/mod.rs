@@ -1,23 +1,29 @@
 //! What an engine is configured with besides its name: each option declared once, for the settings, the command line,
 //! refusals, results and docs.
 
+mod given;
+mod models;
 mod option;
 mod part;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use super::hybrid::{Attention, BlockRetention, DraftHead, DraftLayers, GroupKind};
 use super::profile::{OverlapMode, Profile};
 use super::sglang::WritePolicy;
-use super::values::{OptionType, OptionValues};
 use super::vllm_offload::{MAX_OPTION, OffloadOptions, OffloadPolicy};
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
 use option::engine_options;
 use serde::Serialize;
+use values::OptionType;
 
+pub use given::GivenOptions;
+pub use models::EngineRulesError;
 pub use option::{EngineOption, Tries};
 pub use part::EnginePart;
+pub use values::{OptionValues, UnreadableValue};
 
 /// Most tokens of a chunk, and of a prefill step.
 const MAX_TOKENS: u32 = 1 << 24;
@@ -329,6 +335,12 @@ impl EngineRules {
     pub fn over_offload(self, size: Option<CapacitySpec>, options: OffloadOptions) -> Self {
         let OffloadOptions { policy: offload_policy, store_threshold, blocks_per_chunk } = options;
         Self { vllm_offload: size, offload_policy, store_threshold, blocks_per_chunk, ..self }
+    }
+
+    /// The sizes among them that are set, by name.
+    pub fn sizes(&self) -> impl Iterator<Item = (&'static str, CapacitySpec)> {
+        let sizes = Self::OPTIONS.iter().filter(|option| option.values == OptionValues::CAPACITY);
+        sizes.filter_map(|option| Some((option.key, option.written(self).parse().ok()?)))
     }
 
     /// Whether all options are at their defaults.

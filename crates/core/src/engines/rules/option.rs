@@ -3,8 +3,8 @@
 
 use super::EngineRules;
 use super::part::EnginePart;
+use super::values::{OptionValues, UnreadableValue};
 use crate::engines::profile::Profile;
-use crate::engines::values::{OptionValues, UnreadableValue};
 use crate::units::PageSize;
 
 /// An option of engines.

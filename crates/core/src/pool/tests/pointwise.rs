@@ -13,7 +13,7 @@ use crate::engines::rules::{EnginePart, EngineRules};
 use crate::engines::sglang::{
     HicacheCache, NoHost, PlainRules, SglangCache, StateCache, WindowCache, WritePolicy,
 };
-use crate::engines::trtllm::TrtllmCache;
+use crate::engines::trtllm::{TrtllmCache, TrtllmRules};
 use crate::engines::vllm_offload::{OffloadPolicy, OffloadTier};
 use crate::stack::naive::chained_requests;
 use crate::units::pages::PageIds;
@@ -83,7 +83,14 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
     let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
     let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
-    let mut trtllm = TrtllmCache::new(capacity, config.cache.trtllm(page_size));
+    let mut trtllm = TrtllmCache::new(
+        capacity,
+        TrtllmRules {
+            page_size,
+            outputs: Outputs::Cached,
+            host: config.cache.host_pages(rules.host_cache.as_ref(), page_size),
+        },
+    );
     let mut mooncake = MooncakeCache::new(capacity, rules.mooncake(page_size));
     let mut hits = |(number, ids): (usize, &Vec<u64>)| {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
@@ -116,7 +123,7 @@ fn over_host(pages: u64, config: &CacheConfig) -> OverHostTier {
         let mut pool = HybridCache::new(pages, rules).expect("sound rules");
         return Box::new(move |request| tier.request_under(&mut pool, request));
     }
-    let host = config.hicache(page_size).expect("a host");
+    let host = config.hicache(page_size);
     if config.has(EnginePart::WINDOW_POOL) {
         let rules = rules.windows(page_size, Outputs::Cached);
         let mut cache = WindowCache::new(pages, rules, host).expect("small");

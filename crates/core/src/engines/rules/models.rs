@@ -1,12 +1,12 @@
 //! Whether an engine can be run as it is configured, and what each model takes of that.
 
-use super::hybrid::{HybridRules, RulesError};
-use super::lmcache::{LmcacheMpRules, LmcacheRules};
-use super::mooncake::MooncakeRules;
-use super::profile::{Outputs, Profile};
-use super::rules::{EnginePart, EngineRules};
-use super::sglang::{PoolRules, StateRules, WindowPoolRules};
-use super::vllm_offload::OffloadTier;
+use super::{EnginePart, EngineRules};
+use crate::engines::hybrid::{HybridRules, RulesError};
+use crate::engines::lmcache::{LmcacheMpRules, LmcacheRules};
+use crate::engines::mooncake::MooncakeRules;
+use crate::engines::profile::{Outputs, Profile};
+use crate::engines::sglang::{PoolRules, StateRules, WindowPoolRules};
+use crate::engines::vllm_offload::OffloadTier;
 use crate::units::PageSize;
 
 /// An option that its engine cannot be run with.

@@ -1,8 +1,7 @@
 //! The options of engines as somebody gave them, in a configuration or on a command line.
 
-use super::profile::{OverlapMode, Profile};
-use super::rules::EngineOption;
-use super::rules::EngineRules;
+use super::{EngineOption, EngineRules};
+use crate::engines::profile::{OverlapMode, Profile};
 use std::collections::BTreeMap;
 
 /// Options that were given, by name, and their values.

@@ -1,9 +1,9 @@
 //! The values that an option of engines may have, and how its type reads and writes them.
 
-use super::hybrid::{Attention, AttentionError, BlockRetention, DraftLayers};
-use super::profile::OverlapMode;
-use super::sglang::WritePolicy;
-use super::vllm_offload::OffloadPolicy;
+use crate::engines::hybrid::{Attention, AttentionError, BlockRetention, DraftLayers};
+use crate::engines::profile::OverlapMode;
+use crate::engines::sglang::WritePolicy;
+use crate::engines::vllm_offload::OffloadPolicy;
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::{Proportion, Ratio};
 use crate::units::window::{format_duration_ms, parse_duration_ms};
