@@ -5,12 +5,10 @@ use crate::estimate::{
     CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
     RoomShortage, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use crate::questions::measured::{MeasuredEstimate, MeasuredFigures};
+use crate::questions::measured::MeasuredFigures;
 use crate::questions::observers::{
-    ObservationFigures, ObservationTally, Observers, QuestionAnswers, ReuseEstimates, provisioned,
+    ObservationFigures, ObservationTally, Observers, WindowAnswers, provisioned,
 };
-use crate::questions::question::QuestionFigures;
-use crate::questions::routing::RouterEstimate;
 use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::sampling_error;
 use crate::sizing::coverage::Distribution;
@@ -110,7 +108,6 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &asked, standing);
-        let (measured, routing, reuse) = self.answers(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&required);
@@ -120,8 +117,8 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let QuestionAnswers { worth, restarts, retention_classes, draft_range, certainty } =
-            self.listed_answers(tally, (&required, &recommended), &capacities);
+        let WindowAnswers { measured, routing, reuse, listed } =
+            self.answers(window, plan.as_ref(), (&required, &recommended), &capacities);
         let mut estimate = Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -171,36 +168,12 @@ impl PoolFigures<'_> {
             retention_required: reuse.retention_required,
             traffic: reuse.traffic,
             tenants: reuse.tenants,
-            worth,
-            restarts,
-            retention_classes,
-            draft_range,
-            certainty: None,
+            ..Estimate::of_answers(listed)
         };
-        if let Some(certainty) = certainty {
-            estimate.take_certainty(certainty);
+        if let Some(found) = estimate.certainty.take() {
+            estimate.take_certainty(found);
         }
         estimate
-    }
-
-    /// What the questions that have a section of their own say, where they are enabled.
-    fn listed_answers(
-        &self,
-        tally: &Tally,
-        (required, recommended): (&[RequiredCapacity], &[Recommendation]),
-        capacities: &[CapacityPoint],
-    ) -> QuestionAnswers {
-        let figures = QuestionFigures {
-            config: self.config.observed().provisioned(),
-            page_size: self.page_size,
-            page_bytes: self.page_bytes,
-            required,
-            capacities,
-            recommended,
-            below_a_day: 0.0,
-        };
-        let asked = self.observers.zip(tally.observation.as_deref());
-        asked.map_or_else(QuestionAnswers::default, |(observers, tally)| observers.answers(tally, &figures))
     }
 
     fn recommended(
@@ -272,9 +245,11 @@ impl PoolFigures<'_> {
         &self,
         window: &Window<'_>,
         plan: Option<&TierEstimates>,
-    ) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
+        (required, recommended): (&[RequiredCapacity], &[Recommendation]),
+        capacities: &[CapacityPoint],
+    ) -> WindowAnswers {
         let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
-        let Some((observers, tally)) = self.observers.zip(tally) else { return Default::default() };
+        let Some((observers, tally)) = self.observers.zip(tally) else { return WindowAnswers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: &self.config.cache,
@@ -291,12 +266,11 @@ impl PoolFigures<'_> {
             page_accesses: self.whole(window.tally.page_accesses),
             prompts: self.prompts(&window.tally),
             tiers: plan.map(|plan| plan.tiers.as_slice()),
+            required,
+            capacities,
+            recommended,
         };
-        (
-            observers.measured(&figures, &tally),
-            observers.routing(&figures, &tally),
-            observers.reuse(&figures, &tally),
-        )
+        observers.answers(&figures, &tally)
     }
 
     /// The standard error of the smallest required capacity, which errs most; where nothing is required,

@@ -184,6 +184,11 @@ macro_rules! answers {
             pub fn answers(&self) -> QuestionAnswers {
                 QuestionAnswers { $($question: self.$question.clone(),)+ }
             }
+
+            /// The estimate of no request that says this of each question.
+            fn of_answers(answers: QuestionAnswers) -> Self {
+                Self { $($question: answers.$question,)+ ..Self::default() }
+            }
         }
     };
 }

@@ -146,7 +146,8 @@ proptest! {
         let (head, tail) = shares.split_at(cut.index(shares.len()));
         let mut whole = sum(&shares);
         let mut merged = CertaintyTally::merged([sum(head), sum(tail)].iter()).expect("two");
-        (whole.consolidate(), merged.consolidate());
+        whole.consolidate();
+        merged.consolidate();
         prop_assert!(merged.is_sound(1));
         prop_assert_eq!(&merged, &whole);
         let keys: BTreeSet<_> = shares.iter().map(|share| share.conversation).collect();

@@ -30,12 +30,15 @@ use crate::questions::measured::{
     Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
     PointShare,
 };
+use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::QuestionFigures;
 use crate::questions::routing::{
     QuestionError, RoutedCaches, RouterEstimate, RouterSpec, RoutingFigures, RoutingShare, RoutingTally,
 };
 use crate::request::event::CachedTokens;
 use crate::sizing::curve::PromptTokens;
+use crate::sizing::figures::{CapacityPoint, RequiredCapacity};
+use crate::sizing::recommendation::Recommendation;
 use crate::sizing::tiers::TierEstimate;
 use crate::units::heap::heap_bytes;
 use crate::units::{PageBytes, PageCount, PageSize, is_countable};
@@ -92,6 +95,41 @@ pub struct ObservationFigures<'a> {
     pub prompts: PromptTokens,
     /// The tiers that are planned, where there are any.
     pub tiers: Option<&'a [TierEstimate]>,
+    /// What is required, one entry per target ratio.
+    pub required: &'a [RequiredCapacity],
+    /// The curve.
+    pub capacities: &'a [CapacityPoint],
+    /// What is recommended.
+    pub recommended: &'a [Recommendation],
+}
+
+impl ObservationFigures<'_> {
+    /// What the questions with a section need of it.
+    fn listed(&self) -> QuestionFigures<'_> {
+        let MeasuredFigures { config: cache, page_size, page_bytes, .. } = self.measured;
+        QuestionFigures {
+            config: ProvisionedCache { cache, provisioned: self.questions.provisioned.as_ref() },
+            page_size,
+            page_bytes,
+            required: self.required,
+            capacities: self.capacities,
+            recommended: self.recommended,
+            below_a_day: 0.0,
+        }
+    }
+}
+
+/// What a window says, question by question; nothing of those that are not enabled.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WindowAnswers {
+    /// How the cache in use compares with the modelled one.
+    pub measured: Option<MeasuredEstimate>,
+    /// What routers would give, in the order requested.
+    pub routing: Vec<RouterEstimate>,
+    /// Of time, tenants, tiers and the optimum.
+    pub reuse: ReuseEstimates,
+    /// Of the questions that have a section.
+    pub listed: QuestionAnswers,
 }
 
 impl Observers {
@@ -169,9 +207,20 @@ impl Observers {
         (share.open > 0).then_some((share.unlimited, share.hits.as_slice()))
     }
 
+    /// What a window says.
+    pub fn answers(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> WindowAnswers {
+        let reuse = |reuse: &ReuseObserver| reuse.estimates(figures, tally);
+        WindowAnswers {
+            measured: self.measured(figures, tally),
+            routing: self.routing(figures, tally),
+            reuse: self.reuse.as_deref().map(reuse).unwrap_or_default(),
+            listed: self.questions.answers(tally, &figures.listed()),
+        }
+    }
+
     /// What the measured requests of a window say; `None` where that is not enabled, or only where requests state
     /// something and none does.
-    pub fn measured(
+    fn measured(
         &self,
         figures: &ObservationFigures<'_>,
         tally: &ObservationTally,
@@ -192,24 +241,13 @@ impl Observers {
         }
     }
 
-    /// What a window says of time, tenants, tiers and the optimum; nothing where that is not enabled.
-    pub fn reuse(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> ReuseEstimates {
-        let estimates = |reuse: &ReuseObserver| reuse.estimates(figures, tally);
-        self.reuse.as_deref().map(estimates).unwrap_or_default()
-    }
-
-    /// What a window says of the questions that have a section; nothing of those that are not enabled.
-    pub fn answers(&self, tally: &ObservationTally, figures: &QuestionFigures<'_>) -> QuestionAnswers {
-        self.questions.answers(tally, figures)
-    }
-
     /// The fewest pages with which perfect foresight would have so many hits over a log that ends, in followed pages.
     pub fn least_optimal_capacity(&self, hits: u64) -> Option<u64> {
         self.reuse.as_ref()?.least_capacity(hits)
     }
 
     /// What each router requested would give in a window.
-    pub fn routing(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> Vec<RouterEstimate> {
+    fn routing(&self, figures: &ObservationFigures<'_>, tally: &ObservationTally) -> Vec<RouterEstimate> {
         let MeasuredFigures { config, page_size, page_bytes, .. } = figures.measured;
         let estimate = |(caches, tally): (&RoutedCaches, &RoutingTally)| {
             let (router, totals) = (caches.router(), figures.totals);

@@ -284,7 +284,7 @@ impl Model {
     }
 
     /// What a window says that holds these requests and nothing was ever taken out of.
-    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, ReuseEstimates) {
+    fn says(&self, estimate: &Estimate) -> WindowAnswers {
         let (_, shares): (Vec<usize>, Vec<&Arc<Observation>>) = self.in_window(estimate).unzip();
         let shape = ObservationShape::of(self.config.observed(), &capacities(&self.config));
         let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
@@ -309,10 +309,11 @@ impl Model {
             page_accesses: estimate.page_accesses,
             prompts: estimate.prompts(),
             tiers: estimate.plan.as_ref().map(|plan| plan.tiers.as_slice()),
+            capacities: &bare(estimate),
+            required: &estimate.required,
+            recommended: &estimate.recommended,
         };
-        let (measured, routing) =
-            (self.observers.measured(&figures, &tally), self.observers.routing(&figures, &tally));
-        (measured, routing, self.observers.reuse(&figures, &tally))
+        self.observers.answers(&figures, &tally)
     }
 }
 
@@ -364,7 +365,7 @@ proptest! {
         let mut windows = 0;
         let mut compare = |model: &Model, estimates: Vec<Estimate>| {
             for estimate in estimates {
-                let (measured, routing, reuse) = model.says(&estimate);
+                let WindowAnswers { measured, routing, reuse, .. } = model.says(&estimate);
                 prop_assert_eq!(&estimate.retention, &reuse.retention, "{}", estimate.window);
                 prop_assert_eq!(&estimate.retention_required, &reuse.retention_required, "{}", estimate.window);
                 prop_assert_eq!(&estimate.traffic, &reuse.traffic, "{}", estimate.window);
