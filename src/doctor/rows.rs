@@ -157,8 +157,12 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
     }
     let found = census.findings.repeats;
     if found.are_told() && repeats.same_id == 0 && identical == 0 {
-        let rows = counted(found.whole, "request", "requests");
-        parts.push(format!("{rows} with the whole prompt of another within seconds"));
+        let rows = counted(found.coming_back().0, "request", "requests");
+        parts.push(format!("{rows} with the whole prompt of another within seconds or minutes"));
+    }
+    if found.are_of_others() {
+        let rows = counted(found.of_others, "request", "requests");
+        parts.push(format!("{rows} with the whole prompt of one of another model"));
     }
     if parts.is_empty() {
         let by = if repeats.with_id > 0 { "id, time and prompt" } else { "time and prompt" };

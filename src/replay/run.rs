@@ -336,7 +336,11 @@ impl ReplayRun {
         let of_heads = of_heads.or_else(|| draft_layers_note(&self.config.cache));
         let of_load = whole.as_ref().and_then(|whole| offload_note(&self.config.cache, whole));
         let said = [never_stated, of_tiers, of_heads, of_load].into_iter().flatten();
-        let notes = findings.notes.iter().cloned().chain(said).collect();
+        let mut notes: Vec<String> = findings.notes.iter().cloned().chain(said).collect();
+        let finds_nothing = whole.as_ref().is_some_and(finds_nothing);
+        let of_nothing = findings.doubt_of_nothing.as_ref();
+        let of_nothing = of_nothing.filter(|_| finds_nothing && findings.doubt.is_none());
+        notes.extend(of_nothing.map(|(_, sentence)| sentence.clone()));
         let replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,
@@ -376,10 +380,15 @@ impl ReplayRun {
             times: findings.times.clone(),
             notes,
             logged_replicas: findings.replicas,
-            doubt: findings.doubt.clone(),
+            doubt: findings.doubt.clone().or(of_nothing.map(|(doubt, _)| doubt.clone())),
         };
         Ok((replay, history))
     }
+}
+
+/// Whether nearly nothing is found again, without any limit.
+fn finds_nothing(whole: &Estimate) -> bool {
+    whole.theoretical.page_hits * 50 <= whole.page_accesses
 }
 
 /// What a reader should know of vLLM's tier where requests overlap.

@@ -24,6 +24,9 @@ struct ObjectOutline<'a> {
     other_endpoint: bool,
     /// A field that is part of a prompt and would not be rendered.
     unrendered: Option<&'static str>,
+    /// A field that says where the prompt is kept, and whether the body has messages of its own.
+    kept_elsewhere: Option<&'static str>,
+    has_messages: bool,
     /// The tools as they are written.
     tools: Option<&'a RawValue>,
 }
@@ -51,6 +54,11 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
             } else if key == "url" {
                 let url: Option<&RawValue> = map.next_value()?;
                 self.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
+            } else if key == "messages" {
+                self.has_messages = says_something(map.next_value()?);
+            } else if let Some(field) = unrendered::known(&unrendered::NAMES_OF_HISTORIES, &key) {
+                let says = says_something(map.next_value()?);
+                self.kept_elsewhere = self.kept_elsewhere.or(says.then_some(field));
             } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
                 let says = says_something(map.next_value()?);
                 self.unrendered = self.unrendered.or(says.then_some(field));
@@ -58,6 +66,8 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
+        let kept_elsewhere = self.kept_elsewhere.filter(|_| !self.has_messages);
+        self.unrendered = self.unrendered.or(kept_elsewhere);
         Ok(self)
     }
 }
@@ -257,6 +267,8 @@ impl<'a> Body<'a> {
     ) -> Result<Option<Vec<ObjectFields>>, TokenizeError> {
         let instructions = self.instructions.take().filter(Value::is_true);
         let system = self.system.take().filter(Value::is_true);
+        // What an answer thought is a text, what a request asks for has fields.
+        self.reasoning = self.reasoning.take().filter(|reasoning| reasoning.as_str().is_none());
         let reasoning = self.reasoning.clone().filter(|reasoning| reasoning.is_true());
         match (self.messages.take(), self.input.take()) {
             (Some(messages), _) => {

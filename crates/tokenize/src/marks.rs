@@ -54,8 +54,11 @@ const CODE_BYTES: usize = 64;
 /// What the texts of messages show of how they were logged.
 pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     let last = messages.last().and_then(|message| message.get("role")?.as_str().map(str::to_owned));
-    let mut remarks =
-        ChatRemarks { answered: u64::from(last.as_deref() == Some("assistant")), ..ChatRemarks::default() };
+    let mut remarks = ChatRemarks {
+        answered: u64::from(last.as_deref() == Some("assistant")),
+        lone: u64::from(is_lone(messages)),
+        ..ChatRemarks::default()
+    };
     for message in messages {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
         let Some(content) = message.get("content") else { continue };
@@ -72,6 +75,14 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     remarks.masked_texts +=
         ["user", "assistant"].map(|role| repeated(messages, role)).iter().sum::<u64>().min(others);
     remarks
+}
+
+/// Whether a user says one thing, and nobody else but a system anything.
+fn is_lone(messages: &[ObjectFields]) -> bool {
+    let roles =
+        messages.iter().map(|message| message.get("role").and_then(Value::as_str).unwrap_or_default());
+    let others: Vec<_> = roles.filter(|role| !["system", "developer"].contains(role)).collect();
+    others == ["user"]
 }
 
 /// Texts of a role where all of them are one and the same: nobody says one thing in every turn.

@@ -29,6 +29,8 @@ pub struct ChatRemarks {
     pub renumbered_texts: u64,
     /// Chats whose last message is an assistant's.
     pub answered: u64,
+    /// Chats in which a user says one thing, and nobody else but a system anything.
+    pub lone: u64,
     /// Texts of messages, and those that are masked, end as cut ones do, or are empty though a system or a user says
     /// them.
     pub texts: u64,
@@ -55,6 +57,7 @@ impl ChatRemarks {
         self.renumbered_systems += other.renumbered_systems;
         self.renumbered_texts += other.renumbered_texts;
         self.answered += other.answered;
+        self.lone += other.lone;
         self.texts += other.texts;
         self.masked_texts += other.masked_texts;
         self.cut_texts += other.cut_texts;
@@ -70,6 +73,13 @@ impl ChatRemarks {
         let texts = self.texts + self.completions;
         (hidden > 0 && hidden * 10 >= texts)
             .then(|| format!("{hidden} of {texts} texts are masked or cut off"))
+    }
+
+    /// In a few words, that nearly all chats are of one message of a user, as turns are whose history is not logged.
+    pub fn lone_turns(&self) -> Option<String> {
+        const FEWEST: u64 = 10;
+        let are_lone = self.chats >= FEWEST && self.lone * 10 >= self.chats * 9;
+        are_lone.then(|| format!("{} of {} chats hold one message of a user", self.lone, self.chats))
     }
 
     /// The same in sentences; `setting` is how users name the engine.
@@ -195,6 +205,14 @@ mod tests {
         };
         assert!(said(40).contains("40 of 40 chats end with an assistant's message"));
         assert!(!said(20).contains("assistant"));
+    }
+
+    /// Rows that list a turn alone made "there is nothing to reuse" without a word.
+    #[test]
+    fn chats_of_one_message_of_a_user_are_told_where_nearly_all_are() {
+        let told = |lone| ChatRemarks { chats: 40, lone, ..ChatRemarks::default() }.lone_turns();
+        assert_eq!(told(36).as_deref(), Some("36 of 40 chats hold one message of a user"));
+        assert_eq!(told(35), None);
     }
 
     #[test]

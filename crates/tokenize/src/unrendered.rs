@@ -9,7 +9,7 @@ use super::error::{TokenizeCode, TokenizeError};
 use serde_json::value::RawValue;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
-pub(super) const BODY_FIELDS: [&str; 33] = [
+pub(super) const BODY_FIELDS: [&str; 31] = [
     // Anthropic Messages, and Bedrock's Converse.
     "mcp_servers",
     "container",
@@ -17,9 +17,7 @@ pub(super) const BODY_FIELDS: [&str; 33] = [
     // OpenAI Responses, Conversations and Assistants.
     "additional_instructions",
     "previous_response_id",
-    "conversation",
     "assistant_id",
-    "thread_id",
     "attachments",
     // OpenAI chats before there were tools, and completions that fill a gap.
     "functions",
@@ -51,6 +49,9 @@ pub(super) const BODY_FIELDS: [&str; 33] = [
     // LiteLLM's log, whose messages have their tools alongside them.
     "model_parameters",
 ];
+
+/// Names of what APIs keep for whoever sends no messages; beside messages they are names of a log's own.
+pub(super) const NAMES_OF_HISTORIES: [&str; 2] = ["conversation", "thread_id"];
 
 /// Fields of one message, in the same sense.
 pub(super) const MESSAGE_FIELDS: [&str; 7] =

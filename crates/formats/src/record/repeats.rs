@@ -16,6 +16,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// How far apart copies are written, in milliseconds.
 const WITHIN_MS: u64 = 30_000;
+/// How far apart copies are where every prompt comes back.
+const WITHIN_LATE_MS: u64 = 120_000;
 /// Prompts that are remembered, a power of two.
 const REMEMBERED: usize = 1 << 14;
 /// Fewest different prompts that come back before that is told where nothing names requests: one that many send is no
@@ -52,6 +54,12 @@ pub struct RepeatFacts {
     pub same_time: u64,
     /// How far they are from the earlier one at most, in milliseconds.
     pub farthest_ms: u64,
+    /// Requests that came back later than that, their prompts, and how far from the earlier one they are at most.
+    pub late: u64,
+    pub late_prompts: u64,
+    pub latest_ms: u64,
+    /// Requests with the whole prompt of one of another pool within seconds of it, or under its name.
+    pub of_others: u64,
 }
 
 /// Follows the prompts of a log.
@@ -59,6 +67,8 @@ pub struct RepeatFacts {
 pub struct PromptRepeats {
     facts: RepeatFacts,
     seen: Vec<Option<SeenPrompt>>,
+    /// The same whatever pool it is of, with a digest of that.
+    seen_anywhere: Vec<Option<(SeenPrompt, u64)>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +90,9 @@ impl PromptRepeats {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
             let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment.ms());
             self.see(digest_of(draft, batch), moment, draft.request_id, cached_of(draft));
+            let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
+            let pool = xxh3_64(pool.as_bytes());
+            self.see_anywhere(digest_anywhere(draft, batch), pool, moment, draft.request_id);
         }
     }
 
@@ -109,6 +122,20 @@ impl PromptRepeats {
         }
     }
 
+    /// Counts a prompt that another pool has as well.
+    fn see_anywhere(&mut self, digest: u64, pool: u64, moment: Option<i64>, name: Option<u64>) {
+        if self.seen_anywhere.is_empty() {
+            self.seen_anywhere = vec![None; REMEMBERED];
+        }
+        let own = SeenPrompt { digest, moment, name, cached: None, came_back: false, was_looked_up: false };
+        let place = &mut self.seen_anywhere[digest as usize % REMEMBERED];
+        let earlier = place.replace((own, pool)).filter(|(earlier, _)| earlier.digest == digest);
+        let Some((earlier, other)) = earlier else { return };
+        let is_near = earlier.moment.zip(moment).is_some_and(|(one, two)| one.abs_diff(two) <= WITHIN_MS);
+        let is_same_name = name.is_some() && name == earlier.name;
+        self.facts.of_others += u64::from(other != pool && (is_near || is_same_name));
+    }
+
     pub fn facts(&self) -> RepeatFacts {
         self.facts
     }
@@ -121,6 +148,14 @@ impl RepeatFacts {
         let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.abs_diff(other));
         let is_same_name = prompt.name.is_some() && prompt.name == earlier.name;
         if !is_same_name && apart.is_none_or(|apart| apart > WITHIN_MS) {
+            if let Some(apart) = apart.filter(|apart| *apart <= WITHIN_LATE_MS) {
+                let is_looked_up =
+                    earlier.cached.zip(prompt.cached).is_some_and(|(before, now)| before != now);
+                self.late += u64::from(!is_looked_up);
+                self.late_prompts += u64::from(!is_looked_up && !earlier.came_back);
+                self.latest_ms = self.latest_ms.max(apart);
+                prompt.came_back |= !is_looked_up;
+            }
             return;
         }
         let found = earlier.cached.zip(prompt.cached);
@@ -142,19 +177,56 @@ impl RepeatFacts {
         // One log in two files: nobody sends many prompts again within the same millisecond.
         let are_copied = self.same_time * 10 >= self.requests && self.same_time == self.whole;
         let are_several = self.repeated_prompts >= TOLD_PROMPTS;
-        self.same_name > 0 || (are_several && (are_most || are_copied) && !are_own)
+        self.same_name > 0 || (are_several && (are_most || are_copied) && !are_own) || self.are_all_late()
+    }
+
+    /// Whether nearly every prompt comes back within minutes, as attempts and states of one request do.
+    fn are_all_late(&self) -> bool {
+        let came_back = self.late_prompts + self.repeated_prompts;
+        self.late_prompts >= TOLD_PROMPTS && came_back * 10 >= self.prompts * 9
+    }
+
+    /// Requests that come back, and how far from the earlier one they are at most, in milliseconds.
+    pub fn coming_back(&self) -> (u64, u64) {
+        match self.are_all_late() {
+            true => (self.whole + self.late, self.farthest_ms.max(self.latest_ms)),
+            false => (self.whole, self.farthest_ms),
+        }
+    }
+
+    /// Whether most requests have the prompt of one of another pool.
+    pub fn are_of_others(&self) -> bool {
+        self.of_others >= TOLD_PROMPTS && self.of_others * 10 >= self.requests * 4
     }
 
     /// In a few words, where so many are told that the answer is of them.
     pub fn doubt(&self) -> Option<String> {
-        let Self { requests, whole, .. } = *self;
+        let Self { requests, of_others, .. } = *self;
+        let (whole, _) = self.coming_back();
         let is_much = self.are_told() && whole * 10 >= requests;
-        is_much.then(|| format!("{whole} of {requests} requests repeat the whole prompt of another"))
+        let repeated = || format!("{whole} of {requests} requests repeat the whole prompt of another");
+        let of_others =
+            || format!("{of_others} of {requests} requests have the whole prompt of one of another model");
+        is_much.then(repeated).or_else(|| self.are_of_others().then(of_others))
+    }
+
+    /// That requests are those of another pool, where most are.
+    pub fn sentence_of_others(&self) -> Option<String> {
+        let Self { requests, of_others, .. } = *self;
+        self.are_of_others().then(|| {
+            format!(
+                "{of_others} of {requests} requests have the whole prompt of one of another model, within seconds of it or \
+                 under its name: where the log writes a request under two models (a span and its parent, an alias and a \
+                 model), each has a cache for it, and both together are too large; log each request once, or take one \
+                 model with --pool"
+            )
+        })
     }
 
     /// The same in a sentence, where they are told.
     pub fn sentence(&self) -> Option<String> {
-        let Self { requests, whole, same_name, farthest_ms, .. } = *self;
+        let Self { requests, same_name, .. } = *self;
+        let (whole, farthest_ms) = self.coming_back();
         let named = match same_name {
             0 => String::new(),
             _ if same_name == whole => " under the same request id".to_owned(),
@@ -185,6 +257,13 @@ fn cached_of(draft: &Draft) -> Option<u64> {
 fn digest(pages: usize, tokens: Option<u64>, ids: [u64; 3], scope: Scope, pool: &str) -> u64 {
     let some = [pages as u64, tokens.unwrap_or(0), ids[0], ids[1], ids[2], scope.value()];
     xxh3_64_with_seed(bytemuck::bytes_of(&some), xxh3_64(pool.as_bytes()))
+}
+
+/// The same in whatever pool, and under whatever name of a model in its scope.
+fn digest_anywhere(draft: &Draft, batch: &RowBatch) -> u64 {
+    let ids = &batch.ids[draft.ids.clone()];
+    let parts = [ids[0], ids[ids.len() / 2], ids[ids.len() - 1]];
+    digest(ids.len(), draft.input_tokens, parts, Scope::GLOBAL, "")
 }
 
 fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
@@ -312,5 +391,32 @@ mod tests {
         let mut named = PromptRepeats::default();
         named.add(&batch(&[(0, 1, Some(7)), (400, 1, Some(7)), (900, 1, Some(8))]));
         assert_eq!((named.facts().whole, named.facts().same_name), (1, 1));
+    }
+
+    /// Attempts and states of one request, half a minute and more apart, made a hit rate of 90 % without a word.
+    #[test]
+    fn prompts_that_all_come_back_within_minutes_are_told_and_one_that_many_send_is_not() {
+        let mut states = PromptRepeats::default();
+        let at = |id: u64| [(id as i64, id, None), (id as i64 + 40, id, None), (id as i64 + 95, id, None)];
+        let mut rows: Vec<_> = (0..20).flat_map(at).collect();
+        rows.sort();
+        states.add(&batch(&rows));
+        assert_eq!(states.facts().coming_back(), (40, 55_000));
+        assert!(states.facts().doubt().is_some_and(|said| said.starts_with("40 of 60 requests repeat")));
+        let mut hot = PromptRepeats::default();
+        hot.add(&batch(&(0..50).map(|at| (40 * at, 1, None)).collect::<Vec<_>>()));
+        assert_eq!(hot.facts().sentence(), None);
+    }
+
+    /// A span and its parent, or an alias and its model, made two caches of one.
+    #[test]
+    fn requests_of_another_model_with_the_same_prompt_are_told() {
+        let mut spans = PromptRepeats::default();
+        let mut both = batch(&(0..20).map(|at| (at / 2, at as u64 / 2, None)).collect::<Vec<_>>());
+        both.text.push_str("qwen");
+        both.drafts.iter_mut().step_by(2).for_each(|draft| draft.pool = Some(0..4));
+        spans.add(&both);
+        assert_eq!((spans.facts().of_others, spans.facts().whole), (10, 0));
+        assert!(spans.facts().sentence_of_others().is_some_and(|said| said.contains("10 of 20 requests")));
     }
 }

@@ -155,6 +155,8 @@ pub struct TraceFindings {
     pub fields: FieldCensus,
     /// What could change the answer by itself ([`TraceReader::doubt`]).
     pub doubt: Option<String>,
+    /// What could change an answer of nothing to reuse ([`TraceReader::doubt_of_nothing`]).
+    pub doubt_of_nothing: Option<(String, String)>,
     /// What was passed over, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
     /// When its requests came.
@@ -206,6 +208,7 @@ impl GroupReader {
             fields: reader.fields(),
             repeats: reader.repeats(),
             doubt: reader.doubt(),
+            doubt_of_nothing: reader.doubt_of_nothing(),
             replicas: reader.replicas(),
             passed_over: reader.passed_over().clone(),
             times: reader.times().clone(),

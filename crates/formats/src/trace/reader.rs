@@ -16,7 +16,7 @@ use super::logged::LogDecoder;
 use super::openai::Requests;
 use super::options::{Format, ReadOptions, RowOrder, page_size};
 use super::parallel::{Parallel, ParallelLines};
-use super::records::{Carried, Filled, LineSource, Records, TraceSource};
+use super::records::{Carried, Filled, LineSource, Records, TraceSource, turns_sentence};
 use super::rows::{self, Opener, RowReader, RowRecords};
 use super::served::Served;
 use super::text::is_utf16;
@@ -492,6 +492,13 @@ impl TraceReader {
         self.carried.doubt()
     }
 
+    /// What could change an answer of nothing to reuse: in a few words, and in a sentence.
+    pub fn doubt_of_nothing(&self) -> Option<(String, String)> {
+        let found = self.carried.lone_turns()?;
+        let sentence = turns_sentence(&found);
+        Some((found, sentence))
+    }
+
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
         let placed = self.times().placed_sessions;
@@ -505,8 +512,10 @@ impl TraceReader {
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
+        notes.extend(self.carried.turns_note());
         notes.extend(self.fields().sentences());
         notes.extend(self.repeats().sentence());
+        notes.extend(self.repeats().sentence_of_others());
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());

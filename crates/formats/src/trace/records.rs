@@ -150,7 +150,31 @@ impl Carried {
         let of_rows = self.unread().doubt().or_else(|| self.repeats.facts().doubt());
         #[cfg(feature = "tokenize")]
         let of_rows = of_rows.or_else(|| self.chats.doubt());
-        of_rows
+        of_rows.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+    }
+
+    /// That rows may list what a turn adds, where sessions go on and no row has what was said before.
+    fn turns_doubt(&self) -> Option<String> {
+        let TimeFacts { same_start, other_start, .. } = *self.timeline.facts();
+        let later = same_start + other_start;
+        let go_on = later > 0 && later * 4 >= self.repeats.facts().requests;
+        let starts_anew = (same_start == 0)
+            .then(|| format!("none of {later} later requests of sessions begins as its session did"));
+        go_on.then(|| self.lone_turns().or(starts_anew))?
+    }
+
+    /// That nearly all chats are of one message, which puts an answer of nothing to reuse in doubt.
+    pub fn lone_turns(&self) -> Option<String> {
+        #[cfg(feature = "tokenize")]
+        return self.chats.lone_turns();
+        #[cfg(not(feature = "tokenize"))]
+        None
+    }
+
+    /// The same in a sentence, where sessions go on.
+    pub fn turns_note(&self) -> Option<String> {
+        let found = self.turns_doubt().filter(|_| !self.lists_pages)?;
+        Some(turns_sentence(&found))
     }
 
     /// Notes the format of a file.
@@ -217,6 +241,14 @@ impl Carried {
             )
         })
     }
+}
+
+/// What it means where rows list what a turn adds.
+pub(super) fn turns_sentence(found: &str) -> String {
+    format!(
+        "{found}: where rows list only what a turn adds, what was said before it is not in the log, and neither hits nor \
+         capacity are the engine's; log whole prompts, or the engine's token ids"
+    )
 }
 
 /// A trace file, whatever its format.

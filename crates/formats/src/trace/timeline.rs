@@ -74,13 +74,33 @@ pub struct TimeFacts {
     /// Later requests of sessions that begin with the page that their session began with, and those that do not.
     pub same_start: u64,
     pub other_start: u64,
+    /// Requests that say how long they took, and how long all of them took together, in milliseconds.
+    pub lasting: u64,
+    pub lasted_ms: u64,
     /// Sessions that were placed one after another.
     pub placed_sessions: u64,
     /// Files with a clock of their own that were placed behind the files before them.
     pub placed_files: u64,
 }
 
+/// Durations on average from which on another unit is likelier, where the log is shorter than they are.
+const LONG_ON_AVERAGE_MS: u64 = 600_000;
+
+/// Fewest durations that are told.
+const FEWEST_DURATIONS: u64 = 10;
+
 impl TimeFacts {
+    /// In a few words, that requests took longer than the whole log, as they do in another unit.
+    pub fn doubt(&self) -> Option<String> {
+        let (first, last) = self.span?;
+        let (span, mean_ms) = (last.since(first), self.lasted_ms.checked_div(self.lasting)?);
+        let are_long = self.lasting >= FEWEST_DURATIONS && mean_ms >= LONG_ON_AVERAGE_MS;
+        let mean = Duration::from_millis(mean_ms);
+        (are_long && mean > span).then(|| {
+            format!("requests took {} on average, longer than the log of {}", words(mean), words(span))
+        })
+    }
+
     /// What is to be said of the times of a trace, and of the order that its requests are handed out in.
     pub fn notes(&self, order: RowOrder) -> Vec<String> {
         let mut notes = Vec::new();
@@ -120,6 +140,11 @@ impl TimeFacts {
         if let Some(count) = self.forms.get(&TimeForm::DateWithoutZone) {
             notes.push(format!("{count} times have no zone and were read as UTC"));
         }
+        notes.extend(self.doubt().map(|found| {
+            format!(
+                "{found}: their durations may be written in another unit; write `duration_ms` in milliseconds"
+            )
+        }));
         if self.forms.len() > 1 {
             let forms: Vec<_> = self.forms.iter().map(|(form, count)| format!("{count} {form}")).collect();
             notes.push(format!("times are written in several ways: {}", forms.join(", ")));
@@ -241,6 +266,8 @@ impl TraceTimeline {
         };
         draft.moment = moment;
         let end = moment.after(Duration::from_millis(draft.duration_ms.unwrap_or(0)));
+        self.facts.lasting += u64::from(draft.duration_ms.is_some());
+        self.facts.lasted_ms = self.facts.lasted_ms.saturating_add(draft.duration_ms.unwrap_or(0));
         self.note_order(draft, end);
         self.note(moment, end);
         if draft.when != StatedTimes::Unstated || self.file.clock.is_some() {
