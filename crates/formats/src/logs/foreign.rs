@@ -351,7 +351,7 @@ pub fn describe(record: &[u8]) -> Option<String> {
         return Some(file.sentence(""));
     }
     let Ok(text) = std::str::from_utf8(record) else { return None };
-    let (mut found, mut has_prompt, mut has_counts) = (None, false, false);
+    let (mut found, mut has_prompt, mut has_counts, mut messages) = (None, false, false, None);
     walk(record, &mut |place, value| {
         if let Some(known) = known(value) {
             let at = if place.is_top() { String::new() } else { format!("{place} ") };
@@ -366,16 +366,34 @@ pub fn describe(record: &[u8]) -> Option<String> {
             return Visit::Stop;
         };
         has_counts = has_counts || members.iter().any(|(name, _)| is_count(name));
+        if let Some((name, _)) = members.iter().find(|(_, value)| lists_messages(value.get())) {
+            messages = messages.take().or(Some(name.clone().into_owned()));
+        }
         let is_prompt = PromptKind::of_members(members).is_some();
         has_prompt |= is_prompt;
         if is_prompt { Visit::Pass } else { Visit::Open }
     });
     match found {
         None if has_prompt => None,
+        None if let Some(name) = &messages => Some(format!(
+            "it has a list of messages under another name, `{name}`: write it as `messages`, with what else the request \
+             had (`model`, `tools`) beside it"
+        )),
         None if has_counts => Some(format!("it has counts of tokens and no prompt: {NO_COUNTS}")),
         None if is_text(text) => Some(TEXT.to_owned()),
         found => found,
     }
+}
+
+/// Whether a value is a list of messages, each of somebody.
+fn lists_messages(json: &str) -> bool {
+    let items: Option<Vec<&RawValue>> =
+        json.starts_with('[').then(|| serde_json::from_str(json).ok()).flatten();
+    let is_message = |item: &&RawValue| {
+        members(item.get())
+            .is_some_and(|members| ["role", "content"].iter().all(|name| member(&members, name).is_some()))
+    };
+    items.is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
 }
 
 fn known(value: &EnvelopeValue<'_>) -> Option<&'static Foreign> {
@@ -499,6 +517,10 @@ mod tests {
     fn what_is_not_known_is_told_by_what_it_lacks() {
         let counts = describe(br#"{"ts": 1, "usage": {"inputTokens": 5}}"#).expect("counts");
         assert!(counts.contains("no prompt"), "{counts}");
+        // PostHog's rows were told to log the prompts that they have.
+        let renamed = br#"{"properties": {"$ai_input_tokens": 9, "$ai_input": [{"role": "user", "content": "hunter2"}]}}"#;
+        let told = describe(renamed).expect("messages");
+        assert!(told.contains("`$ai_input`") && !told.contains("hunter2"), "{told}");
         assert!(describe(b"hunter2").is_some_and(|told| !told.contains("hunter2")));
         assert_eq!(describe(br#"{"note": "hunter2"}"#), None);
     }
