@@ -91,7 +91,7 @@ impl LoggedOutcome {
         let text = json.trim_matches('"');
         let is_one_of = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
         match key {
-            SUCCESS => self.failed |= is_one_of(&["false"]),
+            SUCCESS => self.failed |= is_one_of(&["false", "0"]),
             _ if ERRORS.contains(&key) => {
                 let lower = text.to_ascii_lowercase();
                 let is_of_client = text.len() < 200 && GONE.iter().any(|word| lower.contains(word));
@@ -115,7 +115,9 @@ impl LoggedOutcome {
                     is_named || is_one_of(&["true", "1", "yes", "y", "t", "hit", "semantic hit"]);
             }
             _ => {
-                let status = count(text).ok().flatten();
+                // Its meaning may stand behind it.
+                let code = text.split_once(' ').map_or(text, |(code, _)| code);
+                let status = count(code).ok().flatten();
                 let is_failure =
                     status.is_some_and(|status| status >= FIRST_FAILURE && status != CLIENT_GONE);
                 self.failed |= is_failure || is_one_of(&["failed", "failure", "error"]);
@@ -278,6 +280,8 @@ mod tests {
             ("error", r#"{"message": "x"}"#),
             ("error", "\"timeout\""),
             ("success", "false"),
+            ("success", "0"),
+            ("status", "\"503 Service Unavailable\""),
             ("cached", "true"),
             ("cache_status", "\"HIT\""),
             ("cached", "1"),
@@ -297,6 +301,8 @@ mod tests {
             ("error", "\"\""),
             ("error", "{}"),
             ("success", "true"),
+            ("success", "1"),
+            ("status", "\"200 OK\""),
             ("cached", "false"),
             ("cached", "128"),
             ("cache_hit", "\"none\""),
