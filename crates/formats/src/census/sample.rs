@@ -18,10 +18,12 @@ const MIN_SPREAD: usize = 8;
 const MAX_NEW: usize = 96;
 /// Bytes of rows that are spread over the log, at least and at most; the first is kept whatever its length. Of others
 /// no more than the most are kept.
-const BYTES: (usize, usize) = (32 << 10, 256 << 10);
+const BYTES: (usize, usize) = (192 << 10, 256 << 10);
 /// Of a log one part in so many is kept.
 const PART: u64 = 100;
-/// Bytes of a log of which every row is scanned; of the rest, one part in so many.
+/// Bytes of the longest log of which every row is scanned.
+const SMALL: u64 = 2 << 20;
+/// Bytes at the begin of others of which every row is scanned; of the rest, one part in so many.
 const SCANNED: usize = 128 << 10;
 const SCANNED_PART: usize = 6;
 /// Different fields that are told apart.
@@ -37,21 +39,35 @@ const FIRST_VALUES: u8 = 3;
 #[derive(Debug, Default)]
 pub struct RowSample {
     budget: usize,
+    /// Bytes at the begin of which every row is scanned.
+    scanned_whole: usize,
     /// Rows that were scanned.
     scanned: u64,
     scanned_bytes: usize,
     /// Bytes that are passed over before the next row is scanned.
     skip: usize,
-    /// Rows of those that are scanned, with their numbers.
-    spread: Vec<(u64, Box<[u8]>)>,
+    /// Whether rows at the begin are as few as those behind.
+    is_even: bool,
+    /// Rows of those that are scanned.
+    spread: Vec<SpreadRow>,
     spread_bytes: usize,
     /// One of two to the power of so many is kept.
     thinned: u32,
-    /// Rows that have what none before had.
+    /// Others that have what none before had.
     new: Vec<Box<[u8]>>,
     new_bytes: usize,
     fields: HashMap<u64, SeenValues, FixedState>,
     values: HashSet<u64, FixedState>,
+}
+
+/// A row that is spread over the log.
+#[derive(Debug)]
+struct SpreadRow {
+    /// Its number among those that are scanned.
+    number: u64,
+    /// Whether it has what none before had.
+    is_new: bool,
+    row: Box<[u8]>,
 }
 
 /// How often a field was seen, and with how many values; no more than matters.
@@ -65,7 +81,9 @@ impl RowSample {
     /// Of a log of so many bytes; of one whose size nobody knows as of a large one.
     pub fn of_log(total_bytes: Option<u64>) -> Self {
         let part = total_bytes.map_or(BYTES.1, |total| usize::try_from(total / PART).unwrap_or(usize::MAX));
-        Self { budget: part.clamp(BYTES.0, BYTES.1), ..Self::default() }
+        let is_small = total_bytes.is_some_and(|total| total <= SMALL);
+        let scanned_whole = if is_small { usize::MAX } else { SCANNED };
+        Self { budget: part.clamp(BYTES.0, BYTES.1), scanned_whole, ..Self::default() }
     }
 
     /// Looks at the next lines, each but the last with its end, none longer than `limit`.
@@ -91,7 +109,8 @@ impl RowSample {
                 continue;
             }
             self.add_rows(row);
-            if self.scanned_bytes > SCANNED {
+            if self.scanned_bytes > self.scanned_whole {
+                self.even_out();
                 // No step is the period of a log whose rows alternate.
                 let step = SCANNED_PART - 2 + (self.scanned % 3) as usize;
                 self.skip = row.len().saturating_mul(step);
@@ -113,13 +132,20 @@ impl RowSample {
         self.scanned += 1;
         self.scanned_bytes = self.scanned_bytes.saturating_add(row.len());
         let is_new = self.is_new(row) && !is_first;
-        if is_new && self.new.len() < MAX_NEW && self.new_bytes + row.len() <= BYTES.1 {
-            self.new_bytes += row.len();
-            self.new.push(row.into());
-        } else if is_first || (self.is_of_spread(number) && row.len() <= BYTES.1) {
+        if is_first || (self.is_of_spread(number) && row.len() <= BYTES.1) {
             self.spread_bytes += row.len();
-            self.spread.push((number, row.into()));
+            self.spread.push(SpreadRow { number, is_new, row: row.into() });
             self.thin_out();
+        } else if is_new {
+            self.keep_new(row.into());
+        }
+    }
+
+    /// Keeps a row that has what none before had, where there is room.
+    fn keep_new(&mut self, row: Box<[u8]>) {
+        if self.new.len() < MAX_NEW && self.new_bytes + row.len() <= BYTES.1 {
+            self.new_bytes += row.len();
+            self.new.push(row);
         }
     }
 
@@ -128,18 +154,40 @@ impl RowSample {
         xxh3_64(&number.to_le_bytes()).trailing_zeros() >= self.thinned
     }
 
+    /// Leaves out of the rows at the begin as many as are passed over behind: a share of rows is that of the log.
+    fn even_out(&mut self) {
+        if !std::mem::replace(&mut self.is_even, true) {
+            self.retain_spread(|number| xxh3_64(&number.to_be_bytes()).is_multiple_of(SCANNED_PART as u64));
+        }
+    }
+
     /// Leaves out half of the spread rows until they are few enough.
     fn thin_out(&mut self) {
         let is_much = |rows: usize, bytes: usize| {
             rows > MAX_SPREAD || (rows > MIN_SPREAD && bytes > self.budget) || (rows > 1 && bytes > BYTES.1)
         };
-        while is_much(self.spread.len(), self.spread_bytes) {
+        let (mut rows, mut bytes) = (self.spread.len(), self.spread_bytes);
+        while is_much(rows, bytes) {
             self.thinned += 1;
-            let rows = std::mem::take(&mut self.spread);
-            let is_kept = |number: u64| number == 0 || self.is_of_spread(number);
-            self.spread = rows.into_iter().filter(|(number, _)| is_kept(*number)).collect();
-            self.spread_bytes = self.spread.iter().map(|(_, row)| row.len()).sum();
+            let kept = self.spread.iter().filter(|row| row.number == 0 || self.is_of_spread(row.number));
+            (rows, bytes) = kept.fold((0, 0), |(rows, bytes), kept| (rows + 1, bytes + kept.row.len()));
         }
+        if rows < self.spread.len() {
+            let thinned = self.thinned;
+            self.retain_spread(|number| xxh3_64(&number.to_le_bytes()).trailing_zeros() >= thinned);
+        }
+    }
+
+    /// Keeps the first of the spread rows and these; what others have that none before had is kept by itself.
+    fn retain_spread(&mut self, is_kept: impl Fn(u64) -> bool) {
+        for row in std::mem::take(&mut self.spread) {
+            if row.number == 0 || is_kept(row.number) {
+                self.spread.push(row);
+            } else if row.is_new {
+                self.keep_new(row.row);
+            }
+        }
+        self.spread_bytes = self.spread.iter().map(|row| row.row.len()).sum();
     }
 
     /// Whether a row has a field that was not seen, or one of the first few values of a field.
@@ -167,7 +215,7 @@ impl RowSample {
 
     /// The rows, in no order: those that are spread over the log first.
     pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
-        self.spread.iter().map(|(_, row)| &**row).chain(self.new.iter().map(|row| &**row))
+        self.spread.iter().map(|row| &*row.row).chain(self.new.iter().map(|row| &**row))
     }
 
     /// How many of the rows are spread over the log: a share of them is about the share of all.
@@ -208,9 +256,9 @@ mod tests {
         let row = |number: u64| format!("{{\"n\": \"{:0191}\"}}{:199}\n", number % 5, "");
         let rows: Vec<_> = (0..3_000).map(row).collect();
         let kept = |pieces: usize| {
-            let mut sample = RowSample::of_log(Some(1_200_000));
+            let mut sample = RowSample::of_log(Some(12_000_000));
             rows.chunks(pieces).for_each(|rows| sample.add_lines(rows.concat().as_bytes(), 1 << 20));
-            sample.spread.into_iter().map(|(number, row)| (number, row.len())).collect::<Vec<_>>()
+            sample.spread.into_iter().map(|row| (row.number, row.row.len())).collect::<Vec<_>>()
         };
         let whole = kept(rows.len());
         for pieces in [1, 2, 3, 7, 100] {
